@@ -23,7 +23,7 @@ run: $(READY)  ## diagnose this machine; something found (1) or not told (3) is 
 
 test: $(READY)  ## the default suite, on two cores (WORKERS=0: one after the other)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --cov --cov-report= -m "not real"
-	$(BIN)/coverage report --include='src/unslow/facts/*,src/unslow/think/*' --fail-under=90
+	$(BIN)/coverage report --fail-under=90
 
 test-real: $(READY)  ## the slower suite: real engine, minutes
 	$(BIN)/pytest -m real

@@ -119,10 +119,9 @@ def _figures(result: Result) -> dict[str, Any]:
 
 def _only_queries(number: int, series: int, written_s: float, prometheus: Prometheus) -> Result:
     """Every query once, the slowest first."""
-    from unslow.fleet.asking.access import Access  # noqa: PLC0415 (where the judgement is not there)
-    from unslow.fleet.asking.prometheus import Prometheus as Client  # noqa: PLC0415
-    from unslow.fleet.options import Options  # noqa: PLC0415
-    from unslow.fleet.queries import all_queries  # noqa: PLC0415
+    from unslow.fleet.prometheus.client import Prometheus as Client  # noqa: PLC0415
+    from unslow.fleet.prometheus.connection import Access  # noqa: PLC0415 (where the judgement is not there)
+    from unslow.fleet.queries import Options, all_queries  # noqa: PLC0415
 
     client, took = Client(Access(url=prometheus.url)), []
     for query in all_queries(Options(compare_s=0)):

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unslow.catalog.quants import quants
-from unslow.look.engine.gguf_writer import Float32, Int32, TensorPlan, Value, encoded_header, padding
+from unslow.look.engine.made_up_models import Float32, Int32, TensorPlan, Value, encoded_header, padding
 
 VOCABULARY, MERGES, LAYERS = 128_256, 280_147, 80
 WIDTH, FEED_FORWARD, KV_WIDTH = 8192, 28_672, 1024

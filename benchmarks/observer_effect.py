@@ -22,9 +22,9 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, pairwise
 from typing import NamedTuple
 
-from unslow.look.bench.asking import ask
-from unslow.look.bench.guest import AskError, Question, Target
 from unslow.look.bench.prompts import Prompts
+from unslow.look.bench.timing import ask
+from unslow.look.requests import AskError, Question, Target
 from unslow.look.sampler import Sampler
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem

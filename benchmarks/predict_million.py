@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unslow.app.predict.tables import predict_table
-from unslow.think.speed.many import predict_many
+from unslow.commands.predict.tables import predict_table
+from unslow.think.speed.tables import predict_many
 
 MODELS = ("llama-3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "llama-3.3-70b", "gemma-3-27b", "smollm2-135m")
 DEVICES = ("RTX 4090", "RTX 3090", "RTX 5090", "H100 SXM", "M3 Max", "RX 7900 XTX", "RTX 3060", "Ryzen 9 7950X")

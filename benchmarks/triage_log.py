@@ -28,9 +28,9 @@ LOADED, ENDS = "model loaded", "cleaning up before exit"
 # VmHWM and not the peak of getrusage, which a process inherits from the one that started it
 CHILD = """
 import json, sys, time
-from unslow.app.text_source import read_text_source
-from unslow.app.triage import triage
-from unslow.show import render
+from unslow.commands.triage.pasted_text import read_text_source
+from unslow.commands.triage.pasted_text import triage
+from unslow.commands._formats import render
 start, busy = time.perf_counter(), time.process_time()
 with read_text_source(sys.argv[1]) as source:
     report, snapshot = triage(source.chunks, source.name)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from unslow.app.read_target import read_stored
-from unslow.app.view import view_of
-from unslow.think.judge import diagnose
+from unslow.commands.diagnose.target import read_stored
+from unslow.page.build import view_of
+from unslow.think.judge.judge import diagnose
 
 MACHINES = Path(__file__).parents[1] / "tests" / "machines"
 MOST_MS, MOST_BYTES = 300.0, 1_000_000

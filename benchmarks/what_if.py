@@ -8,10 +8,10 @@ import random
 import statistics
 import time
 
-from unslow.app.view.what_if import Memory, memory_for
 from unslow.commands.fit import FitRequest
 from unslow.facts.values import Unknown
 from unslow.look.system.live import LiveSystem
+from unslow.page.what_if import Memory, memory_for
 
 MODELS = ("llama-3.1-8b", "llama-3.3-70b", "gpt-oss-120b")
 DEVICE = "RTX 4090"

@@ -1,16 +1,16 @@
 """The blocks of the buyer's pages: what the commands print on the day of the newest shipped prices."""
 
-from unslow.app.buy import choose, cost, devices, tiers
+from unslow.buy.choose import choose
+from unslow.buy.cost import cost
+from unslow.buy.devices import devices
+from unslow.buy.show import render_choose, render_cost, render_devices, render_tiers
+from unslow.buy.tiers import tiers
 from unslow.catalog.prices import Price, all_prices
 from unslow.commands.choose import ChooseRequest
 from unslow.commands.cost import CostRequest
 from unslow.commands.devices import DevicesRequest
 from unslow.commands.tiers import TiersRequest
 from unslow.look.system.live import LiveSystem
-from unslow.show._choose import render_choose
-from unslow.show._cost import render_cost
-from unslow.show._devices import render_devices
-from unslow.show._tiers import render_tiers
 
 WIDTH = 100
 

@@ -5,12 +5,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from unslow.app.read_target import read_stored
-from unslow.show._metric_subjects import MOST_SUBJECTS, PHASES, VERDICTS, keyed
-from unslow.show.openmetrics import LookState, OwnCost, exposition, families_of
-from unslow.think.budget_parts import NAMES
+from unslow.commands.diagnose.target import read_stored
+from unslow.fleet.openmetrics import MOST_SUBJECTS, PHASES, VERDICTS, LookState, OwnCost, exposition, families_of, keyed
 from unslow.think.causes import all_causes
-from unslow.think.judge import diagnose
+from unslow.think.judge.budget import NAMES
+from unslow.think.judge.judge import diagnose
 from unslow.think.report import Report
 
 MACHINES = Path(__file__).parents[1] / "tests" / "machines"

@@ -2,12 +2,11 @@
 
 from functools import cache
 
-from unslow.catalog.exporters import Exporter, exporters_of
-from unslow.fleet.member import Member, MemberGpu, Reading
-from unslow.fleet.quantities import ENGINE, GPU, HOST
+from unslow.catalog.prometheus import Exporter, exporters_of
+from unslow.fleet.member import ENGINE, GPU, HOST, Member, MemberGpu, Reading
 from unslow.fleet.snapshots import snapshot_of
 from unslow.think.causes import all_causes
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 RUNTIMES = ("vLLM", "SGLang", "TGI", "llama.cpp", "Ollama")
 MODELS = {"llama.cpp": "Llama-3.1-8B-Instruct-Q4_K_M.gguf", "Ollama": "llama3.1:8b"}

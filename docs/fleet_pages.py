@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from lab.fleet.capacity_truth import compare
 
-from unslow.show._fleet import render_fleet
-from unslow.think.fleet.report import FleetReport
+from unslow.fleet.report import FleetReport
+from unslow.fleet.show import render_fleet
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs" / "examples" / "fleet.json"

@@ -23,55 +23,52 @@ from lab.plan_gpu.sheet import read_rows as read_plan_rows
 from lab.verify_cpu import read_rows as read_verified_rows
 from lab.verify_cpu import table as verified
 
-from unslow.app.bench.command import Result
-from unslow.app.explain import pages
-from unslow.app.fit import answer
-from unslow.app.plan.answer import planned
-from unslow.app.predict import answer as predict
-from unslow.app.read_target import read_stored
-from unslow.app.spell import spelled
-from unslow.app.text_source import read_text_source
-from unslow.app.triage import triage
-from unslow.catalog.cache_exceptions import cache_exceptions
+from unslow.buy.cost import CostReport
+from unslow.buy.offers import ChoiceReport
+from unslow.buy.report import DevicesReport
+from unslow.buy.tiers import TiersReport
 from unslow.catalog.learned_speed import learned_speed
-from unslow.catalog.quality import Figure, Row, Table, tables
+from unslow.catalog.quality import Figure, Row, Table, cache_exceptions, tables
+from unslow.commands._command_lines import spelled
 from unslow.commands._dispatch import command_parser, commands, top_parser
-from unslow.commands.fit import FitRequest
+from unslow.commands._formats import render
+from unslow.commands.bench.measurement import Result
+from unslow.commands.diagnose.target import read_stored
+from unslow.commands.explain.pages import pages
+from unslow.commands.fit import FitRequest, fitted
 from unslow.commands.plan import PlanRequest
+from unslow.commands.plan.planner import planned
 from unslow.commands.predict import PredictRequest
+from unslow.commands.predict.speeds import answer as predict
+from unslow.commands.triage.pasted_text import read_text_source, triage
 from unslow.facts.bench import Bench, parse_bench
 from unslow.facts.calibration import Calibration
 from unslow.facts.snapshot import Snapshot
 from unslow.facts.stored_model import Inventory
+from unslow.fleet.capacity.report import CapacityReport
+from unslow.fleet.dashboard import alert_blocks, fleet_files
+from unslow.fleet.report import FleetReport
+from unslow.live.tick import Tick
 from unslow.look.system.live import LiveSystem
-from unslow.show import render
-from unslow.show._bench import render_bench
-from unslow.show._fit import render_fit
-from unslow.show._fleet_files import alert_blocks, fleet_files
-from unslow.show._page import page_markdown
-from unslow.show._plan import render_plan
-from unslow.show._predict import render_predict
-from unslow.show._tune import render_tune
-from unslow.show._units import rate, size, span
-from unslow.show._verify import render_verify
-from unslow.think.buy.choice_report import ChoiceReport
-from unslow.think.buy.cost_report import CostReport
-from unslow.think.buy.report import DevicesReport
-from unslow.think.buy.tiers_report import TiersReport
-from unslow.think.change.report import ApplyReport, UndoReport
+from unslow.page.server.application import openapi
+from unslow.show.bench import render_bench
+from unslow.show.explain import page_markdown
+from unslow.show.fit import render_fit
+from unslow.show.plan import render_plan
+from unslow.show.predict import render_predict
+from unslow.show.tune import render_tune
+from unslow.show.units import rate, size, span
+from unslow.show.verify import render_verify
+from unslow.think.change import ApplyReport, UndoReport
 from unslow.think.claims.report import CheckReport
 from unslow.think.fit.report import FitReport
-from unslow.think.fleet.capacity_report import CapacityReport
-from unslow.think.fleet.report import FleetReport
-from unslow.think.judge import diagnose
+from unslow.think.judge.judge import diagnose
 from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 from unslow.think.speed.report import PredictionReport
-from unslow.think.tune.report import TuneReport
-from unslow.think.verify.report import VerifyReport
-from unslow.think.view.live import Tick
-from unslow.think.view.report import View
-from unslow.web.application import openapi
+from unslow.think.stats.tuning import TuneReport
+from unslow.think.stats.verification_report import VerifyReport
+from unslow.think.view import View
 
 DOCS = Path(__file__).parent
 ROOT = DOCS / "reference"
@@ -321,7 +318,7 @@ def shown_tutorial() -> dict[str, str]:
 def shown_fit() -> str:
     """The answer for a well-known model as a terminal shows it."""
     flags = {"model": "llama-3.3-70b", "quant": "Q4_K_M", "devices": ["RTX 4090"]}
-    return render_fit(answer(LiveSystem(), FitRequest.from_flags(flags)), "terminal", width=100, color=False)
+    return render_fit(fitted(LiveSystem(), FitRequest.from_flags(flags)), "terminal", width=100, color=False)
 
 
 def predicted(**flags: object) -> PredictionReport:

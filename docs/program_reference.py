@@ -8,10 +8,7 @@ from docs.documented import NEEDED, Argument, documented, paragraphs, spelled
 
 import unslow
 from unslow.commands._request import fields_of
-from unslow.mcp_server.reading import Allowed
-from unslow.mcp_server.schemas import MORE
-from unslow.mcp_server.tool import Tool
-from unslow.mcp_server.tools import tools_for
+from unslow.mcp.tools import MORE, Allowed, Tool, tools_for
 
 _SCHEMAS = {
     "Report": "report", "FitReport": "fit", "PredictionReport": "prediction", "PlanReport": "plan",

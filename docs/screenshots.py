@@ -24,13 +24,13 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from rich.console import Console
 from rich.text import Text
 
-from unslow.app.read_target import read_stored
-from unslow.app.spell import spelled
-from unslow.look.engine.cache import default_cache
-from unslow.look.engine.server import start_engine
+from unslow.commands._command_lines import spelled
+from unslow.commands._formats import render
+from unslow.commands.diagnose.target import read_stored
+from unslow.look.engine import start_engine
+from unslow.look.engine.made_up_models import default_cache
 from unslow.look.system.live import LiveSystem
-from unslow.show import render
-from unslow.think.judge import diagnose
+from unslow.think.judge.judge import diagnose
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"

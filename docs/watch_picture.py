@@ -7,14 +7,12 @@ import sys
 from pathlib import Path
 from threading import Thread
 
-from unslow.app.watching.eyes import ticks
-from unslow.app.watching.request import Request
-from unslow.app.watching.watching import Watching
-from unslow.look.engine.cache import default_cache
-from unslow.look.engine.server import start_engine
+from unslow.live.screen import svg
+from unslow.live.watcher import Watching, WatchSpec, ticks
+from unslow.look.engine import start_engine
+from unslow.look.engine.made_up_models import default_cache
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
-from unslow.tui.picture import svg
 
 SHAPE, TOKENS, SECONDS = "llama_135m", 2000, 30.0
 SIZE = 100, 30
@@ -24,7 +22,7 @@ def draw(path: Path, size: tuple[int, int] = SIZE) -> None:
     """Watch a request for some seconds, and write the screen as SVG."""
     system = LiveSystem()
     with start_engine(system, str(default_cache().model(SHAPE))) as engine:
-        request = Request(engine.url, seconds=SECONDS)
+        request = WatchSpec(engine.url, seconds=SECONDS)
         watching = Watching(system, request)
         watching.start()
         Thread(target=_ask, args=(system, engine.url), daemon=True).start()

@@ -18,16 +18,16 @@ from pathlib import Path
 import msgspec
 
 from unslow import __version__
-from unslow.app.calibrate.embedded import ENGINE, cpu_guests, point_of
+from unslow.commands.calibrate.calibration import ENGINE, cpu_guests, point_of
 from unslow.facts.calibration import Calibration, MachineMark
-from unslow.facts.units import GB
-from unslow.look.calibration import Guest, Limits, Measured, measure_in_rounds
-from unslow.look.engine.cache import default_cache
-from unslow.look.engine.server import engine_version
+from unslow.facts.values import GB
+from unslow.look.calibration import Limits, Measured, ModelToMeasure, measure_in_rounds
+from unslow.look.engine import engine_version
+from unslow.look.engine.made_up_models import default_cache
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.system.live import LiveSystem
-from unslow.think.calibrate import demand_of, drift_of, fitted
-from unslow.think.physics.calibration import calibrated_decode, calibrated_prefill
+from unslow.think.physics.token_time import calibrated_decode, calibrated_prefill
+from unslow.think.speed.calibration import demand_of, drift_of, fit_rates
 
 CHECKED = ("check_dense", "check_deep", "check_experts")
 PROMPT_TOKENS = 128
@@ -63,9 +63,15 @@ def main() -> None:
         print(f"others used {rounds.use.busy_cpus:.2f} processors meanwhile")
 
 
-def _checked(args: argparse.Namespace) -> list[Guest]:
-    real = [Guest(name, str(path)) for name, path in (("SmolLM2", args.smollm2), ("Gemma 270M", args.gemma)) if path]
-    made_up = [Guest(shape, str(default_cache().model(shape)), prompt_tokens=PROMPT_TOKENS) for shape in CHECKED]
+def _checked(args: argparse.Namespace) -> list[ModelToMeasure]:
+    real = [
+        ModelToMeasure(name, str(path))
+        for name, path in (("SmolLM2", args.smollm2), ("Gemma 270M", args.gemma))
+        if path
+    ]
+    made_up = [
+        ModelToMeasure(shape, str(default_cache().model(shape)), prompt_tokens=PROMPT_TOKENS) for shape in CHECKED
+    ]
     return [*real, *made_up]
 
 
@@ -82,7 +88,7 @@ def _calibration(system: LiveSystem, measured: Sequence[Measured], threads: int)
         device="cpu",
         threads=threads,
         drift=drift_of(points),
-        rates=fitted(points),
+        rates=fit_rates(points),
         points=points,
     )
 

@@ -8,9 +8,7 @@ from collections.abc import Callable
 
 from lab.depth_series import ON_CPU, ON_H200, doubling, flat, kv_on_host, on_cpu, on_gpu, series, stepping
 
-from unslow.think.bench.depth_curve import Curve, Verdict, judge_depths
-from unslow.think.bench.depth_expectation import Expectation
-from unslow.think.bench.depth_fit import Reading
+from unslow.think.stats.depth import Curve, Expectation, Reading, Verdict, judge_depths
 
 SWEEPS = 200
 VERDICTS: tuple[Verdict, ...] = ("slope", "cliff", "steep", "flat", "drift", "cannot_tell")

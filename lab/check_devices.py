@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from unslow.catalog.device_words import parse_device_name
-from unslow.catalog.devices import Device, all_gpus, find_device
-from unslow.facts.units import GB, GIB, MHZ, MIB
+from unslow.catalog.devices import Device, all_gpus, find_device, parse_device_name
+from unslow.facts.values import GB, GIB, MHZ, MIB
 
 NAMED = "TechPowerUp's database"
 AGREE = 0.04  # bandwidths are rounded to three digits, rates of matrix units to a vendor's round figure

@@ -26,22 +26,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.app.bench.bencher import Bencher, Wanted
-from unslow.app.bench.parts import WAYS, Parts, round_of
-from unslow.facts.bench import Failure, Pass
-from unslow.facts.llama_bench import BenchRow
+from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.parts import WAYS, round_of
+from unslow.facts.bench import BenchRow, Failure, Pass
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Origin
-from unslow.look.bench.guest import Target
 from unslow.look.bench.llama_bench import parse_llama_bench
+from unslow.look.requests import Target
 from unslow.look.sampler import Sampler
 from unslow.look.system.live import LiveSystem
-from unslow.think.bench.figures import LONG, SHORT, figures_of
-from unslow.think.bench.llama_bench_step import step_at
-from unslow.think.bench.parts import parts_of
-from unslow.think.bench.parts_idle import checked_by_idle
-from unslow.think.bench.rates import client_decode_rate, decode_rate, prefill_rate
+from unslow.think.stats.figures import LONG, SHORT, client_decode_rate, decode_rate, figures_of, prefill_rate
+from unslow.think.stats.llama_bench import step_at
+from unslow.think.stats.parts import Parts, checked_by_idle, parts_of
 
 DECODE_WITHIN, PREFILL_WITHIN, CLIENT_WITHIN = 0.03, 0.05, 0.01
 LOAD_LIMIT_S, BENCH_LIMIT_S = 180.0, 600.0

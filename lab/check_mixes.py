@@ -29,12 +29,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unslow.catalog.mixes import mixes
-from unslow.catalog.quants import quants
+from unslow.catalog.quants import mixes, quants
 from unslow.facts.errors import UserError
-from unslow.think.quantise import types_of
-from unslow.think.quantise.kept import WIDE, stored_type
-from unslow.think.quantise.roles import by_layer_and_name, layer_of
+from unslow.think.quantise import WIDE, by_layer_and_name, layer_of, stored_type, types_of
 
 _FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9

@@ -25,11 +25,9 @@ from typing import NamedTuple
 import msgspec
 from lab.noise.runs import Plan, Recording, Run, runs_of
 
-from unslow.app.bench.standard import Protocol
+from unslow.commands.bench.bencher import Protocol
 from unslow.facts.bench import DECODE, LOWER_IS_BETTER, Bench, Comparison
-from unslow.think.bench.compare import compared
-from unslow.think.bench.disturbance import lost
-from unslow.think.bench.noise import BEST_THIRD_VARIANCE, level_of, usual
+from unslow.think.stats.comparison import BEST_THIRD_VARIANCE, compare_benches, level_of, lost_to_others, usual_variance
 
 MOST_FALSE, LEAST_FOUND = 0.05, 0.90
 MOST_WAITED = 0.15
@@ -132,9 +130,9 @@ def _tallies(runs: dict[tuple[int, str], Run], turns: Sequence[int], *, learned:
     for turn in turns:
         plain, slowed, again = (runs[key].bench for key in ((turn, "plain"), (turn, "slowed"), (turn + 1, "plain")))
         earlier = tuple(history) if learned else ()
-        _count(tallies, compared(plain, again, earlier), "same")
-        _count(tallies, compared(plain, slowed, earlier), "slowed")
-        _count(tallies, compared(plain, slower(runs[turn + 1, "plain"]).bench, earlier), "tenth")
+        _count(tallies, compare_benches(plain, again, earlier), "same")
+        _count(tallies, compare_benches(plain, slowed, earlier), "slowed")
+        _count(tallies, compare_benches(plain, slower(runs[turn + 1, "plain"]).bench, earlier), "tenth")
         history.append(plain)
     return tallies
 
@@ -170,7 +168,7 @@ def _print_runs(recording: Recording, runs: dict[tuple[int, str], Run], turns: S
     print(f"{recording.command}, {kind}: {len(runs)} benchmarks, {len(turns)} turns, {recording.tokens} tokens each")
     stopped = statistics.fmean(runs[turn, "slowed"].stopped for turn in turns)
     print(f"slowed by stopping it for {stopped:.1%} of the time ({recording.share:.0%} wanted)")
-    waited = statistics.median(lost(run.bench) for run in runs.values())
+    waited = statistics.median(lost_to_others(run.bench) for run in runs.values())
     if waited > MOST_WAITED:
         print(
             f"other programs made the server's threads wait ({waited:.0%}), and one that is stopped at times is given "
@@ -192,7 +190,7 @@ def _noise_row(name: str, runs: dict[tuple[int, str], Run], turns: Sequence[int]
     within = statistics.fmean(BEST_THIRD_VARIANCE * repeat**2 / level.repeats for level in plain)
     middle = statistics.median(value for t in turns for value in runs[t, "plain"].samples[name])
     slower = math.exp(statistics.median(b.log - a.log for a, b in zip(plain, slowed, strict=True)))
-    taken = usual(name)
+    taken = usual_variance(name)
     return (
         f"{name:28} {middle:10.4g} {slower:10.3f} {repeat:10.1%} {math.sqrt(max(0.0, apart - within)):8.1%} "
         f"{taken.repeat:7.1%} {taken.run:7.1%}"

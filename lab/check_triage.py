@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unslow.app.triage import triage
+from unslow.commands.triage.pasted_text import triage
 
 DATA = Path(__file__).parent / "data"
 REPORTS = DATA / "reports"

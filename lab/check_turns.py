@@ -20,13 +20,13 @@ from lab.check_noise import LEAST_FOUND, MOST_FALSE
 from lab.noise.runs import Silent
 from lab.noise.slowed import Slowed
 
-from unslow.app.bench.bencher import Bencher, Wanted
-from unslow.app.bench.own import Own
+from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.server import Own
 from unslow.facts.bench import DECODE, Pass
 from unslow.facts.machine import Machine
 from unslow.look.system.live import LiveSystem
-from unslow.think.bench.pairs import compared_pairs
-from unslow.think.bench.rates import decode_rate
+from unslow.think.stats.comparison import compare_pairs
+from unslow.think.stats.figures import decode_rate
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ def _shown(done: list[Compared]) -> bool:
 
 
 def _verdict(one: Compared) -> str:
-    return compared_pairs(DECODE, one.pairs).verdict
+    return compare_pairs(DECODE, one.pairs).verdict
 
 
 if __name__ == "__main__":

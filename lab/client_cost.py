@@ -7,9 +7,9 @@ import argparse
 import sys
 import time
 
-from unslow.look.bench.asking import ask
-from unslow.look.bench.guest import AskError, Question, Target
 from unslow.look.bench.prompts import Prompts
+from unslow.look.bench.timing import ask
+from unslow.look.requests import AskError, Question, Target
 from unslow.look.system.live import LiveSystem
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from lab.write_headers import write_header
 
-from unslow.catalog.model_names import find_model
+from unslow.catalog.models import find_model
 from unslow.look.probes import read_machine
 from unslow.look.system.live import LiveSystem
-from unslow.think.blueprints.made_up import made_up
+from unslow.think.blueprints import made_up
 from unslow.think.memory.llama_cpp.need import memory_needs
 from unslow.think.memory.llama_cpp.settings import Settings
 

@@ -12,13 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unslow.catalog.weight_parts import parts_of_shape, plainly, total_bytes
-from unslow.facts.hf_shape import HfShape, LayerKind
-from unslow.facts.units import MIB
-from unslow.think.memory.transformers.cache import cache_bytes, prompt_cache_bytes
-from unslow.think.memory.transformers.device_map import balanced, modules_of, placed
-from unslow.think.memory.transformers.peak import prompt_peak, token_peak
-from unslow.think.memory.transformers.settings import Settings
+from unslow.catalog.weight_parts import parts_of_shape, plain_storage, total_bytes
+from unslow.facts.model import HfShape, LayerKind
+from unslow.facts.values import MIB
+from unslow.think.memory.transformers import (
+    TransformersSettings,
+    balanced_limits,
+    cache_bytes,
+    modules_of,
+    place_modules,
+    prompt_cache_bytes,
+    prompt_peak,
+    token_peak,
+)
 
 DATA = Path(__file__).parent / "data"
 KINDS = {
@@ -69,7 +75,7 @@ def measured() -> Iterator[Compared]:
     for row in rows("transformers_memory_h200.jsonl"):
         if row["kind"] == "weights":
             shape = shape_of(row["config"], row["settings"])
-            weights = total_bytes(parts_of_shape(shape, plainly(DTYPE_BYTES[row["dtype"]])))
+            weights = total_bytes(parts_of_shape(shape, plain_storage(DTYPE_BYTES[row["dtype"]])))
             yield Compared("weights", f"{row['model']} {row['dtype']}", weights, row["allocated_bytes"])
         if row["kind"] == "run" and "error" not in row:
             yield from of_run(row, weights)
@@ -115,8 +121,8 @@ def recorded_maps() -> Iterator[tuple[str, bool]]:
         if row["kind"] != "map":
             continue
         shape = shape_of("LlamaConfig", {**row["settings"], "tie_word_embeddings": row["tied"]})
-        modules = modules_of(shape, parts_of_shape(shape, plainly(row["dtype_bytes"])))
-        places = placed(modules, balanced(row["how"], modules, row["cards"]), row["host"])
+        modules = modules_of(shape, parts_of_shape(shape, plain_storage(row["dtype_bytes"])))
+        places = place_modules(modules, balanced_limits(row["how"], modules, row["cards"]), row["host"])
         names = ["model.embed_tokens", *(f"model.layers.{n}" for n in range(shape.layers)), "model.norm", "lm_head"]
         devices = [*(str(n) for n in range(len(row["cards"]))), "cpu", "disk"]
         expected = [lookup(row["placed"], name) for name in names[: len(modules)]]
@@ -165,9 +171,9 @@ def values(settings: dict[str, Any]) -> int:
     return int(settings.get("linear_num_value_heads", 0) * settings.get("linear_value_head_dim", 0))
 
 
-def settings_of(row: dict[str, Any]) -> Settings:
+def settings_of(row: dict[str, Any]) -> TransformersSettings:
     """What was asked for."""
-    return Settings(
+    return TransformersSettings(
         prompt_tokens=row["prompt"],
         new_tokens=row.get("new_tokens", 1),
         batch=row["batch"],

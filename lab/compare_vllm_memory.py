@@ -15,15 +15,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.catalog.scheme_words import find_scheme
-from unslow.catalog.weight_parts import Storage, packed, parts_of_shape, plainly
-from unslow.facts.hf_shape import HfShape
-from unslow.facts.units import GIB
-from unslow.think.memory.held import Spread
-from unslow.think.memory.vllm.plan import cache_of, longest_of, vllm_memory
-from unslow.think.memory.vllm.profile import activation_peak, graphs
-from unslow.think.memory.vllm.settings import Settings
-from unslow.think.memory.vllm.weights import stage_weight_bytes
+from unslow.catalog.weight_parts import Storage, find_scheme, packed_storage, parts_of_shape, plain_storage
+from unslow.facts.model import HfShape
+from unslow.facts.values import GIB
+from unslow.think.memory.footprint import Spread
+from unslow.think.memory.vllm import (
+    VllmSettings,
+    activation_peak,
+    cache_of,
+    captured_graphs,
+    longest_of,
+    stage_weight_bytes,
+    vllm_memory,
+)
 
 DATA = Path(__file__).parent / "data"
 PLAIN_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -37,7 +41,7 @@ class Start(NamedTuple):
     fields: dict[str, str]
     shape: HfShape
     storage: Storage
-    settings: Settings
+    settings: VllmSettings
 
     @property
     def name(self) -> str:
@@ -64,14 +68,14 @@ def starts() -> list[Start]:
 def start_of(row: dict[str, str], shape: HfShape) -> Start:
     """A row with what it stands for."""
     plain = PLAIN_BYTES.get(row["scheme"])
-    storage = plainly(plain) if plain else packed(find_scheme(row["scheme"]))
+    storage = plain_storage(plain) if plain else packed_storage(find_scheme(row["scheme"]))
     return Start(row, shape, storage, settings_of(row)._replace(packing=storage.packing))
 
 
-def settings_of(row: dict[str, str]) -> Settings:
+def settings_of(row: dict[str, str]) -> VllmSettings:
     """What was asked of vLLM; what was not published takes its defaults."""
     major, minor = row["version"].split(".")
-    return Settings(
+    return VllmSettings(
         max_model_len=int(row["max_model_len"] or 4096),
         tensor_parallel=int(row["tensor"] or 1),
         pipeline_parallel=int(row["pipeline"] or 1),
@@ -134,7 +138,7 @@ def main() -> None:
             errors["peak, GiB"].append(peak_gib(start) - peak)
             line += f" peak {peak_gib(start):5.2f} / {peak:5.2f}"
         if (taken := start.gib("graphs_gib")) is not None:
-            errors["graphs, GiB"].append(graphs(start.shape, start.settings).mid / GIB - taken)
+            errors["graphs, GiB"].append(captured_graphs(start.shape, start.settings).mid / GIB - taken)
         line += about_cache(start, errors["available, GiB"], exact)
         print(line)
     for what, found in errors.items():

@@ -1,4 +1,4 @@
-"""What a CPU reaches of its read bandwidth with the embedded engine: a check of physics/host_decoding, rows to learn.
+"""What a CPU reaches of its read bandwidth with the embedded engine: a check of physics/decode, rows to learn.
 
 Made-up models of several sizes and mixes, with the bandwidth measured beside every run, threads taking turns:
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from unslow.facts.errors import UserError
-from unslow.facts.units import GB
-from unslow.look.bench.guest import Plan, Target
+from unslow.facts.values import GB
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
-from unslow.look.bench.timed import complete as one_completion
-from unslow.look.bench.timed import decode_rate
-from unslow.look.engine.cache import default_cache
-from unslow.look.engine.server import engine_version, start_engine
+from unslow.look.bench.timing import complete as one_completion
+from unslow.look.bench.timing import decode_rate
+from unslow.look.engine import engine_version, start_engine
+from unslow.look.engine.made_up_models import default_cache
+from unslow.look.requests import Plan, Target
 from unslow.look.system.live import LiveSystem
 
 ROUNDS, TOKENS, PROMPT = 3, 24, 128

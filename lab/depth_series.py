@@ -3,8 +3,7 @@
 import random
 from collections.abc import Callable
 
-from unslow.think.bench.depth_expectation import Expectation
-from unslow.think.bench.depth_fit import Reading
+from unslow.think.stats.depth import Expectation, Reading
 
 GPU_SLOPE_S = 0.08e-6
 """131 kB of keys and values of a Llama 3 8B at half of an H200's bandwidth."""

@@ -27,12 +27,12 @@ from lab.chaos.deeds import DEEDS
 from lab.chaos.proxy import Chaos
 from lab.chaos.server import Killable, free_port
 
-from unslow.app.bench.bencher import FLUSH_EVERY_S, Bencher
-from unslow.app.bench.sweeps import Limits
-from unslow.app.bench.sweeps.minutes import sustained
+from unslow.commands.bench.bencher import FLUSH_EVERY_S, Bencher
+from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.sweeps.minutes import sustained
 from unslow.facts.bench import Sweep
 from unslow.facts.snapshot import Subject
-from unslow.look.bench.guest import Target
+from unslow.look.requests import Target
 from unslow.look.system.live import LiveSystem
 
 SILENCE_S = 25.0

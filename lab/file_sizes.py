@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unslow.catalog.models import well_known
-from unslow.facts.units import GIB
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.values import GIB
+from unslow.think.blueprints import made_up
 
 DATA = Path(__file__).parent / "data" / "file_sizes.csv"
 

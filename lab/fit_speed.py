@@ -24,9 +24,8 @@ from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
 
 from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml, learned_speed
 from unslow.facts.values import Unknown
-from unslow.think.physics.terms import total
-from unslow.think.speed.group import CPU, PARTIAL, PREFILL, group_of
-from unslow.think.speed.rows import asked
+from unslow.think.physics.terms import total_of_terms
+from unslow.think.speed.rows import CPU, PARTIAL, PREFILL, group_of, understood_row
 
 CATALOG = Path(__file__).parents[1] / "src/unslow/catalog/speed/learned.toml"
 SCARCE = (PARTIAL, CPU, BATCHED)
@@ -80,11 +79,13 @@ def write_predictions(path: Path, without: dict[str, dict[str, float]], learned:
 
 
 def _prediction(row: dict[str, str], without: dict[str, dict[str, float]], learned: LearnedSpeed) -> dict[str, str]:
-    found = asked(row)
+    found = understood_row(row)
     if isinstance(found, Unknown) or found.conversations > 1 or not (terms := terms_of(found)):
         return {}
     logs = without.get(found.device.name, learned.factors)
-    rate = 1 / float(total(terms, {f.name: logs.get(f.name, prior_of(f.name).mean) for t in terms for f in t.factors}))
+    rate = 1 / float(
+        total_of_terms(terms, {f.name: logs.get(f.name, prior_of(f.name).mean) for t in terms for f in t.factors})
+    )
     spread = learned.spread(group_of(found), found.backend)
     return {
         "predicted_tok_s": f"{rate:.4g}",

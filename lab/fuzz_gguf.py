@@ -20,11 +20,9 @@ from lab.fuzz.gguf_forms import unsound
 from lab.fuzz.harness import main
 from lab.fuzz.watch import Target
 
-from unslow.look.models.gguf import Gguf, blueprint, model_facts
+from unslow.look.models.gguf import Assembly, Gguf, blueprint, check_part, model_facts
 from unslow.look.models.gguf.header import read_header
-from unslow.look.models.gguf.model import Assembly
-from unslow.look.models.gguf.parts import check_part
-from unslow.look.models.gguf.sources import FileSource, Source
+from unslow.look.models.gguf.window import FileSource, Source
 
 PETABYTE = 2**50
 

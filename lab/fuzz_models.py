@@ -26,7 +26,7 @@ from types import FrameType
 from lab.fuzz.model_forms import hostile_checkpoint, hostile_gguf
 from lab.fuzz.watch import KEPT
 
-from unslow.cli import main as unslow
+from unslow.__main__ import main as unslow
 
 MOST_SECONDS = 20.0
 """Of processor time for one command: searching a plan for a large model takes a few."""

@@ -6,10 +6,10 @@ make machines
 import sys
 from pathlib import Path
 
-from unslow.app.read_target import read_stored
-from unslow.think.budget import UNEXPLAINED
-from unslow.think.judge import diagnose
-from unslow.think.predict import DECODE
+from unslow.commands.diagnose.target import read_stored
+from unslow.think.case.prediction import DECODE
+from unslow.think.judge.budget import UNEXPLAINED
+from unslow.think.judge.judge import diagnose
 from unslow.think.report import SubjectReport
 
 MACHINES = Path(__file__).parents[1] / "tests" / "machines"

@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from unslow.catalog.model_names import find_model
-from unslow.facts.blueprint import Blueprint
+from unslow.catalog.models import find_model
+from unslow.facts.model import Blueprint
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.system.live import LiveSystem
-from unslow.think.blueprints.made_up import made_up
+from unslow.think.blueprints import made_up
 from unslow.think.memory.llama_cpp.need import Need, memory_needs
 from unslow.think.memory.llama_cpp.settings import Settings
 

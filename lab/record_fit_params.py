@@ -18,8 +18,8 @@ from pathlib import Path
 from lab.memory_rows import FOLDER
 from lab.write_headers import write_header
 
-from unslow.catalog.model_names import find_model
-from unslow.think.blueprints.made_up import made_up
+from unslow.catalog.models import find_model
+from unslow.think.blueprints import made_up
 
 _FIGURES = ("model", "context", "compute")
 Line = dict[str, str]

@@ -9,7 +9,7 @@ replays; the report is shown.
 import argparse
 from pathlib import Path
 
-from unslow.app.watch import Watch
+from unslow.live.transformers import Watch
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import Recorder
 

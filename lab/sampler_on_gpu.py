@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from unslow.facts.telemetry import PhaseTelemetry, Span, Stat
+from unslow.facts.run import PhaseTelemetry, Span, Stat
 from unslow.look.sampler import Sampler
-from unslow.look.sampler.reading import Reading
+from unslow.look.sampler.readings import Reading
 from unslow.look.sampler.sources import all_sources, open_sources
 from unslow.look.sampler.sources.nvml import field_values
 from unslow.look.system.live import LiveSystem

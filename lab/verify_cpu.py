@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.app.verify.command import verify
-from unslow.app.verify.request import Request
+from unslow.commands.verify.comparison import VerifySpec, verify
 from unslow.look.probes import read_machine
 from unslow.look.system.live import LiveSystem
-from unslow.think.verify.report import FigureShown, VerifyReport
+from unslow.think.stats.verification_report import FigureShown, VerifyReport
 
 DATA = Path(__file__).parent / "data" / "verify_cpu.jsonl"
 PROMPTS = (64, 1024)
@@ -86,7 +85,7 @@ def row_of(change: Change, prompt: int, report: VerifyReport) -> dict[str, Any]:
 def measured(arguments: argparse.Namespace, change: Change, prompt: int) -> VerifyReport:
     """One change at one length of a prompt."""
     line = f"{shlex.quote(arguments.server)} -m {shlex.quote(arguments.model)} -c {CONTEXT}"
-    request = Request(
+    request = VerifySpec(
         before=f"{line} {change.plain}",
         after=f"{line} {change.flags}",
         prompt=prompt,

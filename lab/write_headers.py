@@ -11,10 +11,10 @@ from pathlib import Path
 
 from unslow.catalog.models import WellKnown, well_known
 from unslow.catalog.quants import quants
-from unslow.facts.blueprint import Blueprint, Value
-from unslow.look.engine import gguf_writer
-from unslow.look.engine.gguf_writer import Int32, TensorPlan, encoded_header, padding
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.model import Blueprint, MetadataValue
+from unslow.look.engine import made_up_models
+from unslow.look.engine.made_up_models import Int32, TensorPlan, encoded_header, padding
+from unslow.think.blueprints import made_up
 
 
 def write_header(model: WellKnown, quant: str, path: Path) -> int:
@@ -28,12 +28,12 @@ def write_header(model: WellKnown, quant: str, path: Path) -> int:
     return size
 
 
-def _keys(blueprint: Blueprint) -> dict[str, gguf_writer.Value]:
+def _keys(blueprint: Blueprint) -> dict[str, made_up_models.Value]:
     keys = {key: _value(value) for key, value in blueprint.metadata.items()}
     return {**keys, "tokenizer.ggml.model": "no_vocab"}
 
 
-def _value(value: Value) -> gguf_writer.Value:
+def _value(value: MetadataValue) -> made_up_models.Value:
     return Int32(value) if isinstance(value, list) else value
 
 

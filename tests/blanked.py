@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from cases import with_facts, without
 
+from unslow.facts.run import Telemetry
 from unslow.facts.snapshot import Case
-from unslow.facts.telemetry import Telemetry
 from unslow.facts.values import Known, Unknown
 
 FIGURE = "run.telemetry.host."

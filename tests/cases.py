@@ -5,17 +5,14 @@ from typing import Any
 
 import msgspec
 
-from unslow.catalog.model_names import find_model
-from unslow.facts.blueprint import Blueprint
+from unslow.catalog.models import find_model
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine, Memory
-from unslow.facts.model import Model
+from unslow.facts.model import Blueprint, Model, packed_tensors
 from unslow.facts.run import Run
 from unslow.facts.runtime import Buffer, Runtime, SeenDevice
 from unslow.facts.snapshot import Case
-from unslow.facts.tensor_table import packed
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, Unknown, reported
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.values import GIB, MIB, Known, Unknown, reported
+from unslow.think.blueprints import made_up
 
 LAYER_MIB, OUTPUT_MIB, TABLE_MIB = 125, 410, 282
 
@@ -96,7 +93,7 @@ def with_tensors(case: Case) -> Case:
         case,
         {
             "model.architecture": "llama",
-            "model.tensors": packed(plan_8b().tensors),
+            "model.tensors": packed_tensors(plan_8b().tensors),
             "model.metadata": own,
             "runtime.slots": 1,
             "runtime.flash_attention": True,

@@ -1,6 +1,7 @@
 """Lets every test import the stand-ins of `doubles`, the firing cases of causes, and the recorded rows of `lab`."""
 
 import gc
+import os
 import signal
 import sys
 import threading
@@ -13,22 +14,29 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "think" / "causes"), str(HERE.parent)]
 
-settings.register_profile("unslow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "unslow",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),  # a gate says the same of the same code; by hand, every run tries others
+)
 settings.load_profile("unslow")  # a busy machine is slow, and no test is wrong for that
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as it is wherever the tests run in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TRACED = (("facts",), ("think",), ("app", "fit"), ("app", "bench", "sweeps"))
-"""Folders whose tests tell which lines of `facts` and `think` are tested. Those of the others run the same lines again,
-and being traced takes longer than running them."""
+TRACED = (
+    "facts/", "think/", "commands/fit/", "commands/bench/sweeps/", "buy/", "fleet/capacity/", "fleet/test_",
+    "live/test_live_", "page/test_",
+)  # fmt: skip
+"""Tests that tell which lines of what the gate is for are tested. Others run the same lines again, and being traced
+takes longer than running them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of no traced folder are not traced."""
+    """The others are not traced."""
     for item in items:
-        parts = item.path.relative_to(HERE).parts
-        if not any(parts[: len(folder)] == folder for folder in TRACED):
+        if not item.path.relative_to(HERE).as_posix().startswith(TRACED):
             item.add_marker(pytest.mark.no_cover)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from simulated_server import SimulatedServer
 
-from unslow.look.system import Answer
-from unslow.look.system.door import ExchangeError, Line
+from unslow.look.system import Answer, ExchangeError, Line
 
 
 @dataclass

@@ -6,8 +6,7 @@ from itertools import count
 from typing import Any
 
 from unslow.facts.values import Absence
-from unslow.look.system import Answer, Finished, LookError
-from unslow.look.system.door import Line
+from unslow.look.system import Answer, Finished, Line, LookError
 
 
 @dataclass

@@ -10,9 +10,9 @@ from unslow.facts.machine import Gpu
 from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, reported
-from unslow.think.fleet.instance import judged_instance
-from unslow.think.fleet.judged import About, Head, Judged
-from unslow.think.judge import judge
+from unslow.fleet.judging import judged_instance
+from unslow.fleet.report import About, Head, Judged
+from unslow.think.judge.judge import judge
 from unslow.think.report import Scalar, SubjectReport
 
 BUSY = "built_vllm_busy_without_preemption"

@@ -16,17 +16,24 @@ from re import _constants as codes
 from re import _parser as parser
 from typing import Any
 
-from unslow.look.logs import amd_smi_table
-from unslow.look.logs.cleaning import clean_line
-from unslow.think.claims.text import LONGEST_SENTENCE
-from unslow.think.words import lines
+from unslow.look.logs import amd_smi
+from unslow.look.logs.stream import clean_line
+from unslow.think.claims.amounts import LONGEST_SENTENCE
+from unslow.think.text import lines
 
 PROSE, SENTENCE = lines.LONGEST_LINE, LONGEST_SENTENCE
 BOUNDED = {
-    "unslow.catalog.report_words": PROSE, "unslow.think.words.": PROSE, "unslow.think.claims.": SENTENCE,
-    "unslow.look.logs.amd_smi_table": amd_smi_table._WIDEST,
+    "unslow.catalog.bug_reports": PROSE, "unslow.think.text.": PROSE, "unslow.think.claims.": SENTENCE,
 }  # fmt: skip
 """Letters of the longest text that these are ever shown; all others may be shown a line of a log, or more."""
+OF_TABLES = {
+    pattern.pattern
+    for pattern in (
+        amd_smi._DRIVER, amd_smi._FIRST, amd_smi._SECOND, amd_smi._READINGS, amd_smi._PROCESS, amd_smi._MONITOR,
+        amd_smi._ROW,
+    )
+}  # fmt: skip
+"""Shown lines of at most `_WIDEST` letters; the other patterns beside them are shown any."""
 FIRST, SHORT, LONG = 1000, 2000, 8000
 SUSPECTS, MOST_TEXTS = 3, 64
 """Of the texts that are tried with a pattern, the slowest are looked at more closely."""
@@ -237,7 +244,7 @@ def ways_of(where: str) -> set[str]:
 def made(form: Form, letters: int, where: str) -> str:
     """A text of so many letters, in the form in which those patterns are shown it."""
     text = (form[0] + form[1] * (letters // len(form[1]) + 1))[:letters] + form[2]
-    cleaned = where.startswith(("unslow.look.logs.", "unslow.look.paste."))
+    cleaned = where.startswith(("unslow.look.logs.", "unslow.look.paste:"))
     return "\n".join(clean_line(line.encode()) for line in text.split("\n")) if cleaned else text
 
 
@@ -245,6 +252,7 @@ def too_slow(where: str, source: str, flags: int) -> str:
     """A text whose time grows faster than its length, in words; empty where there is none."""
     pattern = re.compile(source, flags)
     bound = next((letters for package, letters in BOUNDED.items() if where.startswith(package)), 0)
+    bound = amd_smi._WIDEST if source in OF_TABLES else bound
     signal.signal(signal.SIGVTALRM, _give_up)
     tried: list[tuple[float, Form, Read]] = []
     for form, way in itertools.product(_some(hostile_texts(source, flags)), sorted(ways_of(where))):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from unslow.look.bench.guest import Target
+from unslow.look.requests import Target
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 

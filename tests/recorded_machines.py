@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.snapshot import Case, Snapshot
 
 MACHINES = Path(__file__).parent / "machines"

@@ -7,13 +7,11 @@ import msgspec
 from cases import r
 
 from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.run import GpuUnderLoad, Run
+from unslow.facts.run import GpuTelemetry, GpuUnderLoad, PhaseTelemetry, Run, Stat
 from unslow.facts.snapshot import Case, Snapshot
-from unslow.facts.telemetry import GpuTelemetry, PhaseTelemetry, Stat
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
-from unslow.think.adapt.hardware import is_apple
-from unslow.think.adapt.vram import gpus_held, runtime_sees_gpu, seen_gpus
+from unslow.facts.values import GIB, MIB, Known
+from unslow.think.case.gpus import is_apple
+from unslow.think.case.vram import gpus_held, runtime_sees_gpu, seen_gpus
 
 replace = msgspec.structs.replace
 BUS_ID = "0000:7f:00.0"

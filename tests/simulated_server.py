@@ -7,8 +7,7 @@ from typing import Any
 
 from doubles import FakeSystem
 
-from unslow.look.system import Answer, LookError
-from unslow.look.system.door import ExchangeError, Line
+from unslow.look.system import Answer, ExchangeError, Line, LookError
 
 Failing = Callable[[float], LookError | None]
 

@@ -1,8 +1,8 @@
 """Model stores on a real disk: those that the tools themselves wrote, and others built as their sources say.
 
-`look/stores/stores.tar.gz` holds what huggingface_hub 2.4.0 and llama-server (`-hf`) downloaded from a server with
-small models, with links and all, and GGUF files by gguf-py. `look/models/checkpoints` holds the configs and headers of
-one small model as Transformers, bitsandbytes, compressed-tensors and MLX wrote it; the weights are left out.
+`look/models/stores/stores.tar.gz` holds what huggingface_hub 2.4.0 and llama-server (`-hf`) downloaded from a server
+with small models, with links and all, and GGUF files by gguf-py. `look/models/checkpoints` holds the configs and
+headers of one small model as Transformers, bitsandbytes, compressed-tensors and MLX wrote it, without the weights.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from unslow.look.stores import ollama
+from unslow.look.models.stores import ollama
 
 HERE = Path(__file__).parent / "look"
 CHECKPOINTS = HERE / "models" / "checkpoints"
@@ -22,7 +22,7 @@ NUMBERS = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2
 
 def extracted(folder: Path) -> Path:
     """A folder with `hf`, `llama` and `ggufs`."""
-    with tarfile.open(HERE / "stores" / "stores.tar.gz") as archive:
+    with tarfile.open(HERE / "models" / "stores" / "stores.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder
 

@@ -8,7 +8,7 @@ from lab.built_machines.built import SNAPSHOT
 from lab.built_machines.every import every
 from lab.built_machines.world import World
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.values import Absence
 from unslow.look.system import LookError
 from unslow.look.system.recorded import INDEX

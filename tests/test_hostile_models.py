@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from lab.fuzz.model_forms import gguf_bytes, small
 
+from unslow.__main__ import main
 from unslow.catalog.models import well_known
-from unslow.cli import main
-from unslow.facts.blueprint import Tensor
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.model import Tensor
+from unslow.think.blueprints import made_up
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 2 * 1024**3

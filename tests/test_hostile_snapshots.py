@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from unslow.app.read_target import read_stored
-from unslow.app.spell import spelled
+from unslow.commands._command_lines import spelled
+from unslow.commands._formats import render
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
-from unslow.show import render
-from unslow.think.judge import diagnose
+from unslow.think.judge.judge import diagnose
 
 MACHINES = Path(__file__).parent / "machines"
 NAMES = ["spill_other_process_holds_vram", "healthy_moe", "kv_cache_allocation_fails", "cuda_hidden_threads_64"]

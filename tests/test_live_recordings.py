@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.snapshot import Subject, dump_snapshot
 
 MACHINES = Path(__file__).parent / "machines"

@@ -12,13 +12,13 @@ from spoken_python import python_in
 from tests.golden.cases import diagnosed, of_machine
 from tests.golden.comparing import difference
 
-from unslow.app.read_target import read_stored
+from unslow.commands._formats import render
+from unslow.commands.diagnose.target import read_stored
+from unslow.facts.commands import line_for_reader
 from unslow.facts.knob import Knob
-from unslow.facts.placed import in_place
-from unslow.show import render
 from unslow.think.causes import all_causes
-from unslow.think.findings import changes_nothing
-from unslow.think.judge import diagnose
+from unslow.think.judge.findings import changes_nothing
+from unslow.think.judge.judge import diagnose
 
 WIDTHS = (60, 80, 100)
 HEALTHY_8B_TOKENS_PER_S = 219  # the same shape, all of it on the same GPU
@@ -129,7 +129,7 @@ def test_every_command_stands_whole_in_the_text(folder, texts):
             *(command for finding in subject.findings for fix in finding.fixes for command in fix.commands),
             *(question.command for question in subject.ask_next),
         )
-        for line in in_place(command).split("\n")
+        for line in line_for_reader(command).split("\n")
     }
     for width, text in texts.items():
         assert lines <= {line.strip() for line in text.split("\n")}, width

@@ -7,11 +7,10 @@ from recorded_machines import first_case
 
 from unslow.facts.machine import GpuProcess, Machine
 from unslow.facts.snapshot import Case
-from unslow.facts.units import MIB
-from unslow.facts.values import Known, not_found
-from unslow.think.adapt.host_weights import host_link_bytes_per_s
-from unslow.think.judge import judge
-from unslow.think.physics.pcie import link_bytes_per_s
+from unslow.facts.values import MIB, Known, not_found
+from unslow.think.case.placement import host_link_bytes_per_s
+from unslow.think.judge.judge import judge
+from unslow.think.physics.chip import link_bytes_per_s
 
 GONE = not_found("nobody could look")
 SETTINGS = ("command", "environment", "gpu_layers_set", "tensor_overrides", "device_set", "fit", "split_mode")

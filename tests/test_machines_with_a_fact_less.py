@@ -16,7 +16,7 @@ from recorded_machines import first_case
 from unslow.facts.snapshot import Case
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import _answer
+from unslow.think.judge.judge import _answer
 
 pytestmark = pytest.mark.no_cover  # many judgements of the same lines
 SEED = 20

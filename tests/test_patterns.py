@@ -12,7 +12,7 @@ pytestmark = pytest.mark.no_cover
 
 @pytest.mark.parametrize("source", [r"x*=", r"(?:a+)+b", r"\s*$", r"a.*b.*c", r"\bgpu\w*[^.;]{0,99}\w*z"])
 def test_what_is_quadratic_is_found(source):
-    assert "s for" in too_slow("unslow.app.fit:1", source, 0)
+    assert "s for" in too_slow("unslow.commands.fit.gguf:1", source, 0)
 
 
 def test_what_is_linear_is_fine():

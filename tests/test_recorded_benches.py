@@ -6,12 +6,10 @@ import pytest
 
 from unslow.facts.bench import DECODE, DECODE_AT_4K, PREFILL, TOGETHER, Bench, Pass, parse_bench
 from unslow.facts.snapshot import parse_snapshot
-from unslow.think.bench.compare import compared
-from unslow.think.bench.depth_curve import judge_depths
-from unslow.think.bench.depth_expectation import expectation_of
-from unslow.think.bench.depth_fit import Reading
-from unslow.think.bench.figures import decode_rate, figures_of
-from unslow.think.judge import diagnose
+from unslow.think.judge.judge import diagnose
+from unslow.think.stats.comparison import compare_benches
+from unslow.think.stats.depth import Reading, expectation_of, judge_depths
+from unslow.think.stats.figures import decode_rate, figures_of
 
 HERE = Path(__file__).parent
 
@@ -92,9 +90,9 @@ def test_figures_are_made_from_the_requests_again():
 
 
 def test_a_neighbour_on_the_gpu_is_found_by_comparing():
-    found = compared(bench("shared"), bench("after"))
+    found = compare_benches(bench("shared"), bench("after"))
     assert found.verdict == "faster"
-    assert compared(bench("after"), bench("shared")).verdict == "slower"
+    assert compare_benches(bench("after"), bench("shared")).verdict == "slower"
 
 
 def test_the_phases_of_a_request_show_in_the_telemetry():

@@ -7,7 +7,7 @@ import pytest
 from recorded_machines import FOLDERS, recorded
 from second_gpu import SECOND, tells_its_gpu, with_second
 
-from unslow.think.judge import diagnose
+from unslow.think.judge.judge import diagnose
 
 pytestmark = pytest.mark.no_cover  # the machines are judged elsewhere: this tells nothing more of lines
 ONE_GPU = [m for m in FOLDERS if not m.name.startswith("lab_cpu")]

@@ -8,7 +8,7 @@ import pytest
 from unslow.catalog.models import well_known
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.system.live import LiveSystem
-from unslow.think.blueprints.made_up import made_up
+from unslow.think.blueprints import made_up
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "lab" / "write_headers.py"))
 

@@ -122,7 +122,7 @@ def take_away() -> None:
 def main(words: list[str]) -> int:
     """Run the command lines one after the other; what each ends with is the last line of its error output."""
     take_away()
-    from unslow.cli import main as unslow
+    from unslow.__main__ import main as unslow
 
     while words:
         end = words.index("---") if "---" in words else len(words)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from docs.figures import daily, machines, settings, sizes
 from docs.figures.asking import Answer
 
-from unslow.think.adapt.remembered import one_judgement
+from unslow.think.memo import one_judgement
 
 QUESTIONS: dict[str, Callable[[], Answer]] = {
     "how_slow_is_too_slow": daily.how_slow,

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from unslow.app.buy.rigs import hardware_of, parse_rig
-from unslow.app.buy.speeds import Rated, rated
-from unslow.app.fit.models import Found, find_gguf_model
-from unslow.app.predict.cases import setup_of
+from unslow.buy.rigs import Rated, hardware_of, parse_rig, rated
+from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.predict import PredictRequest
+from unslow.commands.predict.cases import setup_of
 from unslow.facts.values import Unknown
 from unslow.look.system.live import LiveSystem
-from unslow.show._units import rate
+from unslow.show.units import rate
 from unslow.think.hardware import Hardware
 from unslow.think.setup import Setup
 from unslow.think.speed.report import RateShown
@@ -28,7 +27,7 @@ class Answer(NamedTuple):
 
 
 @cache
-def model(name: str, quant: str | None = QUANT) -> Found:
+def model(name: str, quant: str | None = QUANT) -> FoundModel:
     """A well-known model in a quant."""
     return find_gguf_model(SYSTEM, name, quant)
 

@@ -2,7 +2,7 @@
 
 from docs.figures.asking import Answer, cell, ends, middle, speed, table
 
-from unslow.show._units import rate, span
+from unslow.show.units import rate, span
 
 _READING_WORDS_PER_MINUTE = 238
 """Adults, silently, English non-fiction: M. Brysbaert, Journal of Memory and Language 109 (2019), 104047."""

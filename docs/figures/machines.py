@@ -2,10 +2,10 @@
 
 from docs.figures.asking import SYSTEM, Answer, asked, cell, middle, speed, table, times
 
-from unslow.app.buy.devices import devices
+from unslow.buy.devices import devices
+from unslow.buy.report import RigShown
 from unslow.commands.devices import DevicesRequest
-from unslow.show._units import span
-from unslow.think.buy.report import RigShown
+from unslow.show.units import span
 
 _CARD = "RTX 3090"
 _SHARED = (

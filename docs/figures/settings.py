@@ -4,9 +4,9 @@ from typing import Any
 
 from docs.figures.asking import SYSTEM, Answer, cell, layers, middle, speed, table
 
-from unslow.app.predict import answer
 from unslow.commands.predict import PredictRequest
-from unslow.show._units import rate, span
+from unslow.commands.predict.speeds import answer
+from unslow.show.units import rate, span
 from unslow.think.speed.report import SpeculativeShown
 
 _OWNED, _OWN_CARD, _OWN_DEPTH = "qwen3-14b", "RTX 3060", 16_384

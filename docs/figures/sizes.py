@@ -5,15 +5,14 @@ from typing import NamedTuple
 
 from docs.figures.asking import QUANT, SYSTEM, Answer, cell, layers, memory, middle, model, speed, table, weights
 
-from unslow.app.predict import answer
+from unslow.buy.tiers import shapes
 from unslow.catalog.models import well_known
 from unslow.catalog.quality import Figure, tables
 from unslow.commands.predict import PredictRequest
-from unslow.facts.units import GIB
-from unslow.show._units import rate, size
-from unslow.think.buy.tiers import shapes
-from unslow.think.fit.llama_cpp import most_layers
-from unslow.think.fit.rule_of_thumb import rule_of_thumb
+from unslow.commands.predict.speeds import answer
+from unslow.facts.values import GIB
+from unslow.show.units import rate, size
+from unslow.think.fit.answers import most_layers, rule_of_thumb
 
 _LARGE = "H200"
 """Holds what is asked about here, so that one layout of the graph is counted for all."""

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from lab.built_machines.world import World
 
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.look.probes.apple import IOREG, POWER, PROFILER, SYSCTL, VERSION, VM_STAT
 
 PAGE_BYTES = 16384

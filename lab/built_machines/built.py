@@ -10,17 +10,16 @@ import msgspec
 from lab.built_machines.sources import Source
 from lab.built_machines.world import World
 
-from unslow.app.chosen import at_url
-from unslow.app.collect import collect, with_subjects
-from unslow.app.with_machine import with_machine
+from unslow.commands.diagnose.runtimes import subjects_at_url
+from unslow.commands.diagnose.target import collect, with_machine, with_subjects
 from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
 from unslow.facts.values import Known
-from unslow.look.llama_server.log_file import read_log
 from unslow.look.logs.llama_cpp import run_of_log
-from unslow.look.runtimes.llama_cpp import with_log
+from unslow.look.runtimes._gguf_process import read_log
+from unslow.look.runtimes.llama_cpp.urls import with_log
 from unslow.look.system.recorded import Recorder
 
 MACHINES = Path(__file__).parents[2] / "tests" / "machines"
@@ -110,7 +109,7 @@ def snapshot(
 
 
 def _at(world: World, seen: Snapshot, url: str, log: str) -> tuple[Subject, ...]:
-    (subject,) = at_url(world, url, "")
+    (subject,) = subjects_at_url(world, url, "")
     if log:
         subject = with_log(world, subject, log)
         subject = msgspec.structs.replace(subject, run=run_of_log(read_log(world, log)))

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from unslow.facts.units import MIB
+from unslow.facts.values import MIB
 
 IDLE, POWER_CAP, SW_THERMAL, HW_THERMAL = 0x1, 0x4, 0x20, 0x40
 """Bits of nvmlClocksEventReasons: GpuIdle, SwPowerCap, SwThermalSlowdown, HwThermalSlowdown."""

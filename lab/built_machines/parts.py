@@ -21,7 +21,7 @@ from lab.built_machines.nvidia import Card, nvml
 from lab.built_machines.shapes import LLAMA_8B, Shape
 from lab.built_machines.world import World
 
-from unslow.facts.telemetry import PhaseTelemetry, SamplerCost, Stat, Telemetry
+from unslow.facts.run import PhaseTelemetry, SamplerCost, Stat, Telemetry
 from unslow.facts.values import Known, measured
 
 CUDA_FEATURES = f"CUDA : ARCHS = 500,610,700,750,800,860,890 | USE_GRAPHS = 1 | {CPU_FEATURES}"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from lab.built_machines.world import World
 
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 from unslow.look.probes import windows_gpu, windows_machine
 
 VENDORS = {"NVIDIA": 4318, "AMD": 4098, "Intel": 32902}

@@ -6,8 +6,7 @@ from itertools import count
 from typing import Any, NoReturn
 
 from unslow.facts.values import Absence
-from unslow.look.system import Answer, Finished, LookError
-from unslow.look.system.door import Line, Live
+from unslow.look.system import Answer, Finished, Line, Live, LookError
 
 TICK_S = 0.1
 """What passes between two looks at the clock."""

@@ -9,9 +9,9 @@ from lab.faults.every import every_fault
 from lab.faults.fault import Fault
 from lab.faults.rows import Row, read_rows, row_of
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.errors import UserError
-from unslow.think.judge import diagnose
+from unslow.think.judge.judge import diagnose
 
 
 def judged_again(out: Path) -> list[Row]:

@@ -4,7 +4,7 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 

@@ -10,7 +10,7 @@ from lab.faults.fault import Fault
 from lab.faults.recordings import expectation
 from lab.faults.rows import Row
 
-from unslow.app.read_target import SNAPSHOT, read_stored
+from unslow.commands.diagnose.target import SNAPSHOT, read_stored
 from unslow.facts.snapshot import dump_snapshot
 
 EXPECTED, RECORDING, LOG = "expected.toml", "recording.jsonl", "server.log"

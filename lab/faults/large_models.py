@@ -16,11 +16,19 @@ from typing import BinaryIO
 
 from unslow.catalog.models import model_at
 from unslow.catalog.quants import Quant, quants, quants_by_ggml_type
-from unslow.facts.blueprint import Blueprint
-from unslow.look.engine.gguf_writer import Int32, TensorPlan, Value, encoded_header, padding
-from unslow.look.engine.made_up import _tokenizer
-from unslow.look.engine.random_blocks import POOL_BYTES, Blocks, can_fill
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.model import Blueprint
+from unslow.look.engine.made_up_models import (
+    POOL_BYTES,
+    Int32,
+    RandomBlocks,
+    TensorPlan,
+    Value,
+    _tokenizer,
+    can_fill,
+    encoded_header,
+    padding,
+)
+from unslow.think.blueprints import made_up
 
 LLAMA_8B, LLAMA_70B, MOE_30B = "llama8b", "llama70b", "moe30b"
 LLAMA_1B, LLAMA_1B_BF16, SMOL_135M = "llama1b", "llama1b-bf16", "smol135m"
@@ -74,7 +82,7 @@ def _keys(blueprint: Blueprint) -> dict[str, Value]:
 
 
 def _write_tensors(file: BinaryIO, plans: Iterable[TensorPlan]) -> None:
-    pools: dict[int, Blocks] = {}
+    pools: dict[int, RandomBlocks] = {}
     for plan in plans:
         if plan.ggml_type not in pools:
             pools[plan.ggml_type] = _blocks(quants_by_ggml_type()[plan.ggml_type])
@@ -87,17 +95,17 @@ def _ones(plan: TensorPlan) -> tuple[bytes, ...]:
     return (_ONE * (plan.bytes // len(_ONE)),) if len(plan.dimensions) == 1 else ()
 
 
-def _blocks(quant: Quant) -> Blocks:
-    return Blocks(quant) if can_fill(quant) else _Bf16(quant)
+def _blocks(quant: Quant) -> RandomBlocks:
+    return RandomBlocks(quant) if can_fill(quant) else _Bf16(quant)
 
 
-class _Bf16(Blocks):
+class _Bf16(RandomBlocks):
     """Numbers of one size, which the package does not make up."""
 
     def __init__(self, quant: Quant) -> None:
         if quant.name != "BF16":
             raise SystemExit(f"no random blocks of {quant.name}")
-        low = Blocks(quants()["Q8_0"])
+        low = RandomBlocks(quants()["Q8_0"])
         pool = bytearray(b"".join(low.take(POOL_BYTES)))
         pool[1::2] = bytes([_BF16_ABOUT_A_HUNDREDTH]) * (POOL_BYTES // 2)
         self._pool, self._at = memoryview(bytes(pool)), 0

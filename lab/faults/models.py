@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.catalog.shapes import Shape, shapes
-from unslow.look.engine.made_up import planned, write
+from unslow.catalog.architectures import MadeUpShape, made_up_shapes
+from unslow.look.engine.made_up_models import planned_model, write_model
 
 
 class Made(NamedTuple):
@@ -18,9 +18,9 @@ class Made(NamedTuple):
     changes: dict[str, int] = {}  # noqa: RUF012 (never changed)
 
     @property
-    def form(self) -> Shape:
+    def form(self) -> MadeUpShape:
         """The shape as it is written."""
-        return msgspec.structs.replace(shapes()[self.shape], **self.changes)
+        return msgspec.structs.replace(made_up_shapes()[self.shape], **self.changes)
 
 
 MODELS = {
@@ -41,5 +41,5 @@ def make_models(folder: Path) -> None:
             print(f"making {path}", flush=True)
             part = path.with_suffix(f".{os.getpid()}.part")
             with part.open("wb") as file:
-                write(planned(made.form, made.quant, name), file)
+                write_model(planned_model(made.form, made.quant, name), file)
             part.replace(path)

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from unslow.think.fleet.capacity_beyond import DOUBT, beyond
-from unslow.think.fleet.capacity_curve import At
+from unslow.fleet.capacity.limits import DOUBT, At, beyond
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl")

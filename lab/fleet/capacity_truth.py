@@ -20,17 +20,14 @@ from typing import Any, NamedTuple
 from lab.fleet.capacity_load import Level, level, llama_server
 from lab.fleet.prometheus import Scrape, program, started
 
-from unslow.fleet.answered import AnsweredCurves
-from unslow.fleet.asking.access import Access
-from unslow.fleet.asking.prometheus import Prometheus
-from unslow.fleet.curves_moments import Grid, moments_of
-from unslow.fleet.curves_queries import curve_queries
-from unslow.fleet.options import Options
-from unslow.think.fleet.capacity_beyond import beyond
-from unslow.think.fleet.capacity_curve import gaps_of
-from unslow.think.fleet.capacity_instance import served
-from unslow.think.fleet.capacity_moments import Like, Moment
-from unslow.think.fleet.capacity_report import Goal
+from unslow.fleet.capacity.curves import Grid, curve_queries, moments_of
+from unslow.fleet.capacity.limits import LikeInstances, Moment, beyond, gaps_of
+from unslow.fleet.capacity.report import Goal
+from unslow.fleet.capacity.users import served
+from unslow.fleet.prometheus.answers import AnsweredCurves
+from unslow.fleet.prometheus.client import Prometheus
+from unslow.fleet.prometheus.connection import Access
+from unslow.fleet.queries import Options
 
 PLACES = 8
 WINDOW_S = 15.0
@@ -99,7 +96,7 @@ def compare(taken: dict[str, Any], place: int = -1) -> Compared:
     truth = gaps_of(_moments(taken, levels[place]))[-1]
     speed = 1 / truth.mid_s
     low, mid, high = beyond(gaps_of(before)).seconds(truth.requests)
-    like = Like(runtime="llama.cpp", model="", devices="", instances=1, moments=tuple(before))
+    like = LikeInstances(runtime="llama.cpp", model="", devices="", instances=1, moments=tuple(before))
     limit = served(like, Goal(tokens_per_s=speed)).limit
     reached = (limit.low, limit.mid, limit.high) if limit else (0.0, 0.0, 0.0)
     return Compared(truth.requests, (1 / high, 1 / mid, 1 / low), speed, reached)

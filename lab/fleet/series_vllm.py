@@ -8,7 +8,7 @@ from lab.fleet.engine import Engine
 from lab.fleet.lines import Line
 from lab.replay.answers import FOLDER
 
-from unslow.look.prometheus_text import parse_metrics
+from unslow.look.server_answers import parse_metrics
 
 _RECORDED_MODEL = "tiny-llama"
 _BLOCK = 16

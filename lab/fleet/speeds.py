@@ -6,8 +6,8 @@ from typing import NamedTuple
 from lab.fleet.engine import Engine
 from lab.fleet.machines import Card, Gpu, memory_bytes
 
-from unslow.app.predict import answer
 from unslow.commands.predict import PredictRequest
+from unslow.commands.predict.speeds import answer
 from unslow.look.system.live import LiveSystem
 
 _RAM_BYTES_PER_S = 2e11

@@ -10,10 +10,10 @@ from typing import Any
 
 from unslow.catalog.models import well_known
 from unslow.catalog.quants import quants
-from unslow.facts.blueprint import Blueprint, Tensor
-from unslow.look.engine.gguf_writer import padding
-from unslow.look.models.hf_config.shape import NAMES
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.model import Blueprint, Tensor
+from unslow.look.engine.made_up_models import padding
+from unslow.look.models.hf_config import NAMES
+from unslow.think.blueprints import made_up
 
 ROOT = Path(__file__).parents[2]
 COUNTS = [0, 1, 2, 3, 7, 255, 4096, 65_536, 2**20, 2**24, 2**31 - 1, 2**32 - 1, 2**40, 2**53, 2**63 - 1]
@@ -35,7 +35,7 @@ def gguf_keys() -> list[str]:
 @cache
 def config_keys() -> list[str]:
     """Every key of a `config.json` that the program reads as a number."""
-    kinds = (ROOT / "src/unslow/look/models/hf_config/layer_types.py").read_text()
+    kinds = (ROOT / "src/unslow/look/models/hf_config.py").read_text()
     return sorted(
         {k for keys in NAMES.values() for k in keys} | set(re.findall(r'text(?:\.get\(|, )"([a-z_]+)"', kinds))
     )

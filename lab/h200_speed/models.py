@@ -19,10 +19,9 @@ from lab.write_headers import _keys, _plans
 
 from unslow.catalog.models import model_at
 from unslow.catalog.quants import Quant, quants_by_ggml_type
-from unslow.facts.blueprint import Blueprint
-from unslow.look.engine.gguf_writer import TensorPlan, encoded_header, padding
-from unslow.look.engine.random_blocks import POOL_BYTES, Blocks, can_fill
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.model import Blueprint
+from unslow.look.engine.made_up_models import POOL_BYTES, RandomBlocks, TensorPlan, can_fill, encoded_header, padding
+from unslow.think.blueprints import made_up
 
 _SMALL_EXPONENT = 116  # E8M0: 2^(116 - 127) times at most 6
 _SMALL_HIGH_BYTE = 0x3C  # BF16: about 2^-7
@@ -72,7 +71,7 @@ def file_bytes(model: Model) -> int:
 def write_model(model: Model, path: Path) -> None:
     """Write the whole file; it takes its name when it is complete."""
     header, plans = _planned(model)
-    pools: dict[int, Blocks] = {}
+    pools: dict[int, RandomBlocks] = {}
     part = path.with_suffix(".part")
     with part.open("wb", buffering=0) as file:
         file.write(header)
@@ -89,7 +88,7 @@ def _planned(model: Model) -> tuple[bytes, list[TensorPlan]]:
     return encoded_header(_keys(blueprint), plans), plans
 
 
-def _pieces(plan: TensorPlan, pools: dict[int, Blocks]) -> Iterable[bytes | memoryview]:
+def _pieces(plan: TensorPlan, pools: dict[int, RandomBlocks]) -> Iterable[bytes | memoryview]:
     if "norm" in plan.name and plan.name.endswith(".weight"):
         return (b"\0\0\x80\x3f" * (plan.bytes // 4),)
     if plan.ggml_type not in pools:
@@ -97,11 +96,11 @@ def _pieces(plan: TensorPlan, pools: dict[int, Blocks]) -> Iterable[bytes | memo
     return pools[plan.ggml_type].take(plan.bytes)
 
 
-def _pool(quant: Quant) -> Blocks:
-    return Blocks(quant) if can_fill(quant) else _OtherBlocks(quant)
+def _pool(quant: Quant) -> RandomBlocks:
+    return RandomBlocks(quant) if can_fill(quant) else _OtherBlocks(quant)
 
 
-class _OtherBlocks(Blocks):
+class _OtherBlocks(RandomBlocks):
     """Of types that the package does not make up."""
 
     def __init__(self, quant: Quant) -> None:

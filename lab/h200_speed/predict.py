@@ -12,8 +12,8 @@ from lab.h200_speed.plan import Run, read_plan
 from lab.h200_speed.questions import question
 from lab.speed.own import BATCHED, group_of_run
 
-from unslow.think.speed.group import DENSE
-from unslow.think.speed.outcome import Outcome, decode, prefill
+from unslow.think.speed.question import Outcome, decode_outcome, prefill_outcome
+from unslow.think.speed.rows import DENSE
 
 OWN_SPREAD = 0.5
 """On a device that was measured before, half of the spread (in logarithms) that a device never seen has."""
@@ -28,7 +28,11 @@ def predicted(run: Run) -> tuple[float, float, float] | None:
     q = question(run.model, said)
     group = group_of_run(q, said)
     known = DENSE if group == BATCHED else group
-    found = prefill(q, float(said["prompt"]), float(said["micro_batch"])) if _is_prompt(run) else decode(q, known)
+    found = (
+        prefill_outcome(q, float(said["prompt"]), float(said["micro_batch"]))
+        if _is_prompt(run)
+        else decode_outcome(q, known)
+    )
     return _interval(found)
 
 

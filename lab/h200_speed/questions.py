@@ -5,15 +5,13 @@ from typing import Any
 from lab.h200_speed.models import named
 
 from unslow.catalog.devices import find_device
-from unslow.facts.blueprint import Blueprint
-from unslow.think.physics.chip import Chip, Setting
-from unslow.think.physics.kv_cache import element_bytes
-from unslow.think.speed.ask import on_gpu, placed_on_host
+from unslow.facts.model import Blueprint
+from unslow.think.physics.chip import Chip, SpeedSetting
+from unslow.think.physics.placement import element_bytes
 from unslow.think.speed.chips import core_flops_per_s, gpu_chip, host_chip
-from unslow.think.speed.load import model_load
-from unslow.think.speed.question import Host, Question
-from unslow.think.speed.totals import totals
-from unslow.think.speed.types import class_of_model
+from unslow.think.speed.load import model_load, totals, type_class_of_model
+from unslow.think.speed.question import Host, SpeedQuestion
+from unslow.think.speed.rows import on_gpu, placed_on_host
 
 DEVICE, FAMILY = "H200 SXM", "hopper"
 YEAR = 2026.8
@@ -30,16 +28,16 @@ PINNED_BYTES_PER_S = 50e9
 _ALL = 99
 
 
-def question(model: str, said: dict[str, Any]) -> Question:
+def question(model: str, said: dict[str, Any]) -> SpeedQuestion:
     """The question of one test: `model` is STEM@QUANT, `said` the settings of a run, each one number."""
     return question_of(named(model.replace("@BF16", "@F16")).blueprint, said)
 
 
-def question_of(plan: Blueprint, said: dict[str, Any]) -> Question:
+def question_of(plan: Blueprint, said: dict[str, Any]) -> SpeedQuestion:
     """The same of a model by its tensors."""
-    load, setting = model_load(plan), _setting(said, class_of_model(plan))
+    load, setting = model_load(plan), _setting(said, type_class_of_model(plan))
     per_element, tokens = element_bytes(said.get("kv", "f16")), float(said.get("sequences") or 1)
-    whole = Question(None, _h200(), setting, YEAR, _depth(said), per_element, tokens)
+    whole = SpeedQuestion(None, _h200(), setting, YEAR, _depth(said), per_element, tokens)
     chip = host_chip(HOST_BYTES_PER_S, float(said.get("threads", 16)), core_flops_per_s(HOST_CLOCK_HZ))
     if said.get("cpu_only"):
         alone = setting._replace(backend="cpu", family=HOST_FAMILY, device="", tiles=True, server=True)
@@ -52,8 +50,8 @@ def question_of(plan: Blueprint, said: dict[str, Any]) -> Question:
     return whole._replace(totals=on_gpu(load, layers, moe), host=host)
 
 
-def _setting(said: dict[str, Any], types: str) -> Setting:
-    return Setting(
+def _setting(said: dict[str, Any], types: str) -> SpeedSetting:
+    return SpeedSetting(
         "cuda",
         FAMILY,
         DEVICE,

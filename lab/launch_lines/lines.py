@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from unslow.facts.units import MIB
+from unslow.facts.values import MIB
 
 
 class Line(NamedTuple):

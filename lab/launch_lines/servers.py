@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from lab.launch_lines.lines import Line
 
+from unslow.facts.masking import key_headers
 from unslow.facts.snapshot import Subject
-from unslow.look.keys import headers
 from unslow.look.processes import Process, read_processes
 from unslow.look.runtimes import llama_cpp
 from unslow.look.system import LookError, System
@@ -57,7 +57,7 @@ def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
         if process.poll() is not None:
             sys.exit(f"the server ended: {log.read_text()[-2000:]}")
         try:
-            if system.request("GET", f"{url}/health", headers=headers(KEY)).status == 200:
+            if system.request("GET", f"{url}/health", headers=key_headers(KEY)).status == 200:
                 return
         except LookError:
             pass

@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import MIB
-from unslow.facts.values import Known
+from unslow.facts.values import MIB, Known
 
 _TRUTH: dict[str, tuple[str, Any]] = {
     "context_length": (r"llama_context: n_ctx\s+= (\d+)", int),

@@ -9,14 +9,13 @@ from typing import NamedTuple
 import msgspec
 from lab.noise.slowed import Slowed
 
-from unslow.app.bench.bencher import Bencher
-from unslow.app.bench.own import Own
-from unslow.app.bench.standard import Protocol, run_protocol
+from unslow.commands.bench.bencher import Bencher, Protocol, run_protocol
+from unslow.commands.bench.server import Own
 from unslow.facts.bench import Bench, Pass
 from unslow.facts.machine import Machine
 from unslow.look.system.live import LiveSystem
-from unslow.think.bench.figures import figures_of
-from unslow.think.bench.spread import spread_of
+from unslow.think.stats.figures import figures_of
+from unslow.think.stats.repeats import spread_of
 
 KINDS = ("plain", "slowed")
 """One turn: a benchmark as it is, and one that is slowed down."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from unslow.facts.knob import Knob
-from unslow.facts.units import MIB
+from unslow.facts.values import MIB
 
 _ALL = "99"
 

@@ -15,9 +15,8 @@ from lab.faults.large_models import _blocks, _keys, _ones
 from lab.plan_gpu.cases import shape_of
 
 from unslow.catalog.quants import quants, quants_by_ggml_type
-from unslow.look.engine.gguf_writer import TensorPlan, encoded_header, padding
-from unslow.look.engine.random_blocks import Blocks
-from unslow.think.blueprints.made_up import made_up
+from unslow.look.engine.made_up_models import RandomBlocks, TensorPlan, encoded_header, padding
+from unslow.think.blueprints import made_up
 
 
 class Placed(NamedTuple):
@@ -63,7 +62,7 @@ def _shares(placed: list[Placed], count: int) -> Iterator[list[Placed]]:
 
 def _fill(work: tuple[Path, list[Placed]]) -> None:
     path, share = work
-    pools: dict[int, Blocks] = {}
+    pools: dict[int, RandomBlocks] = {}
     with path.open("r+b", buffering=0) as file:
         for plan, offset in share:
             if plan.ggml_type not in pools:

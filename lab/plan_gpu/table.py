@@ -14,7 +14,7 @@ from lab.plan_gpu.cases import CASES, LONG, SHORT, TINY
 from lab.plan_gpu.planning import predicted
 from lab.plan_gpu.sheet import read_rows
 
-from unslow.facts.units import MIB
+from unslow.facts.values import MIB
 
 DATA = Path(__file__).parents[1] / "data" / "plan_gpu.jsonl"
 NOTHING = "not measured yet"

@@ -11,10 +11,10 @@ from lab.plan_gpu.cases import LONG, MOE, shape_of
 from lab.plan_gpu.sheet import read_rows
 from lab.speed.table import DATA, Measured
 
-from unslow.think.blueprints.made_up import made_up
-from unslow.think.speed import group
-from unslow.think.speed.group import CPU, DEEP, DEEP_FROM, DENSE, PARTIAL, PREFILL
-from unslow.think.speed.question import Question, prompt_terms, step_terms
+from unslow.think.blueprints import made_up
+from unslow.think.speed import rows
+from unslow.think.speed.question import SpeedQuestion, prompt_terms, step_terms
+from unslow.think.speed.rows import CPU, DEEP, DEEP_FROM, DENSE, PARTIAL, PREFILL
 
 FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl", "h200_speed_measured.jsonl")
 SWEEPS = "plan_gpu.jsonl"
@@ -57,7 +57,7 @@ def _rows(path: Path) -> Iterator[Measured]:
         yield measured_row(question(row["model"]["name"], said), said, row)
 
 
-def measured_row(q: Question, said: dict[str, Any], row: dict[str, Any]) -> Measured:
+def measured_row(q: SpeedQuestion, said: dict[str, Any], row: dict[str, Any]) -> Measured:
     """One figure."""
     is_prompt = said["kind"] == "prefill"
     terms = prompt_terms(q, float(said["prompt"]), float(said["micro_batch"])) if is_prompt else step_terms(q)
@@ -77,7 +77,7 @@ def measured_row(q: Question, said: dict[str, Any], row: dict[str, Any]) -> Meas
     )
 
 
-def group_of_run(q: Question, said: dict[str, Any]) -> str:
+def group_of_run(q: SpeedQuestion, said: dict[str, Any]) -> str:
     """The group that a run is judged in."""
     if said["kind"] == "prefill":
         return PREFILL
@@ -88,7 +88,7 @@ def group_of_run(q: Question, said: dict[str, Any]) -> str:
     if (said.get("sequences") or 1) > 1:
         return BATCHED
     if q.totals.experts > 1:
-        return group.MOE
+        return rows.MOE
     return DEEP if float(q.depth) >= DEEP_FROM else DENSE
 
 

@@ -9,21 +9,18 @@ from typing import Any
 from lab.h200_speed.models import named
 from lab.speed.table import DATA, TRUSTED_WEIGHT, Measured
 
-from unslow.catalog.device import Device
+from unslow.catalog.architectures import made_up_shapes
 from unslow.catalog.device_names import find_cpu
-from unslow.catalog.shapes import shapes
+from unslow.catalog.devices import Device
 from unslow.facts.machine import Cpu
-from unslow.facts.units import GB
-from unslow.facts.values import reported
-from unslow.think.adapt.host_question import has_tiles, is_server, multiplies_wide
-from unslow.think.physics.chip import Setting
-from unslow.think.physics.sampling import sampling_s
+from unslow.facts.values import GB, reported
+from unslow.think.case.questions import has_tiles, is_server, multiplies_wide
+from unslow.think.physics.chip import SpeedSetting
+from unslow.think.physics.token_time import sampling_s
 from unslow.think.speed.chips import core_flops_per_s, host_chip
-from unslow.think.speed.group import CPU, PREFILL
-from unslow.think.speed.load import model_load
-from unslow.think.speed.question import Host, Question, prompt_terms, step_terms
-from unslow.think.speed.totals import totals
-from unslow.think.speed.types import class_of_model
+from unslow.think.speed.load import model_load, totals, type_class_of_model
+from unslow.think.speed.question import Host, SpeedQuestion, prompt_terms, step_terms
+from unslow.think.speed.rows import CPU, PREFILL
 
 FILE = "cpu_speed_learning.jsonl"
 MODELS = {"llama_135m": "smollm2-135m", "llama_1b": "llama-3.2-1b", "llama_3b": "llama-3.2-3b"}
@@ -42,30 +39,30 @@ def processor_rows(path: Path = DATA / FILE) -> list[Measured]:
 def _rows(line: dict[str, Any]) -> Iterator[Measured]:
     """The answer and the prompt of one configuration."""
     q = question(line)
-    sampling = sampling_s(shapes()[line["shape"]].vocabulary)
+    sampling = sampling_s(made_up_shapes()[line["shape"]].vocabulary)
     answer = 1 / statistics.median(line["decode"]) - sampling  # the terms are those of llama-bench, which chooses none
     yield _measured(line, q, CPU, tuple(step_terms(q)), answer)
     prompt = prompt_terms(q._replace(depth=0.0), float(line["prompt_tokens"]))
     yield _measured(line, q, PREFILL, tuple(prompt), 1 / statistics.median(line["prompt"]))
 
 
-def question(line: dict[str, Any]) -> Question:
+def question(line: dict[str, Any]) -> SpeedQuestion:
     """What a line asks, with the bandwidth that its threads were given."""
     plan = named(f"{MODELS[line['shape']]}@{line['quant']}").blueprint
     cpu = line["cpu"]
     known, facts = platform(cpu), Cpu(instruction_sets=reported(cpu["vectors"], FILE))
     chip = host_chip(statistics.median(line["memory"]) * GB, float(line["threads"]), core_flops_per_s(known.clock_hz))
-    setting = Setting(
+    setting = SpeedSetting(
         "cpu",
         family=known.family,
         device=device_name(cpu),
-        types=class_of_model(plan),
+        types=type_class_of_model(plan),
         wide_vectors=multiplies_wide(facts),
         tiles=has_tiles(facts),
         server=is_server(facts),
     )
     depth = line["prompt_tokens"] + line["tokens"] / 2
-    return Question(None, chip, setting, depth=float(depth), host=Host(totals(model_load(plan)), chip, setting))
+    return SpeedQuestion(None, chip, setting, depth=float(depth), host=Host(totals(model_load(plan)), chip, setting))
 
 
 def platform(cpu: dict[str, Any]) -> Device:
@@ -82,7 +79,7 @@ def device_name(cpu: dict[str, Any]) -> str:
     return f"{cpu['model name']} family {cpu['cpu family']} model {cpu['model']}, {cpu['processors']} processors"
 
 
-def _measured(line: dict[str, Any], q: Question, group: str, terms: tuple[Any, ...], seconds: float) -> Measured:
+def _measured(line: dict[str, Any], q: SpeedQuestion, group: str, terms: tuple[Any, ...], seconds: float) -> Measured:
     return Measured(
         device=q.setting.device,
         group=group,

@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from unslow.facts.units import GIB
-from unslow.facts.values import Unknown
-from unslow.think.physics.terms import Term, least
-from unslow.think.speed.ask import question_of
-from unslow.think.speed.group import group_of
+from unslow.facts.values import GIB, Unknown
+from unslow.think.physics.terms import Term, least_seconds
 from unslow.think.speed.question import prompt_terms, step_terms
-from unslow.think.speed.rows import Asked, asked, number
+from unslow.think.speed.rows import AskedRow, cell_number, group_of, question_of, understood_row
 
 DATA = Path(__file__).parents[1] / "data"
 TRUSTED = (
@@ -90,8 +87,8 @@ def _median(some: list[Measured]) -> Measured:
 
 def _measured(row: dict[str, str]) -> Measured | None:
     """One row; None where it teaches nothing, or something wrong."""
-    speed = number(row.get("tok_s"))
-    found = asked(row) if speed and not is_flagged(row) else None
+    speed = cell_number(row.get("tok_s"))
+    found = understood_row(row) if speed and not is_flagged(row) else None
     if found is None or isinstance(found, Unknown) or not _is_usable(found):
         return None
     is_exact = bool(_BENCH.fullmatch(row["test"].strip())) and found.is_sized
@@ -115,16 +112,16 @@ def _measured(row: dict[str, str]) -> Measured | None:
     )
 
 
-def _may_be_a_slice(found: Asked) -> bool:
+def _may_be_a_slice(found: AskedRow) -> bool:
     return found.backend == "cpu" and not found.threads and found.device.memory_channels >= _SERVER_CHANNELS
 
 
 def beats_ceiling(seconds: float, terms: Iterable[Term]) -> bool:
     """Whether it is faster than memory can be read: another model, quant or device than the row says."""
-    return seconds < TOLERANCE * float(least(terms))
+    return seconds < TOLERANCE * float(least_seconds(terms))
 
 
-def terms_of(found: Asked) -> tuple[Term, ...]:
+def terms_of(found: AskedRow) -> tuple[Term, ...]:
     """The terms of a row's test."""
     q = question_of(found)
     terms = step_terms(q) if found.kind == "tg" else prompt_terms(q, found.tokens, found.micro_batch)
@@ -138,7 +135,7 @@ def is_flagged(row: dict[str, str]) -> bool:
     )
 
 
-def _is_usable(found: Asked) -> bool:
+def _is_usable(found: AskedRow) -> bool:
     """One stream, an answer that is not too long, and a model that fits the GPUs it is said to run on."""
     if found.conversations > 1 or (found.kind == "tg" and found.tokens > LONGEST_ANSWER):
         return False

@@ -9,9 +9,12 @@ from typing import Any
 
 __version__ = "0.1.0"
 _HOMES = {
-    "unslow.app.progress": ("Progress",),
-    "unslow.app.watch": ("watch",),
-    "unslow.commands._showing": ("to_html", "to_json", "to_text"),
+    "unslow.buy.cost": ("CostReport",),
+    "unslow.buy.offers": ("ChoiceReport",),
+    "unslow.buy.report": ("DevicesReport",),
+    "unslow.buy.tiers": ("TiersReport",),
+    "unslow.commands._formats": ("to_html", "to_json", "to_text"),
+    "unslow.commands._output": ("Progress",),
     "unslow.commands.check": ("check",),
     "unslow.commands.choose": ("choose",),
     "unslow.commands.collect": ("collect", "save"),
@@ -30,18 +33,15 @@ _HOMES = {
     "unslow.facts.errors": ("UserError",),
     "unslow.facts.snapshot": ("Snapshot",),
     "unslow.facts.stored_model": ("Inventory",),
-    "unslow.think.buy.choice_report": ("ChoiceReport",),
-    "unslow.think.buy.cost_report": ("CostReport",),
-    "unslow.think.buy.report": ("DevicesReport",),
-    "unslow.think.buy.tiers_report": ("TiersReport",),
+    "unslow.fleet.capacity.report": ("CapacityReport",),
+    "unslow.fleet.report": ("FleetReport",),
+    "unslow.live.transformers": ("watch",),
     "unslow.think.claims.report": ("CheckReport",),
     "unslow.think.fit.report": ("FitReport",),
-    "unslow.think.fleet.capacity_report": ("CapacityReport",),
-    "unslow.think.fleet.report": ("FleetReport",),
     "unslow.think.plan.report": ("PlanReport",),
     "unslow.think.report": ("Report",),
     "unslow.think.speed.report": ("PredictionReport",),
-    "unslow.think.view.report": ("View",),
+    "unslow.think.view": ("View",),
 }
 """Where each public name is."""
 __all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names)])  # noqa: PLE0605 (the stub has it)

@@ -3,11 +3,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from unslow.app.progress import Progress as Progress
-from unslow.app.watch import watch as watch
-from unslow.commands._showing import to_html as to_html
-from unslow.commands._showing import to_json as to_json
-from unslow.commands._showing import to_text as to_text
+from unslow.buy.cost import CostReport as CostReport
+from unslow.buy.offers import ChoiceReport as ChoiceReport
+from unslow.buy.report import DevicesReport as DevicesReport
+from unslow.buy.tiers import TiersReport as TiersReport
+from unslow.commands._formats import to_html as to_html
+from unslow.commands._formats import to_json as to_json
+from unslow.commands._formats import to_text as to_text
+from unslow.commands._output import Progress as Progress
 from unslow.commands.check import check as check
 from unslow.commands.collect import save as save
 from unslow.commands.explain import Page as Page
@@ -17,18 +20,15 @@ from unslow.commands.triage import triage as triage
 from unslow.facts.errors import UserError as UserError
 from unslow.facts.snapshot import Snapshot as Snapshot
 from unslow.facts.stored_model import Inventory as Inventory
-from unslow.think.buy.choice_report import ChoiceReport as ChoiceReport
-from unslow.think.buy.cost_report import CostReport as CostReport
-from unslow.think.buy.report import DevicesReport as DevicesReport
-from unslow.think.buy.tiers_report import TiersReport as TiersReport
+from unslow.fleet.capacity.report import CapacityReport as CapacityReport
+from unslow.fleet.report import FleetReport as FleetReport
+from unslow.live.transformers import watch as watch
 from unslow.think.claims.report import CheckReport as CheckReport
 from unslow.think.fit.report import FitReport as FitReport
-from unslow.think.fleet.capacity_report import CapacityReport as CapacityReport
-from unslow.think.fleet.report import FleetReport as FleetReport
 from unslow.think.plan.report import PlanReport as PlanReport
 from unslow.think.report import Report as Report
 from unslow.think.speed.report import PredictionReport as PredictionReport
-from unslow.think.view.report import View as View
+from unslow.think.view import View as View
 
 __version__: str
 __all__ = [

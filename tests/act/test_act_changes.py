@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from dying import Counted, apply_in, changes_in, dies, picture, recover_in, steps_until_it_lives, undo_in
 
-from unslow.act.changes import Planned
-from unslow.act.files import Edit
+from unslow.act.changes import Edit, Planned
 from unslow.facts.errors import UserError
 
 OLD, NEW, CONF = b"#!/bin/sh\nllama-server -c 32768\n" * 40, b"#!/bin/sh\nllama-server -c 8192\n" * 40, b"[Service]\n"

@@ -7,12 +7,11 @@ from lab.replay import serve
 from lab.replay.behaviour import Behaviour
 from lab.replay.server import serving, started
 
-from unslow.act.changes import Planned
-from unslow.act.files import Edit
+from unslow.act.changes import Edit, Planned
 from unslow.act.journal import ModelStep
 from unslow.act.ollama import checked_name
 from unslow.facts.errors import UserError
-from unslow.look.runtimes.ollama.names import derived_name, full_name
+from unslow.look.runtimes.ollama.places import derived_name, full_name
 from unslow.look.system.live import LiveSystem
 
 

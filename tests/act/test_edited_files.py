@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from dying import Counted, apply_in, changes_in, picture, undo_in
 
-from unslow.act.changes import Planned
+from unslow.act.changes import Edit, Planned
 from unslow.act.disk import Disk, Looks
-from unslow.act.files import Edit
 from unslow.act.journal import Journals, default_folder
 from unslow.facts.errors import UserError
 

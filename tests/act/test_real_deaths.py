@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from dying import apply_in, changes_in, child_dies, picture, recover_in, steps_until_it_lives, undo_in
 
-from unslow.act.changes import Planned
-from unslow.act.files import Edit
+from unslow.act.changes import Edit, Planned
 from unslow.facts.errors import UserError
 
 pytestmark = pytest.mark.real

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.catalog.changes import changes_at, version_changes, version_numbers
+from unslow.catalog.runtimes import changes_at, version_changes, version_numbers
 from unslow.facts.account import Topic
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from unslow.catalog.devices import all_devices, all_processors, find_device
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 
 NVIDIA_SMI = [
     ("NVIDIA GeForce GTX 1050 Ti", 4, "GTX 1050 Ti"),

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from unslow.catalog.device import Device
 from unslow.catalog.device_names import find_written
-from unslow.catalog.devices import all_devices, all_gpus, named
-from unslow.facts.units import GB, MIB
+from unslow.catalog.devices import Device, all_devices, all_gpus, names_by_file
+from unslow.facts.values import GB, MIB
 
 HARDWARE = Path(__file__).parents[2] / "lab" / "data" / "hardware.csv"
 NOT_NUMBERS = {
@@ -104,5 +103,5 @@ def test_only_a_chip_without_memory_has_no_bandwidth() -> None:
 
 
 def test_names_read_without_the_rest_are_those_of_the_whole_file() -> None:
-    short = [names for _, names in named()]
+    short = [names for _, names in names_by_file()]
     assert short == [(d.name, *d.also) for d in all_devices() if d.kind != "cpu"]

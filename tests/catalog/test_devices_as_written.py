@@ -2,10 +2,10 @@
 
 import pytest
 
-from unslow.catalog.device_names import devices_meant, is_one_model, near_devices, parse_device_name
-from unslow.catalog.devices import all_devices, all_gpus, find_device
-from unslow.catalog.unified_memory import unified_memory
-from unslow.facts.units import GIB
+from unslow.catalog.device_names import devices_meant, is_one_model, near_devices
+from unslow.catalog.devices import all_devices, all_gpus, find_device, parse_device_name
+from unslow.catalog.hardware_families import unified_memory
+from unslow.facts.values import GIB
 
 
 def names(text: str) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from unslow import fleet
-from unslow.catalog.exporters import FOLDS, exporters, exporters_of
-from unslow.fleet.quantities import ENGINE, GPU, HOST
+from unslow.catalog.prometheus import FOLDS, exporters, exporters_of
+from unslow.fleet.member import ENGINE, GPU, HOST
 from unslow.fleet.queries import PACKS
 
 MADE_OF = re.compile(
@@ -17,8 +17,8 @@ MADE_OF = re.compile(
 )
 """What readings are computed from."""
 KNOWN = {"engine": ENGINE, "gpu": GPU, "host": HOST, "pods": HOST}
-ASKING = ("quantities.py", "queries.py", "derived.py")
-READERS = [path.read_text("utf-8") for path in Path(fleet.__path__[0]).rglob("*.py") if path.name not in ASKING]
+READING = ("discovery", "judging", "members", "reading", "snapshot_hardware", "snapshots", "capacity/*")
+READERS = [path.read_text("utf-8") for name in READING for path in Path(fleet.__path__[0]).glob(f"{name}.py")]
 NAMED = [(name, quantity) for name, one in exporters().items() for quantity in one.readings]
 
 

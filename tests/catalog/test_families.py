@@ -1,10 +1,7 @@
 import pytest
 
-from unslow.catalog.cpu_families import find_cpu_family
-from unslow.catalog.device_words import vendor_of
-from unslow.catalog.devices import all_devices
-from unslow.catalog.gpu_families import find_gpu_family, gpu_families
-from unslow.catalog.name_patterns import best_fit
+from unslow.catalog.devices import all_devices, vendor_of
+from unslow.catalog.hardware_families import best_fit, find_cpu_family, find_gpu_family, gpu_families
 
 FAMILIES = {
     "NVIDIA GeForce GTX 750": "maxwell",

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from unslow.catalog import entries
-from unslow.catalog.layouts import Group, Layout, _whole, layouts
+from unslow.catalog.architectures import Group, Layout, _whole, layouts
 from unslow.catalog.models import Shape
-from unslow.think.blueprints.expressions import names_in
+from unslow.think.blueprints import names_in
 
 SHAPE = {field.name for field in msgspec.structs.fields(Shape)}
 

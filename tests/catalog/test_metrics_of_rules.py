@@ -4,12 +4,10 @@ import inspect
 import json
 import re
 
-from unslow.catalog.exporters import exporters
-from unslow.catalog.recordings import recordings
-from unslow.show import _metric_subjects, openmetrics
-from unslow.show.dashboard import dashboard_text
-from unslow.think.fleet.alert_rules import rule_groups
-from unslow.think.fleet.rule_trials import rule_tests
+from unslow.catalog.prometheus import exporters, recordings
+from unslow.fleet import openmetrics
+from unslow.fleet.alerts import rule_groups, rule_tests
+from unslow.fleet.dashboard import dashboard_text
 
 _QUOTED = re.compile(r'"[^"]*"')
 _LABELS = re.compile(r"\b(?:by|on|without|ignoring|group_left) \([^)]*\)|\{[^}]*\}|\[[^\]]*\]")
@@ -28,7 +26,7 @@ KNOWN = (
     {name for one in exporters().values() for text in (one.anchor, one.info, one.counter) for name in names(text)}
     | {name for one in exporters().values() for ways in one.readings.values() for way in ways for name in names(way)}
     | {rule.record for group in recordings().values() for rule in group.rules}
-    | {name for module in (openmetrics, _metric_subjects) for name in OWN.findall(inspect.getsource(module))}
+    | {name for module in (openmetrics, openmetrics) for name in OWN.findall(inspect.getsource(module))}
     | NOT_ASKED_BY_THE_FLEET
 )
 RULES = [rule for group in rule_groups() for rule in group.rules]

@@ -1,8 +1,6 @@
 import pytest
 
-from unslow.catalog.mixes import find_mix, mixes, mixes_from_large_to_small
-from unslow.catalog.quants import file_types, quants
-from unslow.catalog.sensitive import sensitive
+from unslow.catalog.quants import file_types, find_mix, mixes, mixes_from_large_to_small, quants, sensitive
 from unslow.facts.errors import UserError
 
 NOT_MADE_BY_LLAMA_QUANTIZE = {"NVFP4"}

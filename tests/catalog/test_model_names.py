@@ -2,9 +2,8 @@
 
 import pytest
 
-from unslow.catalog.model_names import _by_name, find_model, listed
-from unslow.catalog.models import all_names, well_known
-from unslow.catalog.quant_in_name import split_quant
+from unslow.catalog.models import _by_name, all_names, find_model, listed_models, well_known
+from unslow.catalog.quants import split_quant
 from unslow.facts.errors import UserError
 
 
@@ -65,16 +64,16 @@ def test_no_name_of_a_model_carries_a_quant():
 
 
 def test_sizes_come_in_order_and_the_newest_of_a_family_first():
-    sizes = [m.name for m in listed("gemma3")]
+    sizes = [m.name for m in listed_models("gemma3")]
     assert sizes == ["Gemma-3-270M", "Gemma-3-1B", "Gemma-3-4B", "Gemma-3-12B", "Gemma-3-27B"]
-    names = [m.name for m in listed("llama 70b")]
+    names = [m.name for m in listed_models("llama 70b")]
     assert names[:3] == ["Llama-3.3-70B", "Llama-3.1-70B", "Llama-3.1-Nemotron-70B"]
     assert names[-1] == "DeepSeek-R1-Distill-Llama-70B"
-    qwen = [m.name for m in listed("qwen")]
+    qwen = [m.name for m in listed_models("qwen")]
     assert qwen.index("Qwen3.5-0.8B") < qwen.index("Qwen3.5-4B") < qwen.index("Qwen3-0.6B") < qwen.index("Qwen3-8B")
     assert qwen.index("Qwen3-32B") < qwen.index("Qwen3-Coder-30B-A3B") < qwen.index("Qwen2.5-3B")
-    assert len(listed("")) == len(well_known())
-    assert listed("::") == []
+    assert len(listed_models("")) == len(well_known())
+    assert listed_models("::") == []
 
 
 def test_a_long_choice_says_how_to_see_it_all():

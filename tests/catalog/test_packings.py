@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from unslow.catalog.packings import array_bytes, packed_bytes, packings, scheme
-from unslow.catalog.scheme_words import find_scheme
+from unslow.catalog.weight_parts import array_bytes, find_scheme, packed_bytes, packings, scheme
 from unslow.facts.errors import UserError
 
 REAL = json.loads(Path(__file__).with_name("packings_real.json").read_text())

@@ -2,8 +2,7 @@
 
 import re
 
-from unslow.catalog.device import Device
-from unslow.catalog.devices import all_devices
+from unslow.catalog.devices import Device, all_devices
 from unslow.catalog.models import well_known
 from unslow.catalog.prices import all_prices, apis_of, price_lists, rents_of, shop_price
 

@@ -4,12 +4,10 @@ from itertools import pairwise, product
 
 import pytest
 
-from unslow.catalog.cache_exceptions import cache_exceptions
-from unslow.catalog.layouts import layouts
-from unslow.catalog.mixes import mixes
-from unslow.catalog.packings import packings
-from unslow.catalog.quality import Figure, figures, tables
-from unslow.catalog.quants import quants
+from unslow.catalog.architectures import layouts
+from unslow.catalog.quality import Figure, cache_exceptions, figures, tables
+from unslow.catalog.quants import mixes, quants
+from unslow.catalog.weight_parts import packings
 
 FAMILIES = [
     ("Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "Q3_K_L", "Q3_K_M", "Q3_K_S"),

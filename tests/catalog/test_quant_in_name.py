@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.catalog.quant_in_name import split_quant
+from unslow.catalog.quants import split_quant
 
 
 @pytest.mark.parametrize(

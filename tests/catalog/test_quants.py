@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from unslow.catalog.quants import file_types, mix, quants, quants_by_ggml_type
+from unslow.catalog.quants import file_type_of_mix, file_types, quants, quants_by_ggml_type
 
 
 @pytest.mark.parametrize("name", quants())
@@ -51,6 +51,6 @@ def test_part_of_a_block_takes_a_whole_one():
 
 def test_file_types_by_number():
     assert file_types()[15][0].name == "Q4_K_M"
-    assert mix("Q4_K_M")[1].name == "Q4_K"
+    assert file_type_of_mix("Q4_K_M")[1].name == "Q4_K"
     with pytest.raises(KeyError):
-        mix("Q9_X")
+        file_type_of_mix("Q9_X")

@@ -4,8 +4,8 @@ import typing
 
 import pytest
 
-from unslow.catalog.questions import commands
-from unslow.catalog.report_words import runtime_words
+from unslow.catalog.bug_reports import runtime_words
+from unslow.catalog.questions import askable_commands
 from unslow.facts.machine import Facts
 from unslow.facts.snapshot import Case
 
@@ -27,7 +27,7 @@ def _group(kind: object) -> type:
     return next(found for part in typing.get_args(kind) if (found := _group(part)))
 
 
-@pytest.mark.parametrize("command", commands(), ids=lambda command: command.command)
+@pytest.mark.parametrize("command", askable_commands(), ids=lambda command: command.command)
 def test_a_command_gives_facts_that_exist(command):
     assert command.gives
     assert all(kind_at(path) for path in command.gives)
@@ -38,7 +38,7 @@ def test_the_check_sees_a_wrong_name():
         kind_at("runtime.no_such_fact")
 
 
-@pytest.mark.parametrize("command", commands(), ids=lambda command: command.command)
+@pytest.mark.parametrize("command", askable_commands(), ids=lambda command: command.command)
 def test_where_it_makes_sense(command):
     names = {name for _, name in runtime_words()} | {"llama.cpp"}
     assert set(command.runtimes) <= names
@@ -47,6 +47,6 @@ def test_where_it_makes_sense(command):
 
 
 def test_each_stands_on_one_line():
-    assert all("\n" not in command.command and "\n" not in command.why for command in commands())
-    said = [command.command for command in commands()]
+    assert all("\n" not in command.command and "\n" not in command.why for command in askable_commands())
+    said = [command.command for command in askable_commands()]
     assert len(said) == len(set(said))

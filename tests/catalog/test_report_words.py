@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unslow.catalog import report_words
+from unslow.catalog import bug_reports
 from unslow.facts.account import Topic
 from unslow.facts.machine import Cpu, Gpu, Memory
 from unslow.facts.model import Model
@@ -27,12 +27,12 @@ PLACES = {
 
 
 def patterns() -> dict[str, re.Pattern[str]]:
-    found = {f"number {n} {p.path}": p.says for n, p in enumerate(report_words.number_phrases())}
-    for topic, phrases in report_words.remark_phrases().items():
+    found = {f"number {n} {p.path}": p.says for n, p in enumerate(bug_reports.number_phrases())}
+    for topic, phrases in bug_reports.remark_phrases().items():
         found[f"remark {topic}"] = phrases.says
         found |= {f"remark {topic} unless": phrases.unless} if phrases.unless else {}
-    found |= {f"difference {topic}": pattern for topic, pattern in report_words.difference_phrases().items()}
-    return found | {f"version {name}": pattern for name, pattern in report_words.version_phrases().items()}
+    found |= {f"difference {topic}": pattern for topic, pattern in bug_reports.difference_phrases().items()}
+    return found | {f"version {name}": pattern for name, pattern in bug_reports.version_phrases().items()}
 
 
 def repeats(tree: Any, inside: int = 1) -> Iterator[tuple[int, int]]:
@@ -62,7 +62,7 @@ def test_the_check_sees_what_it_looks_for():
     assert any(min(pair) >= 200 for pair in repeats(_parser.parse(r"(?:\w+ ?)*x")))
 
 
-@pytest.mark.parametrize("phrase", report_words.number_phrases(), ids=lambda phrase: phrase.path)
+@pytest.mark.parametrize("phrase", bug_reports.number_phrases(), ids=lambda phrase: phrase.path)
 def test_numbers_name_facts_that_exist(phrase):
     place, _, name = phrase.path.rpartition(".")
     assert name in PLACES[place].__struct_fields__
@@ -75,12 +75,12 @@ def test_patterns_are_on_small_letters():
 
 
 def test_every_topic_that_is_seen_can_be_said():
-    said = report_words.remark_phrases().keys() | report_words.difference_phrases().keys()
+    said = bug_reports.remark_phrases().keys() | bug_reports.difference_phrases().keys()
     assert set(Topic) == said
 
 
 def test_the_longer_name_of_a_runtime_is_tried_first():
-    words = [word for word, _ in report_words.runtime_words()]
+    words = [word for word, _ in bug_reports.runtime_words()]
     assert words.index("llama-cpp-python") < words.index("llamacpp")
     assert words == sorted(words, key=len, reverse=True)
     assert all(word == word.lower() for word in words)

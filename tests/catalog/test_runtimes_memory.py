@@ -1,10 +1,10 @@
 import pytest
 
-from unslow.catalog.runtimes_memory import kernel, overheads, release, releases, vllm_profile
+from unslow.catalog.runtimes import overheads, vllm_kernel, vllm_profile, vllm_release, vllm_releases
 
 
 def test_versions_are_in_order_and_start_where_the_engine_does():
-    versions = [r.since for r in releases()]
+    versions = [r.since for r in vllm_releases()]
     assert versions == sorted(set(versions))
     assert versions[0] == (0, 8)
 
@@ -13,17 +13,17 @@ def test_versions_are_in_order_and_start_where_the_engine_does():
     ("version", "since"), [((0, 19), (0, 18)), ((0, 20), (0, 20)), ((0, 3), (0, 8)), ((7, 0), (0, 29))]
 )
 def test_a_version_counts_as_the_last_change_before_it(version, since):
-    assert release(version).since == since
+    assert vllm_release(version).since == since
 
 
 def test_everything_has_a_source():
-    told = [kernel("MXFP4"), *releases(), overheads(), vllm_profile()]
+    told = [vllm_kernel("MXFP4"), *vllm_releases(), overheads(), vllm_profile()]
     assert all(len(entry.source) > 5 for entry in told)
 
 
 def test_most_packings_want_nothing_of_their_own():
-    assert kernel("AWQ").padding == kernel("").padding == (1, 1)
-    assert kernel("MXFP4").padding == (256, 128)
+    assert vllm_kernel("AWQ").padding == vllm_kernel("").padding == (1, 1)
+    assert vllm_kernel("MXFP4").padding == (256, 128)
 
 
 def test_ranges_are_ranges():

@@ -2,10 +2,16 @@
 
 import pytest
 
-from unslow.catalog.scheme_words import find_scheme
-from unslow.catalog.weight_parts import Role, packed, parts_of_shape, parts_of_tensors, plainly, total_bytes
-from unslow.facts.blueprint import Tensor
-from unslow.facts.hf_shape import HfShape
+from unslow.catalog.weight_parts import (
+    Role,
+    find_scheme,
+    packed_storage,
+    parts_of_shape,
+    parts_of_tensors,
+    plain_storage,
+    total_bytes,
+)
+from unslow.facts.model import HfShape, Tensor
 
 SMALL = HfShape(
     layers=2, width=64, vocabulary=1000, heads=4, kv_heads=2, key_length=16, value_length=16, experts=4, experts_used=2,
@@ -46,7 +52,7 @@ def by_role(parts):
 
 
 def test_tensors_and_numbers_give_the_same_parts():
-    from_shape = by_role(parts_of_shape(SMALL, plainly(2)))
+    from_shape = by_role(parts_of_shape(SMALL, plain_storage(2)))
     assert by_role(parts_of_tensors(tensors_of(SMALL), SMALL.layers)) == from_shape
 
 
@@ -72,14 +78,14 @@ def test_names_of_both_worlds_are_known(name, place):
 
 
 def test_quantised_weights_leave_tables_and_norms_alone():
-    plain, small = (by_role(parts_of_shape(SMALL, s)) for s in (plainly(2), packed(find_scheme("W4A16"))))
+    plain, small = (by_role(parts_of_shape(SMALL, s)) for s in (plain_storage(2), packed_storage(find_scheme("W4A16"))))
     assert small[-1, Role.EMBEDDING] == plain[-1, Role.EMBEDDING]
     assert small[0, Role.WHOLE] == plain[0, Role.WHOLE]
     assert small[0, Role.EXPERTS] == pytest.approx(plain[0, Role.EXPERTS] * 0.515625 / 2, rel=1e-5)
 
 
 def test_experts_alone_may_be_quantised():
-    plain, small = (by_role(parts_of_shape(SMALL, s)) for s in (plainly(2), packed(find_scheme("MXFP4"))))
+    plain, small = (by_role(parts_of_shape(SMALL, s)) for s in (plain_storage(2), packed_storage(find_scheme("MXFP4"))))
     assert small[0, Role.QUERY] == plain[0, Role.QUERY]
     assert small[0, Role.EXPERTS] < plain[0, Role.EXPERTS] / 3
 
@@ -98,4 +104,4 @@ def test_experts_alone_may_be_quantised():
     ids=["Llama-3.1-8B", "Qwen3-30B-A3B", "DeepSeek-V2-Lite"],
 )  # fmt: skip
 def test_published_counts_of_parameters_are_met(shape, parameters):
-    assert total_bytes(parts_of_shape(shape, plainly(2))) == 2 * parameters
+    assert total_bytes(parts_of_shape(shape, plain_storage(2))) == 2 * parameters

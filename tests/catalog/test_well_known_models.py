@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from unslow.catalog import entries
-from unslow.catalog.layouts import layouts
+from unslow.catalog.architectures import layouts
 from unslow.catalog.models import Shape, _Entry, _whole, well_known
-from unslow.think.blueprints.expressions import names_in
+from unslow.think.blueprints import names_in
 
 
 def asked_by(layout):

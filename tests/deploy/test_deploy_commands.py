@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from unslow import __version__
-from unslow.app.exporter.request import ExporterRequest
 from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
+from unslow.fleet.self_diagnosis import ExporterSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
@@ -65,7 +65,7 @@ def test_all_are_found():
 def test_the_program_takes_it(where):
     _, chosen = parse_words(COMMANDS[where])
     if COMMANDS[where][0] == "exporter":
-        request = ExporterRequest.of(chosen)
+        request = ExporterSettings.of(chosen)
         assert request.measure_every_s is None, "no prompt is sent unless the user says so"
         assert request.listen.is_loopback == where.endswith(".service 0"), "a container is asked from outside of it"
     else:

@@ -9,7 +9,7 @@ import pytest
 from docs.exporter_series import bound
 from test_deploy_commands import DEPLOY, MANIFESTS, documents, ours
 
-from unslow.show._metric_subjects import MOST_SUBJECTS
+from unslow.fleet.openmetrics import MOST_SUBJECTS
 
 OFFICIAL = {path: [d for d in documents(path) if "coreos" not in d["apiVersion"]] for path in MANIFESTS}
 RESOURCES = [path for path in MANIFESTS if path.name not in ("kustomization.yaml", "podmonitor.yaml")]

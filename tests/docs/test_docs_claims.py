@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from unslow.app.check import check_text
-from unslow.app.explain import pages
+from unslow.commands.check.claims import check_text
+from unslow.commands.explain.pages import pages
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "docs" / "reference" / "causes"

@@ -9,11 +9,9 @@ import pytest
 import yaml
 from real_prometheus import promtool
 
-from unslow.app.exporter.looker import STALE_LOOKS, STALE_S
-from unslow.app.exporter.post import KEEP_S
-from unslow.app.exporter.request import ASK_S, ExporterRequest
 from unslow.commands._dispatch import parse_words
-from unslow.show._metric_text import LONGEST_LABEL
+from unslow.fleet.openmetrics import LONGEST_LABEL
+from unslow.fleet.self_diagnosis import ASK_S, KEEP_S, STALE_LOOKS, STALE_S, ExporterSettings
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how_to"
 EXPORTER, DEPLOY = (HOW_TO / f"{name}.md" for name in ("exporter", "fleet_deploy"))
@@ -27,7 +25,7 @@ def blocks(path: Path, kind: str = "") -> list[str]:
 def test_every_command_is_understood():
     lines = [line for block in blocks(EXPORTER) for line in block.splitlines() if line.startswith("unslow ")]
     asked = [parse_words(shlex.split(re.split(r"\s{3,}", line)[0])[1:])[1] for line in lines]
-    assert len([ExporterRequest.of(one) for one in asked]) == 5
+    assert len([ExporterSettings.of(one) for one in asked]) == 5
 
 
 def test_every_file_that_is_named_is_there():

@@ -2,7 +2,7 @@
 
 from docs import fleet_causes
 
-from unslow.fleet.quantities import ENGINE, GPU, HOST
+from unslow.fleet.member import ENGINE, GPU, HOST
 from unslow.think.causes import all_causes
 
 

@@ -32,7 +32,6 @@ def test_the_snippets_for_agents_start_the_server():
 
 
 def test_every_tool_is_on_the_page():
-    from unslow.mcp_server.reading import Allowed
-    from unslow.mcp_server.tools import tools_for
+    from unslow.mcp.tools import Allowed, tools_for
 
     assert not [name for name in tools_for(Allowed(apply=True)) if f"`{name}`" not in AGENTS]

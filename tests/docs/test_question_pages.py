@@ -10,7 +10,7 @@ from docs.figures.daily import READING
 from docs.figures.settings import _with_draft
 
 from unslow.facts.values import Unknown
-from unslow.think.adapt.remembered import one_judgement
+from unslow.think.memo import one_judgement
 
 PAGES = Path(__file__).parents[2] / "docs" / "questions"
 NAMES = sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "README")

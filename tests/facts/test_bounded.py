@@ -1,5 +1,5 @@
-from unslow.facts.bounded import bounded
 from unslow.facts.machine import Gpu, Machine, Memory
+from unslow.facts.merge import bounded
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Unknown, told

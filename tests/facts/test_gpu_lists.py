@@ -1,6 +1,5 @@
-from unslow.facts.gpu_lists import computing, with_cards_first
 from unslow.facts.machine import Gpu, Machine
-from unslow.facts.merge import overlaid
+from unslow.facts.merge import computing_gpus, overlaid, with_cards_first
 from unslow.facts.values import NOT_LOOKED, reported
 
 
@@ -52,9 +51,9 @@ def test_nothing_is_added_to_nothing():
 
 
 def test_a_part_of_the_processor_computes_only_where_there_is_no_card():
-    assert computing((CARD, CHIP)) == (CARD,)
-    assert computing((CHIP,)) == (CHIP,)
-    assert computing(()) == ()
+    assert computing_gpus((CARD, CHIP)) == (CARD,)
+    assert computing_gpus((CHIP,)) == (CHIP,)
+    assert computing_gpus(()) == ()
 
 
 def test_cards_come_first_whoever_wrote_the_list():

@@ -1,6 +1,6 @@
 import msgspec
 
-from unslow.facts.hf_shape import HfShape, LayerKind
+from unslow.facts.model import HfShape, LayerKind
 
 PLAIN = {"layers": 4, "width": 8, "vocabulary": 16, "heads": 2, "kv_heads": 1, "key_length": 4, "value_length": 4}
 

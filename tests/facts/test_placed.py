@@ -1,11 +1,11 @@
 import pytest
 
-from unslow.facts.placed import Line, Place, in_place, labelled, line_of
+from unslow.facts.commands import Line, Place, labelled_line, line_for_reader, parse_line
 
 
 @pytest.mark.parametrize("place", [place for place in Place if place not in (Place.SHELL, Place.FLAG)])
 def test_a_labelled_line_is_found_again(place):
-    assert line_of(labelled(place, "do it")) == Line(place, "do it")
+    assert parse_line(labelled_line(place, "do it")) == Line(place, "do it")
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,12 @@ def test_a_labelled_line_is_found_again(place):
     ],
 )
 def test_without_a_label_it_is_a_flag_or_for_a_shell(text, place):
-    assert line_of(text) == Line(place, text)
+    assert parse_line(text) == Line(place, text)
 
 
 def test_a_text_of_many_lines_stands_under_its_label():
-    assert in_place(labelled(Place.PYTHON, "import torch\nprint(1)")) == "in Python:\nimport torch\nprint(1)"
-    assert in_place(labelled(Place.PYTHON, "print(1)")) == "in Python: print(1)"
-    assert in_place("echo a\necho b") == "echo a\necho b"
+    assert (
+        line_for_reader(labelled_line(Place.PYTHON, "import torch\nprint(1)")) == "in Python:\nimport torch\nprint(1)"
+    )
+    assert line_for_reader(labelled_line(Place.PYTHON, "print(1)")) == "in Python: print(1)"
+    assert line_for_reader("echo a\necho b") == "echo a\necho b"

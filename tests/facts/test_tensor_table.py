@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.facts.blueprint import Tensor
-from unslow.facts.tensor_table import Table, packed, unpacked
+from unslow.facts.model import Table, Tensor, packed_tensors, unpacked_tensors
 
 NAMES = st.one_of(
     st.text(max_size=8),
@@ -22,16 +21,16 @@ TENSORS = st.builds(Tensor, NAMES, st.sampled_from(["F32", "Q4_K"]), SHAPES, st.
 @settings(max_examples=50, deadline=None)
 @given(st.lists(TENSORS, max_size=12))
 def test_what_was_packed_is_unpacked(tensors):
-    table = msgspec.json.decode(msgspec.json.encode(packed(tensors)), type=Table)
-    assert unpacked(table) == tensors
+    table = msgspec.json.decode(msgspec.json.encode(packed_tensors(tensors)), type=Table)
+    assert unpacked_tensors(table) == tensors
 
 
 def test_layers_that_are_alike_are_written_once():
     layer = [("attn_q", (8192, 8192)), ("attn_k", (8192, 1024)), ("ffn_up", (8192, 28672)), ("ffn_down", (28672, 8192))]
     layers = [Tensor(f"blk.{n}.{name}.weight", "Q4_K", shape, 1) for n in range(500) for name, shape in layer]
     tensors = [Tensor("token_embd.weight", "Q4_K", (8192, 128256), 1), *layers]
-    assert len(msgspec.json.encode(packed(tensors))) < 5_000
-    assert unpacked(packed(tensors)) == tensors
+    assert len(msgspec.json.encode(packed_tensors(tensors))) < 5_000
+    assert unpacked_tensors(packed_tensors(tensors)) == tensors
 
 
 @pytest.mark.parametrize(
@@ -39,4 +38,4 @@ def test_layers_that_are_alike_are_written_once():
 )
 def test_a_table_that_was_edited_is_refused(table):
     with pytest.raises(ValueError, match="does not fit"):
-        unpacked(table)
+        unpacked_tensors(table)

@@ -4,7 +4,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.facts.yaml_text import as_yaml
+from unslow.facts.commands import as_yaml
 
 LINE = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=20)
 TEXT = LINE | st.sampled_from(

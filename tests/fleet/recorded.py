@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from unslow.fleet.answered import Answered, Series
+from unslow.fleet.prometheus.answers import Answered, Series
 
 ANSWERS = Path(__file__).parent / "answers"
 

@@ -13,7 +13,7 @@ from lab.fleet.instance import Instance
 from lab.fleet.machines import H200, Gpu
 from tests.real_prometheus import prometheus_program
 
-from unslow.show.rules import rules_text
+from unslow.fleet.alerts import rules_text
 
 PEERS = "UnslowSlowerThanPeers"
 MUST = {

@@ -2,11 +2,11 @@
 
 import pytest
 
-from unslow.fleet.answered import Answered
-from unslow.fleet.before import Before
-from unslow.fleet.derived import engine_readings
-from unslow.fleet.discover import Engine
-from unslow.fleet.options import Labels
+from unslow.fleet.discovery import Engine
+from unslow.fleet.member import engine_readings
+from unslow.fleet.members import Before
+from unslow.fleet.prometheus.answers import Answered
+from unslow.fleet.queries import Labels
 from unslow.fleet.reading import Past
 
 

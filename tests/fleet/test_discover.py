@@ -2,10 +2,9 @@
 
 import pytest
 
-from unslow.fleet.discover import Target, engines_of, plain, quick_key
-from unslow.fleet.options import Labels
-from unslow.fleet.places import port_of, short, without_port
-from unslow.fleet.pods import version_of, workload
+from unslow.fleet.discovery import Target, engines_of, plain, port_of, quick_key, short, without_port
+from unslow.fleet.queries import Labels
+from unslow.fleet.reading import version_of, workload
 
 
 def engines(*all_labels, samples=()):

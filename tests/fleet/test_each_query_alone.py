@@ -8,14 +8,13 @@ from lab.fleet.faults import with_fault
 from tests.real_prometheus import prometheus_program
 
 from unslow.facts.errors import UserError
-from unslow.fleet.answered import Answered, Series
-from unslow.fleet.asking.access import Access
-from unslow.fleet.asking.prometheus import Prometheus
 from unslow.fleet.members import read_members
-from unslow.fleet.options import Options
-from unslow.fleet.queries import PACKS
+from unslow.fleet.prometheus.answers import Answered, Series
+from unslow.fleet.prometheus.client import Prometheus
+from unslow.fleet.prometheus.connection import Access
+from unslow.fleet.queries import PACKS, Options
 from unslow.fleet.snapshots import snapshot_of
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 OPTIONS = Options(compare_s=BEFORE_S)
 ILL = ("thermal", "held", "queueing", "swapping")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.fleet.derived import engine_readings, gpu_readings, host_readings
+from unslow.fleet.member import engine_readings, gpu_readings, host_readings
 
 
 def raw(**values):

@@ -4,10 +4,9 @@ from itertools import permutations
 
 import pytest
 
-from unslow.fleet.answered import Answered, Series
-from unslow.fleet.folding import fold
-from unslow.fleet.promql import MARK
-from unslow.fleet.queries import Part
+from unslow.fleet.prometheus.answers import Answered, Series
+from unslow.fleet.queries import MARK, Part
+from unslow.fleet.reading import fold
 
 
 class Thing:

@@ -2,9 +2,8 @@
 
 import json
 
-from unslow.fleet.answered import Answered, Series
-from unslow.fleet.asking.decoding import parse_series
-from unslow.fleet.options import Options
+from unslow.fleet.prometheus.answers import Answered, Series, parse_series
+from unslow.fleet.queries import Options
 from unslow.fleet.reading import _fold_info, read_gpus
 
 

@@ -1,8 +1,7 @@
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.fleet.matchers import parse_matchers
-from unslow.fleet.options import Options
+from unslow.fleet.queries import Options, parse_matchers
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 import pytest
 from tests.fleet.recorded import Recorded
 
-from unslow.catalog.exporters import exporters
+from unslow.catalog.prometheus import exporters
 from unslow.facts.errors import UserError
-from unslow.fleet.asking_all import Asking
+from unslow.fleet.discovery import Asking
 from unslow.fleet.members import read_members
-from unslow.fleet.options import Options
-from unslow.fleet.queries import all_queries
+from unslow.fleet.queries import Options, all_queries
 
 OPTIONS = Options(compare_s=960)
 

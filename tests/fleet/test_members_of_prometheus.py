@@ -10,11 +10,10 @@ from tests.real_prometheus import prometheus_program, promtool
 
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
-from unslow.fleet.asking.access import Access
-from unslow.fleet.asking.prometheus import Prometheus
 from unslow.fleet.members import read_members
-from unslow.fleet.options import Options
-from unslow.fleet.queries import all_queries
+from unslow.fleet.prometheus.client import Prometheus
+from unslow.fleet.prometheus.connection import Access
+from unslow.fleet.queries import Options, all_queries
 from unslow.fleet.snapshots import snapshot_of
 
 

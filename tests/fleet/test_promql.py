@@ -1,7 +1,5 @@
-from unslow.catalog.exporters import exporters
-from unslow.fleet.options import Options
-from unslow.fleet.promql import filled, folded, marked, source_of
-from unslow.fleet.queries import PACKS, all_queries, packed, parts
+from unslow.catalog.prometheus import exporters
+from unslow.fleet.queries import PACKS, Options, all_queries, filled, folded, marked, packed, parts, source_of
 
 MOST_QUERIES = 45
 

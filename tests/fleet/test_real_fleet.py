@@ -13,11 +13,10 @@ from lab.fleet.faults import FAULTS, with_fault
 from lab.fleet.instance import Instance
 from tests.real_prometheus import node_exporter, prometheus_program
 
-from unslow.app.fleet.report import fleet_report
-from unslow.app.fleet.request import FleetRequest
-from unslow.app.progress import Silent
-from unslow.fleet.asking.access import Access
-from unslow.fleet.options import Options
+from unslow.commands._output import Silent
+from unslow.fleet.command import FleetSettings, fleet_report
+from unslow.fleet.prometheus.connection import Access
+from unslow.fleet.queries import Options
 
 NAMES = [*FAULTS, "version"]
 NAMED = {name: fault.causes for name, fault in FAULTS.items() if fault.causes} | {
@@ -29,7 +28,7 @@ QUIET = ("no_exporter", "down", "")
 
 def judged(url, window_s=900.0, compare_s=0.0):
     options = Options(window_s=window_s, compare_s=compare_s)
-    return fleet_report(FleetRequest(access=Access(url=url), options=options, workers=1), Silent())
+    return fleet_report(FleetSettings(access=Access(url=url), options=options, workers=1), Silent())
 
 
 def instances():

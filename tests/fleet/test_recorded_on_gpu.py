@@ -9,10 +9,9 @@ from lab.fleet.prometheus import started
 from lab.fleet.raw_samples import replayed
 from tests.real_prometheus import prometheus_program, promtool
 
-from unslow.app.fleet.report import fleet_report
-from unslow.app.fleet.request import FleetRequest
-from unslow.app.progress import Silent
+from unslow.commands._output import Silent
 from unslow.commands.fleet import FleetRequest as FleetAsked
+from unslow.fleet.command import FleetSettings, fleet_report
 
 RECORDINGS = Path(__file__).parent / "recordings"
 EXPECTED = {
@@ -31,7 +30,7 @@ def judged(name, folder):
     with gzip.open(RECORDINGS / f"h200_{name}.om.gz", "rt", encoding="utf-8") as lines:
         replayed(lines, promtool(), folder / "data", time.time() - 1)
     with started(prometheus_program(), folder / "server", (), folder / "data") as prometheus:
-        request = FleetRequest.of(
+        request = FleetSettings.of(
             FleetAsked.from_flags({"prometheus": prometheus.url, "window": "1m", "compare": "none"})
         )
         report = fleet_report(request, Silent())

@@ -8,7 +8,7 @@ from unslow.facts.snapshot import dump_snapshot, parse_snapshot
 from unslow.facts.values import Known, Origin, Unknown
 from unslow.fleet.member import Member
 from unslow.fleet.snapshots import snapshot_of
-from unslow.think.judge import diagnose
+from unslow.think.judge.judge import diagnose
 
 
 def subject(one: Member):

@@ -8,7 +8,7 @@ from fleet_members import CACHE_OF_TWO, RTX_4090, gpu, llama_cpp, member
 
 from unslow.fleet.member import Member
 from unslow.fleet.snapshots import snapshot_of
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 from unslow.think.report import SubjectReport
 
 SLOW = {"token_gap_s": 0.03}

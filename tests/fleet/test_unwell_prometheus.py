@@ -12,13 +12,12 @@ from lab.fleet.remote_write import send
 from lab.fleet.unwell import unwell
 from tests.real_prometheus import prometheus_program
 
-from unslow.app.fleet.report import fleet_report
-from unslow.app.fleet.request import FleetRequest
-from unslow.app.progress import Silent
+from unslow.commands._output import Silent
 from unslow.facts.errors import UserError
-from unslow.fleet.asking.access import Access
-from unslow.fleet.options import Options
-from unslow.think.fleet.report import FleetReport
+from unslow.fleet.command import FleetSettings, fleet_report
+from unslow.fleet.prometheus.connection import Access
+from unslow.fleet.queries import Options
+from unslow.fleet.report import FleetReport
 
 PEERS = 3
 HOT, LATE = "gpu-03", "llm/llama-8b-05"
@@ -27,7 +26,7 @@ HOT, LATE = "gpu-03", "llm/llama-8b-05"
 
 def judged(url, timeout_s=3.0, whole_s=12.0) -> FleetReport:
     wanted = Access(url=url, timeout_s=timeout_s, whole_s=whole_s)
-    return fleet_report(FleetRequest(access=wanted, options=Options(compare_s=0.0), workers=1), Silent())
+    return fleet_report(FleetSettings(access=wanted, options=Options(compare_s=0.0), workers=1), Silent())
 
 
 def told(report, name):

@@ -16,23 +16,21 @@ from mcp import Client
 from tests.golden.files import Outputs
 from tests.golden.running import ROOT, WIDTH, printed
 
-from unslow.app.bench.command import Result
-from unslow.app.bench.history import compare_with
-from unslow.app.fleet.reading import Fleet
-from unslow.app.fleet.report import report_on
-from unslow.app.fleet.request import FleetRequest
-from unslow.app.progress import Silent
+from unslow.commands._bench_history import compare_with
+from unslow.commands._output import Silent
+from unslow.commands.bench.measurement import Result
 from unslow.facts.bench import parse_bench
-from unslow.fleet.asking.access import Access
-from unslow.mcp_server.reading import Allowed
-from unslow.mcp_server.server import server_for
-from unslow.show._bench import render_bench
-from unslow.show._fleet import render_fleet
-from unslow.show._tune import render_tune
-from unslow.show._verify import render_verify
-from unslow.think.fleet.report import FleetReport
-from unslow.think.tune.report import TuneReport
-from unslow.think.verify.report import VerifyReport
+from unslow.fleet.command import Fleet, FleetSettings, report_on
+from unslow.fleet.prometheus.connection import Access
+from unslow.fleet.report import FleetReport
+from unslow.fleet.show import render_fleet
+from unslow.mcp.server import server_for
+from unslow.mcp.tools import Allowed
+from unslow.show.bench import render_bench
+from unslow.show.tune import render_tune
+from unslow.show.verify import render_verify
+from unslow.think.stats.tuning import TuneReport
+from unslow.think.stats.verification_report import VerifyReport
 
 BENCHES = ROOT / "tests" / "benches"
 BENCHED = sorted(path.stem for path in BENCHES.glob("*.json"))
@@ -89,7 +87,7 @@ def predicted_table(_: Path) -> Outputs:
 
 def models(home: Path) -> Outputs:
     """Models in folders, found by their headers."""
-    with tarfile.open(ROOT / "tests" / "look" / "stores" / "stores.tar.gz") as archive:
+    with tarfile.open(ROOT / "tests" / "look" / "models" / "stores" / "stores.tar.gz") as archive:
         archive.extractall(home, filter="data")
     with contextlib.chdir(home):  # names of folders are cut to their ends
         words = ("models", "ggufs", "hf")
@@ -109,7 +107,7 @@ def fleet(_: Path) -> Outputs:
     members = [msgspec.structs.replace(one, key=key) for key, one in told.items()]
     url = "http://127.0.0.1:9090"
     asked = Fleet(members, (), url, 1_763_290_800.0, 31)
-    report = report_on(asked, FleetRequest(Access(url=url), workers=1), Silent(), 0.0)
+    report = report_on(asked, FleetSettings(Access(url=url), workers=1), Silent(), 0.0)
     forms = {"text": ("terminal", "markdown", "openmetrics"), "json": ("json",)}
     report = msgspec.structs.replace(report, seconds=1.0)
     return {
@@ -176,7 +174,7 @@ def tools(_: Path) -> Outputs:
 
 def served(target: str, paths: tuple[str, ...], _: Path) -> Outputs:
     """The page of `unslow serve` and answers of its API."""
-    from tests.web.page_server import serving
+    from tests.page.server.page_server import serving
 
     with serving(target) as page:
         while _NOT_READY in (opened := page.open().text):

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from unslow import __version__
-from unslow.cli import main
+from unslow.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 100

@@ -8,7 +8,7 @@ import pytest
 from lab.fleet.capacity_on_gpu import chosen, curves, left_out, share_inside
 from lab.fleet.capacity_truth import compare, said
 
-from unslow.think.fleet.capacity_beyond import DOUBT
+from unslow.fleet.capacity.limits import DOUBT
 
 DATA = Path(__file__).parents[2] / "lab/data"
 TAKEN, ON_GPU = (

@@ -13,8 +13,8 @@ from lab.chaos.proxy import Chaos, Seen
 from lab.endurance import planned
 
 from unslow.facts.bench import Failure
-from unslow.look.bench.asking import ask
-from unslow.look.bench.guest import AskError, Question, Reply, Target
+from unslow.look.bench.timing import ask
+from unslow.look.requests import AskError, Question, Reply, Target
 from unslow.look.system.live import LiveSystem
 
 TOKENS = 12

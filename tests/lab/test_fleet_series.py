@@ -17,7 +17,7 @@ from lab.fleet.series_gpu import gpu_lines
 from lab.replay.answers import FOLDER
 from tests.real_prometheus import prometheus_program, promtool
 
-from unslow.look.prometheus_text import parse_metrics
+from unslow.look.server_answers import parse_metrics
 
 ENGINE = Engine("a/model", running=10.0, gap_s=0.02, prefill_s=0.5, waiting=4.0)
 END_S = 1_790_000_000.0

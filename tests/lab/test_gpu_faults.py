@@ -9,10 +9,9 @@ from lab.faults.large_models import SHAPES, SMOL_135M, make_large_models
 from lab.faults.strangers import holds
 
 from unslow.catalog.models import model_at
-from unslow.look.models.gguf.model import blueprint, shortfall
-from unslow.look.models.gguf.read import read_gguf
+from unslow.look.models.gguf import blueprint, read_gguf, shortfall
 from unslow.look.system.live import LiveSystem
-from unslow.think.blueprints.made_up import made_up
+from unslow.think.blueprints import made_up
 from unslow.think.causes import cause_ids
 
 FAULTS = faults_of("gpu")

@@ -14,8 +14,7 @@ from lab.plan_gpu.sheet import Sheet
 from lab.plan_gpu.sweeps import BESIDE, MOST, sweeps
 from lab.plan_gpu.table import NOTHING, geometric_mean, memory_table, pairs, sweep_table, table
 
-from unslow.look.models.gguf.model import blueprint, shortfall
-from unslow.look.models.gguf.read import read_gguf
+from unslow.look.models.gguf import blueprint, read_gguf, shortfall
 from unslow.look.system.live import LiveSystem
 
 LOG = Path(__file__).parents[1] / "machines" / "h200_llama_server_spill_other_process_holds_vram" / "server.log"

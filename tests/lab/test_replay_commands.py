@@ -3,7 +3,7 @@
 import pytest
 from lab.replay import serve
 
-from unslow.cli import main
+from unslow.__main__ import main
 
 KEY = "sk-unslow-test-0123456789"
 

@@ -11,8 +11,8 @@ from lab.speed.table import DATA, TOLERANCE, TRUSTED, Measured, beats_ceiling, i
 
 from unslow.catalog.learned_speed import LearnedSpeed, Spread
 from unslow.facts.values import Unknown
-from unslow.think.physics.terms import Factor, Term, least, total
-from unslow.think.speed.rows import asked, number
+from unslow.think.physics.terms import Factor, Term, least_seconds, total_of_terms
+from unslow.think.speed.rows import cell_number, understood_row
 
 TRUE = {"waste/cuda": math.log(0.2), "step/cuda": math.log(4e-4), "layer/cuda": math.log(2e-5)}
 OWN = "own waste/cuda/hopper/H200 SXM"
@@ -30,7 +30,9 @@ def synthetic(gigabytes: float, layers: float, logs: dict[str, float], *more: st
         Term("launches", layers, (Factor("layer/cuda"),)),
         Term("round trip", 1.0, (Factor("step/cuda"),)),
     )
-    return Measured("a", "dense gpu", "cuda", "hopper", terms, float(total(terms, logs)), weight, True, "made up")
+    return Measured(
+        "a", "dense gpu", "cuda", "hopper", terms, float(total_of_terms(terms, logs)), weight, True, "made up"
+    )
 
 
 def rows(logs: dict[str, float], *more: str, weight: float = SURE) -> list[Measured]:
@@ -119,7 +121,9 @@ def test_factors_of_work_side_by_side_are_found_again() -> None:
             Term("reads", reading, (Factor("waste/cpu"),), "reading"),
             Term("compute", computing, (Factor("product/cpu"),), "computing"),
         )
-        return Measured("a", "cpu only", "cpu", "ddr4", terms, float(total(terms, true)), SURE, True, "made up")
+        return Measured(
+            "a", "cpu only", "cpu", "ddr4", terms, float(total_of_terms(terms, true)), SURE, True, "made up"
+        )
 
     some = [row(0.01 * n, 0.01 / n) for n in (0.2, 0.5, 1, 2, 4, 8)]
     assert fitted(some) == pytest.approx(true, abs=0.03)
@@ -217,7 +221,7 @@ def test_no_trusted_measurement_beats_its_ceiling() -> None:
 
 def share_of_ceiling(row: dict[str, str]) -> float:
     """The speed of a row over what bandwidth alone allows; 0 where it is not looked at."""
-    found = asked(row)
+    found = understood_row(row)
     if isinstance(found, Unknown) or is_flagged(row):
         return 0.0
-    return number(row["tok_s"]) * float(least(terms_of(found)))
+    return cell_number(row["tok_s"]) * float(least_seconds(terms_of(found)))

@@ -3,8 +3,8 @@
 from lab.verify_cpu import changes, read_rows, row_of, table
 
 from unslow import __version__
-from unslow.facts.verified import Sample, Side
-from unslow.think.verify.judge import Told, judged
+from unslow.facts.verification import Sample, Side
+from unslow.think.stats.verification import VerifyContext, judge_verification
 
 
 def side(rate: float) -> Side:
@@ -15,7 +15,7 @@ def side(rate: float) -> Side:
 def test_a_row_becomes_a_line():
     change = list(changes(4))[3]
     assert change.flags == "-t 16"
-    row = row_of(change, 64, judged(side(10.0), side(5.0), Told(__version__, "EPYC")))
+    row = row_of(change, 64, judge_verification(side(10.0), side(5.0), VerifyContext(__version__, "EPYC")))
     lines = table([row]).splitlines()
     assert lines[1].split() == [
         "threads:", "4", "times", "the", "cores", "64", "×0.50", "(0.50", "to", "0.50)", "×0.50", "(0.50", "to",

@@ -1,21 +1,21 @@
-from unslow.look.command_line import hidden, taken_out, unset
+from unslow.look.command_line import unset_prefix, with_secrets_hidden, without_words
 
 WORDS = ["server", "--key", "abc", "-c", "8", "--key=def", "--key"]
 
 
 def test_a_secret_is_replaced_and_the_rest_stays():
-    assert hidden(WORDS, [(1, 3), (5, 6)]) == ["server", "--key", "KEY", "-c", "8", "--key=KEY", "--key"]
+    assert with_secrets_hidden(WORDS, [(1, 3), (5, 6)]) == ["server", "--key", "KEY", "-c", "8", "--key=KEY", "--key"]
 
 
 def test_a_flag_that_lacks_its_secret_gets_none():
-    assert hidden(WORDS, [(6, 7)]) == WORDS
+    assert with_secrets_hidden(WORDS, [(6, 7)]) == WORDS
 
 
 def test_words_are_taken_out_in_whatever_order_they_are_named():
-    assert taken_out(WORDS, [(1, 3), (6, 7), (5, 6)]) == ["server", "-c", "8"]
-    assert taken_out(WORDS, []) == WORDS
+    assert without_words(WORDS, [(1, 3), (6, 7), (5, 6)]) == ["server", "-c", "8"]
+    assert without_words(WORDS, []) == WORDS
 
 
 def test_variables_are_taken_away_before_a_command():
-    assert unset(["A", "B"]) == ["env", "-u", "A", "-u", "B"]
-    assert unset([]) == []
+    assert unset_prefix(["A", "B"]) == ["env", "-u", "A", "-u", "B"]
+    assert unset_prefix([]) == []

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime, SeenDevice
-from unslow.facts.units import MIB
-from unslow.facts.values import estimated, reported
-from unslow.look.contradictions import added, contradictions
+from unslow.facts.values import MIB, estimated, reported
+from unslow.look.contradictions import added_contradictions, contradictions
 
 MACHINES = Path(__file__).parents[1] / "machines"
 HEALTHY = sorted(p for p in MACHINES.glob("*healthy*") if p.is_dir())
@@ -123,7 +122,7 @@ def test_each_statement_says_what_kind_of_source_it_is_of():
 
 def test_the_same_is_not_said_twice():
     twice = contradictions([("a", runtime("a", slots=1)), ("b", runtime("b", slots=2))], Model(), Machine())
-    assert added(twice, twice) == twice
+    assert added_contradictions(twice, twice) == twice
 
 
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda p: p.name)

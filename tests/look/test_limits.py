@@ -4,7 +4,7 @@ from doubles import FakeSystem
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Unknown
-from unslow.look.limits import with_limits
+from unslow.look.running_server import with_limits
 
 MOUNTS = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 SERVER = Subject(runtime=Runtime(pid=r(77)))

@@ -3,7 +3,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.listeners import Listener, find_listening_pid, parse_netstat, read_listeners
+from unslow.look.processes import Listener, find_listening_pid, parse_netstat, read_listeners
 from unslow.look.system import Finished
 
 MAC = """Active Internet connections (including servers)

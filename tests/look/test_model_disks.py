@@ -4,7 +4,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import not_found, reported
-from unslow.look.model_disks import read_model_disks
+from unslow.look.running_server import read_model_disks
 
 OWN = "27 1 259:2 / / rw - ext4 /dev/nvme0n1p2 rw\n28 1 0:50 / /mnt/nas rw - nfs4 nas:/models rw\n"
 

@@ -2,7 +2,7 @@
 
 import threading
 
-from unslow.look.observed import Answer, Observer, observed_by, observer
+from unslow.look.observer import ObservedAnswer, Observer, current_observer, observed_by
 from unslow.look.sampler import Sampler
 from unslow.look.system.live import LiveSystem
 
@@ -16,20 +16,20 @@ class Noting(Observer):
 
 
 def test_nobody_watches_unless_asked_to():
-    assert observer() is None
+    assert current_observer() is None
     watcher = Noting()
     with observed_by(watcher):
-        assert observer() is watcher
+        assert current_observer() is watcher
         with observed_by(other := Noting()):
-            assert observer() is other
-        assert observer() is watcher
-    assert observer() is None
+            assert current_observer() is other
+        assert current_observer() is watcher
+    assert current_observer() is None
 
 
 def test_an_observer_belongs_to_its_thread():
     seen = []
     with observed_by(Noting()):
-        thread = threading.Thread(target=lambda: seen.append(observer()))
+        thread = threading.Thread(target=lambda: seen.append(current_observer()))
         thread.start()
         thread.join()
     assert seen == [None]
@@ -44,6 +44,6 @@ def test_a_sampler_that_starts_is_told_once():
 
 def test_one_that_does_not_care_may_be_told_anything():
     watcher = Observer()
-    answer = Answer("short", 10, 20, 30.0, None)
+    answer = ObservedAnswer("short", 10, 20, 30.0, None)
     assert watcher.answered(answer) is None
     assert not watcher.is_stopping

@@ -4,7 +4,7 @@ from doubles import FakeSystem
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown
-from unslow.look.own_process import with_own_process
+from unslow.look.running_server import with_own_process
 
 NODES = "/sys/devices/system/node"
 FILES = {

@@ -7,10 +7,8 @@ import pytest
 from unslow.facts.errors import UserError
 from unslow.facts.machine import GpuProcess
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
-from unslow.facts.units import MIB
-from unslow.facts.values import Absence, Known, Origin, Unknown, reported
-from unslow.look.plain_folder import is_plain_folder, read_plain_folder
-from unslow.look.plain_folder.several_gpus import by_gpu, numbered
+from unslow.facts.values import MIB, Absence, Known, Origin, Unknown, reported
+from unslow.look.plain_folder import is_plain_folder, numbered_rows, processes_by_gpu, read_plain_folder
 
 MACHINES = Path(__file__).parents[1] / "machines"
 PREFIX = "h200_llama_server_"
@@ -182,19 +180,19 @@ def process(pid: int, mib: int) -> GpuProcess:
     ],
 )
 def test_processes_go_to_the_gpus_whose_memory_they_fill(held, used, pids):
-    found = by_gpu([process(*each) for each in held], [size * MIB for size in used])
+    found = processes_by_gpu([process(*each) for each in held], [size * MIB for size in used])
     assert [[p.pid for p in each] for each in found] == pids
 
 
 def test_processes_that_fit_no_gpus_memory_stay_apart():
-    assert by_gpu([process(7, 5000)], [12 * MIB, 9000 * MIB]) is None
-    assert by_gpu([GpuProcess(pid=7)], [12 * MIB, 9000 * MIB]) is None
-    assert by_gpu([process(n, 1) for n in range(500)], [500 * MIB, 12 * MIB]) is None
+    assert processes_by_gpu([process(7, 5000)], [12 * MIB, 9000 * MIB]) is None
+    assert processes_by_gpu([GpuProcess(pid=7)], [12 * MIB, 9000 * MIB]) is None
+    assert processes_by_gpu([process(n, 1) for n in range(500)], [500 * MIB, 12 * MIB]) is None
 
 
 def test_rows_of_gpus_that_take_turns_are_numbered():
     rows = [{"timestamp": "2026/11/15 01:09:07.353", "memory.used": str(n)} for n in range(7)]
-    assert [row["index"] for row in numbered(rows, 3)] == ["0", "1", "2", "0", "1", "2"]
-    assert numbered(rows, 1) == rows
+    assert [row["index"] for row in numbered_rows(rows, 3)] == ["0", "1", "2", "0", "1", "2"]
+    assert numbered_rows(rows, 1) == rows
     named = [{**row, "index": "1"} for row in rows]
-    assert numbered(named, 3) == named
+    assert numbered_rows(named, 3) == named

@@ -4,7 +4,7 @@ import pytest
 from lab.replay.answers import FOLDER
 
 from unslow.facts.values import Known, Origin, Unknown
-from unslow.look.prometheus_text import MOST_SAMPLES, parse_metrics
+from unslow.look.server_answers import MOST_SAMPLES, parse_metrics
 
 REAL = json.loads((FOLDER / "vllm_busy" / "metrics.json").read_text())["text"]
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from unslow.facts.placed import Place, line_of
-from unslow.look.shells import for_system
+from unslow.facts.commands import Place, parse_line
+from unslow.look.command_writer import lines_for_system
 
 UNIX = re.compile(r"\bunset\b|\bexport\b|\benv -u\b|\bsudo\b|&&|\bcurl\b")
 LINES = {
@@ -35,14 +35,14 @@ LINES = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_windows_has_its_own_words(line: str):
-    said = for_system([line], "Windows")
+    said = lines_for_system([line], "Windows")
     assert said == LINES[line]
     assert not any(UNIX.search(text) for text in said)
 
 
 @pytest.mark.parametrize("system", ["", "Linux", "macOS"])
 def test_other_systems_keep_theirs(system: str):
-    assert for_system(list(LINES), system) == list(LINES)
+    assert lines_for_system(list(LINES), system) == list(LINES)
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def test_other_systems_keep_theirs(system: str):
     ],
 )  # fmt: skip
 def test_what_windows_knows_already_stays(line: str):
-    assert for_system([line], "Windows") == [line]
+    assert lines_for_system([line], "Windows") == [line]
 
 
 def test_a_quote_that_nobody_closes_breaks_nothing():
-    assert for_system(["llama-server -m 'x"], "Windows") == ["llama-server -m 'x"]
+    assert lines_for_system(["llama-server -m 'x"], "Windows") == ["llama-server -m 'x"]
 
 
 def test_where_a_line_belongs_is_known():
-    places = {line_of(said).place for line in LINES for said in for_system([line], "Windows")}
+    places = {parse_line(said).place for line in LINES for said in lines_for_system([line], "Windows")}
     assert places == {Place.POWERSHELL, Place.CMD, Place.SHELL, Place.HAND}
 
 
@@ -74,13 +74,13 @@ def test_where_a_line_belongs_is_known():
     ],
 )
 def test_a_name_is_never_run(line: str, said: list[str]):
-    assert for_system([line], "Windows") == said
+    assert lines_for_system([line], "Windows") == said
 
 
 def test_several_variables_before_one_command():
-    (line,) = for_system(["env -u A -u B C=1 D='x y' llama-server -ot 'a|b=CPU'"], "Windows")
+    (line,) = lines_for_system(["env -u A -u B C=1 D='x y' llama-server -ot 'a|b=CPU'"], "Windows")
     assert line == (
         "in PowerShell: Remove-Item Env:A, Env:B; $env:C = '1'; $env:D = 'x y'; llama-server -ot \"a|b=CPU\""
     )
-    assert for_system(["A=1 B=2 run it"], "Windows") == ["in PowerShell: $env:A = '1'; $env:B = '2'; run it"]
-    assert for_system(["A=1 B=2 run it"], "Linux") == ["A=1 B=2 run it"]
+    assert lines_for_system(["A=1 B=2 run it"], "Windows") == ["in PowerShell: $env:A = '1'; $env:B = '2'; run it"]
+    assert lines_for_system(["A=1 B=2 run it"], "Linux") == ["A=1 B=2 run it"]

@@ -5,9 +5,8 @@ import subprocess
 
 import pytest
 
-from unslow.facts.placed import Place, line_of
-from unslow.look.at_hand import Unit
-from unslow.look.supervised import drop_in, drop_in_text, in_unit, shell_line, started
+from unslow.facts.commands import Place, parse_line
+from unslow.look.command_writer import Unit, drop_in, drop_in_text, in_unit, shell_line, starting_lines
 
 WORDS = ["/usr/bin/llama-server", "-m", "/m/a b.gguf", "-ot", r"blk\.(1|2)\.ffn=CPU", "--api-key", "KEY"]
 VARIABLES = {"A": "1 2", "B": None}
@@ -15,15 +14,15 @@ HIDDEN = "by hand: KEY stands for a secret that is not shown here: put it in"
 
 
 def test_a_shell_gets_one_line():
-    hidden, line = started(WORDS, VARIABLES)
+    hidden, line = starting_lines(WORDS, VARIABLES)
     assert hidden == HIDDEN
     assert line == shell_line(WORDS, VARIABLES)
     assert shlex.split(line) == ["env", "-u", "B", "A=1 2", *WORDS]
-    assert started(["llama-server"], {}) == ("llama-server",)
+    assert starting_lines(["llama-server"], {}) == ("llama-server",)
 
 
 def test_a_service_gets_a_drop_in():
-    _, *lines, again = started(WORDS, VARIABLES, unit=Unit("llama.service"))
+    _, *lines, again = starting_lines(WORDS, VARIABLES, unit=Unit("llama.service"))
     assert again == "sudo systemctl daemon-reload && sudo systemctl restart llama"
     folder = "/etc/systemd/system/llama.service.d"
     command = r'ExecStart=/usr/bin/llama-server -m "/m/a b.gguf" -ot "blk\\.(1|2)\\.ffn=CPU" --api-key KEY'
@@ -31,7 +30,7 @@ def test_a_service_gets_a_drop_in():
     for (name, text), line in zip(files.items(), lines, strict=True):
         written = ["printf", r"%s\n", "[Service]", *text, "|", "sudo", "tee", f"{folder}/zz-{name}.conf"]
         assert shlex.split(line) == ["sudo", "mkdir", "-p", folder, "&&", *written]
-    assert "whole path" in started(["llama-server"], {}, unit=Unit("a.service"))[0]
+    assert "whole path" in starting_lines(["llama-server"], {}, unit=Unit("a.service"))[0]
 
 
 @pytest.mark.parametrize("of_user", [False, True])
@@ -69,8 +68,8 @@ def test_variables_alone_leave_the_command_of_the_unit():
 
 
 def test_a_container_gets_its_arguments():
-    compose, up, run, hidden = started([*WORDS, "$x"], VARIABLES, "docker")
-    place, text = line_of(compose)
+    compose, up, run, hidden = starting_lines([*WORDS, "$x"], VARIABLES, "docker")
+    place, text = parse_line(compose)
     command, *variables = text.split("\n")
     assert place is Place.COMPOSE
     assert json.loads(command.removeprefix("command: ")) == [*WORDS[1:], "$$x"]
@@ -79,14 +78,14 @@ def test_a_container_gets_its_arguments():
     assert "docker run" in run
     assert "-e 'A=1 2'" in run
     assert hidden == HIDDEN
-    assert len(started(["a"], {}, "docker compose")) == 2
+    assert len(starting_lines(["a"], {}, "docker compose")) == 2
 
 
 def test_a_pod_gets_arguments_in_its_manifest():
-    manifest, apply = started(["a", "-c", "1"], {"A": "1"}, "kubernetes")
-    assert line_of(manifest) == (Place.MANIFEST, 'args: ["-c", "1"]\nenv:\n  - {name: A, value: "1"}')
+    manifest, apply = starting_lines(["a", "-c", "1"], {"A": "1"}, "kubernetes")
+    assert parse_line(manifest) == (Place.MANIFEST, 'args: ["-c", "1"]\nenv:\n  - {name: A, value: "1"}')
     assert apply == "kubectl apply -f FILE"
 
 
 def test_who_else_starts_it_is_named():
-    assert "llama-swap at http://x" in started(["a"], {}, front="llama-swap at http://x")[0]
+    assert "llama-swap at http://x" in starting_lines(["a"], {}, front="llama-swap at http://x")[0]

@@ -8,13 +8,13 @@ import anyio
 import msgspec
 from lab.replay import serve
 
-from unslow.app.progress import Progress
+from unslow.commands._output import Progress
 from unslow.commands._request import Request
-from unslow.look.observed import observer
+from unslow.look.observer import current_observer
 from unslow.look.system import LookError
-from unslow.look.system.closing import ClosingSystem
-from unslow.mcp_server.calling import called
-from unslow.mcp_server.tool import Answer, Tool
+from unslow.look.system.live import ClosingSystem
+from unslow.mcp.server import run_tool
+from unslow.mcp.tools import Answer, Tool
 
 
 class Nothing(Request, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ def call(answer: Any, seconds: float = 10) -> tuple[Any, list[tuple[float, str]]
 
     async def asked() -> Any:
         with anyio.move_on_after(seconds):
-            return await called(tool(answer), {}, report, anyio.CapacityLimiter(1))
+            return await run_tool(tool(answer), {}, report, anyio.CapacityLimiter(1))
         return None
 
     return anyio.run(asked), told
@@ -91,7 +91,7 @@ def test_a_silent_server_is_hung_up_on_when_nobody_waits():
     ended = threading.Event()
 
     def answer(_given: dict[str, Any], _progress: Progress) -> Answer:
-        door, watcher = ClosingSystem(), observer()
+        door, watcher = ClosingSystem(), current_observer()
         assert watcher is not None
         watcher.entered(door)
         try:

@@ -7,14 +7,10 @@ import pytest
 from lab.replay import serve
 from plans import option, plan, written
 
-from unslow.app.progress import Silent
+from unslow.commands._output import Silent
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
-from unslow.mcp_server.changing import changing_tools
-from unslow.mcp_server.plans import MOST, Plans
-from unslow.mcp_server.reading import Allowed
-from unslow.mcp_server.tool import Answer, Tool
-from unslow.mcp_server.tools import tools_for
+from unslow.mcp.tools import MOST, Allowed, Answer, Plans, Tool, changing_tools, tools_for
 
 PLAN = plan("ollama", "qwen3:8b", option("short and mapped", context_length=8192, load_mode="none"))
 

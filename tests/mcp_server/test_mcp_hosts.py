@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.mcp_server.hosts import check_hosts
+from unslow.mcp.tools import check_hosts
 
 AWAY = [
     {"target": "http://192.0.2.1:8080"},

@@ -11,9 +11,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import CallToolResult
 
 import unslow
-from unslow.mcp_server.reading import Allowed
-from unslow.mcp_server.server import listed
-from unslow.mcp_server.tools import tools_for
+from unslow.mcp.server import listed_tools
+from unslow.mcp.tools import Allowed, tools_for
 
 ROOT = Path(__file__).parents[2]
 UNSLOW = str(Path(sys.executable).with_name("unslow"))
@@ -101,7 +100,7 @@ def test_every_tool_only_reads_and_is_described(session):
 
 def test_nobody_pays_for_more_words_than_are_worth_it(session):
     read = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in session.tools.values()]
-    changing = [listed(tool) for tool in tools_for(Allowed(apply=True)).values() if tool.changes]
+    changing = [listed_tools(tool) for tool in tools_for(Allowed(apply=True)).values() if tool.changes]
     every = [*read, *(tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in changing)]
     assert len(json.dumps({"tools": every}, separators=(",", ":"))) < 15_000  # an agent reads it in every conversation
 

@@ -4,8 +4,7 @@ import pytest
 
 from unslow.commands._request import Option, Request
 from unslow.facts.errors import UserError
-from unslow.mcp_server.schemas import schema_of
-from unslow.mcp_server.tool import Tool
+from unslow.mcp.tools import Tool, schema_of
 
 
 class Asked(Request, frozen=True, kw_only=True):

@@ -2,8 +2,8 @@ import io
 
 from rich.console import Console
 
-from unslow.show._bench_parts import token_parts
-from unslow.think.bench.parts import Part, Parts
+from unslow.show.bench import token_parts
+from unslow.think.stats.parts import Part, Parts
 
 
 def shown(parts: Parts) -> str:

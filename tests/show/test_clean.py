@@ -4,8 +4,8 @@ import json
 
 from cases import gpu_case, with_facts
 
-from unslow.show import render
-from unslow.think.judge import judge
+from unslow.commands._formats import render
+from unslow.think.judge.judge import judge
 from unslow.think.report import Report
 
 

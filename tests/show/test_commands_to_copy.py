@@ -1,8 +1,7 @@
 from rich.console import Group
 
-from unslow.facts.placed import Place, labelled
-from unslow.show._commands import command_text, commands
-from unslow.show._console import TextConsole
+from unslow.facts.commands import Place, labelled_line
+from unslow.show.console import TextConsole, command_text, commands
 
 LONG = f"llama-server -m {'x' * 80}.gguf -c 8192"
 CODE = 'import torch\nwith torch.inference_mode():\n    print("```")'
@@ -10,10 +9,10 @@ CODE = 'import torch\nwith torch.inference_mode():\n    print("```")'
 
 def test_a_terminal_neither_wraps_nor_cuts_them():
     console = TextConsole(width=40, color=False)
-    console.print(Group(command_text(LONG), command_text(labelled(Place.PYTHON, CODE), 4)), crop=False)
+    console.print(Group(command_text(LONG), command_text(labelled_line(Place.PYTHON, CODE), 4)), crop=False)
     assert console.text == f"  {LONG}\nin Python:\n{CODE}"
 
 
 def test_markdown_keeps_the_lines_of_a_program_in_one_block():
-    text = "\n".join(commands([labelled(Place.PYTHON, CODE), "pip install hqq"]))
+    text = "\n".join(commands([labelled_line(Place.PYTHON, CODE), "pip install hqq"]))
     assert text == f"\nIn Python:\n````python\n{CODE}\n````\n```sh\npip install hqq\n```"

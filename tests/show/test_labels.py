@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.show._labels import label, worded_value
+from unslow.show.labels import label, worded_value
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from all_firing import FIRING
 from cases import gpu_case
 
-from unslow.show import render
-from unslow.think.judge import judge
+from unslow.commands._formats import render
+from unslow.think.judge.judge import judge
 from unslow.think.report import Contradicted, Evidence, Fix, Question, Report, RuledOut, SubjectReport, Untold
 
 

@@ -7,7 +7,7 @@ import pytest
 from recorded_machines import MACHINES
 from spoken_python import python_in
 
-from unslow.cli import main
+from unslow.__main__ import main
 
 NAMED = (
     "built_proxy_collects_the_stream", "built_rtx_3090_and_p40_uneven_split", "built_wsl2_rtx_4070_laptop_all_layers",

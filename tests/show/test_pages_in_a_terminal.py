@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from unslow.app.explain import pages
-from unslow.show._page import page_text
+from unslow.commands.explain.pages import pages
+from unslow.show.explain import page_text
 
 PAGES = pages()
 WIDTH = 80

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from unslow.commands._formats import kind_of
 from unslow.facts.errors import UserError
-from unslow.show._kinds import ReportKind, kind_of
+from unslow.show.console import ReportKind
 
 
 class Tale(msgspec.Struct):

@@ -1,5 +1,5 @@
-from unslow.show._apply import render_apply
-from unslow.think.change.report import ApplyReport, FileShown
+from unslow.show.apply import render_apply
+from unslow.think.change import ApplyReport, FileShown
 
 
 def test_tabs_of_a_file_are_blanks_and_signs_that_drive_a_terminal_are_not_shown():

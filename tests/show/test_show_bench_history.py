@@ -6,15 +6,14 @@ import pytest
 from bench_cases import bench, spread
 from rich.console import Group
 
-from unslow.app.bench.history import Compared, HistoryReport
+from unslow.commands._bench_history import Compared, HistoryReport
 from unslow.facts.bench import DECODE, FIRST, PREFILL, Comparison
 from unslow.look.history import Entry
-from unslow.show._bench_compared import compared_fields, compared_parts, compared_sentence
-from unslow.show._bench_history import render_history
-from unslow.show._clean import as_json
-from unslow.show._console import TextConsole
-from unslow.think.bench.changes import changed, suspect
-from unslow.think.bench.compare import compared
+from unslow.show.bench_history import compared_fields, compared_parts, compared_sentence, render_history
+from unslow.show.clean import as_json
+from unslow.show.console import TextConsole
+from unslow.think.stats.comparison import compare_benches
+from unslow.think.stats.conditions import changes_between, suspect
 
 
 def entry(number: int = 1, state: str = "whole", **other) -> Entry:
@@ -80,7 +79,7 @@ def test_what_a_model_calls_itself_does_not_drive_the_terminal():
 
 def compare(after: float, **other) -> Compared:
     before, now = bench(1, 100.0, label="before"), bench(2, after, **other)
-    comparison, changes = compared(before, now), changed(before, now)
+    comparison, changes = compare_benches(before, now), changes_between(before, now)
     return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
 
 
@@ -118,10 +117,12 @@ def test_the_sentence_is_about_the_figure_that_decides():
     after = bench(
         2, figures={DECODE: spread(100), FIRST: spread(0.8)}, samples={DECODE: (100.0,) * 5, FIRST: (0.8,) * 5}
     )
-    assert compared_sentence(compared(before, after)).startswith(
+    assert compared_sentence(compare_benches(before, after)).startswith(
         "first token: 75 % slower than before, more than noise"
     )
-    prefill = compared(bench(1, figures={PREFILL: spread(2000)}), bench(2, figures={PREFILL: spread(1000)}, samples={}))
+    prefill = compare_benches(
+        bench(1, figures={PREFILL: spread(2000)}), bench(2, figures={PREFILL: spread(1000)}, samples={})
+    )
     assert compared_sentence(prefill).startswith("prefill: ")
 
 

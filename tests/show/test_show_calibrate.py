@@ -6,13 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unslow.app.calibrate import KeptReport
-from unslow.app.calibrate.kept import Kept
+from unslow.commands.calibrate.calibration import Kept, KeptReport
 from unslow.facts.calibration import Calibration, Scale, parse_calibration
 from unslow.facts.errors import UserError
-from unslow.show._calibrate import render_calibration, render_forgotten, render_kept
+from unslow.show.calibrate import render_calibration, render_forgotten, render_kept
 
-RECORDED = Path(__file__).parents[1] / "think" / "calibrate" / "recorded_xeon.json"
+RECORDED = Path(__file__).parents[1] / "think" / "speed" / "recorded_xeon.json"
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.show._fit import render_fit
+from unslow.show.fit import render_fit
 from unslow.think.fit.report import FitReport, KvShown, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
 
 GIB = 2**30

@@ -4,8 +4,8 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import Inventory, Kind, Place, StoredFile, StoredModel
-from unslow.show._models import render_models
-from unslow.show._units import count
+from unslow.show.models import render_models
+from unslow.show.units import count
 
 LONG = StoredModel(
     name="lmstudio-community/Some-Very-Long-Model-Name-24B-Instruct-2506-GGUF:Q4_K_M",

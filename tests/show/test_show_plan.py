@@ -4,7 +4,7 @@ import msgspec
 from plans import GOAL, option, plan
 
 import unslow
-from unslow.show._plan import render_plan
+from unslow.show.plan import render_plan
 from unslow.think.plan.report import OptionShown, PlanReport, SpeedShown
 from unslow.think.speed.report import RateShown
 

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
 
-from unslow.app.predict import answer
 from unslow.commands.predict import PredictRequest
+from unslow.commands.predict.speeds import answer
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
-from unslow.show._predict import render_predict
+from unslow.show.predict import render_predict
 from unslow.think.speed.report import ModelShown, PredictionReport
 
 

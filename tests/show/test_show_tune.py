@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.facts.verified import Work
-from unslow.show._tune import render_tune
+from unslow.facts.verification import Work
+from unslow.show.tune import render_tune
 from unslow.think.plan.report import SpeedShown
 from unslow.think.speed.report import RateShown
-from unslow.think.tune.report import TrialShown, TuneReport
-from unslow.think.verify.report import IntervalShown
+from unslow.think.stats.tuning import TrialShown, TuneReport
+from unslow.think.stats.verification_report import IntervalShown
 
 RATE = RateShown(low=1.0, mid=2.0, high=3.0)
 

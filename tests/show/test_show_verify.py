@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.facts.verified import Sample, Side, Work
-from unslow.show._verify import render_side, render_verify
+from unslow.facts.verification import Sample, Side, Work
+from unslow.show.verify import render_side, render_verify
 from unslow.think.plan.report import OptionShown, QualityShown, SpeedShown
 from unslow.think.speed.report import RateShown
-from unslow.think.verify.judge import Told, judged
+from unslow.think.stats.verification import VerifyContext, judge_verification
 
 ANSWERS = tuple(f"Answer {n} is fine." for n in range(12))
 RATE = RateShown(low=18.0, mid=20.0, high=22.0)
@@ -29,7 +29,7 @@ def side(rate: float, threads: str, answers: tuple[str, ...] = ANSWERS, rounds: 
 
 
 def shown(before: Side, after: Side, form: str = "terminal", **told: object) -> str:
-    return render_verify(judged(before, after, Told("1.0", **told)), form, width=110, color=False)
+    return render_verify(judge_verification(before, after, VerifyContext("1.0", **told)), form, width=110, color=False)
 
 
 def test_a_speed_up_and_what_was_promised():
@@ -75,7 +75,7 @@ def test_no_such_format():
 
 
 def figures(width: int) -> str:
-    report = judged(side(10_000.0, "1"), side(23_456.0, "2"), Told("1.0"))
+    report = judge_verification(side(10_000.0, "1"), side(23_456.0, "2"), VerifyContext("1.0"))
     return render_verify(report, "terminal", width=width, color=False)
 
 

@@ -1,17 +1,156 @@
-"""Changes as a whole: made, taken back, and after a crash finished or taken back; what is on the disk decides."""
+"""Changes as a whole and file by file: made, taken back, and after a crash finished or taken back."""
 
-from collections.abc import Sequence
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from unslow.act.disk import Disk, read_whole
-from unslow.act.files import Edit, clean, file_step, prepare, put, restore, state_of
-from unslow.act.journal import UNFINISHED, Journal, Journals, ModelStep, State
+from unslow.act.disk import Disk, Looks, digest, looks_of, read_whole
+from unslow.act.journal import UNFINISHED, FileStep, Journal, Journals, ModelStep, State
 from unslow.act.ollama import Ollama, Refused
 from unslow.facts.errors import UserError
-from unslow.look.runtimes.ollama.names import full_name
+from unslow.look.runtimes.ollama.places import full_name
 from unslow.look.system import LookError
+
+NOTHING_CHANGED = "nothing was changed"
+_NEW_FOLDER = 0o755  # as systemctl makes those of drop-ins
+
+
+class Edit(NamedTuple):
+    """A file as it was when the change was shown, and as it shall be; `before` is None where there was none."""
+
+    path: str
+    before: bytes | None
+    after: bytes
+    mode: int = 0o644
+    """Of a file that is made."""
+
+
+def read_for_edit(path: str) -> tuple[str, bytes | None]:
+    """The file that a name leads to, and its bytes; UserError where it is none, or may not be read."""
+    real = os.path.realpath(path)
+    try:
+        return real, read_whole(real)
+    except (OSError, ValueError) as error:
+        raise UserError(_words_of_path(real, error), NOTHING_CHANGED) from error
+
+
+def file_step(edit: Edit) -> FileStep:
+    """The edit as a step; UserError where the file is not what it was, or may not be changed."""
+    if sys.platform == "win32":
+        raise UserError("files are changed on Linux and macOS only", "type the lines of `unslow plan` yourself")
+    real, now = read_for_edit(edit.path)
+    if now != edit.before:
+        raise UserError(
+            f"{real} was changed since the plan was made", f"{NOTHING_CHANGED}: look again with `unslow apply`"
+        )
+    if now == edit.after:
+        raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
+    if now is not None:
+        _check_file(real)
+    folders = _missing_folders(real)
+    _check_folder(os.path.dirname(folders[0]) if folders else os.path.dirname(real))
+    looks = looks_of(real) if now is not None else Looks(mode=edit.mode)
+    after = digest(edit.after) or ""
+    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=folders)
+
+
+def _check_file(path: str) -> None:
+    seen = os.lstat(path)
+    if seen.st_nlink > 1:
+        raise UserError(
+            f"{path} has {seen.st_nlink} names (hard links), and a change would part them",
+            f"{NOTHING_CHANGED}: copy the file",
+        )
+    if not seen.st_mode & stat.S_IWUSR:
+        raise UserError(
+            f"{path} is read-only", f"{NOTHING_CHANGED}: `chmod u+w` it, or type the lines of --dry-run yourself"
+        )
+    if sys.platform != "win32" and os.geteuid() not in (0, seen.st_uid):
+        raise UserError(f"{path} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
+
+
+def _check_folder(folder: str) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
+
+
+def _missing_folders(path: str) -> tuple[str, ...]:
+    """Those that have to be made first, the outermost first."""
+    missing: list[str] = []
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return tuple(reversed(missing))
+
+
+def prepare_file(disk: Disk, change: str, step: FileStep, before: bytes | None, after: bytes) -> None:
+    """Write what will take its place, and what can take that back without asking the disk for room."""
+    for folder in step.folders:
+        if not os.path.isdir(folder):
+            disk.make_folder(folder, _NEW_FOLDER)
+    kept = Looks(mode=step.looks.mode, owner=step.looks.owner, group=step.looks.group, attributes=step.looks.attributes)
+    disk.write_new(step.beside(change, "new"), after, kept)  # with a time of its own
+    if before is not None:
+        disk.write_new(step.beside(change, "old"), before, step.looks)
+
+
+def put_file(disk: Disk, change: str, step: FileStep) -> None:
+    """The new file in the place of the old one; UserError where the old one is no longer that."""
+    if digest(read_whole(step.path)) != step.before:
+        raise UserError(f"{step.path} was changed by somebody else just now", f"{NOTHING_CHANGED}: look again")
+    disk.replace(step.beside(change, "new"), step.path)
+
+
+def file_state(step: FileStep) -> str:
+    """before, after, or else: somebody else's."""
+    try:
+        now = digest(read_whole(step.path))
+    except (OSError, ValueError):
+        return "else"
+    return "before" if now == step.before else "after" if now == step.after else "else"
+
+
+def restore_file(disk: Disk, change: str, step: FileStep, backup: Callable[[], bytes | None]) -> None:
+    """What was there before, byte for byte; nothing to do where it is there already."""
+    if file_state(step) != "before":
+        if step.before is None:
+            disk.remove(step.path)
+        else:
+            _put_back(disk, change, step, backup)
+    clean_file(disk, change, step)
+    for folder in reversed(step.folders):
+        disk.remove_folder(folder)
+
+
+def _put_back(disk: Disk, change: str, step: FileStep, backup: Callable[[], bytes | None]) -> None:
+    old = step.beside(change, "old")
+    data = read_whole(old)
+    if digest(data) != step.before or looks_of(old) != step.looks:  # none, or one that was cut short
+        data = backup()
+        if digest(data) != step.before or data is None:
+            raise UserError(
+                f"the copy of {step.path} is damaged, so it is left as it is", "it has to be mended by hand"
+            )
+        disk.remove(old)
+        disk.write_new(old, data, step.looks)
+    disk.replace(old, step.path)
+
+
+def clean_file(disk: Disk, change: str, step: FileStep) -> None:
+    """Nothing of ours beside the file."""
+    if os.path.isdir(os.path.dirname(step.path)):
+        disk.remove(step.beside(change, "new"))
+        disk.remove(step.beside(change, "old"))
+
+
+def _words_of_path(path: str, error: Exception) -> str:
+    return f"{path}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+
 
 _STOPPED = "it was stopped in the middle"
 
@@ -80,9 +219,9 @@ class Changes:
             self._journals.keep(journal.id, f"after-{number}", edit.after)  # to show what others make of it
         journal = self._now(journal, "backed up")
         for step, edit in zip(journal.files, edits, strict=True):
-            prepare(self._disk, journal.id, step, edit.before, edit.after)
+            prepare_file(self._disk, journal.id, step, edit.before, edit.after)
         for step in journal.files:
-            put(self._disk, journal.id, step)
+            put_file(self._disk, journal.id, step)
         made = tuple(self._created(model) for model in journal.models)
         return self._now(msgspec.structs.replace(journal, models=made), "written")
 
@@ -99,7 +238,7 @@ class Changes:
 
     def _finish(self, journal: Journal) -> Journal:
         for step in journal.files:
-            clean(self._disk, journal.id, step)
+            clean_file(self._disk, journal.id, step)
         return self._now(journal, "done")
 
     def _failed(self, journal: Journal, error: Exception) -> UserError:
@@ -128,8 +267,8 @@ class Changes:
     def _take_back(self, journal: Journal, *, models: bool) -> None:
         """What was there before in the place of what we wrote; what somebody else wrote stays."""
         for number, step in reversed(list(enumerate(journal.files))):
-            if state_of(step) == "else":
-                clean(self._disk, journal.id, step)
+            if file_state(step) == "else":
+                clean_file(self._disk, journal.id, step)
             else:
                 self._restore(journal, number)
         for model in reversed(journal.models if models else ()):
@@ -138,7 +277,7 @@ class Changes:
 
     def _restore(self, journal: Journal, number: int) -> None:
         backup = f"before-{number}"
-        restore(self._disk, journal.id, journal.files[number], lambda: self._journals.kept(journal.id, backup))
+        restore_file(self._disk, journal.id, journal.files[number], lambda: self._journals.kept(journal.id, backup))
 
     def recover(self) -> list[str]:
         """Finish or take back whatever was stopped in the middle; what was done, in words."""
@@ -171,7 +310,7 @@ class Changes:
         return f"{name} was stopped in the middle: took it back, all is as before"
 
     def _is_whole(self, journal: Journal) -> bool:
-        return all(state_of(step) == "after" for step in journal.files) and all(
+        return all(file_state(step) == "after" for step in journal.files) and all(
             self._ollama.made(model) for model in journal.models
         )
 
@@ -184,7 +323,7 @@ class Changes:
 
     def foreign(self, journal: Journal) -> list[Foreign]:
         """What of a change is no longer as it was left; LookError where a server does not say."""
-        changed = [Foreign(s.path, n) for n, s in enumerate(journal.files) if state_of(s) == "else"]
+        changed = [Foreign(s.path, n) for n, s in enumerate(journal.files) if file_state(s) == "else"]
         for model in journal.models:
             there = self._ollama.digests(model.url).get(full_name(model.name), "")
             if there and there != model.digest:

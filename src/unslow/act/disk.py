@@ -82,7 +82,7 @@ class Disk:
                 left = left[os.write(descriptor, left) :]
 
     def _dress(self, descriptor: int, path: str, looks: Looks) -> None:
-        if sys.platform == "win32":  # files are changed by nobody there: `unslow.act.files`
+        if sys.platform == "win32":  # files are changed by nobody there: `unslow.act.changes`
             return
         made = os.fstat(descriptor)
         owner, group = made.st_uid, made.st_gid

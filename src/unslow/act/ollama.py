@@ -11,10 +11,9 @@ from typing import Any
 from unslow.act.disk import Disk
 from unslow.act.journal import ModelStep
 from unslow.facts.errors import UserError
-from unslow.look.keys import headers
-from unslow.look.runtimes.ollama.names import full_name
-from unslow.look.system import Answer, LookError, System
-from unslow.look.system.door import ExchangeError
+from unslow.facts.masking import key_headers
+from unslow.look.runtimes.ollama.places import full_name
+from unslow.look.system import Answer, ExchangeError, LookError, System
 
 CREATE_TIMEOUT_S = 120.0
 """Weights are not copied, only named; a slow disk hashes them again."""
@@ -39,7 +38,7 @@ class Ollama:
     """What is asked of a server, each question that changes something through the one door."""
 
     def __init__(self, system: System, disk: Disk, api_key: str = "") -> None:
-        self._system, self._disk, self._headers = system, disk, headers(api_key)
+        self._system, self._disk, self._headers = system, disk, key_headers(api_key)
 
     def digests(self, url: str) -> dict[str, str]:
         """Every model of a server with what tells it from others; LookError where it does not say."""

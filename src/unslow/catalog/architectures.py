@@ -1,5 +1,6 @@
-"""What llama.cpp knows of an architecture beyond what a model's file says."""
+"""What is known of an architecture beyond a model's file: traits, tensors, defaults, shapes that can be made up."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Literal
 
@@ -172,3 +173,120 @@ def _architectures() -> dict[str, Architecture]:
 def architecture(name: str) -> Architecture:
     """What is known of an architecture by its GGUF name; a plain one where nothing is."""
     return _architectures().get(name.replace("_", "-"), _PLAIN)
+
+
+# Which tensors a model of an architecture consists of: one TOML for each architecture, over the numbers of a shape.
+# An entry names the shared parts it is made of, and adds, changes or leaves out what is its own. A shape is a text of
+# expressions (`width, heads * key_length`), the length of a row first, as GGUF has it. `{}` in a tensor's name stands
+# for the number of its layer.
+
+LayoutValue = bool | int | float | str | list[int]
+
+
+class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tensors that are there together: once, or in each layer where `when` holds."""
+
+    tensors: dict[str, str]
+    when: str = ""
+
+
+class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an architecture, or a part that several share, consists of."""
+
+    source: str = ""
+    """The file of llama.cpp that was read."""
+    parts: tuple[str, ...] = ()
+    """Shared parts that come before its own; of two that say the same thing, the later one counts."""
+    without: tuple[str, ...] = ()
+    """Tensors of its parts that it lacks."""
+    numbers: dict[str, str] = {}
+    """Numbers worked out from those of the shape, where the shape does not state them itself."""
+    metadata: dict[str, LayoutValue] = {}
+    """By the key after the architecture's name; a text is an expression, anything else the value itself."""
+    groups: tuple[Group, ...] = ()
+
+
+@cache
+def layouts() -> dict[str, Layout]:
+    """Every architecture's layout by the name that GGUF has for it, with its parts put in."""
+    parts = dict(entries("layouts/parts", Layout))
+    return {name: _whole(layout, parts) for name, layout in entries("layouts", Layout)}
+
+
+def _whole(layout: Layout, parts: dict[str, Layout]) -> Layout:
+    """The layout with everything that its parts say and it does not leave out or change."""
+    pieces = [*_pieces(layout, parts)]
+    return msgspec.structs.replace(
+        layout,
+        parts=(),
+        without=(),
+        numbers={name: text for piece in pieces for name, text in piece.numbers.items()},
+        metadata={key: setting for piece in pieces for key, setting in piece.metadata.items()},
+        groups=tuple(_latest(pieces)),
+    )
+
+
+def _pieces(layout: Layout, parts: dict[str, Layout]) -> Iterator[Layout]:
+    for name in layout.parts:
+        yield from _pieces(parts[name], parts)
+    yield layout
+
+
+def _latest(pieces: list[Layout]) -> Iterator[Group]:
+    """The groups of all pieces, each tensor only where the last piece that names it has it."""
+    last = {name: n for n, piece in enumerate(pieces) for group in piece.groups for name in group.tensors}
+    gone = {name for piece in pieces for name in piece.without}
+    for n, piece in enumerate(pieces):
+        for group in piece.groups:
+            kept = {name: shape for name, shape in group.tensors.items() if last[name] == n and name not in gone}
+            if kept:
+                yield Group(kept, group.when)
+
+
+# What Transformers takes for granted of a text model: it leaves these values out of a nested `config.json`.
+# A config inside another (`text_config`) is saved without the values that equal the defaults of its class, so that a
+# vision model's file can be silent about its number of heads. One TOML for each `model_type`, by the names of
+# `config.json`.
+
+ConfigValue = bool | int | str | list[int]
+
+
+@cache
+def _all_defaults() -> dict[str, dict[str, ConfigValue]]:
+    return dict(entries("config_defaults", dict[str, ConfigValue]))
+
+
+def config_defaults(model_type: str) -> dict[str, ConfigValue]:
+    """The defaults of that `model_type`; none where it is not known as the inner model of another."""
+    return {key: value for key, value in _all_defaults().get(model_type, {}).items() if key != "source"}
+
+
+class MadeUpShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that decides a model's speed, apart from the mix of types."""
+
+    source: str
+    architecture: str
+    quant: str
+    """The mix to use where none is asked for."""
+    layers: int
+    width: int
+    feed_forward: int
+    """Of one expert, where there are experts."""
+    heads: int
+    kv_heads: int
+    head_length: int
+    vocabulary: int
+    context_trained: int
+    rope_base: float = 10000.0
+    tied: bool = False
+    """Whether the token table is the output matrix too."""
+    head_norms: bool = False
+    """Whether queries and keys are normalised, as in Qwen3."""
+    experts: int = 0
+    experts_used: int = 0
+
+
+@cache
+def made_up_shapes() -> dict[str, MadeUpShape]:
+    """Every shape by its file name."""
+    return dict(entries("shapes", MadeUpShape))

@@ -6,22 +6,16 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from unslow.catalog.device_words import FORMS, MODELS, SERIES, Written, parse_device_name
-from unslow.catalog.devices import Device, all_gpus, all_processors, find_device
-
-__all__ = [
-    "Meant",
-    "Written",
-    "devices_meant",
-    "devices_written",
-    "find_cpu",
-    "find_written",
-    "is_near_size",
-    "is_one_model",
-    "misspelt",
-    "near_devices",
-    "parse_device_name",
-]
+from unslow.catalog.devices import (
+    FORMS,
+    MODELS,
+    SERIES,
+    Device,
+    all_gpus,
+    all_processors,
+    find_device,
+    parse_device_name,
+)
 
 _LARGE_SERIES = frozenset({"rtx", "gtx", "rx"})
 _NAMES_SHOWN = 8

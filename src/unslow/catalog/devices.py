@@ -4,14 +4,209 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from unslow.catalog import entries, entry, subfolders, texts
-from unslow.catalog.device import Device, Result
-from unslow.catalog.device_words import FORMS, MODELS, Written, in_brackets, parse_alternatives, parse_device_name
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 
-__all__ = ["Device", "Result", "all_devices", "all_gpus", "find_device", "named"]
+
+class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A speed that somebody published for one stream of text on a device."""
+
+    model: str
+    tokens_per_s: float
+    said_by: str
+    source: str
+    note: str = ""
+
+
+class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a datasheet says; `source` is that of the bandwidth, `sources` has one for each other number.
+
+    A source is "unverified" where nobody checked the number against a second table. A number that is not known is 0.
+    """
+
+    name: str
+    vendor: str
+    source: str
+    memory_bytes_per_s: float = 0.0
+    kind: Literal["gpu", "unified", "cpu", "asic"] = "gpu"
+    """A GPU with a memory of its own, one that shares the host's, the host's memory, or a chip made for inference."""
+    family: str = ""
+    """The architecture, such as ampere, rdna3 or m2."""
+    also: tuple[str, ...] = ()
+    """Other names of it, in which `*` and `?` stand for any letters and for one."""
+    usual: bool = False
+    """Whether a name without a size of memory and a form means this one of its variants."""
+    memory_bytes: int = 0
+    """As labelled; 0 where the same device is sold with many sizes."""
+    memory_sizes_bytes: tuple[int, ...] = ()
+    """The sizes that it is sold with, where they are several."""
+    memory_channels: int = 0
+    driver_bytes: int = 0
+    """What the driver reports as total, which error correction and firmware make less than the label."""
+    driver_source: str = ""
+    units: int = 0
+    """Streaming multiprocessors, compute units, Xe cores, GPU cores, or the cores of a host."""
+    clock_hz: float = 0.0
+    """The boost clock, as labelled."""
+    narrow_cores: bool = False
+    """Whether the cores of a host multiply vectors of 128 bits, two at once: small x86 cores, and most of Arm's."""
+    fp16_flops_per_s: float = 0.0
+    """Dense FP16 products and sums, by the matrix units where it has them; sums in FP16 where that is quicker."""
+    fp16_acc32_flops_per_s: float = 0.0
+    """The same with sums in FP32: half as many on GeForce cards since Turing, as many elsewhere."""
+    fp32_flops_per_s: float = 0.0
+    """By the shaders."""
+    int8_ops_per_s: float = 0.0
+    """Dense, by the matrix units where they can, else by dot products of four bytes (dp4a)."""
+    l2_bytes: int = 0
+    """The last cache before the memory, which AMD calls Infinity Cache."""
+    tdp_w: float = 0.0
+    pcie: str = ""
+    """Generation and lanes, such as 4.0x16."""
+    link_bytes_per_s: float = 0.0
+    """NVLink or its like, both directions together."""
+    year: int = 0
+    launch_usd: float = 0.0
+    sources: dict[str, str] = {}
+    results: tuple[Result, ...] = ()
+
+    def __hash__(self) -> int:
+        """Names are unique."""
+        return hash(self.name)
+
+    @property
+    def unified(self) -> bool:
+        """Whether its memory is the host's too."""
+        return self.kind == "unified"
+
+    @property
+    def verified(self) -> bool:
+        """Whether a second source was seen."""
+        return not self.source.startswith("unverified")
+
+    @property
+    def capacity_bytes(self) -> int:
+        """What a program sees of its memory, as far as known."""
+        return self.driver_bytes or self.memory_bytes
+
+
+MODELS = frozenset(
+    {"ti", "super", "laptop", "maxq", "d", "v2", "ada", "blackwell", "pro", "ultra", "max", "xt", "xtx", "gre", "sff"}
+    | {"nano", "agx", "nx"}
+)
+"""Words that make another device of the same number: all of them must agree."""
+FORMS = frozenset({"pcie", "sxm", "nvl"})
+"""Forms of one chip: they must agree where both names have one."""
+SERIES = frozenset({"rtx", "gtx", "rx", "arc", "dgx", "jetson"})
+"""Words that a person may leave out: the number alone says which device it is."""
+
+_VENDORS = {
+    "NVIDIA": frozenset({"nvidia", "geforce", "tesla", "quadro"}),
+    "AMD": frozenset({"amd", "radeon", "instinct", "ryzen"}),
+    "Intel": frozenset({"intel"}),
+    "Apple": frozenset({"apple"}),
+}
+_OF_SERIES = {"rtx": "NVIDIA", "gtx": "NVIDIA", "rx": "AMD", "arc": "Intel"}
+_MAKERS = frozenset({"nvidia", "geforce", "tesla", "quadro", "amd", "radeon", "instinct", "intel", "apple"})
+_NOISE = _MAKERS | {
+    *("card", "chip", "corporation", "cpu", "design", "desktop", "edition", "generation", "gpu", "graphics", "inc"),
+    *("memory", "processor", "ram", "server", "unified", "vram", "with", "workstation", "channel"),
+    *("hbm2", "hbm2e", "hbm3", "hbm3e"),
+}
+_SAME = {"mobile": "laptop", "notebook": "laptop", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm"}
+_WRITTEN_SIZE = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?\s*(?:g(?:i?b)?|mi?b)\b")
+_CORES = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:gpu ?)?cores?\b")
+_FEW = "[2-9]|1[0-6]"
+_COUNT = re.compile(rf"(?<![\w.])({_FEW}) ?x ?(?=[a-z])|(?<![\w.])(?<!\.\d )x ?({_FEW})(?= ?(?:$|[(),]))|^(dual|quad) ")
+_NUMBERS = {"dual": 2, "quad": 4}
+_PLAIN = (
+    (re.compile(r"×"), "x"),
+    (re.compile(r"\((?:r|tm|c)\)|[®™]"), " "),
+    (re.compile(r"\bw/"), " with "),
+    (re.compile(r"\bmax[- ]?q\b"), " maxq "),
+    (re.compile(r"\bpci[- ]?e(?:xpress)?\b"), " pcie "),
+    (re.compile(r"\b(?:macbook (?:pro|air)|mac (?:studio|mini|pro)|imac)\b"), " "),
+)
+_PUNCTUATION = re.compile(r"[()\[\]{}\-/,;:_+@&|\"'`]")
+_GRAPHICS_MEMORY = re.compile(r"\bgddr\d\w*")
+_GLUED = (
+    (re.compile(r"\b(nvidia|amd|geforce|radeon|quadro|tesla|apple)(?=[a-z]*\d)"), r"\1 "),
+    (re.compile(r"\b(rtx|gtx|rx|arc|pi)(?=[a-z]?\d)"), r"\1 "),
+    (re.compile(r"(?<=\d)(ti|super|xtx|xt|gre|d|max|pro|ultra|laptop|mobile)(?=\b|super)"), r" \1 "),
+    (re.compile(r"\bmi (?=\d)"), "mi"),
+)
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+_PCI_ID = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4})?|AMD/ATI")
+_DIGIT = re.compile(r"\d")
+_LONGEST = 400  # letters; what comes after them is no name
+
+
+class Written(NamedTuple):
+    """A name as somebody wrote it: the words that tell devices apart, and what else it says."""
+
+    words: frozenset[str]
+    sizes: tuple[str, ...] = ()
+    cores: int = 0
+    how_many: int = 1
+    vendors: frozenset[str] = frozenset()
+    phrase: str = ""
+    """Its words in their order but the makers, for names that mean something only side by side."""
+
+
+@lru_cache(maxsize=4096)
+def parse_device_name(text: str) -> Written:
+    """The words of a name, the sizes of memory in it, and of how many cores and devices it speaks."""
+    text = text[:_LONGEST].lower()
+    for pattern, plain in _PLAIN:
+        text = pattern.sub(plain, text)
+    how_many = next((int(m[1] or m[2] or _NUMBERS[m[3]]) for m in _COUNT.finditer(text)), 1)
+    text = " ".join(_PUNCTUATION.sub(" ", _COUNT.sub(" ", text)).split())
+    sizes = tuple(_WRITTEN_SIZE.findall(text))
+    cores = next((int(m[1]) for m in _CORES.finditer(text)), 0)
+    words = _words_in(text)
+    vendors = frozenset(vendor for vendor, names in _VENDORS.items() if not names.isdisjoint(words))
+    phrase = " ".join(word for word in words if word not in _MAKERS)
+    return Written(frozenset(words) - _NOISE, sizes, cores, how_many, vendors, f" {phrase} ")
+
+
+def vendor_of(text: str) -> str:
+    """The maker that a name names, by itself or by its series; empty where it names none, or several."""
+    written = parse_device_name(text)
+    named = written.vendors or {_OF_SERIES[word] for word in written.words if word in _OF_SERIES}
+    return next(iter(named)) if len(named) == 1 else ""
+
+
+def parse_alternatives(text: str) -> list[Written]:
+    """The names of a list such as `Radeon RX 7900 XT/7900 XTX`, which lspci has for chips of several cards.
+
+    What the first name says of series and number holds for the others as far as they leave it out.
+    """
+    first, *others = (parse_device_name(part) for part in text.split("/"))
+    series, numbers = first.words & SERIES, frozenset(word for word in first.words - MODELS if _DIGIT.search(word))
+    return [
+        first,
+        *(o._replace(words=o.words | series | (frozenset() if o.words - MODELS else numbers)) for o in others),
+    ]
+
+
+def in_brackets(text: str) -> str:
+    """The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`; the text itself elsewhere."""
+    names = [inside for inside in _BRACKETS.findall(text[:_LONGEST]) if not _PCI_ID.fullmatch(inside)]
+    return str(names[-1]) if names else text
+
+
+def _words_in(text: str) -> list[str]:
+    """The words of a plain text without its amounts, parted where they were glued together."""
+    for pattern in (_WRITTEN_SIZE, _CORES, _GRAPHICS_MEMORY):
+        text = pattern.sub(" ", text)
+    for pattern, parted in _GLUED:
+        text = pattern.sub(parted, text)
+    return [_SAME.get(word, word) for word in text.split()]
+
 
 _NEAR_SIZE = 1.12  # drivers report a little less than the label
 _REMARK = re.compile(r"\([^()]*\)")
@@ -169,7 +364,7 @@ def _sizes_of(device: Device) -> tuple[int, ...]:
 @cache
 def _index() -> dict[str, list[_Known]]:
     """Every name by its rarest word."""
-    names = [(file, parse_device_name(text).words) for file, every in named() for text in every]
+    names = [(file, parse_device_name(text).words) for file, every in names_by_file() for text in every]
     often = Counter(word for _, words in names for word in words)
     index: dict[str, list[_Known]] = {}
     for file, words in names:
@@ -178,7 +373,7 @@ def _index() -> dict[str, list[_Known]]:
     return index
 
 
-def named() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+def names_by_file() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Every file of a device that is no CPU, and its names."""
     for folder in subfolders("devices"):
         for stem, text in _texts(folder).items():

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from unslow.catalog import entry, texts
+from unslow.catalog import entries, entry, texts
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -58,3 +58,16 @@ def as_toml(learned: LearnedSpeed) -> str:
 
 def _quoted(text: str) -> str:
     return msgspec.json.encode(text).decode()
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """How far off a prediction from a measured bandwidth may be, as a factor either way."""
+
+    spread: float
+    source: str
+
+
+@cache
+def backends() -> dict[str, Learned]:
+    """Every backend by name; GPUs are predicted from `learned_speed`."""
+    return dict(entries("backends", Learned))

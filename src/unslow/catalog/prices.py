@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from unslow.catalog import entries
-from unslow.catalog.device import Device
+from unslow.catalog.devices import Device
 
 Kind = Literal["street", "used", "rent", "api"]
 

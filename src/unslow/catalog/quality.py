@@ -1,11 +1,11 @@
-"""What quantising costs in answers, as people measured and published it; every figure with its source."""
+"""The quality of answers: what quantising costs as published, and the texts by which two servers are compared."""
 
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from unslow.catalog import entries
+from unslow.catalog import entries, entry, texts
 
 Part: TypeAlias = Literal["weights", "keys", "values", "cache"]
 
@@ -96,3 +96,46 @@ def tables() -> dict[str, Table]:
 def figures() -> tuple[Figure, ...]:
     """Every measurement."""
     return tuple(Figure(table, row) for table in tables().values() for row in table.rows)
+
+
+class CacheException(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A warning; where it names architectures, the usual figures do not hold for these."""
+
+    words: str
+    source: str
+    bits_at_most: float
+    """It is about types that spend so many bits on a number, or fewer."""
+    architectures: tuple[str, ...] = ()
+    """Every one where empty."""
+    part: Literal["keys", "either"] = "either"
+    kl: dict[str, float] = {}
+    """The mean KL divergence of both halves in that type, of the model that fared worst."""
+
+
+@cache
+def cache_exceptions() -> dict[str, CacheException]:
+    """Every warning by the stem of its file."""
+    return dict(entries("cache_exceptions", CacheException))
+
+
+_FOLDER = "samples"
+
+
+class _Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    text: str
+
+
+class _Openings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    openings: tuple[str, ...]
+
+
+@cache
+def sample_text() -> str:
+    """A text of several kinds, of which a server is asked what it expects next."""
+    return entry(texts(_FOLDER)["reading"], _Reading, "samples/reading.toml").text.strip()
+
+
+@cache
+def sample_openings() -> tuple[str, ...]:
+    """Beginnings that a server is asked to continue."""
+    return entry(texts(_FOLDER)["openings"], _Openings, "samples/openings.toml").openings

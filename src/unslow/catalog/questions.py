@@ -1,5 +1,6 @@
-"""Commands that a person can be asked to run, and the facts that their output holds."""
+"""How a missing fact can be had: commands that a person can be asked to run, and ways to read it."""
 
+from collections.abc import Mapping
 from functools import cache
 
 import msgspec
@@ -10,7 +11,7 @@ from unslow.catalog import entries
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command, why it helps, what it gives, and where it makes sense; no list means anywhere.
 
-    A label in front says where it is typed, if not in a shell (`facts.placed`).
+    A label in front says where it is typed, if not in a shell (`facts.commands`).
     """
 
     command: str
@@ -38,6 +39,28 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def commands() -> tuple[Command, ...]:
+def askable_commands() -> tuple[Command, ...]:
     """Every command, in the order of the files."""
     return tuple(command for _, file in entries("questions", _File) for command in file.command)
+
+
+UNKNOWN_WHICH = "unknown"
+"""Among systems, vendors or runtimes: where nobody says which it is."""
+
+
+class ReadingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to do, and where; no list means anywhere. Words in braces are other readings."""
+
+    does: str
+    systems: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+
+
+@cache
+def readings() -> Mapping[str, tuple[ReadingWay, ...]]:
+    """The ways to each reading by its name, the first that fits to be taken."""
+    return {
+        name: ways for _, file in entries("readings", dict[str, tuple[ReadingWay, ...]]) for name, ways in file.items()
+    }

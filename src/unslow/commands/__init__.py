@@ -1,4 +1,4 @@
-"""One file for each command: its request as one struct, and `run`. The name is the command, the docstring its help.
+"""One file or package for each command: its request, and `run`. The name is the command, the docstring its help.
 
 From the struct come the command line, the Python function, the tool for agents and the parameters of the web API.
 """

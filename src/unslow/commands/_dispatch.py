@@ -1,6 +1,6 @@
 """Finds the command, parses its words, and turns a UserError into a line and a hint.
 
-Only the module of the command that runs is imported: `unslow --help` reads the first line of each file.
+Only the module of the command that runs is imported: `unslow --help` reads the first line of each file or package.
 """
 
 import argparse
@@ -51,8 +51,12 @@ exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""
 def commands() -> dict[str, str]:
     """The file of every command by its name, found by presence."""
     folder = os.path.dirname(__file__)  # noqa: PTH120 (pathlib takes a tenth of the time of --help)
-    files = sorted(file for file in os.listdir(folder) if file.endswith(".py") and not file.startswith("_"))
-    return {file.removesuffix(".py"): f"{folder}/{file}" for file in files}
+    found = {}
+    for entry in os.listdir(folder):
+        name = entry.removesuffix(".py")
+        if not name.startswith("_"):
+            found[name] = f"{folder}/{entry}" if name != entry else f"{folder}/{entry}/__init__.py"
+    return dict(sorted(found.items()))
 
 
 def first_line(name: str) -> str:
@@ -118,7 +122,7 @@ def dispatch(words: list[str]) -> int:
     try:
         return _run(words)
     except UserError as error:
-        from unslow.show._clean import safe  # only where there is something to say
+        from unslow.show.clean import safe  # only where there is something to say
 
         _complain(f"unslow: {safe(error.message)}\n" + (f"  hint: {safe(error.hint)}\n" if error.hint else ""))
         return COULD_NOT_RUN
@@ -131,7 +135,7 @@ def dispatch(words: list[str]) -> int:
     except Exception:  # noqa: BLE001 (a bug must not look like a diagnosis, whose status can be 1)
         import traceback
 
-        from unslow.show._clean import without_controls  # it may quote a file or a server
+        from unslow.show.clean import without_controls  # it may quote a file or a server
 
         _complain(without_controls(traceback.format_exc()))
         return COULD_NOT_RUN

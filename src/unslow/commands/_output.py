@@ -1,45 +1,40 @@
-"""Where a command writes: the report to standard output, what it is doing to standard error."""
+"""Where a command writes: the report to standard output, its progress to standard error."""
 
-import argparse
-import importlib.util
 import os
-import pkgutil
 import re
 import shutil
 import sys
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from unslow.facts.errors import UserError
+
+
+class Progress(Protocol):
+    """Where progress goes."""
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        ...
+
+    def step(self, text: str, share: float) -> None:
+        """What is being done now, and how much of it is done."""
+        ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def step(self, text: str, share: float) -> None:
+        """Nothing."""
+
 
 _BAR_WIDTH = 16
 _COUNTDOWN = re.compile(r"^\d+ s left at most: ")
 _FALLBACK_WIDTH, _NARROWEST, _WIDEST = 100, 40, 120
-
-
-def add_format_arguments(parser: argparse.ArgumentParser, *, diagnosis: bool = False) -> None:
-    """The flags of every command that shows a report; a diagnosis has more formats than the others."""
-    names = _formats() if diagnosis else ["json"]
-    parser.add_argument(
-        "--json", dest="format", action="store_const", const="json", default="terminal", help="same as --format json"
-    )
-    parser.add_argument(
-        "--format", default="terminal", metavar="FORMAT", help=", ".join(["terminal (default)", *names])
-    )
-
-
-_NOT_LISTED = ("terminal", "dashboard", "rules")
-"""The default, and files of a fleet, which no report is shown as: `unslow.show.NO_REPORTS`."""
-
-
-def _formats() -> list[str]:
-    """Every format but the default, by the names of the files alone: `--help` imports none of them."""
-    spec = importlib.util.find_spec("unslow.show")
-    paths = spec.submodule_search_locations if spec else []
-    names = (info.name for info in pkgutil.iter_modules(paths))
-    return [name for name in names if not name.startswith("_") and name not in _NOT_LISTED]
-
-
 _ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")
 
 
@@ -82,7 +77,7 @@ def color() -> bool:
 
 
 def _safe(text: str) -> str:
-    from unslow.show._clean import safe
+    from unslow.show.clean import safe
 
     return safe(text)
 

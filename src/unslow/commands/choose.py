@@ -16,13 +16,12 @@ exit status: 0 chosen, 1 nothing reaches the goal, 2 could not run
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.app.progress import Progress
-from unslow.commands._buying import AMOUNT, GOAL, Work
-from unslow.commands._function import function_of
-from unslow.commands._request import Option
+from unslow.commands._buyer import AMOUNT, GOAL, Work
+from unslow.commands._output import Progress
+from unslow.commands._request import Option, function_of
 
 if TYPE_CHECKING:
-    from unslow.think.buy.choice_report import ChoiceReport
+    from unslow.buy.offers import ChoiceReport
 
 
 class ChooseRequest(Work, frozen=True, kw_only=True):
@@ -53,7 +52,7 @@ class ChooseRequest(Work, frozen=True, kw_only=True):
 
 def answer(request: ChooseRequest, progress: Progress) -> "ChoiceReport":
     """The choice."""
-    from unslow.app.buy.choose import choose as chosen
+    from unslow.buy.choose import choose as chosen
     from unslow.look.system.live import LiveSystem
 
     return chosen(LiveSystem(), request, progress)
@@ -61,8 +60,8 @@ def answer(request: ChooseRequest, progress: Progress) -> "ChoiceReport":
 
 def run(request: ChooseRequest) -> int:
     """Choose and show."""
+    from unslow.buy.show import render_choose
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.show._choose import render_choose
 
     render_choose.check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:

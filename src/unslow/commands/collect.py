@@ -11,10 +11,8 @@ examples:
 from pathlib import Path
 from typing import Annotated
 
-from unslow.app.progress import Progress, Silent
-from unslow.commands._function import function_of
-from unslow.commands._request import Option, Request
-from unslow.commands._values import PATH
+from unslow.commands._output import Progress, Silent
+from unslow.commands._request import PATH, Option, Request, function_of
 from unslow.facts.snapshot import Snapshot
 
 
@@ -36,8 +34,8 @@ class CollectRequest(Request, frozen=True, kw_only=True):
 
 def answer(request: CollectRequest, progress: Progress) -> Snapshot:
     """What can be seen."""
-    from unslow.app.collect import collect as look
-    from unslow.app.read_target import read_stored
+    from unslow.commands.diagnose.target import collect as look
+    from unslow.commands.diagnose.target import read_stored
     from unslow.facts.masking import keyless
     from unslow.look.system.live import LiveSystem
 
@@ -49,8 +47,8 @@ def answer(request: CollectRequest, progress: Progress) -> Snapshot:
 
 def run(request: CollectRequest) -> int:
     """Collect and write."""
-    from unslow.app.collect import write_snapshot
     from unslow.commands._output import ProgressBar
+    from unslow.commands.diagnose.target import write_snapshot
 
     with ProgressBar(quiet=request.quiet) as progress:
         write_snapshot(request.output, request.target, request.record, bandwidth=request.bandwidth, progress=progress)
@@ -63,7 +61,7 @@ def save(snapshot: Snapshot, path: str | Path) -> None:
     snapshot: what `collect` gave
     path: the file, which is written whole or not at all
     """
-    from unslow.app.save import save as write
+    from unslow.commands.diagnose.target import save as write
 
     write(snapshot, str(path), Silent())
 

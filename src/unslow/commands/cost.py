@@ -14,14 +14,13 @@ exit status: 0 compared, 1 no device can make as many tokens, 2 could not run
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.app.progress import Progress
-from unslow.commands._buying import AMOUNT, Work
-from unslow.commands._function import function_of
-from unslow.commands._request import Option
+from unslow.commands._buyer import AMOUNT, Work
+from unslow.commands._output import Progress
+from unslow.commands._request import Option, function_of
 from unslow.facts.errors import UserError
 
 if TYPE_CHECKING:
-    from unslow.think.buy.cost_report import CostReport
+    from unslow.buy.cost import CostReport
 
 _OWNING, _OTHERS = "owning", "others"
 
@@ -92,7 +91,7 @@ class CostRequest(Work, frozen=True, kw_only=True):
 
 def answer(request: CostRequest, progress: Progress) -> "CostReport":
     """The comparison of costs."""
-    from unslow.app.buy.cost import cost as compared
+    from unslow.buy.cost import cost as compared
     from unslow.look.system.live import LiveSystem
 
     return compared(LiveSystem(), request, progress)
@@ -100,8 +99,8 @@ def answer(request: CostRequest, progress: Progress) -> "CostReport":
 
 def run(request: CostRequest) -> int:
     """Compare and show."""
+    from unslow.buy.show import render_cost
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.show._cost import render_cost
 
     render_cost.check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:

@@ -16,14 +16,13 @@ exit status: 0 compared, 2 could not run, 3 no speed can be told of any
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from unslow.app.progress import Progress
-from unslow.commands._buying import MEMORY, Work
-from unslow.commands._function import function_of
-from unslow.commands._request import Option
+from unslow.commands._buyer import MEMORY, Work
+from unslow.commands._output import Progress
+from unslow.commands._request import Option, function_of
 from unslow.facts.errors import UserError
 
 if TYPE_CHECKING:
-    from unslow.think.buy.report import DevicesReport
+    from unslow.buy.report import DevicesReport
 
 _MOST_NAMES = 64
 
@@ -51,7 +50,7 @@ class DevicesRequest(Work, frozen=True, kw_only=True):
 
 def answer(request: DevicesRequest, progress: Progress) -> "DevicesReport":
     """The comparison."""
-    from unslow.app.buy.devices import devices as compared
+    from unslow.buy.devices import devices as compared
     from unslow.look.system.live import LiveSystem
 
     return compared(LiveSystem(), request, progress)
@@ -59,8 +58,8 @@ def answer(request: DevicesRequest, progress: Progress) -> "DevicesReport":
 
 def run(request: DevicesRequest) -> int:
     """Compare and show."""
+    from unslow.buy.show import render_devices
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.show._devices import render_devices
 
     render_devices.check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:

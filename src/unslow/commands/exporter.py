@@ -52,16 +52,18 @@ class ExporterRequest(Request, frozen=True, kw_only=True):
 
 def run(request: ExporterRequest) -> int:
     """Serve, or write once."""
-    from unslow.app.exporter import command
-    from unslow.app.exporter.request import ExporterRequest as Wanted
     from unslow.commands._output import ProgressBar, write
+    from unslow.fleet import exporter
+    from unslow.fleet.self_diagnosis import ExporterSettings
 
-    wanted = Wanted.of(request)
+    wanted = ExporterSettings.of(request)
     if not wanted.once:
-        command.serve(wanted, lambda port: write((command.as_json if request.json else command.as_words)(wanted, port)))
+        exporter.serve(
+            wanted, lambda port: write((exporter.as_json if request.json else exporter.as_words)(wanted, port))
+        )
         return 0
     with ProgressBar(quiet=request.quiet) as progress:
-        text = command.once(wanted, progress)
+        text = exporter.once(wanted, progress)
     if text:
         write(text)
     return 0

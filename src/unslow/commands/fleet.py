@@ -31,16 +31,14 @@ exit status: 0 nothing is slow, 1 something was found, 2 could not run, 3 nothin
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from unslow.app.progress import Progress
-from unslow.commands._function import function_of
-from unslow.commands._looking import EXIT
-from unslow.commands._request import Option, Request
-from unslow.commands._values import PATH
+from unslow.commands._diagnosis_options import EXIT
+from unslow.commands._output import Progress
+from unslow.commands._request import PATH, Option, Request, function_of
 from unslow.facts.errors import UserError
 
 if TYPE_CHECKING:
-    from unslow.think.fleet.capacity_report import CapacityReport
-    from unslow.think.fleet.report import FleetReport
+    from unslow.fleet.capacity.report import CapacityReport
+    from unslow.fleet.report import FleetReport
 
 Action = Literal["diagnose", "capacity", "queries", "rules", "dashboard"]
 
@@ -126,10 +124,9 @@ def _judged(request: FleetRequest, progress: Progress) -> "FleetReport":
     Only the address that is given is asked, and as often for ten instances as for ten thousand. Where an answer was
     not whole, `complete` is False and `statements` say what is missing.
     """
-    from unslow.app.fleet.report import fleet_report
-    from unslow.app.fleet.request import FleetRequest as Wanted
+    from unslow.fleet.command import FleetSettings, fleet_report
 
-    return fleet_report(Wanted.of(request), progress)
+    return fleet_report(FleetSettings.of(request), progress)
 
 
 def _users(request: FleetRequest, progress: Progress) -> "CapacityReport":
@@ -137,11 +134,11 @@ def _users(request: FleetRequest, progress: Progress) -> "CapacityReport":
 
     What was measured and what is simulated beyond it are told apart by `basis`.
     """
-    from unslow.app.fleet.capacity import capacity_report, goal_of, span_of
-    from unslow.app.fleet.request import FleetRequest as Wanted
+    from unslow.fleet.capacity.users import capacity_report, goal_of, span_of
+    from unslow.fleet.command import FleetSettings
 
     goal, span_s = goal_of(request.goal, request.first_token), span_of(request.span)
-    return capacity_report(Wanted.of(request), goal, progress, span_s)
+    return capacity_report(FleetSettings.of(request), goal, progress, span_s)
 
 
 def run(request: FleetRequest) -> int:
@@ -155,9 +152,9 @@ def run(request: FleetRequest) -> int:
 
 
 def _diagnose(request: FleetRequest) -> int:
-    from unslow.app.fleet.status import status_of
     from unslow.commands._output import ProgressBar, color, width
-    from unslow.show._fleet import render_fleet
+    from unslow.fleet.command import fleet_exit_status
+    from unslow.fleet.show import render_fleet
 
     if request.save and not request.instance:
         raise UserError("--save writes the snapshot of one instance", "name it with --instance KEY")
@@ -169,18 +166,17 @@ def _diagnose(request: FleetRequest) -> int:
     shown = color() and not request.output
     text = render_fleet(report, request.format, width=width(), color=shown, everything=request.all, top=request.top)
     _write(text, request)
-    return status_of(report)
+    return fleet_exit_status(report)
 
 
 def _one(request: FleetRequest, instance: str) -> int:
-    from unslow.app.fleet.one import instance_report
-    from unslow.app.fleet.request import FleetRequest as Wanted
+    from unslow.commands._formats import check_format, render
     from unslow.commands._output import ProgressBar, color, width
-    from unslow.show import check_format, render
+    from unslow.fleet.command import FleetSettings, instance_report
 
     check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:
-        report = instance_report(Wanted.of(request), instance, request.save or "", progress)
+        report = instance_report(FleetSettings.of(request), instance, request.save or "", progress)
     shown = color() and not request.output
     _write(render(report, request.format, width=width(), color=shown, everything=request.all), request)
     return EXIT[report.subjects[0].verdict]
@@ -188,7 +184,7 @@ def _one(request: FleetRequest, instance: str) -> int:
 
 def _capacity(request: FleetRequest) -> int:
     from unslow.commands._output import ProgressBar, color, width
-    from unslow.show._capacity import render_capacity
+    from unslow.fleet.capacity.report import render_capacity
 
     render_capacity.check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:
@@ -199,15 +195,14 @@ def _capacity(request: FleetRequest) -> int:
 
 
 def _queries(request: FleetRequest) -> int:
-    from unslow.app.fleet.queries import queries_text
+    from unslow.fleet.command import queries_text
 
     _write(queries_text(request), request)
     return 0
 
 
 def _rules(request: FleetRequest) -> int:
-    from unslow.show.rules import long_rule_tests_text, rule_tests_text, rules_text
-    from unslow.think.fleet.alert_rules import PAGES
+    from unslow.fleet.alerts import PAGES, long_rule_tests_text, rule_tests_text, rules_text
 
     if request.format != "terminal":
         raise UserError("rules have one format, the YAML of Prometheus", "leave --json and --format out")
@@ -218,15 +213,15 @@ def _rules(request: FleetRequest) -> int:
 
 
 def _dashboard(request: FleetRequest) -> int:
-    from unslow.show.dashboard import SERVED, dashboard_text
+    from unslow.fleet.dashboard import SERVED, dashboard_text
 
     _write(dashboard_text(request.pages or SERVED), request)
     return 0
 
 
 def _write(text: str, request: FleetRequest) -> None:
-    from unslow.app.save import write_whole
     from unslow.commands._output import write
+    from unslow.commands.diagnose.target import write_whole
 
     if not request.output or request.output == "-":
         write(text.rstrip("\n"))

@@ -30,8 +30,8 @@ class McpRequest(Request, frozen=True, kw_only=True):
 def run(request: McpRequest) -> int:
     """Serve until the client leaves."""
     try:
-        from unslow.mcp_server.reading import Allowed
-        from unslow.mcp_server.server import serve
+        from unslow.mcp.server import serve
+        from unslow.mcp.tools import Allowed
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "unslow":
             raise

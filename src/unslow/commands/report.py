@@ -17,13 +17,12 @@ exit status: 0 written, 2 could not run
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.app.progress import Progress
-from unslow.commands._function import function_of
-from unslow.commands._looking import Keeping, Looking
-from unslow.commands._request import Option
+from unslow.commands._diagnosis_options import Keeping, Looking
+from unslow.commands._output import Progress
+from unslow.commands._request import Option, function_of
 
 if TYPE_CHECKING:
-    from unslow.think.view.report import View
+    from unslow.think.view import View
 
 
 class ReportRequest(Keeping, frozen=True, kw_only=True):
@@ -48,10 +47,10 @@ class ReportRequest(Keeping, frozen=True, kw_only=True):
 
 def run(request: ReportRequest) -> int:
     """Write it."""
-    from unslow.app.page_report import Wanted, write_report
     from unslow.commands._output import ProgressBar
+    from unslow.page.report import ReportOptions, write_report
 
-    wanted = Wanted.of(request)
+    wanted = ReportOptions.of(request)
     with ProgressBar(quiet=request.quiet) as progress:
         write_report(wanted, progress)
     return 0
@@ -70,10 +69,10 @@ class ViewRequest(Looking, frozen=True, kw_only=True):
 
 
 def _view(request: ViewRequest, progress: Progress) -> "View":
-    from unslow.app.request import Request
-    from unslow.app.view import masked_view, view_target
+    from unslow.commands.diagnose.request import DiagnoseSpec
+    from unslow.page.build import masked_view, view_target
 
-    seen = view_target(Request.of(request), progress, ready=request.ready)
+    seen = view_target(DiagnoseSpec.of(request), progress, ready=request.ready)
     return masked_view(seen.view, seen.looked) if request.masked else seen.view
 
 

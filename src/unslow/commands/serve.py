@@ -15,7 +15,7 @@ examples:
 
 from typing import Annotated
 
-from unslow.commands._looking import Looking
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._request import Option
 
 
@@ -35,7 +35,7 @@ class ServeRequest(Looking, frozen=True, kw_only=True):
 def run(request: ServeRequest) -> int:
     """Serve until Ctrl-C."""
     from unslow.commands._output import write
-    from unslow.web.command import served
+    from unslow.page.server.serve import served
 
     served(request, write)
     return 0

@@ -13,13 +13,12 @@ examples:
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.app.progress import Progress
-from unslow.commands._buying import MEMORY
-from unslow.commands._function import function_of
-from unslow.commands._request import Option, Told
+from unslow.commands._buyer import MEMORY
+from unslow.commands._output import Progress
+from unslow.commands._request import Option, Told, function_of
 
 if TYPE_CHECKING:
-    from unslow.think.buy.tiers_report import TiersReport
+    from unslow.buy.tiers import TiersReport
 
 
 class TiersRequest(Told, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ class TiersRequest(Told, frozen=True, kw_only=True):
 
 def answer(request: TiersRequest, progress: Progress) -> "TiersReport":
     """What each size of memory runs."""
-    from unslow.app.buy.tiers import tiers as told
+    from unslow.buy.tiers import tiers as told
     from unslow.look.system.live import LiveSystem
 
     return told(LiveSystem(), request, progress)
@@ -48,8 +47,8 @@ def answer(request: TiersRequest, progress: Progress) -> "TiersReport":
 
 def run(request: TiersRequest) -> int:
     """Go through all and show."""
+    from unslow.buy.show import render_tiers
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.show._tiers import render_tiers
 
     render_tiers.check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:

@@ -33,16 +33,14 @@ class UndoRequest(Shown, frozen=True, kw_only=True):
 
 def run(request: UndoRequest) -> int:
     """Show, ask, take back."""
-    from unslow.app.undo import UndoRequest as Wanted
-    from unslow.app.undo import hosts_of, listed, undone, would_undo
-    from unslow.commands._asking import agreed, system_for
     from unslow.commands._output import color, width, write
-    from unslow.show._apply import render_undo
+    from unslow.commands.apply.changes import UndoSpec, agreed, hosts_of, list_changes, system_for, undone, would_undo
+    from unslow.show.apply import render_undo
 
     render_undo.check_format(request.format)
-    wanted = Wanted(request.change, request.journal, request.force, request.api_key)
+    wanted = UndoSpec(request.change, request.journal, request.force, request.api_key)
     if request.list:
-        write(render_undo(listed(wanted), request.format, width=width(), color=color()))
+        write(render_undo(list_changes(wanted), request.format, width=width(), color=color()))
         return 0
     system = system_for(None, hosts_of(wanted))
     before = would_undo(system, wanted)

@@ -42,9 +42,9 @@ class WatchRequest(Request, frozen=True, kw_only=True):
 
 def run(request: WatchRequest) -> int:
     """Watch."""
-    from unslow.app.watching.request import Request as Watched
     from unslow.commands._output import color, write
-    from unslow.tui.command import Looks, watch
+    from unslow.live.command import Looks, watch
+    from unslow.live.watcher import WatchSpec
 
     looks = Looks(json=request.json, plain=request.plain, color=color() and not request.no_color, ascii=request.ascii)
-    return watch(Watched.of(request), looks, write)
+    return watch(WatchSpec.of(request), looks, write)

@@ -8,8 +8,8 @@ import msgspec
 from unslow.facts.account import Account
 from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
-from unslow.facts.gpu_lists import with_cards_first
 from unslow.facts.machine import Facts, Machine
+from unslow.facts.merge import with_cards_first
 from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime

@@ -1,4 +1,4 @@
-"""A value with its origin, or the reason why it is missing."""
+"""A value with its origin, or the reason why it is missing; and the units that enter from outside."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Generic, NoReturn, TypeAlias, TypeVar
@@ -130,3 +130,17 @@ def first_known(*facts: Fact[T]) -> Fact[T]:
             return fact
     telling = [f for f in facts if isinstance(f, Unknown) and f.absence is not Absence.NOT_LOOKED]
     return telling[0] if telling else NOT_LOOKED
+
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+KB = 10**3
+MB = 10**6
+GB = 10**9
+MHZ = 10**6
+
+
+def padded(size: int, step: int) -> int:
+    """The next multiple of a step."""
+    return -(-size // step) * step

@@ -1,1 +1,1 @@
-"""Many snapshots from one Prometheus: what it is asked, what it answers, and what of that belongs together."""
+"""Many instances at once: what a Prometheus tells of them, judged; and this machine's diagnosis as metrics for one."""

@@ -1,8 +1,6 @@
-"""The judgement of every member, in as many processes as there are processors to use.
+"""The judgement of every member, in as many processes as there are processors.
 
-A judgement takes some milliseconds and shares nothing with the next, so a large fleet is cut into chunks for a pool of
-processes. Whatever goes wrong with one member stays with it: one that raises is judged "cannot tell", with the
-reason; a process that dies takes its chunk with it, which is then judged member by member, apart from the others.
+With what its own exporter says of it.
 """
 
 import multiprocessing
@@ -13,18 +11,163 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from unslow.facts.snapshot import Case
-from unslow.fleet.by_itself import about_of, with_own_verdict
-from unslow.fleet.held_back import held_back
-from unslow.fleet.member import Member
+from unslow.facts.values import Known
+from unslow.fleet.differences import flat_facts
+from unslow.fleet.losses import UNEXPLAINED, gpus_held, loss_of
+from unslow.fleet.member import Member, OwnDiagnosis
+from unslow.fleet.report import About, Instance, Judged, Loss, weightiest_first
 from unslow.fleet.snapshots import snapshot_of
-from unslow.think.fleet.instance import judged_instance
-from unslow.think.fleet.judged import Judged
-from unslow.think.fleet.report import Instance
-from unslow.think.judge import judge
-from unslow.think.report import SubjectReport
+from unslow.think.case.prediction import DECODE
+from unslow.think.causes import all_causes
+from unslow.think.judge.judge import judge
+from unslow.think.report import Expected, Range, SubjectReport
+
+STALE_S = 3600.0
+"""A look that is older says nothing of now."""
+MOST_NAMED = 3
+LASTING = 0.5
+"""Of the window: a cause that was named for less of it is not what the window is about."""
+
+
+def about_of(member: Member) -> About:
+    """Who it is, and how it was seen."""
+    own = member.own
+    named = {cause: share for cause, share in own.findings.items() if share >= LASTING} if own else {}
+    return About(
+        key=member.key,
+        host=member.host_name,
+        labels=member.labels,
+        window_s=member.window_s,
+        by_itself=named if _is_fresh(own) else {},
+        by_itself_s=own.costs_s if own else {},
+        notes=(*member.doubts, *_aged(own)),
+    )
+
+
+def with_own_verdict(judged: Judged, member: Member) -> Judged:
+    """Where a Prometheus can't tell, the verdict of the machine itself, which sees logs and processes."""
+    own, instance = member.own, judged.instance
+    if instance.verdict != "cannot_tell" or own is None or not _is_fresh(own):
+        return judged
+    if own.verdict not in ("slow", "normal", "failed"):
+        return judged
+    measured = {DECODE: own.speed_tokens_per_s} | instance.measured if own.speed_tokens_per_s else instance.measured
+    return judged._replace(
+        instance=msgspec.structs.replace(
+            instance,
+            verdict=own.verdict,
+            summary=_said(own.verdict, instance.by_itself),
+            measured=measured,
+            expected=instance.expected if instance.expected.achievable else _expected(own),
+            **_lost(instance, own, member.window_s / 3600),
+            notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
+        )
+    )
+
+
+def _said(verdict: str, named: tuple[str, ...]) -> str:
+    """The verdict of the machine itself in a sentence, in place of the one that nothing can be told."""
+    causes = all_causes()
+    titles = "; ".join(causes[name].title if name in causes else name for name in named[:MOST_NAMED])
+    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[verdict]
+    why = f": {titles}" if titles and verdict != "normal" else ""
+    return f"{words}, by what `unslow exporter` on its machine sees{why}."
+
+
+def _lost(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]:
+    """What it loses against the speed that its machine expects, where it is slow and gives tokens here."""
+    rate, best = instance.measured.get(DECODE) or own.speed_tokens_per_s, own.achievable_tokens_per_s
+    given, lost = instance.tokens_per_s, instance.lost
+    if own.verdict != "slow" or not rate or not best or not given or lost.tokens_per_s is not None:
+        return {}
+    share = max(0.0, 1.0 - rate / best)
+    missing = given * share / (1.0 - share)
+    idle = lost.idle_gpu_hours
+    spent = share * (instance.gpus * hours - idle) if instance.gpus is not None and idle is not None else None
+    because = "against what `unslow exporter` on its machine expects"
+    loss = msgspec.structs.replace(lost, tokens_per_s=missing, gpu_hours=spent, because=because)
+    return {"lost": loss, "lost_by": {next(iter(instance.by_itself), UNEXPLAINED): missing}}
+
+
+def _expected(own: OwnDiagnosis) -> Expected:
+    low, mid, high = own.expected_tokens_per_s or (0.0, 0.0, 0.0)
+    best = own.achievable_tokens_per_s
+    return Expected(
+        as_configured={DECODE: Range(low=low, mid=mid, high=high)} if mid else {},
+        achievable={DECODE: Range(low=best, mid=best, high=best)} if best else {},
+    )
+
+
+def _is_fresh(own: OwnDiagnosis | None) -> bool:
+    return own is not None and own.age_s is not None and own.age_s <= STALE_S
+
+
+def _aged(own: OwnDiagnosis | None) -> tuple[str, ...]:
+    if own is None or _is_fresh(own):
+        return ()
+    if own.age_s is None:
+        return ("nothing tells when `unslow exporter` on its machine looked, so what it says is not taken",)
+    return (f"`unslow exporter` on its machine has not looked for {own.age_s / 3600:.0f} hours",)
+
+
+def held_back(judged: Judged, down: str) -> Judged:
+    """The same, without a verdict that what was read does not carry; what made it slow before is kept."""
+    instance = judged.instance
+    if not down:
+        return judged
+    if instance.verdict != "normal":
+        return judged._replace(instance=msgspec.structs.replace(instance, notes=(*instance.notes, down)))
+    lost = Loss(idle_gpu_hours=instance.lost.idle_gpu_hours, because=down)
+    summary = f"It can't be told whether this is slow: {down}."
+    return judged._replace(
+        instance=msgspec.structs.replace(instance, verdict="cannot_tell", summary=summary, lost=lost)
+    )
+
+
+UNKNOWN_HARDWARE = "unknown hardware"
+"""As the judge calls it; no name of a device."""
+
+
+def judged_instance(about: About, case: Case, report: SubjectReport) -> Judged:
+    """The instance that a report is about, with its losses, and its facts to compare it by."""
+    traffic = case.run.traffic
+    seen = traffic.value if isinstance(traffic, Known) else None
+    lost = loss_of(case, report, about)
+    instance = Instance(
+        key=about.key,
+        host=about.host,
+        labels=about.labels,
+        runtime=case.runtime.name.value_or(report.runtime),
+        version=case.runtime.version.value_or(""),
+        model=report.model,
+        devices=tuple(name for name in report.devices if name != UNKNOWN_HARDWARE),
+        gpus=gpus_held(case),
+        verdict=report.verdict,
+        summary=report.summary,
+        phase=report.phase,
+        running=seen.running if seen else None,
+        at_once=(seen.each_among or None) if seen else None,
+        tokens_per_s=seen.tokens_per_s.value_or(None) if seen else None,
+        measured=report.measured,
+        expected=report.expected,
+        findings=report.findings,
+        by_itself=weightiest_first(about),
+        cannot_tell=len(report.cannot_tell),
+        lost=lost.loss,
+        lost_by=lost.by_cause,
+        notes=(*about.notes, *report.notes),
+    )
+    return Judged(instance, flat_facts(case))
+
+
+# A judgement takes some milliseconds and shares nothing with the next, so a large fleet is cut into chunks for a pool
+# of processes. Whatever goes wrong with one member stays with it: one that raises is judged "cannot tell", with the
+# reason; a process that dies takes its chunk with it, which is then judged member by member, apart from the others.
 
 FEW = 64
 """Members that one process judges before another has started."""
@@ -167,7 +310,7 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     way = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context = multiprocessing.get_context(way)
     if way == "forkserver":
-        context.set_forkserver_preload(["unslow.fleet.warm"])
+        context.set_forkserver_preload(["unslow.fleet.preload"])
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts)
 
 

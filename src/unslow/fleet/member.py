@@ -1,5 +1,9 @@
-"""One engine of a fleet, with everything of it, of its GPUs and of its host that a Prometheus could tell."""
+"""One engine of a fleet, with everything of it, of its GPUs and of its host that a Prometheus could tell.
 
+Under which names.
+"""
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -68,3 +72,161 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not there now, where Prometheus tried to scrape it and could not; what was read is of before."""
     doubts: tuple[str, ...] = ()
     """What a reader must know: restarted within the window, twice the same labels, scraped only half of the time."""
+
+
+Raw = Mapping[str, tuple[int, float, str]]
+_MEANS = ("token_gap_s", "first_token_s", "queue_s", "request_s", "prompt_tokens", "answer_tokens")
+_SHARES = {"prefix_hit_rate": ("prefix_hits", "prefix_queries"), "draft_acceptance": ("drafts_accepted", "drafts_made")}
+RATIOS = {name: (f"{name}_sum", f"{name}_count") for name in _MEANS} | _SHARES
+"""What Prometheus divides itself: one series in its answer instead of two."""
+_BUSY = {"decode_tokens_per_busy_s": ("decode_tokens", "decode_busy_s")}
+_AS_READ = (
+    "up", "samples", "running", "running_spread", "waiting", "generated_tokens_per_s",
+    "prompt_tokens_per_s", "preemptions", "cache_used", "places", "context_tokens",
+    "kv_tokens", "asleep", "draft_acceptance", "running_before",
+)  # fmt: skip
+COUNTED = (*_MEANS, *_SHARES, *_BUSY, "generated_tokens_per_s", "prompt_tokens_per_s", "preemptions",
+           "tokens_counted")  # fmt: skip
+"""What comes from counters: all of it is wrong where two targets write the same series."""
+_HELD = ("thermal_throttled", "power_throttled")
+LEAST = 1.0
+"""Of events in the window: an increase of less is a rest of extrapolation."""
+_ENOUGH = 50.0
+"""Of tokens: fewer say more of first tokens than of speed."""
+_BEFORE = {"token_gap_before_s": "token_gap_s", "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s"}
+
+
+def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
+    """The readings of `quantities.ENGINE` that can be told."""
+    found = {name: Reading(raw[name][1], raw[name][2]) for name in _AS_READ if name in raw}
+    for name, (top, bottom) in RATIOS.items():
+        _put(found, name, Reading(raw[name][1], raw[name][2]) if name in raw else _quotient(raw, top, bottom))
+    for name, (top, bottom) in _BUSY.items():
+        _put(found, name, _quotient(raw, top, bottom, 0.0))
+    for name, now in _BEFORE.items():
+        top, bottom = (f"{now}_sum", f"{now}_count") if now in _MEANS else _BUSY[now]
+        _put(found, name, _quotient(raw, f"before.{top}", f"before.{bottom}", 0.0 if now in _BUSY else _ENOUGH))
+    if "generated_tokens_per_s" in found:
+        rate = found["generated_tokens_per_s"]
+        found["tokens_counted"] = Reading(rate.value * window_s, rate.source)
+    for name in ("prefix_hit_rate", "cache_used", "draft_acceptance"):
+        if name in found and not 0 <= found[name].value <= 1 + 1e-6:
+            del found[name]  # more hits than questions: two things that don't belong together
+    return found
+
+
+def gpu_readings(raw: Raw) -> dict[str, Reading]:
+    """The readings of `quantities.GPU` that can be told."""
+    found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
+    free, reserved = found.get("vram_free_bytes"), found.pop("vram_reserved_bytes", None)
+    if free and "vram_used_max_bytes" in found and "vram_total_bytes" not in found:
+        used = found["vram_used_max_bytes"]
+        whole = used.value + free.value + (reserved.value if reserved else 0.0)
+        found["vram_total_bytes"] = Reading(whole, f"{used.source.partition(',')[0]} and {free.source}")
+    return found | _held(found, raw)
+
+
+def _held(found: dict[str, Reading], raw: Raw) -> dict[str, Reading]:
+    """What holds its clocks down: of a GPU that tells its reasons, one that is not among the answers never was."""
+    told, braked = found.pop("reasons_told", None), found.pop("power_braked", None)
+    shares = {name: min(1.0, found[name].value) for name in _HELD if name in found}
+    if told:
+        shares = {name: shares.get(name, 0.0) if _tells(raw, name) else 0.0 for name in _HELD}
+    if braked and "power_throttled" in shares:
+        shares["power_throttled"] = min(1.0, shares["power_throttled"] + braked.value)
+    by = told.source.replace("the last of", "part of") if told else ""
+    return {name: Reading(share, by or found[name].source) for name, share in shares.items()}
+
+
+def _tells(raw: Raw, name: str) -> bool:
+    """Whether a reason comes from the metric that is there, and not from one that counts less."""
+    return name in raw and raw[name][0] <= raw["reasons_told"][0]
+
+
+def host_readings(raw: Raw) -> dict[str, Reading]:
+    """The readings of `quantities.HOST` that can be told."""
+    found = {name: Reading(value, source) for name, (_, value, source) in raw.items()}
+    idle, free = found.pop("idle_cpus", None), found.pop("swap_free_bytes", None)
+    if idle and "cpus" in found:
+        found["busy_cpus"] = Reading(max(0.0, found["cpus"].value - idle.value), idle.source)
+    if free and "swap_total_bytes" in found:
+        found["swap_used_bytes"] = Reading(max(0.0, found["swap_total_bytes"].value - free.value), free.source)
+    return found
+
+
+def _put(found: dict[str, Reading], name: str, reading: Reading | None) -> None:
+    if reading:
+        found[name] = reading
+
+
+def _quotient(raw: Raw, top: str, bottom: str, least: float = LEAST) -> Reading | None:
+    """A mean, where there was something to take it of."""
+    if top not in raw or bottom not in raw or raw[bottom][1] < least or raw[bottom][1] <= 0:
+        return None
+    if top.endswith("_tokens") and raw[top][1] < _ENOUGH:
+        return None
+    return Reading(raw[top][1] / raw[bottom][1], source_of_ratio(top, raw[top][2], raw[bottom][2]))
+
+
+def source_of_ratio(top: str, above: str, below: str) -> str:
+    """Where a mean or a share comes from, by the sources of what was divided."""
+    if top.endswith("_sum"):
+        return below.replace("_count,", ",").replace("counted over", "mean of")
+    return f"{above.partition(',')[0]} by {below}"
+
+
+ENGINE = {
+    "up": "share of the window in which it was scraped",
+    "samples": "scrapes in the window",
+    "running": "requests being answered, mean",
+    "running_spread": "standard deviation of running: tells how many share a step while it works, pauses left out",
+    "waiting": "requests that wait for a place, mean",
+    "generated_tokens_per_s": "tokens of all answers together",
+    "prompt_tokens_per_s": "tokens of all prompts together, those computed where it tells",
+    "preemptions": "requests thrown out of the cache in the window",
+    "cache_used": "share of the KV cache in use, mean",
+    "tokens_counted": "tokens of answers in the window: fewer than a few dozen tell no speed",
+    "token_gap_s": "seconds between two tokens of one request, mean over tokens",
+    "decode_tokens_per_busy_s": "tokens by the seconds that the engine says it spent on them (llama.cpp)",
+    "first_token_s": "seconds until the first token, mean",
+    "queue_s": "seconds that a request waits before it is read, mean",
+    "request_s": "seconds that a whole request takes, mean",
+    "prompt_tokens": "tokens of a prompt, mean",
+    "answer_tokens": "tokens of an answer, mean",
+    "prefix_hit_rate": "share of prompt tokens found in the cache",
+    "draft_acceptance": "share of drafted tokens that were accepted",
+    "places": "requests that it can answer at once",
+    "context_tokens": "its context",
+    "kv_tokens": "tokens that its KV cache can hold, where a gauge tells (vLLM: `info`)",
+    "asleep": "1 where it sleeps",
+    "token_gap_before_s": "token_gap_s at the time that it is compared with",
+    "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s at that time",
+    "running_before": "running at that time",
+}
+
+GPU = {
+    "vram_total_bytes": "its memory", "vram_used_max_bytes": "the most that is in use",
+    "vram_free_bytes": "the least",
+    "gtt_used_bytes": "system memory that an AMD GPU uses",
+    "busy": "share of the time that a kernel ran, mean", "memory_busy": "of its memory, mean",
+    "clock_hz": "mean while busy where that is known, else mean", "clock_max_hz": "the highest it may have",
+    "memory_clock_hz": "mean", "temperature_max_c": "the most",
+    "memory_temperature_max_c": "the most",
+    "power_max_w": "the most", "power_limit_w": "as it is set",
+    "power_limit_default_w": "as it was made",
+    "thermal_throttled": "share of the window in which heat held its clocks down",
+    "power_throttled": "share in which a power limit or brake did",
+    "pcie_generation": "now", "pcie_generation_max": "at most", "pcie_width": "now", "pcie_width_max": "at most",
+}  # fmt: skip
+
+HOST = {
+    "cpus": "logical processors", "busy_cpus": "of them in use, mean", "load_1min": "mean",
+    "memory_total_bytes": "", "memory_available_bytes": "the least", "swap_used_bytes": "the most",
+    "swap_total_bytes": "",
+    "swapped_in_bytes_per_s": "mean", "swapped_out_bytes_per_s": "mean",
+    "cpu_pressure": "share of the window in which somebody waited for a processor", "memory_pressure": "for memory",
+    "io_pressure": "for a disk",
+    "package_throttles": "times it was too hot, in the window",
+    "quota_cpus": "of the engine's container", "cpu_throttled": "share of its periods that were cut short",
+    "memory_limit_bytes": "of the engine's container", "numa_nodes": "memory nodes",
+}  # fmt: skip

@@ -1,22 +1,377 @@
-"""Every question that a Prometheus is asked for a fleet: a constant number, whatever the number of instances.
+"""Every query that a Prometheus is asked for a fleet.
 
-Readings of all exporters are asked for together, a few in one query, joined by `or`. Each is marked with a label first:
-two series can then never be taken for one another, and the answer says which metric it comes from. Buckets of
-histograms are never asked for.
+A constant number, over the window and the series that the options name.
 """
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from unslow.catalog.exporters import Exporter, Of, exporters, exporters_of
-from unslow.fleet.derived import LEAST, RATIOS, source_of_ratio
-from unslow.fleet.options import Options
-from unslow.fleet.promql import any_of, filled, folded, marked, source_of
-from unslow.fleet.special_queries import Query, gpu_labels, special_queries
+import msgspec
 
-__all__ = ["PACKS", "Part", "Query", "all_queries", "parts"]
+from unslow.catalog.prometheus import Exporter, ExporterSubject, exporters, exporters_of
+from unslow.facts.errors import UserError
+from unslow.fleet.member import LEAST, RATIOS, source_of_ratio
 
-PACKS: tuple[tuple[str, Of, str, str], ...] = (
+MARK = "unslow_is"
+"""The label by which the parts of one answer are told apart."""
+STEP_S = 60.0
+"""Of subqueries: a quarter of an hour has fifteen steps then, and ten thousand GPUs are cheap."""
+_FEWEST_STEPS, _MOST_STEPS = 15, 60
+"""In a window: the single step of a short one may lie before the first sample, and a count of it is then nought."""
+_NAMES = re.compile(r"(?<![A-Za-z0-9_:])([A-Za-z_:][A-Za-z0-9_:]*)\{")
+_HOW = {
+    "avg_over_time": "mean of", "max_over_time": "the most of", "min_over_time": "the least of",
+    "stddev_over_time": "spread over", "increase": "counted over", "rate": "a second over", "changes": "changes in",
+    "last_over_time": "the last of", "count_over_time": "part of",
+}  # fmt: skip
+
+
+def filled(expression: str, matchers: str, window_s: float, ago_s: float = 0.0) -> str:
+    """The expression with the user's matchers and window in it, `ago_s` before now."""
+    step_s = float(round(max(min(STEP_S, window_s / _FEWEST_STEPS), window_s / _MOST_STEPS)))
+    ago = f" offset {ago_s:.0f}s" if ago_s else ""
+    text = expression.replace("[W:S]", f"[{window_s:.0f}s:{step_s:.0f}s]{ago}")
+    text = text.replace("[W]", f"[{window_s:.0f}s]{ago}").replace("/ N", f"/ {window_s / step_s:.0f}")
+    if not matchers:
+        return text.replace("{}", "")
+    return re.sub(r"\{([^}]*)\}", lambda braces: "{" + ",".join(filter(None, (braces[1], matchers))) + "}", text)
+
+
+def folded(expression: str, fold: str, own: Sequence[str], same: Sequence[str] = ()) -> str:
+    """One series for each target: copies are dropped first, then parts are put together."""
+    if not fold:
+        return expression
+    whole = f"max without ({', '.join(same)}) ({expression})" if same else expression
+    return f"{fold} without ({', '.join((*own, *same))}) ({whole})" if own or same else whole
+
+
+def marked(expression: str, mark: str) -> str:
+    """The same with a label that tells what it is."""
+    return f'label_replace({expression}, "{MARK}", "{mark}", "", "")'
+
+
+_WHILE_BUSY = re.compile(r" and \S+ >= ")
+"""A reading of those moments alone in which another one is high."""
+
+
+def any_of(terms: Sequence[str]) -> str:
+    """All of them, nested in pairs: in a row, the first would be compared again with each that follows."""
+    left = list(terms)
+    while len(left) > 1:
+        pairs = [" or ".join(left[place : place + 2]) for place in range(0, len(left), 2)]
+        left = [f"({pair})" for pair in pairs] if len(pairs) > 1 else pairs
+    return left[0] if left else ""
+
+
+def source_of(expression: str, window_s: float) -> str:
+    """The metrics of an expression and how they were taken, for a reader."""
+    names = list(dict.fromkeys(_NAMES.findall(expression.partition(" unless ")[0])))
+    how = next((words for function, words in _HOW.items() if f"{function}(" in expression), "")
+    busy = " while busy" if _WHILE_BUSY.search(expression) else ""
+    return f"{' and '.join(names)}, {how} {window_s / 60:g} min{busy}" if how else " and ".join(names)
+
+
+_MATCHER = re.compile(
+    r"""\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'`,{}\\]+))\s*(?:,|$)"""
+)
+_ESCAPED = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
+_LONGEST = 2000
+_EXAMPLE = """write it as in Prometheus: 'cluster="a",env=~"prod.*"'"""
+
+
+def parse_matchers(text: str) -> str:
+    """The matchers as they go into a selector, without braces; UserError where they are none."""
+    inner = text.strip()
+    if inner.startswith("{") and inner.endswith("}"):
+        inner = inner[1:-1].strip()
+    if len(inner) > _LONGEST:
+        raise UserError(f"the matchers are longer than {_LONGEST} characters", 'use a pattern: env=~"prod.*"')
+    found, at = [], 0
+    while at < len(inner):
+        one = _MATCHER.match(inner, at)
+        if one is None or one[1] == "__name__":
+            raise UserError(f"{inner[at : at + 40]!r} is no label matcher", _EXAMPLE)
+        found.append(f"{one[1]}{one[2]}{_quoted(one)}")
+        at = one.end()
+    return ",".join(found)
+
+
+def _quoted(one: re.Match[str]) -> str:
+    value = next(value for value in one.groups()[2:] if value is not None)
+    if one[5] is None:
+        value = re.sub(r"\\(.)", _plain, value, flags=re.DOTALL)
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
+
+
+def _plain(escape: re.Match[str]) -> str:
+    """What is meant by an escape; one that PromQL does not know, such as those of patterns, is taken as written."""
+    return _ESCAPED.get(escape[1], escape[0])
+
+
+MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit
+_SHORTEST_S, _LONGEST_S = 60.0, 7 * 86400.0
+"""A window holds at least a few scrapes; a week of ten thousand machines is more than a Prometheus answers at once."""
+_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Labels(msgspec.Struct, frozen=True, kw_only=True):
+    """Which labels join what belongs together: the first that is there holds."""
+
+    host: tuple[str, ...] = (
+        "node", "kubernetes_node", "exported_node", "nodename", "exported_hostname", "Hostname", "hostname", "host",
+        "machine",
+    )  # fmt: skip
+    gpu: tuple[str, ...] = ("exported_pod", "pod", "pod_name", "exported_pod_name")
+    """Of a GPU's series: the pod that it was given to."""
+    namespace: tuple[str, ...] = ("exported_namespace", "namespace", "pod_namespace", "kubernetes_namespace")
+    pod: tuple[str, ...] = ("pod", "kubernetes_pod_name", "pod_name")
+    """Of an engine's series: its own pod."""
+    model: tuple[str, ...] = ("model", "served_model", "served_model_name", "model_name", "model_id")
+    version: tuple[str, ...] = ("version", "runtime_version", "app_version", "app_kubernetes_io_version")
+    gpus: tuple[str, ...] = ("gpu_ids", "gpus", "cuda_visible_devices")
+    """Of an engine's series: the numbers of its GPUs, such as `0,1`."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's wishes; `match` and `engines` hold label matchers such as `cluster="a",env=~"prod.*"`."""
+
+    window_s: float = 900.0
+    compare_s: float = 86400.0
+    """How long ago the time is that the window is compared with; 0 for none."""
+    match: str = ""
+    """For every series that is read."""
+    engines: str = ""
+    """For the series of engines only, such as `namespace="llm"`, which a host's series don't have; engines that are not
+    scraped themselves are left out then."""
+    join: str = ""
+    """Label names where the usual ones don't fit, such as `host=machine,gpu=exported_pod`."""
+    most_series: int = MOST_SERIES
+
+    def matchers(self, *, engines: bool = False) -> str:
+        """What goes into the braces of a selector; UserError where the user's words are no matchers."""
+        parts = [parse_matchers(self.match), parse_matchers(self.engines) if engines else ""]
+        return ",".join(part for part in parts if part)
+
+    def labels(self) -> Labels:
+        """The labels to join by: those that the user names go before the usual ones."""
+        usual, own = Labels(), {}
+        for pair in filter(None, (part.strip() for part in self.join.split(","))):
+            what, _, name = pair.partition("=")
+            if what not in Labels.__struct_fields__ or not _LABEL.fullmatch(name):
+                raise UserError(f"{pair[:60]!r} does not say how to join", _join_hint())
+            own[what] = (name, *getattr(usual, what))
+        return msgspec.structs.replace(usual, **own)
+
+    def checked(self) -> "Options":
+        """The same, where everything in it can be used; else UserError."""
+        if not _SHORTEST_S <= self.window_s <= _LONGEST_S:
+            raise UserError(f"a window of {self.window_s:g} s can't be judged", "take one from a minute to seven days")
+        if self.compare_s and self.compare_s < self.window_s:
+            raise UserError(
+                "the time to compare with lies within the window", "take one longer ago than the window, or 0 for none"
+            )
+        self.matchers(engines=True)
+        self.labels()
+        return self
+
+
+def _join_hint() -> str:
+    return f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}"
+
+
+SCOPE = (
+    "cluster",
+    "cluster_name",
+    "k8s_cluster",
+    "kubernetes_cluster",
+    "region",
+    "datacenter",
+    "dc",
+    "environment",
+    "env",
+)
+"""Labels that tell apart what else may have the same name: two clusters can both have a pod `vllm-0`."""
+
+
+class Query(NamedTuple):
+    """One instant query, and what it is for."""
+
+    name: str
+    of: str
+    """engine, gpu, host, pods or own; `all` for the one that counts."""
+    promql: str
+    why: str
+
+
+def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]:
+    """All of them; the text of one that nobody could answer is empty."""
+    yield there_query(options)
+    yield Query("targets", "engine", _targets(options, there), "every engine, and when it was last scraped")
+    yield Query(
+        "up", "engine", _of_engines("avg_over_time(up{}[W]) < 1", options, there), "whether it was always there"
+    )
+    yield Query("starts", "engine", _starts(options, there), "whether it started anew within the window")
+    for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
+        yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
+    yield Query("before", "engine", _before(options, there), "the same engines at the time to compare with")
+    yield Query("pods", "pods", _pods(options, there), "on which node a pod runs")
+    yield Query("images", "pods", _images(options, there), "which version it is")
+    yield Query("images_before", "pods", _images(options, there, options.compare_s), "which it was")
+    yield Query("containers", "pods", _containers(options, there), "what its container may use")
+    yield Query("own_info", "own", _info("own", options, there), "which engines `unslow exporter` looks at")
+
+
+def there_query(options: Options) -> Query:
+    """How many series of each exporter there are: what is too many is known before it is read."""
+    engines = [one.anchor for one in exporters_of("engine").values()]
+    rest = [one.anchor for one in exporters().values() if one.of != "engine"]
+    terms = (  # marked, as `or` does not look at the names of metrics
+        marked(_count(engines, options.matchers(engines=True), options), "engines"),
+        marked(_count(rest, options.matchers(), options), "rest"),
+    )
+    return Query("there", "all", any_of(terms), "what there is, and whether it is more than may be read")
+
+
+def _count(names: list[str], matchers: str, options: Options) -> str:
+    inside = ",".join(filter(None, (f'__name__=~"{"|".join(names)}"', matchers)))
+    return f"count by (__name__) (last_over_time({{{inside}}}[{options.window_s:.0f}s]))"
+
+
+def _engines(there: Collection[str]) -> dict[str, Exporter]:
+    return {name: one for name, one in exporters_of("engine").items() if name in there}
+
+
+def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
+    """Any series of every engine."""
+    matchers = options.matchers(engines=True)
+    names = [one.anchor for one in _engines(there).values()]
+    return " or ".join(filled(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names)
+
+
+def _targets(options: Options, there: Collection[str]) -> str:
+    matchers, terms = options.matchers(engines=True), []
+    for name, one in _engines(there).items():
+        own = [label for label in one.own if label not in one.labels.get("model", ())]
+        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
+        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
+        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
+        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
+    return any_of(terms)
+
+
+def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
+    """Series that any program has, of engines only."""
+    anchors = _anchors(options, there)
+    return (
+        f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
+        if anchors
+        else ""
+    )
+
+
+def _starts(options: Options, there: Collection[str]) -> str:
+    """Only of those that did: who is not among the answers did not, or does not tell."""
+    terms = []
+    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
+        terms.append(marked(f"max without (pid) ({found})", "starts"))
+    for name, one in _engines(there).items():
+        if one.counter:
+            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
+            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
+    return any_of(terms)
+
+
+def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:
+    matchers, terms = options.matchers(engines=of == "engine"), []
+    for name, one in exporters_of(of).items():
+        if name in there and one.info:
+            info = filled(one.info, matchers, options.window_s)
+            told = f"max by ({', '.join(info_labels(one, options.labels()))}) ({info})" if of == "gpu" else info
+            terms.append(marked(told, name))
+    return any_of(terms)
+
+
+def gpu_labels(exporter: Exporter, joined: Labels) -> list[str]:
+    """The labels that tell which GPU a series is of, and whose it was."""
+    told = (name for what in ("identity", "index", "part") for name in exporter.labels.get(what, ()))
+    return list(dict.fromkeys((*told, "instance", *joined.namespace, *joined.gpu, *SCOPE)))
+
+
+def info_labels(exporter: Exporter, joined: Labels) -> list[str]:
+    """Those, and what it is and where: asked for once."""
+    told = (name for names in exporter.labels.values() for name in names)
+    return list(dict.fromkeys((*gpu_labels(exporter, joined), *told, *joined.host)))
+
+
+def _before(options: Options, there: Collection[str]) -> str:
+    if not options.compare_s:
+        return ""
+    matchers, terms = options.matchers(engines=True), []
+    for name, one in _engines(there).items():
+        for quantity in one.before:
+            fold, *texts = one.readings[quantity]
+            for rank, text in enumerate(texts):
+                then = filled(text, matchers, options.window_s, options.compare_s)
+                terms.append(marked(folded(then, fold, one.own, one.same), f"{name}.{quantity}.{rank}"))
+    return any_of(terms)
+
+
+def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
+    """Of all pods only those of engines; what kube-state-metrics tells under exported names among them."""
+    exported = _renamed(_renamed(expression, "pod", "exported_pod"), "namespace", "exported_namespace")
+    engines, labels = _anchors(options, there, ago_s), options.labels()
+    engines = f"({engines})"
+    for name, usual in ((labels.pod[0], "pod"), (labels.namespace[0], "namespace")):
+        if name not in (usual, f"exported_{usual}"):
+            engines = _renamed(engines, usual, name)
+    return f"{exported} and on (namespace, pod) {engines}"
+
+
+def _renamed(expression: str, label: str, name: str) -> str:
+    return f'label_replace({expression}, "{label}", "$1", "{name}", "(.+)")'
+
+
+def _pods(options: Options, there: Collection[str]) -> str:
+    if "kube_state" not in there or not _engines(there):
+        return ""
+    info = filled("last_over_time(kube_pod_info{}[W])", options.matchers(), options.window_s)
+    return f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({_in_pods(info, options, there)})"
+
+
+def _images(options: Options, there: Collection[str], ago_s: float | None = None) -> str:
+    if ago_s == 0.0 or not _engines(there):
+        return ""
+    terms = []
+    if "kube_state" in there:
+        info = filled(
+            "last_over_time(kube_pod_container_info{}[W])", options.matchers(), options.window_s, ago_s or 0.0
+        )
+        by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
+        terms.append(marked(f"group by ({by}) ({_in_pods(info, options, there, ago_s or 0.0)})", "image"))
+    if ago_s and "unslow" in there:
+        own = exporters()["unslow"].info
+        terms.append(marked(filled(own, options.matchers(), options.window_s, ago_s), "unslow"))
+    return any_of(terms)
+
+
+def _containers(options: Options, there: Collection[str]) -> str:
+    if "cadvisor" not in there or not _engines(there):
+        return ""
+    terms = []
+    for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items():
+        for rank, text in enumerate(texts):
+            found = _in_pods(filled(text, options.matchers(), options.window_s), options, there)
+            by = ", ".join(("namespace", "pod", *SCOPE))
+            terms.append(marked(f"{fold} by ({by}) ({found})", f"cadvisor.{quantity}.{rank}"))
+    return any_of(terms)
+
+
+# Readings of all exporters are asked for together, a few in one query, joined by `or`. Each is marked with a label
+# first: two series can then never be taken for one another, and the answer says which metric it comes from. Buckets of
+# histograms are never asked for.
+
+PACKS: tuple[tuple[str, ExporterSubject, str, str], ...] = (
     ("load", "engine", "running running_spread", "how many requests each engine answers at once"),
     ("queue", "engine", "waiting asleep", "how many wait"),
     ("work", "engine", "generated_tokens_per_s prompt_tokens_per_s", "what it gives"),
@@ -92,7 +447,7 @@ def packed(name: str, options: Options, there: Collection[str]) -> Query:
     return Query(name, of, any_of(terms), why)
 
 
-def parts(of: Of, window_s: float) -> dict[str, Part]:
+def parts(of: ExporterSubject, window_s: float) -> dict[str, Part]:
     """Every mark of the readings of a kind, and what it stands for."""
     found = {
         f"{name}.{quantity}.{rank}": Part(quantity, name, rank, source_of(text, window_s))

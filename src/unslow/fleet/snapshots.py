@@ -1,23 +1,234 @@
-"""One snapshot for each member of a fleet, so that the same causes judge it."""
+"""One snapshot for each member of a fleet, so that the same causes judge it.
 
+Its model, its traffic, its earlier self.
+"""
+
+import math
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from unslow import __version__
-from unslow.facts.bounded import bounded
-from unslow.facts.run import Run
+from unslow.catalog.models import WellKnown, find_model
+from unslow.catalog.quants import find_mix, split_quant
+from unslow.catalog.weight_parts import Part, Role, parts_of_shape, storage_of_quant, total_bytes
+from unslow.facts.errors import UserError
+from unslow.facts.merge import bounded
+from unslow.facts.model import HfShape, Model
+from unslow.facts.run import Earlier, Run, Traffic
 from unslow.facts.runtime import IN_BATCHES, Runtime
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, not_found, reported
 from unslow.fleet.member import Member
-from unslow.fleet.snapshot.crew import tensor_parallel
-from unslow.fleet.snapshot.earlier import earlier_of
-from unslow.fleet.snapshot.gpus import gpus_under_load
-from unslow.fleet.snapshot.host import host_readings, machine_of
-from unslow.fleet.snapshot.models import model_named
-from unslow.fleet.snapshot.placed import placed
-from unslow.fleet.snapshot.readings import SOURCE, Readings
-from unslow.fleet.snapshot.traffic import share_at_work, traffic_of
-from unslow.look.runtimes.vllm.answers import cache_facts
+from unslow.fleet.snapshot_hardware import (
+    SOURCE,
+    Readings,
+    gpus_under_load,
+    host_readings,
+    machine_of,
+    offloaded_layers,
+    tensor_parallel,
+)
+from unslow.look.runtimes.vllm.server import cache_facts
+from unslow.think.blueprints import made_up, shape_of_blueprint
+
+LABEL_IT = "label its target in the scrape settings: `model: NAME`"
+_LONGEST_NAME = 200
+_USUAL_MIX = {"Ollama": "Q4_K_M"}
+"""What a name without a quant means to a runtime: the tags of Ollama's library are in this mix."""
+
+
+@lru_cache(maxsize=4096)  # a fleet of thousands has few models
+def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
+    """What the catalogue has of it; the name alone where nobody knows it. A quant that was told goes first."""
+    if not name:
+        unnamed = not_found("nothing says which model it serves", LABEL_IT)
+        return Model(name=unnamed, weights_bytes=unnamed, parameters=unnamed)
+    told = Model(name=reported(name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name, f"{SOURCE}: model_name"))
+    try:
+        known = find_model(name[:_LONGEST_NAME])
+        quant = told_quant or split_quant(name.rpartition("/")[2])[1]
+        numbers = _of_safetensors(known, quant) if runtime in IN_BATCHES else _of_gguf(known, quant, runtime)
+    except UserError as error:
+        unknown = not_found(f"its model is none that the catalogue knows: {error.message[:200]}")
+        return msgspec.structs.replace(told, weights_bytes=unknown, parameters=unknown)
+    return msgspec.structs.replace(told, **numbers)
+
+
+def _of_safetensors(known: WellKnown, quant: str) -> dict[str, Fact[Any]]:
+    written = quant or known.published or "BF16"
+    shape = shape_of_blueprint(made_up(known, "F16"))
+    how = "as it is told" if quant else "as its publisher ships it"
+    return _facts(known, shape, parts_of_shape(shape, storage_of_quant(written)), written, how)
+
+
+def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]:
+    written = quant or _USUAL_MIX.get(runtime, "")
+    if not written:
+        raise UserError("its quant is not told")
+    find_mix(written)
+    plan = made_up(known, written.upper().removeprefix("UD-"))
+    facts = _facts(known, shape_of_blueprint(plan), [], written, "as it is told" if quant else "as is usual")
+    size = sum(tensor.bytes for tensor in plan.tensors)
+    return facts | {"weights_bytes": estimated(size, _source(known, written, "of its tensors"))}
+
+
+def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how: str) -> dict[str, Fact[Any]]:
+    source = _source(known, quant, how)
+    table, output, experts = (
+        sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
+    )
+    heads, key, value = _cached(shape)
+    numbers: dict[str, Any] = {
+        "architecture": known.architecture, "quant": quant, "parameters": known.parameters, "layers": shape.layers,
+        "width": shape.width, "vocabulary": shape.vocabulary, "context_trained": known.shape.context_trained,
+        "heads": shape.heads, "kv_heads": heads, "key_length": key, "value_length": value, "experts": shape.experts,
+        "experts_used": shape.experts_used, "expert_width": shape.expert_width, "output_tied": shape.tied,
+    }  # fmt: skip
+    if parts:
+        numbers |= {"weights_bytes": total_bytes(parts), "token_table_bytes": table, "output_bytes": output or table}
+        numbers |= {"expert_bytes": experts} if experts else {}
+    return {name: estimated(number, source) for name, number in numbers.items()}
+
+
+def _cached(shape: HfShape) -> tuple[int, int, int]:
+    """Heads of keys and values, and the lengths of both, in a layer; of a latent, which all heads share, one."""
+    if shape.kv_rank:
+        return 1, shape.kv_rank + shape.rope_length, 0
+    return shape.kv_heads, shape.key_length, shape.value_length
+
+
+def _source(known: WellKnown, quant: str, how: str) -> str:
+    return f"the catalogue: {known.name} in {quant}, {how}"
+
+
+# The window holds pauses. Means over it are right for what is counted by the second, and wrong for how many requests
+# share a step: ten at once for a tenth of the time are one on average, and each of them shares its steps with nine
+# others. How many a request meets is the mean of the squares over the mean; and by Little's law it is never fewer than
+# the tokens of a second times the seconds between two tokens.
+
+ENOUGH_TOKENS = 50
+"""Fewer say more of first tokens than of speed."""
+USUAL_INTERVAL_S = 30.0
+"""Between two scrapes, where nobody counted them."""
+_HOW_MANY = "how many requests shared its steps while it worked is not told"
+
+
+def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
+    """The traffic; unknown where nothing tells how many requests were answered."""
+    if "running" not in engine and "generated_tokens_per_s" not in engine:
+        return engine.missing("running")
+    speed, among = speed_of_each(engine), requests_at_once(engine)
+    each = speed if among is not None else not_found(_HOW_MANY)
+    known = Traffic(
+        seconds=member.window_s,
+        looks=max(1, round(engine.value("samples", member.window_s / USUAL_INTERVAL_S))),
+        running=_running(engine),
+        waiting=engine.value("waiting"),
+        counts_waiting="waiting" in engine,
+        tokens_per_s=engine.fact("generated_tokens_per_s"),
+        prompt_tokens_per_s=_prompts_while_at_work(engine, among),
+        preemptions=engine.whole("preemptions"),
+        cache_used=engine.share("cache_used"),  # the mean: its peak need not be when requests waited
+        each_tokens_per_s=each,
+        each_among=among or 0.0,
+    )
+    names = ("running", "waiting", "generated_tokens_per_s")
+    return reported(known, engine.source(*(name for name in names if name in engine)))
+
+
+def speed_of_each(engine: Readings) -> Fact[float]:
+    """Tokens a second of one request; unknown where too few were generated to tell."""
+    counted = engine.value("tokens_counted", math.inf)
+    if counted < ENOUGH_TOKENS:
+        return not_found(f"its tokens are too few to tell a speed: {counted:.0f} tokens were generated in the window")
+    if engine.value("token_gap_s") > 0:
+        return engine.worked_out(1 / engine.value("token_gap_s"), "token_gap_s")
+    if engine.value("decode_tokens_per_busy_s") > 0:
+        return engine.fact("decode_tokens_per_busy_s")
+    if engine.value("running", 1.0) == 0 and not engine.value("generated_tokens_per_s"):
+        return not_found("it answered nobody in the window")
+    return not_found(f"{SOURCE} has nothing that tells the time between two tokens of it")
+
+
+def requests_at_once(engine: Readings) -> float | None:
+    """How many a request shares its steps with, itself counted; None where the readings leave that open."""
+    if "running_spread" not in engine:
+        return None  # a mean alone may be of any number at once, and of pauses
+    mean = engine.value("running")
+    met = (engine.value("running_spread") ** 2 + mean**2) / mean if mean > 0 else 0.0
+    return max(1.0, _answering(engine), met)
+
+
+def share_at_work(engine: Readings) -> float | None:
+    """The part of the window in which it worked; None where nothing tells. Who reads a prompt is at work as well."""
+    among = requests_at_once(engine)
+    return min(1.0, _running(engine) / among) if among and _answering(engine) else None
+
+
+def _answering(engine: Readings) -> float:
+    """How many generated on average, pauses counted in: by Little's law, whatever the moments of the scrapes missed."""
+    speed = speed_of_each(engine)
+    return engine.value("generated_tokens_per_s") / speed.value if isinstance(speed, Known) and speed.value else 0.0
+
+
+def _running(engine: Readings) -> float:
+    """The mean; scrapes may miss every one of a few short answers, so no fewer than generated."""
+    return max(engine.value("running"), _answering(engine))
+
+
+def _prompts_while_at_work(engine: Readings, among: float | None) -> Fact[float]:
+    """Answers wait for prompts only while there are any: what was read in the window was read in the working part."""
+    share = share_at_work(engine) if among is not None else None
+    if share is None or "prompt_tokens_per_s" not in engine:
+        return engine.fact("prompt_tokens_per_s")
+    return engine.worked_out(engine.value("prompt_tokens_per_s") / share, "prompt_tokens_per_s", "token_gap_s")
+
+
+SLOWER = 1.2
+"""Times as long for a token: two windows of one sound server differ by less where as many requests share its steps."""
+MORE, FEW = 1.5, 2.0
+"""Times as many requests at once: more of them slow each other down; and how many do not."""
+
+
+def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
+    """The speed of a request then and now, and whether the load explains the difference."""
+    now, then = speed_of_each(engine), _then(engine)
+    if not then:
+        return not_found(f"{SOURCE} has nothing of it from the time that it is compared with")
+    if not isinstance(now, Known):
+        return now
+    slower = now.value * SLOWER < then
+    known = Earlier(
+        bench=SOURCE,
+        taken_at="",
+        decode_tokens_per_s=then,
+        now_tokens_per_s=now.value,
+        slower=slower,
+        version=member.version_before,
+        version_now=member.version,
+        also_changed=_also_changed(engine) if slower else (),
+    )
+    return engine.worked_out(
+        known, "token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before"
+    )
+
+
+def _then(engine: Readings) -> float:
+    gap = engine.value("token_gap_before_s") if "token_gap_s" in engine else 0.0
+    return 1 / gap if gap > 0 else engine.value("decode_tokens_per_busy_s_before")
+
+
+def _also_changed(engine: Readings) -> tuple[str, ...]:
+    """The load, where that is not what it was, or nobody tells."""
+    now, then = requests_at_once(engine), engine.value("running_before")
+    if "running_before" not in engine or now is None:
+        return ("nothing tells whether as many requests shared it",)
+    if now <= max(FEW, MORE * then):
+        return ()
+    return (f"{now:.1f} requests at a time instead of {then:.1f}",)
+
 
 _CACHE_INFO = "vllm:cache_config_info"
 
@@ -29,7 +240,7 @@ def snapshot_of(member: Member, taken_at: str = "") -> Snapshot:
     engine = Readings(member.engine, member.missing.get("engine", ""))
     facts = _told_of_runtime(member, engine)
     cut = tensor_parallel(member.runtime, machine.gpus.value_or(()), model, facts)
-    facts |= placed(member.runtime, machine.gpus, model, share_at_work(engine) or 0.0)
+    facts |= offloaded_layers(member.runtime, machine.gpus, model, share_at_work(engine) or 0.0)
     runtime = Runtime(**facts, tensor_parallel=cut)
     subject = Subject(runtime=bounded(runtime), model=model, run=bounded(_run(member, engine)))
     return Snapshot(unslow_version=__version__, taken_at=taken_at, machine=bounded(machine), subjects=(subject,))

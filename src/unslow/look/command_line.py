@@ -1,9 +1,10 @@
-"""What is told on a command line or in an environment, whatever program it is for."""
+"""What a command line or an environment says, whatever program it is for: settings, flags, paths."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from unslow.look.keys import SHOWN
+from unslow.facts.masking import SHOWN_KEY
 
 COMMAND = "command line"
 ENVIRONMENT = "environment"
@@ -28,7 +29,7 @@ class Spelled(NamedTuple):
     value: str
 
 
-def taken_out(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
+def without_words(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
     """The command line without the words between these starts and ends."""
     words = list(command)
     for start, end in sorted(places, reverse=True):
@@ -36,15 +37,29 @@ def taken_out(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list
     return words
 
 
-def unset(variables: Sequence[str]) -> list[str]:
+def unset_prefix(variables: Sequence[str]) -> list[str]:
     """What to put before a command line, so that it does not see these variables; nothing where there are none."""
     return ["env", *(word for variable in variables for word in ("-u", variable))] if variables else []
 
 
-def hidden(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
+def with_secrets_hidden(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
     """The command line as anybody may see it: where a flag with a secret starts and ends, a word stands for that."""
     words = list(command)
     for start, end in sorted(places, reverse=True):
         flag, equals, _ = command[start].partition("=")
-        words[start:end] = [f"{flag}={SHOWN}"] if equals else [flag, SHOWN][: end - start]
+        words[start:end] = [f"{flag}={SHOWN_KEY}"] if equals else [flag, SHOWN_KEY][: end - start]
     return words
+
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
+_SEPARATOR = re.compile(r"[\\/]")
+
+
+def is_absolute_path(path: str) -> bool:
+    """Whether a path starts at a root, of Unix or of Windows."""
+    return path.startswith("/") or _DRIVE.match(path) is not None
+
+
+def name_of_path(path: str) -> str:
+    """The last part of a path."""
+    return _SEPARATOR.split(path.rstrip("\\/"))[-1]

@@ -1,23 +1,211 @@
-"""Writes the command line of any program that is told its settings by flags: one change or many, the same words.
+"""Writes the command lines that a user copies: for a shell, systemd, a compose file or a pod."""
 
-A runtime says by a table what each knob does (`Words`, `Advice`, or why not), and by a `Program` how its command line
-is read and started; everything that a user copies is written here.
-"""
-
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import (
+    WINDOWS,
+    Commands,
+    Place,
+    compose_quoted,
+    is_plain_word,
+    labelled_line,
+    parse_line,
+    powershell_text,
+    powershell_word,
+    shell_joined,
+    yaml_quoted,
+)
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
+from unslow.facts.masking import SHOWN_KEY
+from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
-from unslow.look.at_hand import AtHand
-from unslow.look.command_line import taken_out
-from unslow.look.supervised import started
+from unslow.look.command_line import is_absolute_path, without_words
+
+_OF_HUB = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+
+
+class Unit(NamedTuple):
+    """A service of systemd, of the system or of a user."""
+
+    name: str = ""
+    of_user: bool = False
+
+    @classmethod
+    def named(cls, text: str) -> "Unit":
+        """By the words that systemctl takes for it, as facts have them."""
+        return cls(text.rpartition(" ")[2], of_user=text.startswith("--user "))
+
+    @property
+    def words(self) -> str:
+        """Those words."""
+        return f"--user {self.name}" if self.of_user else self.name
+
+
+NO_UNIT = Unit()
+
+
+class AtHand(NamedTuple):
+    """Everything that is not in the runtime's own facts; empty where nobody looked."""
+
+    model: Model = Model()
+    unit: Unit = NO_UNIT
+    options: Mapping[str, str] = {}
+    """The flags of the program at hand by its own help, each with what is written there."""
+    listed: frozenset[str] = frozenset()
+    """Models that were seen: by the names that the runtime lists, or by their paths."""
+    program: str = ""
+    """The program to start where nothing runs yet, as the user named it."""
+    anew: bool = False
+    """Whether the changes are all that there is to say, so that a command is written anew where none is known."""
+
+    @property
+    def checkpoint(self) -> str:
+        """The model for an engine that takes folders and names of a hub; empty of a name that only we have for it."""
+        name = self.model.name.value_or("")
+        return self.model.path.value_or("") or (name if _OF_HUB.fullmatch(name) else "")
+
+
+NOTHING_AT_HAND = AtHand()
+
+
+Environment = Mapping[str, str | None]
+_Entry = Callable[[str, str], str]
+COMPOSED = "docker compose"
+COMPOSE_UP = "docker compose up -d"
+_ENGINES = ("docker", "podman")
+_HIDDEN = f"{SHOWN_KEY} stands for a secret that is not shown here: put it in"
+_LAST = "zz-"
+"""Drop-ins are read in the order of their names: this one after `override.conf`, which `systemctl edit` writes."""
+_RELATIVE = "systemd starts programs by their whole path: put it before {program}"
+
+
+def starting_lines(
+    shown: Sequence[str], environment: Environment, container: str = "", unit: Unit = NO_UNIT, front: str = ""
+) -> tuple[str, ...]:
+    """Lines that start this command line, by whoever starts it now; secrets are hidden in it already."""
+    notes = [_HIDDEN] if SHOWN_KEY in shown or any(word.endswith(f"={SHOWN_KEY}") for word in shown) else []
+    if front and not unit.name:
+        notes.append(f"it is started by {front}: change the command there")
+    if container:
+        return (*_in_container(shown, environment, container), *_by_hand(notes))
+    if unit.name:
+        if not is_absolute_path(shown[0]):
+            notes.append(_RELATIVE.format(program=shown[0]))
+        return (*_by_hand(notes), *drop_in(unit, environment, shown))
+    return (*_by_hand(notes), shell_line(shown, environment))
+
+
+def restart_lines(shown: Sequence[str], unit: Unit = NO_UNIT) -> list[str]:
+    """The line that starts it again as it is: the service that starts it now, else its command line."""
+    if unit.name:
+        service = unit.name.removesuffix(".service")
+        return [f"systemctl --user restart {service}" if unit.of_user else f"sudo systemctl restart {service}"]
+    return [shlex.join(shown)]
+
+
+def _by_hand(notes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(labelled_line(Place.HAND, note) for note in notes)
+
+
+def shell_line(words: Sequence[str], environment: Environment) -> str:
+    """One line for a shell of Unix, with its variables before it."""
+    away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
+    given = [f"{name}={shlex.quote(value)}" for name, value in environment.items() if value is not None]
+    return " ".join([*(["env", *away] if away else []), *given, shlex.join(words)])
+
+
+def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -> tuple[str, ...]:
+    """Lines that write drop-ins of the service and start it again; each variable has a file of its own.
+
+    So one fix does not take away another, and the same one twice changes nothing.
+    """
+    texts = {name: drop_in_text({name: value}) for name, value in environment.items()}
+    if command:
+        texts["command"] = drop_in_text({}, command)
+    root, sudo = ("systemctl --user", "") if unit.of_user else ("sudo systemctl", "sudo ")
+    folder = f"{'~/.config/systemd/user' if unit.of_user else '/etc/systemd/system'}/{unit.name}.d"
+    made = f"{sudo}mkdir -p {folder}"
+    written = (
+        f"{made} && printf '%s\\n' {shlex.join(text.splitlines())} | {sudo}tee {folder}/{_LAST}{name}.conf"
+        for name, text in texts.items()
+    )
+    return (*written, f"{root} daemon-reload && {root} restart {unit.name.removesuffix('.service')}")
+
+
+def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
+    """The text of a drop-in; an empty ExecStart takes away the command that the unit has."""
+    given = [
+        f"Environment={in_unit(f'{name}={value}', always=True)}"
+        for name, value in environment.items()
+        if value is not None
+    ]
+    away = [f"UnsetEnvironment={name}" for name, value in environment.items() if value is None]
+    words = " ".join(in_unit(word, dollars="$$") for word in command)
+    return "\n".join(["[Service]", *given, *away, *(["ExecStart=", f"ExecStart={words}"] if command else [])])
+
+
+def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
+    """A word as systemd reads it: `%` and, in commands, `$` stand for something unless they are doubled."""
+    safe = word.replace("\\", "\\\\").replace("%", "%%").replace("$", dollars).replace('"', '\\"').replace("\n", "\\n")
+    plain = bool(word) and not any(sign in word for sign in " \t\n'\"\\;") and not always
+    return safe if plain else f'"{safe}"'
+
+
+def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
+    """The arguments of a container: its image names the program."""
+    if container == "kubernetes":
+        text = "\n".join([f"args: {_listed(shown[1:], yaml_quoted)}", *_variables(environment, "env:", _of_pod)])
+        return (labelled_line(Place.MANIFEST, text), "kubectl apply -f FILE")
+    text = "\n".join(
+        [f"command: {_listed(shown[1:], compose_quoted)}", *_variables(environment, "environment:", _of_compose)]
+    )
+    composed = (labelled_line(Place.COMPOSE, text), COMPOSE_UP)
+    if container == COMPOSED or container not in _ENGINES:
+        return composed
+    given = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items() if value is not None)
+    without = "".join(f", without {name}" for name, value in environment.items() if value is None)
+    variables = f", {given} before its image{without}" if given or without else ""
+    run = f"or without compose: {container} run with the arguments {shlex.join(shown[1:])} after its image{variables}"
+    return (*composed, labelled_line(Place.HAND, run))
+
+
+def composed_variables(environment: Environment) -> str:
+    """Variables for a compose file."""
+    return "\n".join(_variables(environment, "environment:", _of_compose))
+
+
+def pod_variables(environment: Environment) -> str:
+    """Variables for the manifest of a pod."""
+    return "\n".join(_variables(environment, "env:", _of_pod))
+
+
+def _listed(words: Sequence[str], quoted: Callable[[str], str]) -> str:
+    return f"[{', '.join(map(quoted, words))}]"
+
+
+def _variables(environment: Environment, head: str, entry: _Entry) -> list[str]:
+    given = [entry(name, value) for name, value in environment.items() if value is not None]
+    away = [f"# without {name}" for name, value in environment.items() if value is None]
+    return [*([head, *given] if given else []), *away]
+
+
+def _of_compose(name: str, value: str) -> str:
+    return f"  {name}: {compose_quoted(value)}"
+
+
+def _of_pod(name: str, value: str) -> str:
+    return f"  - {{name: {name}, value: {yaml_quoted(value)}}}"
+
+
+# Writes the command line of any program that is told its settings by flags: one change or many, the same words.
+# A runtime says by a table what each knob does (`Words`, `Advice`, or why not), and by a `Program` how its command line
+# is read and started; everything that a user copies is written here.
 
 PLACE = "N"
 """Stands for a number that is for the reader to choose."""
@@ -145,7 +333,7 @@ def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand:
     environment = _environment(program, turned, runtime)
     if command and argv == list(command) and all(there.get(name) == value for name, value in environment.items()):
         return Commands(argv=tuple(argv), environment=environment)
-    lines = started(
+    lines = starting_lines(
         program.without_secrets(argv),
         environment,
         runtime.container.value_or(""),
@@ -154,12 +342,12 @@ def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand:
     )
     if command or program.has_model(argv):
         return Commands(lines=lines, argv=tuple(argv), environment=environment)
-    return Commands(lines=(labelled(Place.HAND, program.no_model), *lines), environment=environment)
+    return Commands(lines=(labelled_line(Place.HAND, program.no_model), *lines), environment=environment)
 
 
 def _changed(program: Program, command: list[str], turned: Sequence[Words]) -> list[str]:
     names = {name for words in turned for name in words.names}
-    argv = taken_out(command, ((flag.start, flag.end) for flag in program.flags(command) if flag.name in names))
+    argv = without_words(command, ((flag.start, flag.end) for flag in program.flags(command) if flag.name in names))
     for words in turned:
         argv = words.edit(argv) if words.edit else argv
     put_in = dict.fromkeys(words.words for words in turned)  # two knobs of one switch say it once
@@ -173,3 +361,107 @@ def _environment(program: Program, turned: Sequence[Words], runtime: Runtime) ->
     away: dict[str, str | None] = dict.fromkeys(program.variables(names, there))
     needed = {name: value for words in turned for name, value in words.environment.items()}
     return away | {name: value for name, value in needed.items() if value is not None or name in there}
+
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
+_VALUE = r"(?:[^\s']|'[^']*')++"
+"""A word as `shlex.quote` writes it."""
+_GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )++)(\S.*)")
+_ADMINISTRATOR = "in a prompt of the administrator"
+
+
+def lines_for_system(lines: Sequence[str], system: str) -> list[str]:
+    """The lines for the shells of a system; as they are where it is none of Windows."""
+    return [said for line in lines for said in _on_windows(line)] if system == WINDOWS else list(lines)
+
+
+def _on_windows(line: str) -> list[str]:
+    """Older PowerShells know no `&&`, so that each command gets a line of its own."""
+    if parse_line(line).place is not Place.SHELL:
+        return [line]
+    return [said for part in line.split(" && ") for said in _command(part)]
+
+
+def _command(text: str) -> list[str]:
+    for pattern, said in _FORMS:
+        if found := pattern.fullmatch(text):
+            return said(found)
+    return [_again(text)] if "'" in text else [text]
+
+
+def _unset(found: re.Match[str]) -> list[str]:
+    return [_powershell(_removed([found[1]])), labelled_line(Place.CMD, f"set {found[1]}=")]
+
+
+def _export(found: re.Match[str]) -> list[str]:
+    value = _plain(found[2])
+    in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if is_plain_word(value) else []
+    return [_powershell(_set(found[1], found[2])), *in_cmd]
+
+
+def _without(found: re.Match[str]) -> list[str]:
+    names = re.findall(rf"-u ({_NAME})", found[1])
+    given = _GIVEN.fullmatch(found[2])
+    rest = _settings(given) if given else _again(found[2])
+    return [_powershell(f"{_removed(names)}; {rest}")]
+
+
+def _with(found: re.Match[str]) -> list[str]:
+    return [_powershell(_settings(found))]
+
+
+def _settings(found: re.Match[str]) -> str:
+    """Every variable before a command, and the command."""
+    pairs = re.findall(rf"({_NAME})=({_VALUE}) ", found[1])
+    return "; ".join([*(_set(name, value) for name, value in pairs), _again(found[2])])
+
+
+def _post(found: re.Match[str]) -> list[str]:
+    """`curl` is another program in older PowerShells, and quotes inside an argument get lost on the way to it."""
+    sent = f"-Method Post -ContentType application/json -Body {powershell_word(_plain(found[2]))}"
+    return [_powershell(f"Invoke-RestMethod {found[1]} {sent}")]
+
+
+def _as_root(found: re.Match[str]) -> list[str]:
+    return [labelled_line(Place.HAND, f"{_ADMINISTRATOR}: {found[1]}")]
+
+
+_FORMS = (
+    (re.compile(rf"unset ({_NAME})"), _unset),
+    (re.compile(rf"export ({_NAME})=(\S.*)"), _export),
+    (re.compile(rf"env((?: -u {_NAME})+) (\S.*)"), _without),
+    (re.compile(r"curl (\S+) -H 'Content-Type: application/json' -d ('.*')"), _post),
+    (_GIVEN, _with),
+    (re.compile(r"sudo (\S.*)"), _as_root),
+)
+
+
+def _powershell(text: str) -> str:
+    return labelled_line(Place.POWERSHELL, text)
+
+
+def _removed(names: Sequence[str]) -> str:
+    return f"Remove-Item {', '.join(f'Env:{name}' for name in names)}"
+
+
+def _set(name: str, value: str) -> str:
+    return f"$env:{name} = {powershell_text(_plain(value))}"
+
+
+def _plain(value: str) -> str:
+    """A value without the quotes that a shell of Unix takes away."""
+    words = _words(value)
+    return " ".join(words) if words else value
+
+
+def _again(command: str) -> str:
+    """A command line whose words are quoted as Windows reads them."""
+    words = _words(command)
+    return shell_joined(words, WINDOWS) if words else command
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []  # a quote that nobody closes

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
+from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 
 _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
 
@@ -24,7 +24,7 @@ _UNCLOCKED_BY_HAND = {
     ("macOS", "Apple"): _LOW_POWER_MODE,
 }
 _WATTS = {"NVIDIA": "nvidia-smi -pl {watts:g}", "AMD": "rocm-smi --setpoweroverdrive {watts:g}"}
-_FAST_CPU = {"Windows": "powercfg /setactive SCHEME_MIN", "macOS": labelled(Place.HAND, _LOW_POWER_MODE)}
+_FAST_CPU = {"Windows": "powercfg /setactive SCHEME_MIN", "macOS": labelled_line(Place.HAND, _LOW_POWER_MODE)}
 """`SCHEME_MIN` is what Windows calls the profile with the least saving of power."""
 
 
@@ -78,7 +78,7 @@ def _of_the_box(change: Change, host: Host) -> list[str]:
             unit = f"MemoryHigh=infinity MemoryMax={gib}G"
             return _limit(host, f"memory: {gib}Gi", f"--memory {gib}g --memory-swap {gib}g", unit)
         case Knob.VIRTUAL_CPU, _:
-            return [labelled(Place.HAND, _SHOWN_CPU)]
+            return [labelled_line(Place.HAND, _SHOWN_CPU)]
         case _:
             return []
 
@@ -86,9 +86,9 @@ def _of_the_box(change: Change, host: Host) -> list[str]:
 def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
     """What lifts a limit, by who sets it; both usual ways where nobody knows."""
     if host.container == "kubernetes":
-        return [labelled(Place.HAND, _POD.format(what=pod))]
+        return [labelled_line(Place.HAND, _POD.format(what=pod))]
     if host.container == "lxc":
-        return [labelled(Place.HAND, _LXC.format(what=pod))]
+        return [labelled_line(Place.HAND, _LXC.format(what=pod))]
     by_engine = f"{'podman' if host.container == 'podman' else 'docker'} update {docker} CONTAINER"
     by_unit = f"sudo systemctl set-property {host.unit or 'UNIT'} {unit}"
     if host.container in ("docker", "podman"):
@@ -99,9 +99,9 @@ def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
 def _of_the_gpu(change: Change, host: Host) -> list[str]:
     match change.knob, change.value:
         case Knob.DRIVER_FALLBACK, str(variable):
-            return [labelled(Place.HAND, f"start it without {variable} in its environment")]
+            return [labelled_line(Place.HAND, f"start it without {variable} in its environment")]
         case Knob.DRIVER_FALLBACK, _:
-            return [labelled(Place.HAND, _NO_FALLBACK)]
+            return [labelled_line(Place.HAND, _NO_FALLBACK)]
         case Knob.POWER, value:
             return _power(value, host)
         case Knob.CLOCKS, _:
@@ -113,18 +113,20 @@ def _of_the_gpu(change: Change, host: Host) -> list[str]:
 def _lent_to_the_gpu(mebibytes: int, host: Host) -> list[str]:
     """More of a memory that GPU and processor share; Linux counts the limit in pages, and reads it at its start."""
     if host.system == "Windows":
-        return [labelled(Place.HAND, _VARIABLE_GRAPHICS_MEMORY)]
+        return [labelled_line(Place.HAND, _VARIABLE_GRAPHICS_MEMORY)]
     if host.maker != "AMD":
         return [f"sudo sysctl iogpu.wired_limit_mb={mebibytes}"]
     pages = mebibytes * MIB // _PAGE_BYTES
     words = f"ttm.pages_limit={pages} ttm.page_pool_size={pages}"
-    return [labelled(Place.HAND, f"add `{words}` to the command line of the kernel (GRUB_CMDLINE_LINUX), and restart")]
+    return [
+        labelled_line(Place.HAND, f"add `{words}` to the command line of the kernel (GRUB_CMDLINE_LINUX), and restart")
+    ]
 
 
 def _later(pid: int, host: Host) -> str:
     """A process that others come before."""
     if host.system == "Windows":
-        return labelled(Place.HAND, f"Task Manager > Details: the priority of process {pid} = Low")
+        return labelled_line(Place.HAND, f"Task Manager > Details: the priority of process {pid} = Low")
     return f"renice -n 19 -p {pid}"
 
 
@@ -136,14 +138,14 @@ def _power(value: Setting, host: Host) -> list[str]:
     line = _WATTS.get(host.maker, "").format(watts=value) if value else ""
     if not line or (host.system == "Windows" and host.maker != "NVIDIA"):
         return []
-    return [labelled(Place.HAND, f"{_ADMINISTRATOR}: {line}") if host.system == "Windows" else f"sudo {line}"]
+    return [labelled_line(Place.HAND, f"{_ADMINISTRATOR}: {line}") if host.system == "Windows" else f"sudo {line}"]
 
 
 def _clocks(host: Host) -> list[str]:
     """What takes locked clocks back, by the maker's own tool where there is one."""
     if host.system in ("", "Linux") and host.maker in _UNCLOCKED:
         return _UNCLOCKED[host.maker]
-    return [labelled(Place.HAND, _UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))]
+    return [labelled_line(Place.HAND, _UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))]
 
 
 def _mebibytes(size: Setting) -> int:

@@ -1,5 +1,6 @@
-"""A server that this program started: waited for until it answers, and ended before this program is."""
+"""A server that this program started: waited for until it answers, ended, and its last words."""
 
+import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -7,8 +8,26 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
-from unslow.look.launch.last_words import parse_last_words
 from unslow.look.system import LookError, System
+
+LONGEST_LAST_WORDS = 300
+_LLAMA_ERROR = re.compile(r"(?m)^\S{1,20} E (.+)$")
+_TELLING = ("error", "exception", "failed", "fatal")
+_NOISE = ("resource_tracker", "warnings.warn")
+
+
+def parse_last_words(text: str) -> str:
+    """llama.cpp's first error line, which names the reason; else the last line that speaks of an error, or the last."""
+    if first := _LLAMA_ERROR.search(text):
+        return first[1].strip()[:LONGEST_LAST_WORDS]
+    lines = [line.strip()[:LONGEST_LAST_WORDS] for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if _holds(line, _TELLING) and not _holds(line, _NOISE)]
+    return (errors or lines or ["its log is empty"])[-1]
+
+
+def _holds(line: str, words: tuple[str, ...]) -> bool:
+    return any(word in line.casefold() for word in words)
+
 
 LOG_TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.05
@@ -59,7 +78,7 @@ def _answers(system: System, url: str) -> bool:
         return False
 
 
-def last_words(system: System, log_path: str) -> str:
+def read_last_words(system: System, log_path: str) -> str:
     """The line of its log that tells best why it ended."""
     try:
         return parse_last_words(system.read_tail(log_path, LOG_TAIL_BYTES).decode("utf-8", "replace"))

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from unslow.show._clean import cleaned
-from unslow.show._commands import commands
-from unslow.show._labels import label, worded_value
-from unslow.show._promise import promised
-from unslow.think.chains import Chain, chains_of
+from unslow.show.clean import cleaned
+from unslow.show.console import commands
+from unslow.show.labels import label, promised, worded_value
+from unslow.think.judge.chains import Chain, chains_of
 from unslow.think.report import Evidence, Finding, Fix, Report, RuledOut, SubjectReport, Untold
 
 _HEADS = {

@@ -1,7 +1,7 @@
 """The hardware that a model runs on: GPUs with their memory and speed, and the host beside them.
 
-`fit`, `predict`, `plan`, the sliders of the page and `buy` all take this type; `unslow.app.hardware` finds it by the
-words of a user.
+`fit`, `predict`, `plan`, the sliders of the page and `buy` all take this type; `unslow.commands._hardware` finds it
+by the words of a user.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.catalog.device_names import devices_meant, parse_device_name
-from unslow.catalog.unified_memory import unified_memory
-from unslow.facts.gpu_lists import computing
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
-from unslow.think.physics.chip import Chip, Setting
+from unslow.catalog.device_names import devices_meant
+from unslow.catalog.devices import Device, parse_device_name
+from unslow.catalog.hardware_families import unified_memory
+from unslow.facts.merge import computing_gpus
+from unslow.facts.values import GIB, MIB, Known
+from unslow.think.physics.chip import Chip, SpeedSetting
 from unslow.think.speed.chips import CORE_FLOPS_PER_S, USUAL_HOST, host_chip, usual_backend
 from unslow.think.speed.question import MAPPED_BYTES_PER_S, USUAL_LINK
 
 if TYPE_CHECKING:
-    from unslow.catalog.device import Device
     from unslow.facts.machine import Cpu, Gpu, Machine, Memory
-    from unslow.think.physics.numbers import Number
+    from unslow.think.physics.terms import Number
 
 CUDA_CONTEXT_BYTES = 527 * MIB
 """What a process holds on an NVIDIA GPU before it has any buffer, as measured on an H200 with CUDA 13."""
@@ -105,10 +104,10 @@ class Hardware(NamedTuple):
     where nobody asked for speeds."""
     chips: tuple[Chip, ...] = ()
     """Each GPU as the physics takes it, one for each room; empty where nobody asked for speeds."""
-    setting: Setting = Setting("cpu")
+    setting: SpeedSetting = SpeedSetting("cpu")
     """Of the GPUs as what was learned is looked up; of the host where there are none."""
     processors: Processors = USUAL_PROCESSORS
-    host_setting: Setting = Setting("cpu")
+    host_setting: SpeedSetting = SpeedSetting("cpu")
     host_is_assumed: bool = False
     """Whether nobody knows how fast the host's memory is."""
     link_bytes_per_s: float = USUAL_LINK
@@ -204,7 +203,7 @@ class Hardware(NamedTuple):
         chips = [self._chip(split) for split in splits]
         if len(splits) == 1:
             return chips[0], counts[0]
-        from unslow.think.speed.stacked import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
+        from unslow.think.speed.arrays import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
 
         index = everyone(len(splits))
         return stacked(chips, index), stacked(counts, index)
@@ -229,7 +228,7 @@ def driver_reserve(capacity_bytes: int) -> int:
 
 def memory_of_machine(machine: Machine, ram_bytes: int | None = None) -> Hardware:
     """The memory of a machine: its GPUs', and what it can give of its RAM, which may be the same."""
-    every = [(gpu, room_of_gpu(gpu, machine.memory)) for gpu in computing(machine.gpus.value_or(()))]
+    every = [(gpu, room_of_gpu(gpu, machine.memory)) for gpu in computing_gpus(machine.gpus.value_or(()))]
     host = Room("host", ram_bytes) if ram_bytes else host_room_of(machine.memory)
     hardware = Hardware(tuple(room for _, room in every if room), host)
     unread = [gpu.name.value_or(f"GPU {gpu.index}") for gpu, room in every if room is None]

@@ -6,12 +6,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from unslow.facts.blueprint import Blueprint
-from unslow.facts.units import GIB, MIB
-from unslow.think.adapt.remembered import remembered
+from unslow.facts.model import Blueprint
+from unslow.facts.values import GIB, MIB
 from unslow.think.hardware import Hardware, Room
+from unslow.think.memo import remembered
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of, needs_without_compute
 from unslow.think.memory.llama_cpp.settings import Settings
 

@@ -12,8 +12,8 @@ from doubles import FakeSystem
 from lab.chaos.wire import read_request
 from lab.replay import serve
 
-from unslow.look.bench.asking import ask
-from unslow.look.bench.guest import AskError, Question, Target
+from unslow.look.bench.timing import ask
+from unslow.look.requests import AskError, Question, Target
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder

@@ -5,11 +5,11 @@ import os
 import pytest
 from real_llama_server import NEEDED, served
 
-from unslow.look.bench.asking import ask
-from unslow.look.bench.guest import AskError, Question, Target
 from unslow.look.bench.prompts import Prompts
-from unslow.look.engine.cache import ModelCache
-from unslow.look.prometheus_text import parse_metrics
+from unslow.look.bench.timing import ask
+from unslow.look.engine.made_up_models import ModelCache
+from unslow.look.requests import AskError, Question, Target
+from unslow.look.server_answers import parse_metrics
 from unslow.look.system.live import LiveSystem
 
 pytestmark = NEEDED

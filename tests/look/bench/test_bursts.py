@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.look.bench.bursts import held_back_s
+from unslow.look.bench.timing import held_back_s
 
 
 def bursts(count: int, each: int, pause_s: float) -> list[float]:

@@ -7,10 +7,9 @@ from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
 from unslow.look.bench.completions import COMPLETIONS, FEWEST_TOKENS, MOST_TOKENS, measure
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.timed import complete, decode_rate
-from unslow.look.system import Answer, LookError
-from unslow.look.system.door import Line
+from unslow.look.bench.timing import complete, decode_rate
+from unslow.look.requests import Plan, Target
+from unslow.look.system import Answer, Line, LookError
 
 URL = "http://127.0.0.1:8080"
 STREAM = f"{URL}/completion"

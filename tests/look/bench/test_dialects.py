@@ -7,10 +7,12 @@ from doubles import FakeSystem
 
 from unslow.facts.values import Unknown
 from unslow.look.bench.completions import measure
-from unslow.look.bench.dialects import dialect_of, llama_cpp, ollama, openai
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.system import Answer, LookError
-from unslow.look.system.door import Line
+from unslow.look.bench.timing import dialect_of
+from unslow.look.requests import Plan, Target
+from unslow.look.runtimes import openai_compatible
+from unslow.look.runtimes.llama_cpp import bench
+from unslow.look.runtimes.ollama import bench as ollama
+from unslow.look.system import Answer, Line, LookError
 
 URL = "http://127.0.0.1:9"
 FINAL = {
@@ -46,12 +48,12 @@ def bodies(system: FakeSystem) -> list[dict]:
 @pytest.mark.parametrize(
     ("name", "dialect"),
     [
-        ("llama.cpp", llama_cpp),
-        ("embedded llama.cpp", llama_cpp),
+        ("llama.cpp", bench),
+        ("embedded llama.cpp", bench),
         ("Ollama", ollama),
-        ("vLLM", openai),
-        ("LM Studio", openai),
-        ("", openai),
+        ("vLLM", openai_compatible),
+        ("LM Studio", openai_compatible),
+        ("", openai_compatible),
     ],
 )
 def test_which_dialect(name, dialect):

@@ -6,8 +6,8 @@ from lab.replay import serve
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.facts.values import measured
-from unslow.look.bench.guest import Plan, Target, Timed
-from unslow.look.bench.timed import complete, decode_rate
+from unslow.look.bench.timing import complete, decode_rate
+from unslow.look.requests import Plan, Target, Timed
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 

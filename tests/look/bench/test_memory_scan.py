@@ -1,6 +1,6 @@
 from itertools import pairwise
 
-from unslow.look.bench.memory_scan import PIECE_BYTES, scan_memory
+from unslow.look.bench.ram_bandwidth import PIECE_BYTES, scan_memory
 
 
 def test_every_thread_reads_pieces_one_after_the_other():

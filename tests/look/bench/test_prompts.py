@@ -9,11 +9,8 @@ from zlib import crc32
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.bench.guest import Target
-from unslow.look.bench.prompts import PROMPTS, Prompts
-from unslow.look.bench.ruler import learned_ruler, parse_row, row_of
-from unslow.look.bench.tokenizers import parse_tokens, read_tokens
-from unslow.look.bench.words import WORDS
+from unslow.look.bench.prompts import PROMPTS, WORDS, Prompts, learned_ruler, parse_row, row_of
+from unslow.look.requests import Target, parse_tokens, read_tokens
 from unslow.look.system import Answer, LookError
 
 URL = "http://127.0.0.1:9"

@@ -1,11 +1,12 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.facts.units import GIB, KIB, MIB
-from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.bench.memory_scan import PIECE_BYTES, Piece, Scan
+from unslow.facts.values import GIB, KIB, MIB, Absence, Origin, Unknown
 from unslow.look.bench.ram_bandwidth import (
     MOST_BYTES_EACH,
+    PIECE_BYTES,
+    Piece,
+    Scan,
     _bytes_each,
     levels,
     parse_ram_bandwidth,

@@ -5,10 +5,9 @@ import json
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.bench.asking import ask
-from unslow.look.bench.guest import AskError, Question, Reply, Target
-from unslow.look.system import Answer, LookError
-from unslow.look.system.door import Line
+from unslow.look.bench.timing import ask
+from unslow.look.requests import AskError, Question, Reply, Target
+from unslow.look.system import Answer, Line, LookError
 
 URL = "http://127.0.0.1:9"
 TIMINGS = {"prompt_n": 40, "prompt_ms": 100.0, "predicted_n": 9, "predicted_ms": 800.0, "cache_n": 3}

@@ -5,11 +5,10 @@ import msgspec
 import pytest
 from doubles import FakeSystem
 
-from unslow.facts.run import Completion, GpuUnderLoad, Run
-from unslow.facts.telemetry import GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry
+from unslow.facts.run import Completion, GpuTelemetry, GpuUnderLoad, PhaseTelemetry, Run, SamplerCost, Stat, Telemetry
 from unslow.facts.values import Absence, Known, Unknown, not_supported
-from unslow.look.bench.guest import Target
 from unslow.look.bench.watching import note_completion, watching, with_telemetry
+from unslow.look.requests import Target
 from unslow.look.sampler import Sampler
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.look.engine.cache import ModelCache, cache_folder, default_cache
+from unslow.look.engine.made_up_models import ModelCache, cache_folder, default_cache
 
 TINY_BYTES = 1_200_000
 HOME = Path("/home/someone")

@@ -6,24 +6,22 @@ import struct
 
 import pytest
 
+from unslow.catalog.architectures import made_up_shapes
 from unslow.catalog.quants import file_types, quants, quants_by_ggml_type
-from unslow.catalog.shapes import shapes
-from unslow.look.engine.layout import tensors
-from unslow.look.engine.made_up import planned, write
-from unslow.look.engine.random_blocks import Blocks, can_fill
+from unslow.look.engine.made_up_models import RandomBlocks, can_fill, planned_model, planned_tensors, write_model
 
 MIXES = [f.name for f, _ in file_types().values() if f.output]
-TINY = shapes()["tiny"]
+TINY = made_up_shapes()["tiny"]
 
 
 def types_of(shape: str, quant: str) -> dict[str, str]:
-    return {t.name: quants_by_ggml_type()[t.ggml_type].name for t in tensors(shapes()[shape], quant)}
+    return {t.name: quants_by_ggml_type()[t.ggml_type].name for t in planned_tensors(made_up_shapes()[shape], quant)}
 
 
 @pytest.mark.parametrize("quant", MIXES)
 def test_the_file_is_as_long_as_planned(quant):
-    model, file, news = planned(TINY, quant, "x"), io.BytesIO(), []
-    write(model, file, lambda done, total: news.append((done, total)))
+    model, file, news = planned_model(TINY, quant, "x"), io.BytesIO(), []
+    write_model(model, file, lambda done, total: news.append((done, total)))
     assert len(file.getvalue()) == model.file_bytes
     assert news[-1] == (model.file_bytes, model.file_bytes)
 
@@ -31,14 +29,14 @@ def test_the_file_is_as_long_as_planned(quant):
 def test_the_same_model_on_every_machine():
     files = [io.BytesIO(), io.BytesIO()]
     for file in files:
-        write(planned(TINY, "Q4_K_M", "x"), file)
+        write_model(planned_model(TINY, "Q4_K_M", "x"), file)
     assert files[0].getvalue() == files[1].getvalue()
 
 
 @pytest.mark.parametrize("quant", ["Q9_X", "IQ1_S", "F32"])
 def test_a_mix_that_can_not_be_made_up(quant):
     with pytest.raises(KeyError):
-        planned(TINY, quant, "x")
+        planned_model(TINY, quant, "x")
 
 
 def test_q4_k_m_gives_more_bits_to_the_layers_that_llama_cpp_gives_them_to():
@@ -51,7 +49,7 @@ def test_q4_k_m_gives_more_bits_to_the_layers_that_llama_cpp_gives_them_to():
 
 
 def test_the_made_up_135m_is_as_large_as_the_published_one():
-    assert sum(t.bytes for t in tensors(shapes()["llama_135m"], "Q4_1")) == 96_576_768
+    assert sum(t.bytes for t in planned_tensors(made_up_shapes()["llama_135m"], "Q4_1")) == 96_576_768
 
 
 def test_rows_that_no_large_block_fits_fall_back():
@@ -62,7 +60,7 @@ def test_rows_that_no_large_block_fits_fall_back():
 
 
 def test_experts_have_a_third_dimension():
-    found = {t.name: t for t in tensors(shapes()["moe_small"], "Q4_K_M")}
+    found = {t.name: t for t in planned_tensors(made_up_shapes()["moe_small"], "Q4_K_M")}
     assert found["blk.0.ffn_up_exps.weight"].dimensions == (1024, 768, 16)
     assert found["blk.0.ffn_up_exps.weight"].bytes == 1024 * 768 * 16 // 256 * 144
     assert found["blk.0.attn_q_norm.weight"].dimensions == (128,)
@@ -71,7 +69,7 @@ def test_experts_have_a_third_dimension():
 @pytest.mark.parametrize("name", [n for n, q in quants().items() if q.half_fields])
 def test_every_scale_is_finite_and_small(name):
     quant = quants()[name]
-    (pool,) = Blocks(quant).take(quant.block_bytes * 100)
+    (pool,) = RandomBlocks(quant).take(quant.block_bytes * 100)
     for offset in quant.half_fields:
         for start in range(offset, len(pool), quant.block_bytes):
             (scale,) = struct.unpack_from("<e", pool, start)
@@ -80,7 +78,7 @@ def test_every_scale_is_finite_and_small(name):
 
 @pytest.mark.parametrize("name", ["F16", "F32"])
 def test_floats_are_finite_and_small(name):
-    (pool,) = Blocks(quants()[name]).take(4096)
+    (pool,) = RandomBlocks(quants()[name]).take(4096)
     values = struct.unpack(f"<{4096 // quants()[name].block_bytes}{'e' if name == 'F16' else 'f'}", pool)
     assert all(math.isfinite(v) and abs(v) < 0.2 for v in values)
     assert len(set(values)) > 100
@@ -88,9 +86,9 @@ def test_floats_are_finite_and_small(name):
 
 def test_blocks_go_on_where_they_ended():
     quant = quants()["Q4_0"]
-    blocks = Blocks(quant)
+    blocks = RandomBlocks(quant)
     taken = b"".join(piece for _ in range(3) for piece in blocks.take(3 * 1024**2 // 18 * 18))
-    assert taken == b"".join(Blocks(quant).take(len(taken)))
+    assert taken == b"".join(RandomBlocks(quant).take(len(taken)))
     assert taken[:18] != taken[18:36]
 
 

@@ -1,8 +1,8 @@
 """A real server, recorded and replayed: the same facts, and no answer broken by masking."""
 
-from unslow.look.engine.cache import ModelCache
-from unslow.look.engine.server import start_engine
-from unslow.look.runtimes.llama_cpp import read_url, with_log
+from unslow.look.engine import start_engine
+from unslow.look.engine.made_up_models import ModelCache
+from unslow.look.runtimes.llama_cpp.urls import read_url, with_log
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
 

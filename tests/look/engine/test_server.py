@@ -11,10 +11,10 @@ import pytest
 
 from unslow.catalog.quants import file_types
 from unslow.facts.errors import UserError
-from unslow.look.engine.cache import ModelCache
-from unslow.look.engine.server import engine_version, start_engine
-from unslow.look.launch.last_words import parse_last_words
+from unslow.look.engine import engine_version, start_engine
+from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.models.gguf import model_facts, read_gguf
+from unslow.look.started import parse_last_words
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 
@@ -126,7 +126,7 @@ def test_with_the_extra():
 
 PARENT = """
 import sys, time
-from unslow.look.engine.server import start_engine
+from unslow.look.engine import start_engine
 from unslow.look.system.live import LiveSystem
 engine = start_engine(LiveSystem(), sys.argv[1])
 print(engine.pid, flush=True)

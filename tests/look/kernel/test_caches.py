@@ -1,8 +1,8 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.facts.units import MIB
-from unslow.look.kernel.caches import CPUS, parse_cache_size, read_last_level_cache_bytes
+from unslow.facts.values import MIB
+from unslow.look.kernel.processors import CPUS, parse_cache_size, read_last_level_cache_bytes
 from unslow.look.system import LookError
 
 

@@ -1,6 +1,6 @@
 from doubles import FakeSystem
 
-from unslow.look.kernel.core_kinds import read_slow_cpus
+from unslow.look.kernel.processors import read_slow_cpus
 
 ONLINE = {"/sys/devices/system/cpu/online": "0-3\n"}
 

@@ -1,4 +1,4 @@
-from unslow.look.kernel.cpu_flags import parse_instruction_sets
+from unslow.look.kernel.processors import parse_instruction_sets
 
 
 def test_x86_keeps_the_names_of_the_kernel():

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.look.kernel.cpu_lists import HIGHEST_NUMBER, parse_cpu_list
+from unslow.look.kernel.processors import HIGHEST_NUMBER, parse_cpu_list
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.kernel.cpu_time import (
+from unslow.look.kernel.processors import (
     STEAL_NAME,
     CpuSample,
     ProcessTime,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.kernel.drm_clients import ask_clients, parse_fdinfo, processes_of, read_clients
+from unslow.look.kernel.gpus import ask_clients, parse_fdinfo, processes_of, read_clients
 from unslow.look.system import LookError
 
 KIB, MIB = 1024, 1024**2

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.look.kernel.ggml_libraries import parse_cpu_library
+from unslow.look.kernel.processes import parse_cpu_library
 
 MAPS = """\
 7f4ed9a00000-7f4ed9a2c000 r--p 00000000 08:01 131090 /usr/lib/ollama/{0}

@@ -1,7 +1,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.kernel.files import is_there, parse_numbers, parse_whole, read_number, read_word
+from unslow.look.kernel import is_there, parse_numbers, parse_whole, read_number, read_word
 from unslow.look.system import LookError
 
 

@@ -3,7 +3,14 @@ from pathlib import Path
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.kernel.machine_code import FEWEST, Code, ask_counts, parse_code, parse_counts, read_code_features
+from unslow.look.kernel.processes import (
+    FEWEST_INSTRUCTIONS,
+    MappedCode,
+    ask_counts,
+    parse_code,
+    parse_counts,
+    read_code_features,
+)
 from unslow.look.system import LookError
 
 # as objdump shows them in a llama-server of two cores, and in one that was built with GGML_AVX2=OFF
@@ -27,7 +34,7 @@ def program(path: Path, code: str, *, mark: bytes = b"src/ggml-cpu.c\0", machine
 
 def counted(path: Path, code: str, **how) -> dict[str, int] | None:
     name = program(path / "llama-server", code, **how)
-    return ask_counts(name, Code(name, 64, 1024))
+    return ask_counts(name, MappedCode(name, 64, 1024))
 
 
 def test_a_build_for_this_processor_and_one_for_all(tmp_path: Path):
@@ -41,13 +48,13 @@ def test_what_is_no_such_code(tmp_path: Path):
     assert counted(tmp_path, VFMADD231PS * 20, mark=b"") is None
     assert counted(tmp_path, VFMADD231PS * 20, machine=0xB7) is None  # ARM
     with pytest.raises(LookError, match="No such file"):
-        ask_counts(str(tmp_path / "gone"), Code("/gone", 0, 10))
+        ask_counts(str(tmp_path / "gone"), MappedCode("/gone", 0, 10))
 
 
 def test_which_files_a_process_computes_with():
     assert parse_code(MAPS) == [
-        Code("/opt/llama/libggml-cpu.so", 0x1000, 0x2000),
-        Code("/opt/llama/llama-server", 0x40, 0x400),
+        MappedCode("/opt/llama/libggml-cpu.so", 0x1000, 0x2000),
+        MappedCode("/opt/llama/llama-server", 0x40, 0x400),
     ]
     assert parse_code("nonsense\n") == []
 
@@ -57,7 +64,7 @@ def test_the_first_file_that_is_the_backend_tells():
     plain = {"AVX": 1, "AVX2": 0, "FMA": 0, "F16C": 0}
     asks = {library: None, server: plain}
     assert read_code_features(FakeSystem(asks=asks), 7, MAPS) == ("llama-server", [])
-    both = {**plain, "AVX": FEWEST, "F16C": FEWEST}
+    both = {**plain, "AVX": FEWEST_INSTRUCTIONS, "F16C": FEWEST_INSTRUCTIONS}
     assert read_code_features(FakeSystem(asks={library: both}), 7, MAPS) == ("libggml-cpu.so", ["AVX", "F16C"])
     assert read_code_features(FakeSystem(asks={library: None, server: None}), 7, MAPS) is None
     with pytest.raises(LookError):

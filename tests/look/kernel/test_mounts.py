@@ -1,4 +1,4 @@
-from unslow.look.kernel.mounts import mount_of, parse_mounts
+from unslow.look.kernel.processes import mount_of, parse_mounts
 
 TABLE = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw

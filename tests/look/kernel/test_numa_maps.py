@@ -1,7 +1,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.kernel.numa_maps import parse_bytes_by_node, read_nodes
+from unslow.look.kernel.processes import parse_bytes_by_node, read_nodes
 from unslow.look.system import LookError
 
 # a llama-server with a mapped model, on a machine with one node

@@ -2,7 +2,7 @@ import pytest
 from trees import tree
 
 from unslow.facts.values import Unknown
-from unslow.look.kernel.pcie_link import parse_generation, read_link
+from unslow.look.kernel.gpus import parse_generation, read_link
 
 DEVICE, ROOT = "/sys/class/drm/card0/device", "/sys/devices/pci0000:00/0000:00:01.0"
 

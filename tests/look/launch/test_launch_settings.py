@@ -3,7 +3,7 @@
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.look.launch.settings import can_set, on_loopback, variables_of, with_settings
+from unslow.look.launch.command import can_set, on_loopback, variables_of, with_settings
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.look.logs.cleaning import clean_line, in_utf8
+from unslow.look.logs.stream import clean_line, in_utf8
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.look.logs.command_end import runnable
+from unslow.look.logs.commands import runnable_command
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ from unslow.look.logs.command_end import runnable
     ],
 )
 def test_the_words_of_a_command(pasted, kept):
-    assert runnable(pasted.split()) == kept.split()
+    assert runnable_command(pasted.split()) == kept.split()
 
 
 def test_nothing_stays_nothing():
-    assert runnable([]) == []
+    assert runnable_command([]) == []

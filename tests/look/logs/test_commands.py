@@ -1,18 +1,17 @@
 from itertools import combinations
 
-from unslow.facts.units import GIB
-from unslow.facts.values import Absence, Known, Origin
-from unslow.look.flags import all_commands
-from unslow.look.logs.commands import parse_commands, parse_text
+from unslow.facts.values import GIB, Absence, Known, Origin
+from unslow.look.logs.commands import parse_commands, parse_commands_text
 from unslow.look.logs.dialect import Seen, Text
+from unslow.look.runtimes import command_lines
 
 
 def llama(text: str) -> Seen:
-    return parse_commands(all_commands()["llama_cpp"], Text(text.split("\n"), "post"))
+    return parse_commands(command_lines()["llama_cpp"], Text(text.split("\n"), "post"))
 
 
 def general(text: str) -> Seen:
-    return parse_text(Text(text.split("\n"), "post"))
+    return parse_commands_text(Text(text.split("\n"), "post"))
 
 
 def test_a_command_line_with_continued_lines():
@@ -92,7 +91,7 @@ def test_what_a_container_may_use():
 
 
 def test_flags_that_count_alone_belong_to_one_runtime_only():
-    for one, other in combinations(all_commands().values(), 2):
+    for one, other in combinations(command_lines().values(), 2):
         assert not one.flags & other.flags
 
 

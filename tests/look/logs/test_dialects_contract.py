@@ -5,7 +5,7 @@ import pytest
 from unslow.facts.machine import Machine
 from unslow.facts.snapshot import Subject
 from unslow.look.logs.dialect import LONGEST_LINE, Text
-from unslow.look.logs.registry import line_dialects, text_dialects
+from unslow.look.paste import line_dialects, text_dialects
 
 FILLERS = ("9", "9 ", "a: ", "= ", "| ", "-1,", '"')
 

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from unslow.facts.units import GIB, KIB, MIB
-from unslow.facts.values import Origin, Unknown
-from unslow.look.logs.free import parse_memory
+from unslow.facts.values import GIB, KIB, MIB, Origin, Unknown
+from unslow.look.logs.linux import parse_free
 
 MACHINES = Path(__file__).parents[2] / "machines"
 H200 = (MACHINES / "h200_llama_server_healthy_full_gpu" / "machine.txt").read_text()
@@ -16,7 +15,7 @@ def table(total, available, swap=("0", "0", "0")):
 
 
 def test_a_recorded_machine_whose_unit_can_only_be_guessed():
-    memory = parse_memory(H200, "machine.txt")
+    memory = parse_free(H200, "machine.txt")
     assert memory.total_bytes.need() == 125 * GIB
     assert memory.available_bytes.need() == 125 * GIB
     assert memory.swap_total_bytes.need() == 0
@@ -28,18 +27,18 @@ def test_a_recorded_machine_whose_unit_can_only_be_guessed():
     [("25274793984", 1), ("24682416", KIB), ("24103", MIB), ("23", GIB), ("1006", GIB), ("7844", MIB)],
 )
 def test_the_likely_unit(total, unit):
-    assert parse_memory(table(total, total)).total_bytes.need() == int(total) * unit
+    assert parse_free(table(total, total)).total_bytes.need() == int(total) * unit
 
 
 @pytest.mark.parametrize(("option", "unit"), [("-m", MIB), ("-g", GIB), ("-b", 1), ("--mebi", MIB), ("-t -k", KIB)])
 def test_the_command_line_above_names_the_unit(option, unit):
-    memory = parse_memory(f"$ free {option}\n" + table("2015", "1000"))
+    memory = parse_free(f"$ free {option}\n" + table("2015", "1000"))
     assert memory.total_bytes.need() == 2015 * unit
     assert memory.total_bytes.origin is Origin.REPORTED
 
 
 def test_the_caller_knows_the_unit_best():
-    memory = parse_memory(table("1024", "512", ("100", "7", "93")), unit_bytes=1)
+    memory = parse_free(table("1024", "512", ("100", "7", "93")), unit_bytes=1)
     assert [memory.total_bytes.need(), memory.available_bytes.need(), memory.swap_used_bytes.need()] == [1024, 512, 7]
 
 
@@ -48,7 +47,7 @@ def test_the_caller_knows_the_unit_best():
     [("62Gi", 62 * GIB), ("15G", 15 * GIB), ("1.5Ti", 1536 * GIB), ("3,8Gi", int(3.8 * GIB)), ("512M", 512 * MIB)],
 )
 def test_human_readable_sizes(word, size):
-    memory = parse_memory("> free -h\n" + table(word, word, ("2.0Gi", "0B", "2.0Gi")))
+    memory = parse_free("> free -h\n" + table(word, word, ("2.0Gi", "0B", "2.0Gi")))
     assert memory.total_bytes.need() == size
     assert memory.swap_total_bytes.need() == 2 * GIB
     assert memory.swap_used_bytes.need() == 0
@@ -62,7 +61,7 @@ def test_the_old_table_without_the_available_column():
         "-/+ buffers/cache:    6900000    9484000\n"
         "Swap:      8192000       1000    8191000\n"
     )
-    memory = parse_memory(text)
+    memory = parse_free(text)
     assert memory.available_bytes.need() == 9484000 * KIB
     assert memory.available_bytes.origin is Origin.ESTIMATED
     assert memory.swap_used_bytes.need() == 1000 * KIB
@@ -82,6 +81,6 @@ def test_the_old_table_without_the_available_column():
     ],
 )
 def test_garbage_and_cut_text_give_unknown_facts(text):
-    memory = parse_memory(text)
+    memory = parse_free(text)
     assert isinstance(memory.total_bytes, Unknown)
     assert isinstance(memory.swap_used_bytes, Unknown)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from unslow.facts.units import MIB
-from unslow.facts.values import Absence, Known
+from unslow.facts.values import MIB, Absence, Known
 from unslow.look.logs.dialect import Seen
 from unslow.look.logs.llama_cpp import DIALECT
 from unslow.look.logs.stream import LogStream

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.look.logs.llama_cpp.model import parse_file_type
+from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot, parse_snapshot
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Absence, Known, Origin, Unknown
+from unslow.facts.values import GIB, MIB, Absence, Known, Origin, Unknown
 from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
 
 MACHINES = Path(__file__).parents[2] / "machines"

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.values import Known, Origin, Unknown
-from unslow.look.logs.lscpu import parse_cpu, parse_machine
+from unslow.look.logs.linux import parse_lscpu, parse_lscpu_machine
 
 MACHINES = Path(__file__).parents[2] / "machines"
 H200 = (MACHINES / "h200_llama_server_healthy_full_gpu" / "machine.txt").read_text()
@@ -41,7 +41,7 @@ NUMA node0 CPU(s):        0-19
 
 
 def test_a_recorded_machine_inside_a_larger_text():
-    machine = parse_machine(H200, "machine.txt")
+    machine = parse_lscpu_machine(H200, "machine.txt")
     cpu = machine.cpu
     assert cpu.model == Known("Intel(R) Xeon(R) Processor", Origin.REPORTED, "machine.txt")
     assert [cpu.sockets.need(), cpu.physical_cores.need(), cpu.logical_cpus.need()] == [1, 16, 16]
@@ -54,16 +54,16 @@ def test_a_recorded_machine_inside_a_larger_text():
 
 def test_quoted_in_a_mail():
     quoted = "".join(f"> | {line}\r\n" for line in H200.splitlines())
-    assert parse_cpu(quoted).model.need() == "Intel(R) Xeon(R) Processor"
-    assert parse_cpu(quoted).logical_cpus.need() == 16
+    assert parse_lscpu(quoted).model.need() == "Intel(R) Xeon(R) Processor"
+    assert parse_lscpu(quoted).logical_cpus.need() == 16
 
 
 def test_the_same_output_twice_is_one_machine():
-    assert parse_cpu(H200 + H200).physical_cores.need() == 16
+    assert parse_lscpu(H200 + H200).physical_cores.need() == 16
 
 
 def test_several_kinds_of_cores_add_up():
-    cpu = parse_cpu(RK3588)
+    cpu = parse_lscpu(RK3588)
     assert cpu.physical_cores.need() == 8
     assert cpu.model.need() == "Cortex-A55 + Cortex-A76"
     assert isinstance(cpu.sockets, Unknown)
@@ -71,7 +71,7 @@ def test_several_kinds_of_cores_add_up():
 
 
 def test_a_laptop_with_a_share_of_its_clock():
-    cpu = parse_cpu(LAPTOP)
+    cpu = parse_lscpu(LAPTOP)
     assert cpu.model.need() == "12th Gen Intel(R) Core(TM) i7-12700H"
     assert cpu.logical_cpus.need() == 20
     assert cpu.frequency_hz.need() == pytest.approx(1175e6)
@@ -80,13 +80,13 @@ def test_a_laptop_with_a_share_of_its_clock():
 
 
 def test_the_cpus_of_a_node_are_not_the_number_of_cpus():
-    assert isinstance(parse_cpu("NUMA node0 CPU(s):   0\n").logical_cpus, Unknown)
+    assert isinstance(parse_lscpu("NUMA node0 CPU(s):   0\n").logical_cpus, Unknown)
 
 
 @pytest.mark.parametrize(
     "text", ["", "\x00\xff", "Model name:", "CPU(s): many", H200[:300], "Model name: " + "x" * 10**6]
 )
 def test_garbage_and_cut_text_give_unknown_facts(text):
-    cpu = parse_cpu(text)
+    cpu = parse_lscpu(text)
     assert isinstance(cpu.physical_cores, Unknown)
     assert isinstance(cpu.instruction_sets, Unknown)

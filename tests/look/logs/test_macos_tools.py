@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.machine import Machine, Memory
 from unslow.facts.values import NOT_LOOKED, Known, Origin, Unknown
-from unslow.look.logs import ioreg, powermetrics, sysctl, system_profiler, vm_stat
+from unslow.look.logs import macos
 from unslow.look.logs.dialect import Text
 
 GIB, MIB, PAGE, MHZ = 1024**3, 1024**2, 16384, 10**6
@@ -133,17 +133,17 @@ IOREG = """\
 
 @pytest.mark.parametrize("text", ["hw.memsize: 99999999999999999999", "hw.memsize: nan", "hw.memsize: 1e30"])
 def test_a_size_outside_its_bounds_is_no_fact(text: str):
-    assert not isinstance(sysctl.parse_machine(text).memory.total_bytes, Known)
+    assert not isinstance(macos.parse_sysctl(text).memory.total_bytes, Known)
 
 
 def test_pages_beyond_all_memory_are_no_fact():
     text = "(page size of 65536 bytes)\nPages wired down: 999999999999999.\n"
-    assert isinstance(vm_stat.parse_memory(text).wired_bytes, Unknown)
+    assert isinstance(macos.parse_vm_stat(text).wired_bytes, Unknown)
 
 
 @pytest.mark.parametrize("text", [VM_STAT, PRESSURE])
 def test_pages_become_bytes(text: str):
-    memory = vm_stat.parse_memory(text)
+    memory = macos.parse_vm_stat(text)
     assert memory.wired_bytes.need() == 159117 * PAGE
     assert memory.compressed_bytes.need() == 454496 * PAGE
     assert (memory.swapped_in_bytes.need(), memory.swapped_out_bytes.need()) == (470789 * PAGE, 929703 * PAGE)
@@ -152,13 +152,13 @@ def test_pages_become_bytes(text: str):
 
 
 def test_only_memory_pressure_tells_the_total():
-    assert vm_stat.parse_memory(PRESSURE).total_bytes.need() == 16 * GIB
-    assert vm_stat.parse_memory(VM_STAT).total_bytes == NOT_LOOKED
-    assert vm_stat.parse_memory(VM_STAT).wired_bytes.source == "vm_stat:7"
+    assert macos.parse_vm_stat(PRESSURE).total_bytes.need() == 16 * GIB
+    assert macos.parse_vm_stat(VM_STAT).total_bytes == NOT_LOOKED
+    assert macos.parse_vm_stat(VM_STAT).wired_bytes.source == "vm_stat:7"
 
 
 def test_sysctl():
-    machine = sysctl.parse_machine(SYSCTL)
+    machine = macos.parse_sysctl(SYSCTL)
     assert (machine.cpu.model.need(), machine.cpu.physical_cores.need()) == ("Apple M3 Max", 16)
     assert (machine.cpu.performance_cores.need(), machine.cpu.efficiency_cores.need()) == (12, 4)
     assert (machine.memory.total_bytes.need(), machine.memory.pressure.need()) == (64 * GIB, "warn")
@@ -170,36 +170,36 @@ def test_sysctl():
 @pytest.mark.parametrize(("gib", "limit_gib"), [(16, 10.67), (24, 16), (32, 21.33), (36, 27), (64, 48), (128, 96)])
 def test_the_default_limit_is_what_macos_was_seen_to_give(gib: int, limit_gib: float):
     """What llama.cpp logged as recommendedMaxWorkingSetSize on Macs of these sizes."""
-    memory = sysctl.parse_machine(f"hw.memsize: {gib * GIB}\niogpu.wired_limit_mb: 0\n").memory
+    memory = macos.parse_sysctl(f"hw.memsize: {gib * GIB}\niogpu.wired_limit_mb: 0\n").memory
     assert memory.wired_limit_bytes.need() / GIB == pytest.approx(limit_gib, abs=0.01)
     assert memory.wired_limit_bytes.origin is Origin.ESTIMATED
 
 
 def test_a_limit_that_was_set_is_reported():
-    memory = sysctl.parse_machine("hw.memsize: 34359738368\niogpu.wired_limit_mb: 26624\n").memory
+    memory = macos.parse_sysctl("hw.memsize: 34359738368\niogpu.wired_limit_mb: 26624\n").memory
     assert memory.wired_limit_bytes.need() == 26624 * MIB
     assert memory.wired_limit_bytes.origin is Origin.REPORTED
 
 
 def test_linux_has_a_sysctl_of_its_own():
-    assert sysctl.parse_machine("vm.swappiness = 60\nkernel.osrelease = 6.8.0\nvm.overcommit_memory = 0\n") == Machine()
+    assert macos.parse_sysctl("vm.swappiness = 60\nkernel.osrelease = 6.8.0\nvm.overcommit_memory = 0\n") == Machine()
 
 
 def test_the_gpu_of_a_mac():
-    (gpu,) = system_profiler.parse_gpus(DISPLAYS)
+    (gpu,) = macos.parse_system_profiler_gpus(DISPLAYS)
     assert (gpu.name.need(), gpu.vendor.need(), gpu.kind.need()) == ("Apple M2 Pro", "Apple", "integrated")
     assert (gpu.cores.need(), gpu.architecture.need()) == (19, "Metal 3")
     assert gpu.vram_total_bytes == NOT_LOOKED
 
 
 def test_a_card_in_an_intel_mac():
-    (gpu,) = system_profiler.parse_gpus(INTEL_MAC)
+    (gpu,) = macos.parse_system_profiler_gpus(INTEL_MAC)
     assert (gpu.vendor.need(), gpu.kind.need(), gpu.vram_total_bytes.need()) == ("AMD", "discrete", 8 * GIB)
 
 
 @pytest.mark.parametrize("text", [HARDWARE + DISPLAYS, DISPLAYS + HARDWARE])
 def test_cores_of_the_gpu_are_not_those_of_the_processor(text: str):
-    machine = system_profiler.parse_machine(text)
+    machine = macos.parse_system_profiler(text)
     assert (machine.cpu.model.need(), machine.cpu.physical_cores.need()) == ("Apple M4 Pro", 14)
     assert (machine.cpu.performance_cores.need(), machine.cpu.efficiency_cores.need()) == (10, 4)
     assert machine.memory.total_bytes.need() == 24 * GIB
@@ -207,7 +207,7 @@ def test_cores_of_the_gpu_are_not_those_of_the_processor(text: str):
 
 
 def test_powermetrics():
-    machine = powermetrics.parse_machine(POWER)
+    machine = macos.parse_powermetrics(POWER)
     (gpu,) = machine.gpus.need()
     assert (gpu.clock_hz.need(), gpu.clock_max_hz.need(), gpu.power_w.need()) == (444 * MHZ, 1398 * MHZ, 0.004)
     assert gpu.busy.need() == pytest.approx(0.0097)
@@ -215,22 +215,23 @@ def test_powermetrics():
 
 
 def test_ioreg():
-    (gpu,) = ioreg.parse_gpus(IOREG)
+    (gpu,) = macos.parse_ioreg(IOREG)
     assert (gpu.name.need(), gpu.cores.need(), gpu.busy.need()) == ("Apple M5", 10, 0.42)
     assert gpu.vram_used_bytes.need() == 928219136
 
 
 @pytest.mark.parametrize(
     ("dialect", "block"),
-    [(vm_stat, VM_STAT), (vm_stat, PRESSURE), (sysctl, SYSCTL), (system_profiler, HARDWARE),
-     (system_profiler, DISPLAYS), (powermetrics, POWER), (ioreg, IOREG)],
+    [("vm_stat", VM_STAT), ("vm_stat", PRESSURE), ("sysctl", SYSCTL), ("system_profiler", HARDWARE),
+     ("system_profiler", DISPLAYS), ("powermetrics", POWER), ("ioreg", IOREG)],
 )  # fmt: skip
-def test_a_block_amid_words(dialect, block: str):
+def test_a_block_amid_words(dialect: str, block: str):
+    parse_text = macos.TEXT_DIALECTS[dialect]
     lines = ["My Mac became slow.", "", *block.splitlines(), "", "Why?"]
-    seen = dialect.parse_text(Text(lines, "post.md"))
+    seen = parse_text(Text(lines, "post.md"))
     assert seen.machine != Machine()
     assert seen.lines
-    assert dialect.parse_text(Text(["My Mac became slow.", "", "Why?"], "post.md")).lines == 0
+    assert parse_text(Text(["My Mac became slow.", "", "Why?"], "post.md")).lines == 0
     assert "post.md:" in repr(seen.machine)
 
 
@@ -238,7 +239,7 @@ def test_a_block_amid_words(dialect, block: str):
     "text", ["", "\x00", ":" * 10**5, "Pages free: x", "hw.memsize: -1", "Chipset Model:", "GPU Power: W", '"model" = ']
 )
 def test_garbage_and_cut_text(text: str):
-    assert vm_stat.parse_memory(text) == Memory()
-    assert ioreg.parse_gpus(text) == ()
-    for parse in (sysctl.parse_machine, system_profiler.parse_machine, powermetrics.parse_machine):
+    assert macos.parse_vm_stat(text) == Memory()
+    assert macos.parse_ioreg(text) == ()
+    for parse in (macos.parse_sysctl, macos.parse_system_profiler, macos.parse_powermetrics):
         assert not isinstance(parse(text).memory.total_bytes.value_or(None), int)

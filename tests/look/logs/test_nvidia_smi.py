@@ -4,9 +4,9 @@ import pynvml
 import pytest
 
 from unslow.facts.values import Unknown, reported
-from unslow.look.logs.nvidia_reasons import REASONS, reason_bits, reason_name, reason_names
+from unslow.look.logs.gpu_facts import REASONS, reason_bits, reason_name, reason_names
 from unslow.look.logs.nvidia_smi import parse_gpus
-from unslow.look.logs.nvidia_values import bus_id, enabled, quantity
+from unslow.look.logs.nvidia_smi_rows import parse_bus_id, parse_enabled, parse_quantity
 
 MACHINES = Path(__file__).parents[2] / "machines"
 HEALTHY = MACHINES / "h200_llama_server_healthy_full_gpu"
@@ -60,11 +60,11 @@ def test_reasons_by_bits_names_and_labels():
     ],
 )
 def test_quantities(text: str, unit: str, value: float):
-    assert quantity(text, unit, "there") == reported(value, "there")
+    assert parse_quantity(text, unit, "there") == reported(value, "there")
 
 
 @pytest.mark.parametrize("text", ["", "N/A", "[N/A]", "[Insufficient Permissions]", "ERR!", "soon"])
 def test_no_quantity(text: str):
-    assert isinstance(quantity(text, "W", "there"), Unknown)
-    assert isinstance(enabled(text, "there"), Unknown)
-    assert isinstance(bus_id(text, "there"), Unknown)
+    assert isinstance(parse_quantity(text, "W", "there"), Unknown)
+    assert isinstance(parse_enabled(text, "there"), Unknown)
+    assert isinstance(parse_bus_id(text, "there"), Unknown)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported
-from unslow.look.logs.nvidia_smi_csv import APPS_SOURCE, GPU_SOURCE, parse_compute_apps, parse_query_gpu, parse_rows
+from unslow.look.logs.nvidia_smi_rows import APPS_SOURCE, GPU_SOURCE, parse_compute_apps, parse_query_gpu, parse_rows
 
 MACHINES = Path(__file__).parents[2] / "machines"
 SPILL = MACHINES / "h200_llama_server_spill_other_process_holds_vram"

@@ -4,7 +4,7 @@ import pytest
 
 from unslow.facts.machine import Gpu
 from unslow.facts.values import NOT_LOOKED, Absence, Known, Unknown, estimated, reported
-from unslow.look.logs.nvidia_smi_q import SOURCE, parse_nvidia_smi_q
+from unslow.look.logs.nvidia_smi import Q_SOURCE, parse_nvidia_smi_q
 
 MACHINES = Path(__file__).parents[2] / "machines"
 RECORDED = [MACHINES / "h200_llama_server_healthy_full_gpu" / "nvidia_smi_q.txt"]
@@ -126,27 +126,27 @@ def test_recorded_h200(path: Path):
         "mig": False,
         "processes": [],
     }
-    assert gpu.temperature_slowdown_c == estimated(89.0, SOURCE)
+    assert gpu.temperature_slowdown_c == estimated(89.0, Q_SOURCE)
     assert gpu.name == reported("NVIDIA H200", "nvidia-smi -q")
     assert gpu.nvlinks_active == gpu.compute_capability == NOT_LOOKED
 
 
 def test_the_older_words_and_two_gpus():
     first, second = parse_nvidia_smi_q(OLD)
-    assert first.bus_id == reported("0000:18:00.0", SOURCE)
+    assert first.bus_id == reported("0000:18:00.0", Q_SOURCE)
     assert first.event_reasons.need() == ["sw_power_cap", "hw_slowdown", "hw_thermal_slowdown", "moon_phase"]
     assert isinstance(first.event_reason_bits, Unknown)
-    assert first.busy == reported(0.47, SOURCE)
-    assert first.temperature_slowdown_c == reported(95.0, SOURCE)
-    assert first.power_w == reported(156.4, SOURCE)
-    assert first.power_limit_w == reported(300.0, SOURCE)
+    assert first.busy == reported(0.47, Q_SOURCE)
+    assert first.temperature_slowdown_c == reported(95.0, Q_SOURCE)
+    assert first.power_w == reported(156.4, Q_SOURCE)
+    assert first.power_limit_w == reported(300.0, Q_SOURCE)
     assert (first.pcie_generation.need(), first.pcie_generation_max.need()) == (1, 3)
     assert (first.pcie_width.need(), first.pcie_width_max.need()) == (8, 16)
     assert isinstance(first.mig, Unknown)
     assert first.mig.absence is Absence.NOT_SUPPORTED
     assert second.index == 1
-    assert second.name == reported("Tesla K80", SOURCE)
-    assert second.driver == reported("470.82.01", SOURCE)
+    assert second.name == reported("Tesla K80", Q_SOURCE)
+    assert second.driver == reported("470.82.01", Q_SOURCE)
     assert isinstance(second.performance_state, Unknown)
     assert second.performance_state.absence is Absence.FAILED
     assert isinstance(second.processes, Unknown)
@@ -197,15 +197,15 @@ def test_a_mig_slice_is_not_taken_for_the_gpu():
         Total : 40960 MiB
 """
     (gpu,) = parse_nvidia_smi_q(mig)
-    assert gpu.mig == reported(True, SOURCE)
-    assert gpu.vram_total_bytes == reported(40960 * MIB, SOURCE)
+    assert gpu.mig == reported(True, Q_SOURCE)
+    assert gpu.vram_total_bytes == reported(40960 * MIB, Q_SOURCE)
     assert gpu.vram_used_bytes == NOT_LOOKED
 
 
 @pytest.mark.parametrize("end", range(0, len(TEXT), 397))
 def test_a_text_cut_anywhere_still_parses(end: int):
     for gpu in parse_nvidia_smi_q(TEXT[:end]):
-        assert gpu.bus_id == reported("0000:00:06.0", SOURCE)
+        assert gpu.bus_id == reported("0000:00:06.0", Q_SOURCE)
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "GPU", "No devices were found", "GPU 0: H200", "a : b\n" * 50])
@@ -218,4 +218,4 @@ def test_impossible_numbers_are_no_facts():
     (gpu,) = parse_nvidia_smi_q(text)
     assert isinstance(gpu.vram_total_bytes, Unknown)
     assert isinstance(gpu.pcie_generation, Unknown)
-    assert gpu.vram_free_bytes == reported(143156 * MIB, SOURCE)
+    assert gpu.vram_free_bytes == reported(143156 * MIB, Q_SOURCE)

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.values import NOT_LOOKED, reported
-from unslow.look.logs.nvidia_smi_csv import GPU_SOURCE, parse_rows
-from unslow.look.logs.nvidia_smi_series import parse_timestamp, summarise_series
+from unslow.look.logs.nvidia_smi_rows import GPU_SOURCE, parse_rows, parse_timestamp, summarise_series
 
 MACHINES = Path(__file__).parents[2] / "machines"
 MIB = 1024**2

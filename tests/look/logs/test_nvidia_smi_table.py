@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported
-from unslow.look.logs.nvidia_smi_table import SOURCE, parse_nvidia_smi
+from unslow.look.logs.nvidia_smi import TABLE_SOURCE, parse_nvidia_smi
 
 MACHINES = Path(__file__).parents[2] / "machines"
 RECORDED = [MACHINES / "h200_llama_server_healthy_full_gpu" / "machine.txt"]
@@ -66,14 +66,18 @@ NEW = """\
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.parent.name)
 def test_recorded_h200(path: Path):
     (gpu,) = parse_nvidia_smi(path.read_text())
-    assert (gpu.index, gpu.name, gpu.driver) == (0, reported("NVIDIA H200", SOURCE), reported("580.159.04", SOURCE))
-    assert gpu.bus_id == reported("0000:00:06.0", SOURCE)
+    assert (gpu.index, gpu.name, gpu.driver) == (
+        0,
+        reported("NVIDIA H200", TABLE_SOURCE),
+        reported("580.159.04", TABLE_SOURCE),
+    )
+    assert gpu.bus_id == reported("0000:00:06.0", TABLE_SOURCE)
     assert (gpu.temperature_c.need(), gpu.performance_state.need()) == (34, "P0")
     assert (gpu.power_w.need(), gpu.power_limit_w.need()) == (100, 700)
     assert (gpu.vram_used_bytes.need(), gpu.vram_total_bytes.need()) == (0, 143771 * MIB)
-    assert gpu.busy == reported(0.0, SOURCE)
-    assert gpu.mig == reported(False, SOURCE)
-    assert gpu.processes == reported([], SOURCE)
+    assert gpu.busy == reported(0.0, TABLE_SOURCE)
+    assert gpu.mig == reported(False, TABLE_SOURCE)
+    assert gpu.processes == reported([], TABLE_SOURCE)
     assert gpu.clock_hz == NOT_LOOKED
 
 
@@ -104,10 +108,10 @@ def test_the_wide_table_of_windows_and_of_shared_memory():
     assert (explorer.pid, explorer.name.need()) == (1492, "C:\\Windows\\explorer.exe")
     assert explorer.vram_bytes.absence is Absence.NOT_SUPPORTED
     assert shared.bus_id.need() == "000f:01:00.0"
-    assert shared.mig == reported(True, SOURCE)
+    assert shared.mig == reported(True, TABLE_SOURCE)
     assert isinstance(shared.vram_total_bytes, Unknown)
     assert shared.vram_total_bytes.absence is Absence.NOT_SUPPORTED
-    assert shared.power_w == reported(4.0, SOURCE)
+    assert shared.power_w == reported(4.0, TABLE_SOURCE)
     assert [(p.pid, p.vram_bytes.need()) for p in shared.processes.need()] == [(5511, 11904 * MIB)]
 
 
@@ -127,5 +131,5 @@ def test_a_table_without_its_processes_does_not_say_that_there_are_none():
 )
 def test_other_and_cut_text(text: str):
     for gpu in parse_nvidia_smi(text):
-        assert gpu.name == reported("NVIDIA GeForce RTX 4090", SOURCE)
+        assert gpu.name == reported("NVIDIA GeForce RTX 4090", TABLE_SOURCE)
         assert gpu.temperature_c == NOT_LOOKED

@@ -6,11 +6,10 @@ import msgspec
 import pytest
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, Origin
+from unslow.facts.values import GIB, MIB, Known, Origin
 from unslow.look.logs.dialect import Seen
 from unslow.look.logs.ollama import DIALECT, OllamaReader
-from unslow.look.logs.ollama.slog import parse_line
+from unslow.look.logs.ollama.state import parse_line
 
 LOGS = Path(__file__).parent / "ollama"
 

@@ -3,8 +3,8 @@ import pytest
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known, Origin
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.found_places import Places
-from unslow.look.logs.ollama_ps import parse_table, parse_text
+from unslow.look.logs.ollama_commands import parse_ps_table, parse_ps_text
+from unslow.look.logs.text_blocks import Places
 
 SIX = """$ ollama ps
 NAME           ID              SIZE      PROCESSOR          CONTEXT    UNTIL
@@ -26,7 +26,7 @@ JSON = """{"models":[{"name":"gemma3:27b","model":"gemma3:27b","size":2000000000
 
 
 def seen(text: str) -> Seen:
-    return parse_text(Text(text.split("\n"), "paste"))
+    return parse_ps_text(Text(text.split("\n"), "paste"))
 
 
 def runtime(text: str) -> Runtime:
@@ -44,7 +44,7 @@ def test_of_several_models_the_one_with_least_on_the_gpu_is_the_subject():
 
 
 def test_every_row_can_be_had():
-    rows = parse_table(Places(Text(SIX.split("\n"), "paste")))
+    rows = parse_ps_table(Places(Text(SIX.split("\n"), "paste")))
     assert [row.name.need() for row in rows] == ["llama3.3:70b", "qwen3:8b"]
     assert rows[1].keep_alive_s.need() == -1
     assert rows[1].share.need() == 1
@@ -100,4 +100,4 @@ def test_a_hostile_table_costs_little():
     text = "a " * 100_000 + "100% GPU " * 10_000 + "x 0123456789ab " * 10_000
     assert seen(text) == Seen()
     rows = "m:1  0123456789ab  99999 TB  100% GPU  \n" * 5000
-    assert len(parse_table(Places(Text(rows.split("\n"), "paste")))) == 64
+    assert len(parse_ps_table(Places(Text(rows.split("\n"), "paste")))) == 64

@@ -5,7 +5,7 @@ from unslow.facts.run import Run
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Origin
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.ollama_run import parse_text
+from unslow.look.logs.ollama_commands import parse_run_text
 
 ONE = """>>> why is the sky blue
 
@@ -38,7 +38,7 @@ JSON = (
 
 
 def seen(text: str) -> Seen:
-    return parse_text(Text(text.split("\n"), "paste"))
+    return parse_run_text(Text(text.split("\n"), "paste"))
 
 
 def run(text: str) -> Run:

@@ -1,6 +1,6 @@
 from unslow.facts.values import Known, Origin
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.ollama_show import parse_text
+from unslow.look.logs.ollama_commands import parse_show_text
 
 SHOWN = """$ ollama show llama3.1
   Model
@@ -30,7 +30,7 @@ OLD = "\n".join(  # noqa: FLY002 (reads as it is printed)
 
 
 def seen(text: str) -> Seen:
-    return parse_text(Text(text.split("\n"), "paste"))
+    return parse_show_text(Text(text.split("\n"), "paste"))
 
 
 def test_a_model_and_what_its_modelfile_sets():

@@ -3,12 +3,11 @@
 import pytest
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, Origin, Unknown
+from unslow.facts.values import GIB, Known, Origin, Unknown
 from unslow.look.logs import vllm
 from unslow.look.logs.dialect import LineDialect, Seen
 from unslow.look.logs.sglang import DIALECT
-from unslow.look.logs.stream import LogStream, blocks
+from unslow.look.logs.stream import LogStream, whole_line_blocks
 
 LOG = """\
 INFO 11-11 20:29:05 [__init__.py:216] Automatically detected platform cuda.
@@ -38,7 +37,7 @@ gen throughput (token/s): 84.00, #queue-req: 0,
 
 def read(text: str, dialect: LineDialect = DIALECT) -> Seen:
     stream = LogStream({"it": dialect}, "log")
-    for block in blocks([text.encode()]):
+    for block in whole_line_blocks([text.encode()]):
         stream.feed(block)
     return stream.readers["it"].seen("log")
 

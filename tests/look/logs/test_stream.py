@@ -1,5 +1,5 @@
 from unslow.look.logs.dialect import LONGEST_LINE, LineDialect, Seen
-from unslow.look.logs.stream import BLOCK_BYTES, LogStream, blocks
+from unslow.look.logs.stream import BLOCK_BYTES, LogStream, whole_line_blocks
 
 EXACT = 2 << 20
 
@@ -24,7 +24,7 @@ class Collector:
 
 def streamed(*chunks: bytes, needles: tuple[str, ...] = ("needle",), chatty: frozenset[str] = frozenset()) -> LogStream:
     stream = LogStream({"one": LineDialect(needles, Collector, chatty)}, "log", EXACT)
-    for block in blocks(chunks):
+    for block in whole_line_blocks(chunks):
         stream.feed(block)
     return stream
 
@@ -57,8 +57,8 @@ def test_a_line_cut_by_the_end_of_a_chunk_is_whole():
 
 def test_blocks_end_with_a_line_and_lose_nothing():
     text = b"x" * 700_000 + b"\n" + b"y" * 700_000 + b"\n" + b"z" * 100
-    assert b"".join(blocks([text])) == text
-    assert all(block.endswith(b"\n") for block in list(blocks([text]))[:-1])
+    assert b"".join(whole_line_blocks([text])) == text
+    assert all(block.endswith(b"\n") for block in list(whole_line_blocks([text]))[:-1])
 
 
 def test_numbers_go_on_over_blocks():

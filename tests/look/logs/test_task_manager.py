@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.values import NOT_LOOKED, Unknown
 from unslow.look.logs.dialect import Text
-from unslow.look.logs.task_manager import parse_gpus, parse_text
+from unslow.look.logs.windows import parse_task_manager, parse_task_manager_text
 
 GIB = 1024**3
 
@@ -61,7 +61,7 @@ IN_A_SENTENCE = "Task Manager shows Dedicated GPU memory 7.8/8.0 GB  Shared GPU 
 
 
 def test_a_copied_page():
-    (gpu,) = parse_gpus(COPIED)
+    (gpu,) = parse_task_manager(COPIED)
     assert (gpu.index, gpu.name.need(), gpu.vendor.need()) == (0, "NVIDIA GeForce GTX 1660 SUPER", "NVIDIA")
     assert (gpu.driver.need(), gpu.bus_id.need(), gpu.busy.need()) == ("30.0.14.7121", "0000:0a:00.0", 0.02)
     assert (gpu.vram_used_bytes.need(), gpu.vram_total_bytes.need()) == (round(1.2 * GIB), 6 * GIB)
@@ -70,14 +70,14 @@ def test_a_copied_page():
 
 
 def test_two_pages_with_decimal_commas():
-    first, second = parse_gpus(COMMAS)
+    first, second = parse_task_manager(COMMAS)
     assert (first.vram_total_bytes.need(), first.shared_total_bytes.need()) == (6 * GIB, round(6.9 * GIB))
     assert (second.index, second.vendor.need(), second.bus_id.need()) == (1, "AMD", "0000:06:00.0")
     assert second.vram_used_bytes.need() == round(0.5 * GIB)
 
 
 def test_a_gpu_without_memory_of_its_own():
-    built_in, card = parse_gpus(BUILT_IN)
+    built_in, card = parse_task_manager(BUILT_IN)
     assert (built_in.kind.need(), built_in.shared_used_bytes.need()) == ("integrated", round(0.8 * GIB))
     assert isinstance(built_in.vram_total_bytes, Unknown)
     assert (card.index, card.vram_total_bytes.need()) == (1, 12 * GIB)
@@ -85,7 +85,7 @@ def test_a_gpu_without_memory_of_its_own():
 
 @pytest.mark.parametrize(("text", "dedicated", "shared"), [(TYPED, 5.5, 0.1), (IN_A_SENTENCE, 7.8, 3.1)])
 def test_a_line_typed_from_the_screen(text: str, dedicated: float, shared: float):
-    (gpu,) = parse_gpus(text)
+    (gpu,) = parse_task_manager(text)
     assert gpu.vram_used_bytes.need() == round(dedicated * GIB)
     assert gpu.shared_used_bytes.need() == round(shared * GIB)
     assert gpu.vendor == NOT_LOOKED
@@ -96,18 +96,18 @@ def test_a_line_typed_from_the_screen(text: str, dedicated: float, shared: float
     [("when I run it, it is still using 20+ GB of shared GPU memory", 20), ("it used 3.5 GB of the shared VRAM", 3.5)],
 )
 def test_a_sentence_that_tells_what_is_borrowed(sentence: str, gib: float):
-    (gpu,) = parse_text(Text([sentence], "post.md")).machine.gpus.need()
+    (gpu,) = parse_task_manager_text(Text([sentence], "post.md")).machine.gpus.need()
     assert gpu.shared_used_bytes.need() == round(gib * GIB)
 
 
 @pytest.mark.parametrize("sentence", ["I have 16 GB of shared memory", "using 8 GB VRAM, shared GPU memory is empty"])
 def test_a_sentence_that_tells_nothing_of_use(sentence: str):
-    assert parse_text(Text([sentence], "post.md")).lines == 0
+    assert parse_task_manager_text(Text([sentence], "post.md")).lines == 0
 
 
 def test_a_paste_amid_words():
     lines = ["llama-server is slow on Windows.", *COPIED.splitlines(), "", "Is that normal?"]
-    seen = parse_text(Text(lines, "post.md"))
+    seen = parse_task_manager_text(Text(lines, "post.md"))
     (gpu,) = seen.machine.gpus.need()
     assert (gpu.name.need(), gpu.shared_used_bytes.source) == ("NVIDIA GeForce GTX 1660 SUPER", "post.md:13")
     assert seen.spans == ()
@@ -117,5 +117,5 @@ def test_a_paste_amid_words():
     "text", ["", "GPU 0", "Dedicated GPU memory", "Shared GPU memory 1/", "Dedicated GPU memory " * 10**4]
 )
 def test_garbage_and_cut_text(text: str):
-    for gpu in parse_gpus(text):
+    for gpu in parse_task_manager(text):
         assert isinstance(gpu.vram_used_bytes, Unknown)

@@ -1,11 +1,10 @@
 import re
 
 from unslow.facts.machine import Machine
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, Origin
-from unslow.look.logs import free, lscpu, nvidia_smi
-from unslow.look.logs.blocks import placed, spans_of
+from unslow.facts.values import GIB, Known, Origin
+from unslow.look.logs import linux, nvidia_smi
 from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.text_blocks import facts_at_place, spans_of
 
 TABLE = """\
 | NVIDIA-SMI 550.54.14              Driver Version: 550.54.14      CUDA Version: 12.4     |
@@ -44,8 +43,8 @@ def test_spans_go_on_over_a_few_blank_lines():
 
 
 def test_facts_say_where_their_block_stands():
-    cpu = lscpu.parse_cpu(LSCPU)
-    assert placed(cpu, "post:7").logical_cpus == Known(32, Origin.REPORTED, "post:7")
+    cpu = linux.parse_lscpu(LSCPU)
+    assert facts_at_place(cpu, "post:7").logical_cpus == Known(32, Origin.REPORTED, "post:7")
 
 
 def test_nvidia_smi_among_words():
@@ -60,20 +59,20 @@ def test_nvidia_smi_among_words():
 
 
 def test_free_and_the_unit_that_its_command_asks_for():
-    seen = free.parse_text(text("my memory\n", FREE, "and words\n"))
+    seen = linux.parse_free_text(text("my memory\n", FREE, "and words\n"))
     assert seen.machine.memory.total_bytes == Known(64000 * 2**20, Origin.REPORTED, "post:3")
     assert seen.spans == ((2, 5),)
 
 
 def test_lscpu_whole_or_in_part():
-    seen = lscpu.parse_text(text("my cpu\n", LSCPU, "and words\n"))
+    seen = linux.parse_lscpu_text(text("my cpu\n", LSCPU, "and words\n"))
     assert seen.machine.cpu.physical_cores == Known(16, Origin.REPORTED, "post:2")
-    part = lscpu.parse_text(text("CPU(s):                  32\nModel name:              AMD Ryzen 9\n"))
+    part = linux.parse_lscpu_text(text("CPU(s):                  32\nModel name:              AMD Ryzen 9\n"))
     assert part.machine.cpu.model.need() == "AMD Ryzen 9"
 
 
 def test_words_are_none_of_them():
     words = text("The total used free memory, Mem: unknown.\nname, index, and so on\nMy GPU Name is X | ok |\n")
-    for parse in (nvidia_smi.parse_text, free.parse_text, lscpu.parse_text):
+    for parse in (nvidia_smi.parse_text, linux.parse_free_text, linux.parse_lscpu_text):
         assert parse(words).machine == Machine()
         assert parse(text("")) == Seen()

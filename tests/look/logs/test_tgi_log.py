@@ -4,7 +4,7 @@ import pytest
 
 from unslow.facts.values import Unknown
 from unslow.look.logs.dialect import Seen
-from unslow.look.logs.stream import LogStream, blocks
+from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.logs.tgi import DIALECT
 
 LOG = """\
@@ -22,7 +22,7 @@ text_generation_router::server: router/src/server.rs:622: Success
 
 def read(text: str) -> Seen:
     stream = LogStream({"tgi": DIALECT}, "log")
-    for block in blocks([text.encode()]):
+    for block in whole_line_blocks([text.encode()]):
         stream.feed(block)
     return stream.readers["tgi"].seen("log")
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, Origin, Unknown
+from unslow.facts.values import GIB, MIB, Known, Origin, Unknown
 from unslow.look.logs.dialect import Seen
-from unslow.look.logs.stream import LogStream, blocks
+from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.logs.vllm import DIALECT
 
 LOGS = Path(__file__).parent / "vllm_logs"
@@ -16,7 +15,7 @@ LOGS = Path(__file__).parent / "vllm_logs"
 
 def read(text: str | bytes, source: str = "log") -> Seen:
     stream = LogStream({"vllm": DIALECT}, source)
-    for block in blocks([text.encode() if isinstance(text, str) else text]):
+    for block in whole_line_blocks([text.encode() if isinstance(text, str) else text]):
         stream.feed(block)
     return stream.readers["vllm"].seen(source)
 

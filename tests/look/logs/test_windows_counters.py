@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.values import NOT_LOOKED
 from unslow.look.logs.dialect import Text
-from unslow.look.logs.windows_counters import parse_gpus, parse_text
+from unslow.look.logs.windows import parse_counted_gpus, parse_counters_text
 
 CARD, CHIP = "luid_0x00000000_0x00016058_phys_0", "luid_0x00000000_0x000190BD_phys_0"
 PATHS = [
@@ -41,25 +41,25 @@ SharedUsage    : 3221225472
 
 @pytest.mark.parametrize("text", [TYPEPERF, GET_COUNTER, LISTS])
 def test_the_adapter_that_holds_memory(text: str):
-    (gpu,) = parse_gpus(text)
+    (gpu,) = parse_counted_gpus(text)
     assert (gpu.vram_used_bytes.need(), gpu.shared_used_bytes.need()) == (8165261312, 3328599654)
     assert gpu.vendor == NOT_LOOKED
 
 
 @pytest.mark.parametrize("text", [TYPEPERF, LISTS])
 def test_its_processes(text: str):
-    (process,) = parse_gpus(text)[0].processes.need()
+    (process,) = parse_counted_gpus(text)[0].processes.need()
     assert (process.pid, process.vram_bytes.need(), process.shared_bytes.need()) == (7, 7516192768, 3221225472)
 
 
 def test_the_last_row_counts_and_names_its_line():
-    assert parse_gpus(TYPEPERF)[0].shared_used_bytes.source == "performance counters:3"
+    assert parse_counted_gpus(TYPEPERF)[0].shared_used_bytes.source == "performance counters:3"
 
 
 @pytest.mark.parametrize("text", [TYPEPERF, GET_COUNTER, LISTS])
 def test_a_paste_amid_words(text: str):
     lines = ["so slow", *text.splitlines(), "why?"]
-    (gpu,) = parse_text(Text(lines, "p")).machine.gpus.need()
+    (gpu,) = parse_counters_text(Text(lines, "p")).machine.gpus.need()
     assert gpu.shared_used_bytes.need() == 3328599654
 
 
@@ -67,4 +67,4 @@ def test_a_paste_amid_words(text: str):
     "text", ["", '"(PDH-CSV 4.0)"', '"(PDH-CSV 4.0)","x"\n"a","b"', "Name : luid_0x0_0x1", '"' * 10**5]
 )
 def test_garbage_and_cut_text(text: str):
-    assert parse_gpus(text) == ()
+    assert parse_counted_gpus(text) == ()

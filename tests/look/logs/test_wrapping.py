@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.look.logs.wrapping import decoded, unwrapped
+from unslow.look.logs.stream import decoded_line, unwrapped_line
 
 LINE = "load_tensors: offloaded 20/33 layers to GPU"
 
@@ -23,7 +23,7 @@ LINE = "load_tensors: offloaded 20/33 layers to GPU"
     ],
 )
 def test_whoever_passes_a_line_on_is_taken_off(wrapped: str):
-    assert unwrapped(wrapped) == LINE
+    assert unwrapped_line(wrapped) == LINE
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_whoever_passes_a_line_on_is_taken_off(wrapped: str):
     ],
 )
 def test_other_lines_stay_as_they_are(line: str):
-    assert unwrapped(line) == line
+    assert unwrapped_line(line) == line
 
 
 def test_docker_keeps_quotes_escaped():
-    assert decoded('{"log":"msg=\\"inference compute\\" library=cpu\\n"}') == 'msg="inference compute" library=cpu'
+    assert decoded_line('{"log":"msg=\\"inference compute\\" library=cpu\\n"}') == 'msg="inference compute" library=cpu'

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unslow.catalog.weight_parts import parts_of_shape, plainly, total_bytes
-from unslow.facts.hf_shape import HfShape, LayerKind
+from unslow.catalog.weight_parts import parts_of_shape, plain_storage, total_bytes
+from unslow.facts.model import HfShape, LayerKind
 from unslow.look.models.hf_config import hf_shape, shape_of_config
 
 SHAPES = json.loads((Path(__file__).parents[3] / "lab" / "data" / "hf_shapes.json").read_text())
@@ -73,7 +73,7 @@ def test_a_gated_delta_net_has_states_and_weights():
     shape = shape_of_config(hf_shape(QWEN_NEXT))
     assert [shape.kind(n) for n in range(4)] == [LayerKind.RECURRENT] * 3 + [LayerKind.FULL]
     assert (shape.state, shape.convolution) == (32 * 128 * 128, 8192)
-    assert total_bytes(parts_of_shape(shape, plainly(1))) == pytest.approx(79.7e9, rel=0.01)
+    assert total_bytes(parts_of_shape(shape, plain_storage(1))) == pytest.approx(79.7e9, rel=0.01)
 
 
 def test_mamba_2_has_states_and_weights():

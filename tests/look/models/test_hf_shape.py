@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from unslow.catalog.config_defaults import config_defaults
-from unslow.look.models.hf_config import hf_shape, parse_config
-from unslow.look.models.hf_config.shape import INNER
+from unslow.catalog.architectures import config_defaults
+from unslow.look.models.hf_config import INNER, hf_shape, parse_config
 from unslow.look.system import LookError
 
 CONFIGS = {path.stem: json.loads(path.read_text()) for path in sorted((Path(__file__).parent / "configs").iterdir())}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored import CHECKPOINTS, safetensors, tensors
 
-from unslow.facts.blueprint import Tensor
-from unslow.look.models.safetensors.header import MOST_HEADER_BYTES, MOST_TENSORS, Header, read_header
+from unslow.facts.model import Tensor
+from unslow.look.models.safetensors import MOST_HEADER_BYTES, MOST_TENSORS_IN_FILE, Header, read_header
 from unslow.look.system import LookError
 
 TWO = tensors(a=("F32", (2, 3)), b=("BF16", (4,)))
@@ -120,10 +120,10 @@ def test_endless_names_are_cut_in_the_refusal():
 
 
 def test_more_tensors_than_anybody_has():
-    crowd = b"{" + b",".join(b'"%x":0' % n for n in range(6 * MOST_TENSORS)) + b"}"
+    crowd = b"{" + b",".join(b'"%x":0' % n for n in range(6 * MOST_TENSORS_IN_FILE)) + b"}"
     data = safetensors(crowd, 0)
     tracemalloc.start()
-    assert str(MOST_TENSORS) in refusal(data)
+    assert str(MOST_TENSORS_IN_FILE) in refusal(data)
     assert tracemalloc.get_traced_memory()[1] < 3 * len(crowd)
     tracemalloc.stop()
 

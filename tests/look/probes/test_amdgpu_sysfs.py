@@ -7,10 +7,14 @@ from trees import tree
 from unslow.facts.machine import Machine
 from unslow.facts.values import NOT_LOOKED, Absence, Origin, Unknown
 from unslow.look.probes import read_machine
-from unslow.look.probes.amdgpu_sysfs import _ask_access, read
-from unslow.look.probes.amdgpu_sysfs.card import parse_steps
-from unslow.look.probes.amdgpu_sysfs.kfd import architecture, parse_properties
-from unslow.look.probes.amdgpu_sysfs.pci_bus import parse_devices
+from unslow.look.probes.amdgpu_sysfs import (
+    _ask_access,
+    gfx_architecture,
+    parse_pci_devices,
+    parse_properties,
+    parse_steps,
+    read,
+)
 from unslow.look.system import Finished, LookError
 from unslow.look.system.recorded import RecordedSystem
 
@@ -162,7 +166,7 @@ def test_a_card_that_no_driver_speaks_for():
      (110501, "gfx1151"), (120001, "gfx1201")],
 )  # fmt: skip
 def test_the_names_of_instruction_sets(version: int, name: str):
-    assert architecture(version) == name
+    assert gfx_architecture(version) == name
 
 
 def test_a_node_that_is_only_a_processor():
@@ -176,7 +180,7 @@ def test_steps_of_a_clock_that_sleeps():
 
 
 def test_devices_of_a_bus_with_garbage():
-    assert parse_devices("x\n0300\t1002744c\n" + "\t" * 10**5) == []
+    assert parse_pci_devices("x\n0300\t1002744c\n" + "\t" * 10**5) == []
 
 
 def test_the_question_about_access_is_asked_without_opening():

@@ -1,8 +1,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.facts.units import GIB
-from unslow.facts.values import Absence, Unknown
+from unslow.facts.values import GIB, Absence, Unknown
 from unslow.look.probes.cgroup import parse_allowed_cpus, parse_cpu_max, parse_membership, parse_throttling, read_limits
 from unslow.look.system import LookError
 

@@ -1,7 +1,8 @@
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.probes.cpu_topology import CPUINFO, CPUS, FAST_CORES, parse_cpuinfo, read
+from unslow.look.kernel.processors import CPUS, FAST_CORES
+from unslow.look.probes.cpu_topology import CPUINFO, parse_cpuinfo, read
 from unslow.look.system import Finished
 
 XEON = """processor\t: 0

@@ -1,7 +1,6 @@
 from doubles import FakeSystem
 
-from unslow.facts.units import KIB
-from unslow.facts.values import Absence, Origin, Unknown
+from unslow.facts.values import KIB, Absence, Origin, Unknown
 from unslow.look.probes.meminfo import MEMINFO, NODES, parse_meminfo, read
 from unslow.look.system import Finished
 

@@ -13,8 +13,7 @@ from doubles import FakeSystem
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.values import Absence, Known, Unknown, reported
 from unslow.look.probes import nvml
-from unslow.look.probes.nvml.parse import parse_nvml
-from unslow.look.probes.nvml.query import query_nvml
+from unslow.look.probes.nvml import parse_nvml, query_nvml
 from unslow.look.system import Finished, LookError
 
 RECORDED = Path(__file__).parents[2] / "machines" / "h200_llama_server_healthy_full_gpu" / "nvidia_smi_q.txt"

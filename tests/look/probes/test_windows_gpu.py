@@ -5,7 +5,7 @@ from doubles import FakeSystem
 from unslow.facts.machine import Gpu, GpuProcess, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import not_supported, reported
-from unslow.look.logs.windows_adapters import parse_adapters
+from unslow.look.logs.windows import parse_adapters
 from unslow.look.probes.windows_gpu import COMMAND, read
 from unslow.look.system import Finished, LookError
 

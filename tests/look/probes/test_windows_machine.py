@@ -4,7 +4,7 @@ from doubles import FakeSystem
 
 from unslow.facts.machine import Machine
 from unslow.facts.values import NOT_LOOKED, Origin
-from unslow.look.logs.windows_objects import parse_objects
+from unslow.look.logs.windows import parse_objects
 from unslow.look.probes.windows_machine import COMMAND, read
 from unslow.look.system import Finished, LookError
 

@@ -16,7 +16,7 @@ from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot, parse_snapsh
 from unslow.look import runtimes
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
-from unslow.show._clean import cleaned
+from unslow.show.clean import cleaned
 
 KEY = "sk-unslow-test-0123456789"
 TIMEOUT_S = 0.06

@@ -13,9 +13,15 @@ from unslow.facts.snapshot import Snapshot, dump_snapshot
 from unslow.facts.values import Origin, Unknown, reported
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import koboldcpp
-from unslow.look.runtimes.koboldcpp.answers import parse_name, parse_speed
-from unslow.look.runtimes.koboldcpp.flags import parse_command, parse_config, without_secrets
-from unslow.look.runtimes.koboldcpp.told import parse_version, told
+from unslow.look.runtimes.koboldcpp import server
+from unslow.look.runtimes.koboldcpp.flags import (
+    parse_command,
+    parse_config,
+    parse_version,
+    requested_settings,
+    without_secrets,
+)
+from unslow.look.runtimes.koboldcpp.server import parse_name, parse_speed
 from unslow.look.system import Answer
 from unslow.look.system.live import LiveSystem
 
@@ -32,21 +38,21 @@ SETTINGS = {
 
 
 def facts(*words: str, version: str = "1.117.1") -> Runtime:
-    return told(parse_command(["koboldcpp", *words]), version)
+    return requested_settings(parse_command(["koboldcpp", *words]), version)
 
 
 def test_the_program_that_starts_itself_again_is_found_once():
     table = ProcTable().add(10, "koboldcpp-linux", LINE, resident_kb=10)
     table.add(11, "koboldcpp-linux", LINE, parent=10, resident_kb=9000)
     table.add(20, "python3", ["/usr/bin/python3", "koboldcpp.py", "m.gguf"]).add(21, "python3", ["python3", "other.py"])
-    found = koboldcpp.find(read_processes(table.system))
+    found = server.find(read_processes(table.system))
     assert [p.pid for p in found] == [10, 20]
-    (subject,) = koboldcpp.read(found[0], "")
+    (subject,) = server.read(found[0], "")
     assert (subject.runtime.pid.value, subject.runtime.resident_bytes.value) == (11, 9000 * 1024)
 
 
 def test_a_command_line_as_facts():
-    runtime = told(parse_command(LINE), "")
+    runtime = requested_settings(parse_command(LINE), "")
     assert (runtime.gpu_layers_set.value, runtime.context_set.value, runtime.threads.value) == (20, 8192, 8)
     assert (runtime.batch.value, runtime.tensor_split.value, runtime.kv_offload.value) == (1024, [7.0, 3.0], False)
     assert (runtime.flash_attention.value, runtime.kv_type_k.value, runtime.kv_type_v.value) == (True, "q8_0", "q8_0")
@@ -101,8 +107,8 @@ def test_numbers_that_are_none_are_said():
 def test_a_file_of_settings_decides():
     table = ProcTable().add(10, "koboldcpp", ["koboldcpp", "--config", "my.kcpps", "--gpulayers", "3"])
     table.system.files["/home/ann/my.kcpps"] = json.dumps(SETTINGS)
-    (process,) = koboldcpp.find(read_processes(table.system))
-    (subject,) = koboldcpp.read(process, "")
+    (process,) = server.find(read_processes(table.system))
+    (subject,) = server.read(process, "")
     assert (subject.runtime.gpu_layers_set.value, subject.runtime.context_set.value) == (41, 16384)
     assert (subject.runtime.kv_type_k.value, subject.model.path.value) == ("q4_0", "/m/a.gguf")
     assert subject.runtime.gpu_layers_set.source == "/home/ann/my.kcpps: gpulayers"
@@ -111,7 +117,7 @@ def test_a_file_of_settings_decides():
 
 def test_the_answers():
     with serve("koboldcpp") as url:
-        (subject,) = koboldcpp.read_url(LiveSystem(), f"{url}/v1", "")
+        (subject,) = server.read_url(LiveSystem(), f"{url}/v1", "")
     assert (subject.runtime.version.value, subject.runtime.context_length.value) == ("1.117.1", 12288)
     assert (subject.runtime.decode_tokens_per_s.value, subject.runtime.busy_slots.value) == (32.0, 0)
     assert subject.model.name.value == "Qwen3-8B-Q4_K_M"
@@ -136,8 +142,8 @@ def test_the_password_of_the_process_is_used_and_kept_nowhere():
     table.system.request = lambda method, url, body=None, headers=None, timeout_s=0: (
         sent.append(headers) or Answer(200, b'{"result": "KoboldCpp", "version": "1.117.1 hunter2hunter2"}')
     )
-    (process,) = koboldcpp.find(read_processes(table.system))
-    subjects = koboldcpp.read(process, "")
+    (process,) = server.find(read_processes(table.system))
+    subjects = server.read(process, "")
     assert sent[0] == {"Authorization": "Bearer hunter2hunter2"}
     assert b"hunter2" not in dump_snapshot(Snapshot(unslow_version="0", subjects=subjects))
     shown = ["koboldcpp", "--password=KEY", "--hordekey", "KEY"]

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import MIB
-from unslow.facts.values import reported
-from unslow.look.at_hand import AtHand, Unit
-from unslow.look.llama_server.arguments import parse_settings
-from unslow.look.llama_server.options import SINCE
-from unslow.look.llama_server.told import ALL_LAYERS, told
-from unslow.look.runtimes.llama_cpp import commands_for
+from unslow.facts.values import MIB, reported
+from unslow.look.command_writer import AtHand, Unit
+from unslow.look.gguf_server_flags import parse_settings
+from unslow.look.runtimes._gguf_settings import ALL_LAYERS, requested_settings
+from unslow.look.runtimes.llama_cpp.commands import commands_for
+from unslow.look.runtimes.llama_cpp.flags import SINCE
 
 NEW = reported("b10500-abc", "x")
 COMMAND = [
@@ -64,7 +63,7 @@ def plans(draw) -> list[Change]:
 
 def read_back(argv: tuple[str, ...], environment: dict[str, str]) -> tuple[Runtime, dict]:
     settings = parse_settings(argv, environment)
-    return told(settings, complete=True), settings
+    return requested_settings(settings, complete=True), settings
 
 
 def as_told(change: Change, runtime: Runtime, settings: dict) -> object:  # noqa: PLR0911 (one for each kind)

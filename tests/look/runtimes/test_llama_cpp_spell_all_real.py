@@ -5,15 +5,14 @@ import os
 import pytest
 from real_llama_server import NEEDED, SERVER, served
 
-from unslow.app.commands import commands_for
+from unslow.commands._command_lines import commands_for
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.snapshot import Case
-from unslow.facts.units import MIB
-from unslow.facts.values import reported
-from unslow.look.llama_server.help_text import read_options
+from unslow.facts.values import MIB, reported
 from unslow.look.processes import read_process
 from unslow.look.runtimes import llama_cpp
+from unslow.look.runtimes.llama_cpp.flags import read_options
 from unslow.look.system.live import LiveSystem
 
 MODEL = os.environ.get("UNSLOW_LLAMA_MODEL", "")

@@ -7,7 +7,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
-from unslow.look.runtimes.llama_cpp import read_url
+from unslow.look.runtimes.llama_cpp.urls import read_url
 from unslow.look.system import Answer, LookError
 
 FOLDER = Path(__file__).parents[2] / "machines" / "h200_llama_server_healthy_full_gpu"

@@ -15,13 +15,20 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
 from unslow.facts.values import Absence, Origin, Unknown, reported
-from unslow.look.llama_server.server import with_file
+from unslow.look.models.stores.lm_studio import downloads
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import lm_studio
-from unslow.look.runtimes.lm_studio.files import with_folder
-from unslow.look.runtimes.lm_studio.lms import backends_of, parse_engines, parse_ps
-from unslow.look.runtimes.lm_studio.rest import parse_parameters, parse_v0, parse_v1
-from unslow.look.stores.lm_studio import downloads
+from unslow.look.runtimes._gguf_server import with_file
+from unslow.look.runtimes.lm_studio import server
+from unslow.look.runtimes.lm_studio.api import (
+    backends_of,
+    parse_engines,
+    parse_parameters,
+    parse_ps,
+    parse_v0,
+    parse_v1,
+)
+from unslow.look.runtimes.lm_studio.server import with_folder
 from unslow.look.system import Answer, Finished, LookError
 from unslow.look.system.live import LiveSystem
 
@@ -87,16 +94,16 @@ def test_the_app_is_found_once_and_its_children_are_its_own():
     table.add(13, "node", ["/usr/bin/node", "app.js"])
     table.add(14, "llmster", [f"{HOME}/llmster/0.0.12/llmster"])
     table.add(15, "llama-server", [f"{HOME}/extensions/backends/x/llama-server", "-m", "x.gguf"], parent=14)
-    assert [p.pid for p in lm_studio.find(read_processes(table.system))] == [10, 14]
+    assert [p.pid for p in server.find(read_processes(table.system))] == [10, 14]
 
 
 def test_a_worker_whose_parent_is_not_to_be_seen_is_found():
     table = ProcTable().add(12, "node", [f"{HOME}/.internal/utils/node", "x.js"])
-    assert [p.pid for p in lm_studio.find(read_processes(table.system))] == [12]
+    assert [p.pid for p in server.find(read_processes(table.system))] == [12]
 
 
 def test_the_api_tells_what_is_loaded_and_what_it_does_not_tell_is_unknown_with_a_way_to_learn_it():
-    (subject,) = lm_studio.read_url(a_system(lms=False), URL, "")
+    (subject,) = server.read_url(a_system(lms=False), URL, "")
     runtime = subject.runtime
     assert (runtime.context_length.value, runtime.slots.value, runtime.state.value) == (8192, 2, "loaded")
     assert (subject.model.quant.value, subject.model.context_trained.value) == ("Q4_K_M", 40960)
@@ -109,7 +116,7 @@ def test_the_api_tells_what_is_loaded_and_what_it_does_not_tell_is_unknown_with_
 
 def test_lms_adds_the_file_the_engine_and_what_waits():
     system = a_system()
-    (subject,) = lm_studio.read_url(system, URL, "")
+    (subject,) = server.read_url(system, URL, "")
     assert subject.model.path.value == f"{HOME}/models/{MODEL}"
     assert subject.runtime.backends.value == ["CUDA", "CPU"]
     assert subject.runtime.backends.source == "lms runtime ls: llama.cpp-linux-x86_64-nvidia-cuda12-avx2@1.52.0"
@@ -121,13 +128,13 @@ def test_lms_is_never_run_without_the_port_of_a_server_that_answers():
     system = a_system()
     ran = []
     system.run = lambda command, timeout_s=0: ran.append(command) or Finished(0, "[]", "")
-    lm_studio.read_url(system, URL, "")
+    server.read_url(system, URL, "")
     assert ran
     assert all(command[-2:] == ["--port", "1234"] for command in ran)
     ran.clear()
     system.http[f"GET {URL}/lmstudio-greeting"] = LookError("nothing listens there", Absence.NOT_FOUND)
     with pytest.raises(LookError):
-        lm_studio.read_url(system, URL, "")
+        server.read_url(system, URL, "")
     assert not ran
 
 
@@ -135,7 +142,7 @@ def test_nothing_is_run_for_a_server_elsewhere():
     system = a_system()
     far = "http://192.168.0.7:1234"
     system.http |= {key.replace(URL, far): answer for key, answer in system.http.items()}
-    (subject,) = lm_studio.read_url(system, f"{far}/v1", "")
+    (subject,) = server.read_url(system, f"{far}/v1", "")
     assert isinstance(subject.runtime.backends, Unknown)
     assert isinstance(subject.model.path, Unknown)
     assert "another machine" in subject.model.path.why
@@ -143,14 +150,14 @@ def test_nothing_is_run_for_a_server_elsewhere():
 
 def test_the_older_api_is_read_where_the_newer_is_not_known():
     with serve("lm_studio_v0") as url:
-        (subject,) = lm_studio.read_url(LiveSystem(), url, "")
+        (subject,) = server.read_url(LiveSystem(), url, "")
     assert (subject.model.name.value, subject.runtime.context_length.value) == ("meta-llama-3.1-8b-instruct", 4096)
 
 
 def test_nothing_loaded_is_said():
     system = a_system()
     system.http[f"GET {URL}/api/v1/models"] = answered({"models": [{**V1["models"][0], "loaded_instances": []}]})
-    (subject,) = lm_studio.read_url(system, URL, "")
+    (subject,) = server.read_url(system, URL, "")
     assert subject.runtime.name.value == "LM Studio"
     assert subject.model.name.why == "no model is loaded"
 
@@ -158,11 +165,11 @@ def test_nothing_loaded_is_said():
 def test_something_else_is_none_and_a_locked_server_an_error():
     system = a_system()
     system.http[f"GET {URL}/lmstudio-greeting"] = Answer(404, b"no")
-    assert lm_studio.read_url(system, URL, "") is None
+    assert server.read_url(system, URL, "") is None
     system = a_system()
     system.http[f"GET {URL}/api/v1/models"] = Answer(401, b'{"error": "no"}')
     with pytest.raises(LookError, match="wants an API key"):
-        lm_studio.read_url(system, URL, "")
+        server.read_url(system, URL, "")
 
 
 def test_a_process_is_read_by_its_server_at_the_port_of_its_settings():
@@ -170,8 +177,8 @@ def test_a_process_is_read_by_its_server_at_the_port_of_its_settings():
     system = a_system(table, lms=False)
     system.files[f"{HOME}/.internal/http-server-config.json"] = '{"port": 4321, "networkInterface": "127.0.0.1"}'
     system.http |= {key.replace("1234", "4321"): answer for key, answer in system.http.items()}
-    (process,) = lm_studio.find(read_processes(system))
-    (subject,) = lm_studio.read(process, "")
+    (process,) = server.find(read_processes(system))
+    (subject,) = server.read(process, "")
     assert subject.runtime.url.value == "http://127.0.0.1:4321"
     assert (subject.runtime.pid.value, subject.runtime.command.value) == (10, APP)
 
@@ -180,17 +187,17 @@ def test_a_server_that_is_off_is_said_with_what_to_do():
     table = ProcTable().add(10, "lm-studio", APP)
     system = a_system(table)
     system.http.clear()
-    (process,) = lm_studio.find(read_processes(system))
-    (subject,) = lm_studio.read(process, "")
+    (process,) = server.find(read_processes(system))
+    (subject,) = server.read(process, "")
     assert subject.runtime.name.value == "LM Studio"
     assert "lms server start" in subject.runtime.state.how_to_get
     system.http[f"GET {URL}/lmstudio-greeting"] = Answer(404, b"no")
-    assert "something else answers" in lm_studio.read(process, "")[0].runtime.state.why
+    assert "something else answers" in server.read(process, "")[0].runtime.state.why
     system.http |= {
         f"GET {URL}/lmstudio-greeting": answered({"lmstudio": True}),
         f"GET {URL}/api/v1/models": Answer(401, b""),
     }
-    assert lm_studio.read(process, "")[0].runtime.state.how_to_get == "give it with --api-key"
+    assert server.read(process, "")[0].runtime.state.how_to_get == "give it with --api-key"
 
 
 def test_the_llama_server_behind_it_tells_the_rest():
@@ -198,8 +205,8 @@ def test_the_llama_server_behind_it_tells_the_rest():
     line = [f"{HOME}/extensions/backends/x/llama-server", "-m", path, "--port", "41999", "-ngl", "20", "-ctk", "q8_0"]
     table = ProcTable().add(10, "llmster", [f"{HOME}/llmster/x/llmster"]).add(20, "llama-server", line, parent=10)
     system = a_system(table)
-    (process,) = lm_studio.find(read_processes(system))
-    (subject,) = lm_studio.read(process, "")
+    (process,) = server.find(read_processes(system))
+    (subject,) = server.read(process, "")
     runtime = subject.runtime
     assert (runtime.name.value, runtime.url.value, runtime.pid.value) == ("LM Studio", URL, 20)
     assert subject.model.name.value == "qwen/qwen3-8b"  # what a request must name
@@ -218,7 +225,7 @@ def test_a_log_of_the_loaded_model_is_believed_and_one_of_another_is_not():
             f"{HOME}/server-logs/2026-08": ["2026-08-13.1.log"],
         }
         system.files[f"{HOME}/server-logs/2026-08/2026-08-13.1.log"] = log.replace(MODEL, name)
-        (subject,) = lm_studio.read_url(system, URL, "")
+        (subject,) = server.read_url(system, URL, "")
         assert subject.runtime.log_path.value.endswith("2026-08-13.1.log")
         assert subject.runtime.gpu_layers.value_or(None) == layers
 
@@ -228,7 +235,7 @@ def test_a_key_that_comes_back_is_kept_nowhere():
     system = a_system(lms=False)
     spoiled = json.loads(json.dumps(V1).replace("qwen3", f"qwen3 {key}"))
     system.http[f"GET {URL}/api/v1/models"] = answered(spoiled)
-    subjects = lm_studio.read_url(system, URL, key)
+    subjects = server.read_url(system, URL, key)
     assert key.encode() not in dump_snapshot(Snapshot(unslow_version="0", subjects=subjects))
 
 
@@ -284,7 +291,7 @@ def test_of_several_homes_the_one_with_the_file_counts():
     system = a_system()
     older = f"/home/ann/.cache/lm-studio/models/{MODEL}"
     system.files[older] = b"GGUF, cut short"
-    (subject,) = lm_studio.read_url(system, URL, "")
+    (subject,) = server.read_url(system, URL, "")
     assert subject.model.path.value == older
 
 
@@ -293,7 +300,7 @@ def test_a_path_that_climbs_is_not_followed():
     system.commands["lms ps --json --port 1234"] = Finished(
         0, json.dumps([{**PS[0], "path": "../../../etc/passwd"}]), ""
     )
-    (subject,) = lm_studio.read_url(system, URL, "")
+    (subject,) = server.read_url(system, URL, "")
     assert isinstance(subject.model.path, Unknown)
 
 

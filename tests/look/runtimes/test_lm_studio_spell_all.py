@@ -7,8 +7,8 @@ from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.lm_studio import commands_for
+from unslow.look.command_writer import AtHand
+from unslow.look.runtimes.lm_studio.commands import commands_for
 
 MODEL = AtHand(Model(name=reported("qwen3-8b", "x")), listed=frozenset({"qwen3-8b@q8_0", "qwen3-0.6b"}))
 LOADED = Runtime(state=reported("loaded", "x"), layers=reported(36, "x"), url=reported("http://127.0.0.1:7", "x"))

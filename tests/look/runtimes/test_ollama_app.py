@@ -11,8 +11,8 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Known, Unknown, reported
 from unslow.look.runtimes import ollama
-from unslow.look.runtimes.ollama import read_url
 from unslow.look.runtimes.ollama.places import home_of
+from unslow.look.runtimes.ollama.server import read_url
 from unslow.look.system import Answer
 
 DIGEST = "sha256-" + "ab" * 32

@@ -3,8 +3,7 @@ from written import one_change
 
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import GIB
-from unslow.facts.values import reported
+from unslow.facts.values import GIB, reported
 from unslow.look.runtimes import ollama
 
 LINUX = Runtime(version=reported("0.33.0", "x"))

@@ -5,7 +5,7 @@ from recorded_machines import MACHINES, recorded
 
 from unslow.facts.values import Known
 from unslow.look.logs.ollama import DIALECT
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 
 def cases(name: str):

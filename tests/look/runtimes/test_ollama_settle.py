@@ -1,10 +1,9 @@
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, estimated, reported
+from unslow.facts.values import GIB, MIB, Known, estimated, reported
 from unslow.look.runtimes.ollama.api import Loaded, with_doubt
-from unslow.look.runtimes.ollama.settle import ollama_contradictions, settled
+from unslow.look.runtimes.ollama.server import ollama_contradictions, settled_subject
 
 WHOLE = Runtime(name=reported("Ollama", "x"), environment=reported({"OLLAMA_KV_CACHE_TYPE": "q8_0"}, "environ"))
 
@@ -46,8 +45,8 @@ def loaded(**facts: object) -> Loaded:
 
 def test_the_context_of_one_request_is_not_that_of_all():
     slots = Runtime(name=reported("Ollama", "x"), slots=reported(4, "environ"))
-    assert settled(slots, loaded()).runtime.context_length.need() == 16384
-    assert settled(Runtime(), loaded()).runtime.context_length.need() == 4096
+    assert settled_subject(slots, loaded()).runtime.context_length.need() == 16384
+    assert settled_subject(Runtime(), loaded()).runtime.context_length.need() == 4096
 
 
 def test_a_share_of_sizes_that_ollama_did_not_find_is_doubted():

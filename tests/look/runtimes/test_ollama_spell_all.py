@@ -3,14 +3,14 @@ import shlex
 import msgspec
 import pytest
 
+from unslow.facts.commands import Place, parse_line
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
-from unslow.facts.placed import Place, line_of
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import not_found, reported
-from unslow.look.at_hand import AtHand, Unit
-from unslow.look.runtimes.ollama import commands_for
-from unslow.look.runtimes.ollama.names import derived_name
+from unslow.look.command_writer import AtHand, Unit
+from unslow.look.runtimes.ollama.commands import commands_for
+from unslow.look.runtimes.ollama.places import derived_name
 
 MODEL = AtHand(Model(name=reported("llama3.1:8b", "x")), listed=frozenset({"llama3.1:8b-q8"}))
 
@@ -37,7 +37,7 @@ def test_variables_first_then_a_model_of_its_own():
     ]  # fmt: skip
     wanted = ["num_ctx 8192", "num_gpu 999", "num_batch 1024", "num_thread 8"]
     text = "\n".join(["FROM llama3.1:8b", *(f"PARAMETER {parameter}" for parameter in wanted)])
-    assert line_of(file) == (Place.WHOLE_MODELFILE, text)
+    assert parse_line(file) == (Place.WHOLE_MODELFILE, text)
     assert create == "ollama create llama3.1:8b-unslow -f Modelfile"
     assert ask == "by hand: ask for the model llama3.1:8b-unslow in place of llama3.1:8b"
 
@@ -65,7 +65,7 @@ def test_each_knob(version, change, variables, parameters):
     spelled = commands_for([change], at(version), MODEL)
     assert spelled.left_out == ()
     assert spelled.environment == variables
-    files = [line_of(line).text for line in spelled.lines if line_of(line).place is Place.WHOLE_MODELFILE]
+    files = [parse_line(line).text for line in spelled.lines if parse_line(line).place is Place.WHOLE_MODELFILE]
     assert files == ([f"FROM llama3.1:8b\n{parameters}"] if parameters else [])
 
 

@@ -6,10 +6,12 @@ from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.at_hand import AtHand
-from unslow.look.runtimes import koboldcpp, looker_of, lookers, sglang
+from unslow.look.command_writer import AtHand
+from unslow.look.runtimes import looker_of, lookers
+from unslow.look.runtimes.koboldcpp import commands
 from unslow.look.runtimes.koboldcpp.flags import spelled_flags
-from unslow.look.serving.sglang_flags import FLAGS, told
+from unslow.look.runtimes.sglang import commands as sglang
+from unslow.look.runtimes.sglang.server import FLAGS, requested_settings
 
 MODEL = AtHand(Model(path=reported("/m/a.gguf", "x")), anew=True)
 SGLANG = ["python3", "-m", "sglang.launch_server", "--model-path", "m", "--api-key", "secret-secret", "--tp-size", "2"]
@@ -22,7 +24,7 @@ def test_sglang_reads_back_what_is_spelled():
         Knob.GRAPHS.to(False), Knob.SPLIT_MODE.to(4), Knob.KV_CACHE_TYPE.to("f16"),
     ]  # fmt: skip
     spelled = sglang.commands_for(changes, Runtime(command=reported(SGLANG, "x")))
-    facts = told(FLAGS.settings(spelled.argv, {}), complete=True)
+    facts = requested_settings(FLAGS.settings(spelled.argv, {}), complete=True)
     assert spelled.left_out == ()
     assert (facts.context_set.value, facts.max_sequences.value) == (8192, 16)
     assert (facts.gpu_memory_fraction.value, facts.tensor_parallel.value, facts.eager.value) == (0.85, 4, True)
@@ -46,7 +48,7 @@ def test_koboldcpp_reads_back_what_is_spelled():
         Knob.GPU_LAYERS.to(-1), Knob.CONTEXT_LENGTH.to(8192), Knob.KV_CACHE_TYPE.to("q8_0"), Knob.KV_OFFLOAD.to(True),
         Knob.THREADS.to(4), Knob.EXPERTS_ON_CPU.to(5), Knob.QUANT.to("Q8_0"), Knob.MODEL_FILE.to("/m/q8.gguf"),
     ]  # fmt: skip
-    spelled = koboldcpp.commands_for(changes, Runtime(command=reported(KOBOLD, "x")))
+    spelled = commands.commands_for(changes, Runtime(command=reported(KOBOLD, "x")))
     given = {flag.name for flag in spelled_flags(spelled.argv)}
     assert spelled.left_out == ()
     assert [spelled.argv[at + 1] for at, word in enumerate(spelled.argv) if word == "--model"] == ["/m/q8.gguf"]
@@ -60,18 +62,18 @@ def test_koboldcpp_reads_back_what_is_spelled():
     "change", [Knob.KV_CACHE_TYPE.to("fp8"), Knob.QUANT.to("Q8_0"), Knob.MODEL_FILE.to("x"), Knob.MEMORY_SHARE.to(0.5)]
 )
 def test_koboldcpp_leaves_out_what_it_lacks(change):
-    ((left, why),) = koboldcpp.commands_for([change], Runtime(command=reported(KOBOLD, "x"))).left_out
+    ((left, why),) = commands.commands_for([change], Runtime(command=reported(KOBOLD, "x"))).left_out
     assert left == change
     assert why
 
 
 def test_koboldcpp_where_nothing_runs():
-    assert koboldcpp.commands_for([Knob.THREADS.to(2)], Runtime(), MODEL).argv[:3] == (
+    assert commands.commands_for([Knob.THREADS.to(2)], Runtime(), MODEL).argv[:3] == (
         "koboldcpp",
         "--model",
         "/m/a.gguf",
     )
-    assert koboldcpp.commands_for([Knob.THREADS.to(2)], Runtime(), AtHand(anew=True)).argv == ()
+    assert commands.commands_for([Knob.THREADS.to(2)], Runtime(), AtHand(anew=True)).argv == ()
 
 
 @pytest.mark.parametrize("name", ["llama.cpp", "Ollama", "vLLM", "LM Studio", "Transformers", "SGLang", "KoboldCpp"])

@@ -3,13 +3,13 @@ import importlib.util
 
 import pytest
 
+from unslow.facts.commands import Place, parse_line
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
-from unslow.facts.placed import Place, line_of
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.transformers import commands_for
+from unslow.look.command_writer import AtHand
+from unslow.look.runtimes.transformers.commands import commands_for
 
 MODEL = AtHand(Model(path=reported('/models/it\'s "here"\n', "x")), listed=frozenset({"org/other"}), anew=True)
 LOAD = "AutoModelForCausalLM.from_pretrained"
@@ -17,7 +17,7 @@ HAS_TORCH = all(importlib.util.find_spec(name) for name in ("torch", "transforme
 
 
 def code(*changes, at_hand=MODEL, runtime=None) -> str:
-    lines = map(line_of, commands_for(changes, runtime or Runtime(), at_hand).lines)
+    lines = map(parse_line, commands_for(changes, runtime or Runtime(), at_hand).lines)
     return next(line.text for line in lines if line.place is Place.PYTHON)
 
 

@@ -7,8 +7,7 @@ import pytest
 from fake_transformers import Config, Model, Tensor
 
 from unslow.facts.values import Unknown
-from unslow.look.runtimes.transformers import describe
-from unslow.look.runtimes.transformers.facts import subject_of
+from unslow.look.runtimes.transformers.in_process import describe, subject_of
 
 LAYER_BYTES = 2 * (64 * 64 + 176 * 64)
 TABLE_BYTES = 2 * 1000 * 64

@@ -7,9 +7,9 @@ import pytest
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.vllm import commands_for
-from unslow.look.serving.vllm_flags import FLAGS
+from unslow.look.command_writer import AtHand
+from unslow.look.runtimes.vllm.commands import commands_for
+from unslow.look.runtimes.vllm.flags import FLAGS
 
 HELP = frozenset(Path(__file__).with_name("vllm_help_0_32.txt").read_text().splitlines()[1:])
 GONE = {"--swap-space", "--device", "--speculative-model", "--num-speculative-tokens"}

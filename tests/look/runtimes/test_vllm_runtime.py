@@ -10,10 +10,10 @@ from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, Origin, Unknown, reported
+from unslow.facts.values import GIB, Known, Origin, Unknown, reported
 from unslow.look.processes import Process, read_processes
 from unslow.look.runtimes import vllm
+from unslow.look.runtimes.vllm import commands, server
 from unslow.look.system import Answer, LookError
 from unslow.look.system.live import LiveSystem
 
@@ -53,7 +53,7 @@ def machine(*, environment: str = "", http: dict[str, Answer] | None = None) -> 
 
 
 def only(system: FakeSystem) -> Process:
-    (found,) = vllm.find(read_processes(system))
+    (found,) = server.find(read_processes(system))
     return found
 
 
@@ -66,7 +66,7 @@ def test_a_script_that_runs_the_command_is_the_server(script: str):
     system = machine()
     system.files |= {"/proc/10/comm": "python3\n", "/proc/10/cmdline": COMMAND.replace("/venv/bin/vllm", script)}
     assert only(system).pid == 10
-    (subject,) = vllm.read(only(system), "")
+    (subject,) = server.read(only(system), "")
     assert subject.runtime.eager.need() is True
     assert subject.runtime.max_sequences.need() == 8
 
@@ -75,7 +75,7 @@ def test_an_engine_without_a_server_is_found_too():
     system = machine()
     system.files["/proc/10/cmdline"] = "python3\0batch.py\0"
     process = only(system)
-    (subject,) = vllm.read(process, "")
+    (subject,) = server.read(process, "")
     assert (process.pid, subject.runtime.name.need()) == (11, "vLLM")
     assert "answers nobody" in subject.runtime.url.why
 
@@ -101,11 +101,11 @@ def test_vllm_that_serves_nothing_is_left_alone():
         "/proc/11/comm": "x",
         "/proc/12/comm": "x",
     }
-    assert vllm.find(read_processes(system)) == []
+    assert server.find(read_processes(system)) == []
 
 
 def test_everything_together():
-    (subject,) = vllm.read(only(machine(http=recorded())), "")
+    (subject,) = server.read(only(machine(http=recorded())), "")
     runtime = subject.runtime
     assert runtime.version == Known("0.32.0", Origin.REPORTED, "http://127.0.0.1:8000/version")
     assert runtime.eager.need() is True
@@ -125,7 +125,7 @@ def test_everything_together():
 
 
 def test_a_server_that_answers_nobody_is_read_by_its_log():
-    (subject,) = vllm.read(only(machine()), "")
+    (subject,) = server.read(only(machine()), "")
     assert subject.runtime.version.need() == "0.32.0"
     assert isinstance(subject.runtime.busy_slots, Unknown)
     assert subject.runtime.kv_capacity_tokens.source == "vllm.log:50"
@@ -136,24 +136,24 @@ def test_another_model_at_the_same_port_is_another_server():
     listed = json.loads(http["GET http://127.0.0.1:8000/v1/models"].body)
     listed["data"][0] |= {"id": "other", "root": "/models/other"}
     http["GET http://127.0.0.1:8000/v1/models"] = Answer(200, json.dumps(listed).encode())
-    (subject,) = vllm.read(only(machine(http=http)), "")
+    (subject,) = server.read(only(machine(http=http)), "")
     assert "another model answers" in subject.runtime.busy_slots.why
     assert subject.model.name.need() == "tiny-llama"
 
 
 def test_a_variable_that_this_version_no_longer_reads():
     system = machine(environment="VLLM_ATTENTION_BACKEND=XFORMERS\0", http=recorded())
-    (subject,) = vllm.read(only(system), "")
+    (subject,) = server.read(only(system), "")
     assert "since 0.15" in subject.runtime.attention.why
     older = {**recorded(), "GET http://127.0.0.1:8000/version": Answer(200, b'{"version": "0.9.2"}')}
     system = machine(environment="VLLM_ATTENTION_BACKEND=XFORMERS\0", http=older)
-    (subject,) = vllm.read(only(system), "")
+    (subject,) = server.read(only(system), "")
     assert subject.runtime.attention.need() == "XFORMERS"
 
 
 def test_by_a_url_alone_over_real_http():
     with serve("vllm") as url:
-        (subject,) = vllm.read_url(LiveSystem(), url, "")
+        (subject,) = server.read_url(LiveSystem(), url, "")
     runtime = subject.runtime
     assert (runtime.name.need(), runtime.url.need(), runtime.context_length.need()) == ("vLLM", url, 1024)
     assert runtime.preemptions.need() == 0
@@ -163,7 +163,7 @@ def test_by_a_url_alone_over_real_http():
 
 def test_a_busy_server_with_a_full_cache():
     with serve("vllm_busy") as url:
-        (subject,) = vllm.read_url(LiveSystem(), url, "")
+        (subject,) = server.read_url(LiveSystem(), url, "")
     runtime = subject.runtime
     assert (runtime.running_requests.need(), runtime.deferred_requests.need()) == (8, 4)
     assert runtime.kv_usage.need() == pytest.approx(0.842, abs=0.001)
@@ -173,7 +173,7 @@ def test_a_busy_server_with_a_full_cache():
 
 def test_preemptions_are_in_the_metrics_where_the_log_is_silent():
     with serve("vllm_after") as url:
-        (subject,) = vllm.read_url(LiveSystem(), url, "")
+        (subject,) = server.read_url(LiveSystem(), url, "")
     assert subject.runtime.preemptions.need() == 34
     assert subject.run.queue_s.need() > 1
     assert subject.runtime.prefill_tokens_per_s.need() > 1
@@ -181,7 +181,7 @@ def test_preemptions_are_in_the_metrics_where_the_log_is_silent():
 
 def test_in_development_mode_it_tells_its_whole_configuration():
     with serve("vllm_dev") as url:
-        (subject,) = vllm.read_url(LiveSystem(), url, "")
+        (subject,) = server.read_url(LiveSystem(), url, "")
     runtime = subject.runtime
     assert (runtime.eager.need(), runtime.max_sequences.need(), runtime.tensor_parallel.need()) == (True, 8, 1)
     assert (runtime.device_used.need(), runtime.cpu_offload_bytes.need()) == ("cpu", 0)
@@ -191,20 +191,20 @@ def test_in_development_mode_it_tells_its_whole_configuration():
 def test_a_key_that_only_the_models_want():
     url = "http://h"
     http = {**recorded(url=url), f"GET {url}/v1/models": Answer(401, b"{}")}
-    (subject,) = vllm.read_url(FakeSystem(http=http), url, "")
+    (subject,) = server.read_url(FakeSystem(http=http), url, "")
     assert "wants an API key" in subject.runtime.state.why
     assert subject.runtime.busy_slots.need() == 0
 
 
 def test_nobody_there():
     with pytest.raises(LookError):
-        vllm.read_url(FakeSystem(), "http://h", "")
+        server.read_url(FakeSystem(), "http://h", "")
 
 
 @pytest.mark.parametrize("other", ["llama_cpp", "mlx_lm", "koboldcpp", "lm_studio", "sglang", "tgi"])
 def test_other_servers_are_not_vllm(other):
     with serve(other) as url:
-        assert vllm.read_url(LiveSystem(), url, "") is None
+        assert server.read_url(LiveSystem(), url, "") is None
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_other_servers_are_not_vllm(other):
 )
 def test_an_odd_version_is_not_vllm(body):
     system = FakeSystem(http={"GET http://h/version": Answer(200, body)})
-    assert vllm.read_url(system, "http://h", "") is None
+    assert server.read_url(system, "http://h", "") is None
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_labels_that_can_not_be(labels):
     url = "http://h"
     metrics = f"vllm:num_requests_running 1\nvllm:cache_config_info{{{labels}}} 1\nvllm:kv_cache_usage_perc 7\n"
     http = {**recorded(url=url), f"GET {url}/metrics": Answer(200, metrics.encode())}
-    (subject,) = vllm.read_url(FakeSystem(http=http), url, "")
+    (subject,) = server.read_url(FakeSystem(http=http), url, "")
     for name in ("kv_capacity_tokens", "kv_bytes", "kv_usage"):
         assert isinstance(getattr(subject.runtime, name), Unknown)
     assert subject.runtime.gpu_memory_fraction.value_or(0.92) == 0.92
@@ -241,7 +241,7 @@ def test_older_names_of_metrics():
         'vllm:time_per_output_token_seconds_count 500\nvllm:cache_config_info{num_gpu_blocks="100",block_size="16"} 1\n'
     )
     http = {**recorded(url=url), f"GET {url}/metrics": Answer(200, metrics.encode())}
-    (subject,) = vllm.read_url(FakeSystem(http=http), url, "")
+    (subject,) = server.read_url(FakeSystem(http=http), url, "")
     runtime = subject.runtime
     assert (runtime.kv_usage.need(), runtime.kv_capacity_tokens.need()) == (0.5, 1600)
     assert runtime.decode_tokens_per_s.need() == pytest.approx(50)
@@ -295,7 +295,7 @@ def test_threads_are_counted_by_vllm_unless_it_is_told_not_to():
     before = Runtime(device_used=reported("cpu", "x"), version=reported("0.11.0", "x"))
     assert one_change(vllm, Knob.THREADS.to(4), before) == ["VLLM_CPU_OMP_THREADS_BIND=0-3"]
     assert one_change(vllm, Knob.THREADS.to(1), before) == ["VLLM_CPU_OMP_THREADS_BIND=0"]
-    assert vllm.commands_for([Knob.THREADS.to(4)], cpu).environment == {
+    assert commands.commands_for([Knob.THREADS.to(4)], cpu).environment == {
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "4",
     }

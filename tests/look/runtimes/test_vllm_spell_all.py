@@ -11,11 +11,10 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.at_hand import AtHand
+from unslow.look.command_writer import AtHand
 from unslow.look.runtimes import vllm
-from unslow.look.runtimes.vllm import commands_for
-from unslow.look.runtimes.vllm.versions import SINCE, UNTIL
-from unslow.look.serving.vllm_flags import FLAGS, model_of, told
+from unslow.look.runtimes.vllm.commands import commands_for
+from unslow.look.runtimes.vllm.flags import FLAGS, SINCE, UNTIL, model_of, requested_settings
 
 NEW = reported("0.27.1", "x")
 SEEN = frozenset({"org/model-awq", "org/draft"})
@@ -53,7 +52,7 @@ def plans(draw) -> list[Change]:
 
 def as_told(change: Change, argv: tuple[str, ...]) -> object:
     given_settings = FLAGS.settings(argv, {})
-    runtime = told(given_settings, complete=True)
+    runtime = requested_settings(given_settings, complete=True)
     if change.knob is Knob.MODEL_FILE:
         return model_of(argv, given_settings)
     return (

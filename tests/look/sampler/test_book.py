@@ -3,23 +3,22 @@ from threading import Thread
 
 import pytest
 
-from unslow.facts.telemetry import PhaseTelemetry, Span
-from unslow.look.logs.nvidia_reasons import reason_names
-from unslow.look.sampler.book import Book
-from unslow.look.sampler.reading import Device
-from unslow.look.sampler.series import BLOCK_ROWS
+from unslow.facts.run import PhaseTelemetry, Span
+from unslow.look.logs.gpu_facts import reason_names
+from unslow.look.sampler.readings import Device
+from unslow.look.sampler.rows import BLOCK_ROWS, SampledRows
 
 GPU = Device(0, "A GPU", reason_names)
 
 
-def filled(rows: int, columns: tuple[str, ...] = ("value",)) -> Book:
-    book = Book(columns, ())
+def filled(rows: int, columns: tuple[str, ...] = ("value",)) -> SampledRows:
+    book = SampledRows(columns, ())
     for number in range(rows):
         book.add(number / 10, [float(number)] * len(columns))
     return book
 
 
-def phase(book: Book, name: str) -> PhaseTelemetry:
+def phase(book: SampledRows, name: str) -> PhaseTelemetry:
     return next(p for p in book.phases() if p.phase == name)
 
 
@@ -64,7 +63,7 @@ def test_a_span_without_samples_still_has_its_time():
 
 
 def test_values_that_are_missing_are_no_samples():
-    book = Book(("often", "seldom"), ())
+    book = SampledRows(("often", "seldom"), ())
     for number in range(10):
         book.add(number, [1.0, 5.0 if number % 5 == 0 else nan])
     book.note(Span(phase="decode", start_s=0, end_s=10))
@@ -74,7 +73,7 @@ def test_values_that_are_missing_are_no_samples():
 
 
 def test_reasons_are_shares_of_the_samples_that_tell_them():
-    book = Book(("gpu0_power_w", "gpu0_reason_bits"), (GPU,))
+    book = SampledRows(("gpu0_power_w", "gpu0_reason_bits"), (GPU,))
     for number in range(10):
         book.add(number, [100.0 + number, nan if number == 9 else 4.0 if number < 3 else 0.0])
     book.note(Span(phase="decode", start_s=0, end_s=10))
@@ -94,7 +93,7 @@ def test_single_cores_are_in_the_rows_and_in_no_summary():
 
 
 def test_it_may_be_read_and_annotated_while_it_is_written():
-    book = Book(("value",), ())
+    book = SampledRows(("value",), ())
 
     def annotate() -> None:
         for number in range(50):

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from unslow.look.sampler.others_busy import OthersBusy
+from unslow.look.sampler.sources.nvml import OthersBusy
 
 OURS, THEIRS = 4242, 4300
 

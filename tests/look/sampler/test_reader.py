@@ -2,8 +2,7 @@ from math import isnan, nan
 
 import pytest
 
-from unslow.look.sampler.reader import MOST_ROUNDS, Reader
-from unslow.look.sampler.reading import Rate, Reading
+from unslow.look.sampler.readings import MOST_ROUNDS, Rate, Reader, Reading
 from unslow.look.system import LookError
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from unslow.facts.telemetry import Span
+from unslow.facts.run import Span
 from unslow.look.sampler import Sampler
-from unslow.look.sampler.book import Book
+from unslow.look.sampler.rows import SampledRows
 from unslow.look.system.live import LiveSystem
 
 
 def test_only_rows_since_a_moment_count_each_to_its_phases():
-    book = Book(("busy_cpus",), ())
+    book = SampledRows(("busy_cpus",), ())
     for second in range(100):
         book.add(float(second), [10.0 if second < 50 else 1.0 if second < 80 else 3.0])
     book.note(Span(phase="decode", start_s=0.0, end_s=79.5))

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sampled_machine import LiveFake
 
-from unslow.look.sampler.sources import amdgpu, disks, frequency, intel_gpu, memory, paging, pressure, processors, quota
+from unslow.look.sampler.sources import gpu_sysfs, host
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 
 VMSTAT = "nr_free_pages 5\npswpin {}\npswpout 7\npgmajfault 9\n"
 PARSERS = (
-    memory.parse_available_bytes, pressure.parse_some_s, frequency.parse_hz, quota.parse_periods,
-    processors.parse_process, processors.parse_cores, lambda text: paging.parse_counter(text, "pswpin"),
-    lambda text: processors.parse_idle_ticks(text, 2), lambda text: disks.parse_sectors_read(text, frozenset({b"sda"})),
+    host.parse_available_bytes, host.parse_some_s, host.parse_hz, host.parse_periods,
+    host.parse_process, host.parse_cores, lambda text: host.parse_vmstat_counter(text, "pswpin"),
+    lambda text: host.parse_idle_ticks(text, 2), lambda text: host.parse_sectors_read(text, frozenset({b"sda"})),
 )  # fmt: skip
 HOSTILE = (
     b"", b"\0" * 100, b"cpu \ncpu0 \n", b"cpu  1 2\ncpu0 a b c d e\ncpu1 1\n", b"MemAvailable: kB", b" total=\n",
@@ -40,7 +40,7 @@ def test_no_bytes_whatever_break_a_parser(text: bytes):
 def test_a_machine_of_192_cores_is_read_whole():
     lines = "".join(f"cpu{n} 1000000 20000 300000 {n} 20588 0 4119 101151 0 0\n" for n in range(192))
     live = LiveFake(files={"/proc/stat": f"cpu  1 2 3 4 5 6 7 8 9 10\n{lines}intr 0 0\n", "/proc/self/stat": "1 (x) S"})
-    (reading,) = processors.open_readings(live, [], ExitStack())
+    (reading,) = host.open_processors(live, [], ExitStack())
     assert len(reading.columns) == 6 + 192
     reading.read(1.0)
     assert len(list(reading.read(2.0))) == 6 + 192
@@ -48,7 +48,7 @@ def test_a_machine_of_192_cores_is_read_whole():
 
 def test_pages_swapped_are_bytes_a_second():
     live = LiveFake(files={"/proc/vmstat": VMSTAT.format(100)})
-    (reading,) = paging.open_readings(live, [], ExitStack())
+    (reading,) = host.open_paging(live, [], ExitStack())
     reading.read(1.0)
     live.files["/proc/vmstat"] = VMSTAT.format(110)
     assert list(reading.read(1.5)) == [10 * 4096 / 0.5, 0.0, 0.0]
@@ -57,7 +57,7 @@ def test_pages_swapped_are_bytes_a_second():
 def test_partitions_and_disks_made_of_others_are_not_counted_twice():
     text = "   8 0 sda 10 0 100 4\n   8 1 sda1 10 0 100 4\n 253 0 dm-0 10 0 100 4\n 259 0 nvme0n1 5 0 50 1\n"
     live = LiveFake(files={"/proc/diskstats": text}, folders={"/sys/block": ["sda", "dm-0", "nvme0n1", "loop0"]})
-    (reading,) = disks.open_readings(live, [], ExitStack())
+    (reading,) = host.open_disks(live, [], ExitStack())
     reading.read(1.0)
     live.files["/proc/diskstats"] = text.replace("10 0 100", "12 0 300")
     assert list(reading.read(2.0)) == [200 * 512]
@@ -65,8 +65,8 @@ def test_partitions_and_disks_made_of_others_are_not_counted_twice():
 
 def test_pressure_is_the_share_of_the_time_between_two_looks():
     text = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
-    live = LiveFake(files={f"/proc/pressure/{kind}": text.format(1_000_000) for kind in pressure.KINDS})
-    cpu, _memory, _io = pressure.open_readings(live, [], ExitStack())
+    live = LiveFake(files={f"/proc/pressure/{kind}": text.format(1_000_000) for kind in host.PRESSURE_KINDS})
+    cpu, _memory, _io = host.open_pressure(live, [], ExitStack())
     assert all(isnan(value) for value in cpu.read(1.0))
     live.files["/proc/pressure/cpu"] = text.format(1_250_000)
     assert list(cpu.read(2.0)) == [0.25]
@@ -82,18 +82,18 @@ def test_a_quota_is_that_of_the_runtime_and_its_share_is_of_periods():
             "/sys/fs/cgroup/box/cpu.stat": stat.format(100, 10),
         }
     )
-    (reading,) = quota.open_readings(live, [7], ExitStack())
+    (reading,) = host.open_quota(live, [7], ExitStack())
     assert all(isnan(value) for value in reading.read(1.0))
     live.files["/sys/fs/cgroup/box/cpu.stat"] = stat.format(110, 15)
     assert list(reading.read(2.0)) == [0.5]
     live.files["/sys/fs/cgroup/box/cpu.max"] = "max 100000\n"
     with pytest.raises(LookError, match="no CPU quota"):
-        quota.open_readings(live, [7], ExitStack())
+        host.open_quota(live, [7], ExitStack())
 
 
 def test_a_clock_of_the_processor_is_in_hertz():
-    path = frequency.CURRENT.format(0)
-    (reading,) = frequency.open_readings(LiveFake(files={path: "2800000\n"}), [], ExitStack())
+    path = host.CURRENT_FREQUENCY.format(0)
+    (reading,) = host.open_frequency(LiveFake(files={path: "2800000\n"}), [], ExitStack())
     assert list(reading.read(0.0)) == [2.8e9]
 
 
@@ -110,7 +110,7 @@ def test_an_amd_card_by_its_files():
     hwmon = [path.rpartition("/")[2] for path in files if "hwmon6/" in path]
     folders = {"/sys/class/drm": ["card1"], f"{card}/hwmon": ["hwmon6"], f"{card}/hwmon/hwmon6": hwmon}
     live = LiveFake(files=files, folders=folders)
-    readings = amdgpu.open_readings(live, [], ExitStack())
+    readings = gpu_sysfs.open_amdgpu(live, [], ExitStack())
     seen = {column: value for r in readings for column, value in zip(r.flat_columns, r.read(0.0), strict=True)}
     assert seen["gpu0_busy"] == pytest.approx(0.97)
     assert (seen["gpu0_clock_hz"], seen["gpu0_power_w"]) == (2.482e9, pytest.approx(88.046))
@@ -135,7 +135,7 @@ def test_an_intel_card_by_its_files():
         f"{card}/device/hwmon/hwmon1": ["energy1_input"],
     }  # fmt: skip
     live = LiveFake(files=files, folders=folders)
-    readings = {r.columns[0]: r for r in intel_gpu.open_readings(live, [], ExitStack())}
+    readings = {r.columns[0]: r for r in gpu_sysfs.open_intel_gpu(live, [], ExitStack())}
     assert list(readings["clock_hz"].read(0.0)) == [2.4e9]
     readings["power_w"].read(0.0)
     live.files[f"{card}/device/hwmon/hwmon1/energy1_input"] = "51000000\n"
@@ -163,6 +163,6 @@ def test_the_clock_is_that_of_a_fast_core_which_the_runtime_may_use():
     cores = "/sys/devices/system/cpu"
     files = {"/proc/7/status": "Name:\tllama\nCpus_allowed_list:\t2-7\n", f"{cores}/online": "0-7\n"}
     files |= {f"{cores}/cpu{n}/cpu_capacity": "530\n" if n < 4 else "1024\n" for n in range(8)}
-    files[frequency.CURRENT.format(4)] = "2352000\n"
-    (reading,) = frequency.open_readings(LiveFake(files=files), [7], ExitStack())
+    files[host.CURRENT_FREQUENCY.format(4)] = "2352000\n"
+    (reading,) = host.open_frequency(LiveFake(files=files), [7], ExitStack())
     assert (reading.columns, list(reading.read(0.0))) == (("own_clock_hz",), [2.352e9])

@@ -7,7 +7,7 @@ import pytest
 from recorded_nvml import RecordedNvml, rows_of
 from sampled_machine import LiveFake
 
-from unslow.look.sampler.reader import Reader
+from unslow.look.sampler.readings import Reader
 from unslow.look.sampler.sources import nvml as source
 from unslow.look.sampler.sources import open_sources
 from unslow.look.system import LookError

@@ -4,7 +4,7 @@ from math import isnan
 import pytest
 from sampled_machine import LiveFake
 
-from unslow.look.sampler.sources import threads
+from unslow.look.sampler.sources import host
 from unslow.look.system import LookError
 
 CPU, NODES = "/sys/devices/system/cpu", "/sys/devices/system/node"
@@ -21,7 +21,7 @@ def machine(*running: tuple[str, int], **more: str) -> LiveFake:
 
 
 def shares(live: LiveFake) -> dict[str, float]:
-    (reading,) = threads.open_readings(live, [7], ExitStack())
+    (reading,) = host.open_threads(live, [7], ExitStack())
     return dict(zip(reading.columns, reading.read(0.0), strict=True))
 
 
@@ -43,6 +43,6 @@ def test_running_threads_by_memory_node():
 
 def test_where_it_makes_no_difference_nobody_looks():
     with pytest.raises(LookError, match="one kind"):
-        threads.open_readings(machine(("R", 0)), [7], ExitStack())
+        host.open_threads(machine(("R", 0)), [7], ExitStack())
     with pytest.raises(LookError, match="no process"):
-        threads.open_readings(machine(), [], ExitStack())
+        host.open_threads(machine(), [], ExitStack())

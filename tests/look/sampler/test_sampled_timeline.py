@@ -5,13 +5,12 @@ from math import nan, sin
 import msgspec
 import pytest
 
-from unslow.facts.telemetry import Span, Telemetry, Timeline, TrackSeen
-from unslow.look.logs.nvidia_reasons import reason_names
+from unslow.facts.run import Span, Telemetry, Timeline, TrackSeen
+from unslow.look.logs.gpu_facts import reason_names
 from unslow.look.sampler import Sampler
-from unslow.look.sampler.book import Book
-from unslow.look.sampler.reading import Device
-from unslow.look.sampler.reasons import MOST_REASONS
-from unslow.look.sampler.timeline import MOST_COLUMNS, MOST_SPANS, OF_A_GPU, timeline_of
+from unslow.look.sampler.readings import Device
+from unslow.look.sampler.rows import SampledRows
+from unslow.look.sampler.timeline import MOST_COLUMNS, MOST_REASONS, MOST_SPANS, OF_A_GPU, timeline_of
 from unslow.look.system.live import LiveSystem
 
 GPU = Device(0, "A GPU", reason_names)
@@ -19,15 +18,15 @@ COLUMNS = ("busy_cpus", "core0_busy", "gpu0_power_w", "gpu0_reason_bits", "disk_
 POWER_CAP, HEAT = 4.0, 32.0
 
 
-def filled(rows: int, reason: float = 0.0) -> Book:
-    book = Book(COLUMNS, (GPU,))
+def filled(rows: int, reason: float = 0.0) -> SampledRows:
+    book = SampledRows(COLUMNS, (GPU,))
     for number in range(rows):
         seldom = 5.0 if number % 5 == 0 else nan
         book.add(1000 + number / 10, [number / 1000, 1.0, 300.0 + 50 * sin(number), reason, seldom])
     return book
 
 
-def drawn(book: Book) -> Timeline:
+def drawn(book: SampledRows) -> Timeline:
     found = timeline_of(book)
     assert found is not None
     return found
@@ -70,7 +69,7 @@ def test_a_run_of_hours_whose_old_rows_are_thinner_still_spans_all_of_it():
 
 def test_eight_gpus_make_a_coarser_picture_and_not_a_larger_one():
     devices = tuple(Device(number, "A GPU") for number in range(8))
-    book = Book([device.prefix + name for device in devices for name in OF_A_GPU], devices)
+    book = SampledRows([device.prefix + name for device in devices for name in OF_A_GPU], devices)
     for number in range(2000):
         book.add(number / 10, [1.6e9 + number] * 8 * len(OF_A_GPU))
     timeline = drawn(book)
@@ -107,14 +106,14 @@ def test_reasons_are_stretches_of_time():
 
 
 def test_a_reason_that_was_hardly_ever_set_is_not_drawn():
-    book = Book(COLUMNS, (GPU,))
+    book = SampledRows(COLUMNS, (GPU,))
     for number in range(4_000):
         book.add(number / 10, [0.1, 0.1, 200.0, POWER_CAP if number % 100 == 0 else 0.0, nan])
     assert drawn(book).reasons == ()
 
 
 def test_a_reason_that_flickers_is_one_stretch():
-    book = Book(COLUMNS, (GPU,))
+    book = SampledRows(COLUMNS, (GPU,))
     for number in range(400):
         book.add(number / 10, [0.1, 0.1, 200.0, POWER_CAP if number % 2 else 0.0, nan])
     (reason,) = drawn(book).reasons
@@ -122,7 +121,7 @@ def test_a_reason_that_flickers_is_one_stretch():
 
 
 def test_a_second_of_heat_in_an_hour_is_kept_as_long_as_it_was():
-    book = Book(COLUMNS, (GPU,))
+    book = SampledRows(COLUMNS, (GPU,))
     for number in range(36_000):
         book.add(number / 10, [0.1, 0.1, 200.0, HEAT if 20_000 <= number < 20_010 else 0.0, nan])
     (reason,) = drawn(book).reasons
@@ -132,7 +131,7 @@ def test_a_second_of_heat_in_an_hour_is_kept_as_long_as_it_was():
 
 def test_many_reasons_of_one_gpu_do_not_hide_the_heat_of_another():
     columns = ("gpu0_reason_bits", "gpu1_reason_bits")
-    book = Book(columns, (GPU, Device(1, "Another", reason_names)))
+    book = SampledRows(columns, (GPU, Device(1, "Another", reason_names)))
     for number in range(6_000):
         book.add(number / 10, [POWER_CAP if number % 20 < 10 else 0.0, HEAT if number > 5_900 else 0.0])
     reasons = drawn(book).reasons
@@ -142,7 +141,7 @@ def test_many_reasons_of_one_gpu_do_not_hide_the_heat_of_another():
 
 def test_more_reasons_on_more_gpus_than_can_be_drawn_come_to_an_end():
     gpus = [Device(number, "A GPU", reason_names) for number in range(20)]
-    book = Book([f"gpu{gpu.number}_reason_bits" for gpu in gpus], gpus)
+    book = SampledRows([f"gpu{gpu.number}_reason_bits" for gpu in gpus], gpus)
     for number in range(40):
         book.add(number / 10, [511.0] * len(gpus))
     assert len(drawn(book).reasons) == MOST_REASONS

@@ -11,15 +11,13 @@ from doubles import FakeSystem
 from sampled_machine import PROCESS, STAT, LiveFake
 
 from unslow.facts.errors import UserError
-from unslow.facts.telemetry import Span
-from unslow.look.sampler import Sampler
-from unslow.look.sampler import sampler as sampler_module
-from unslow.look.sampler import series as series_module
+from unslow.facts.run import Span
+from unslow.look import sampler as sampler_module
+from unslow.look.sampler import RowWriter, Sampler, ScheduledThread
+from unslow.look.sampler import rows as series_module
 from unslow.look.sampler import sources as sources_module
-from unslow.look.sampler.beat import Beat, Scribe
-from unslow.look.sampler.book import Book
-from unslow.look.sampler.reader import Reader
-from unslow.look.sampler.reading import Device, Reading
+from unslow.look.sampler.readings import Device, Reader, Reading
+from unslow.look.sampler.rows import SampledRows
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
@@ -179,12 +177,12 @@ def test_it_may_be_stopped_while_it_starts_and_started_twice(monkeypatch: pytest
     assert sampler.telemetry().samples <= 1
 
 
-def scripted(live: LiveFake) -> tuple[Scribe, Book]:
+def scripted(live: LiveFake) -> tuple[RowWriter, SampledRows]:
     """The whole of a sampler but for its threads."""
     readings, _unread = sources_module.open_sources(live, [7], sampler_module.ExitStack())
     host = Reader("files", readings, live.clock, live.cpu_s, 0.1, 0.002)
-    book = Book(host.columns, ())
-    return Scribe(live, host, [], book), book
+    book = SampledRows(host.columns, ())
+    return RowWriter(live, host, [], book), book
 
 
 def test_own_work_is_told_from_that_of_others():
@@ -235,8 +233,12 @@ def test_a_day_takes_no_more_memory_than_some_hours(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_late_round_is_counted_and_does_not_shift_the_next():
-    beat = Beat(
-        LiveFake(), Scribe(LiveFake(), Reader("", [], float, float, 1, 1), [], Book((), ())), 0.1, Event(), 10.0
+    beat = ScheduledThread(
+        LiveFake(),
+        RowWriter(LiveFake(), Reader("", [], float, float, 1, 1), [], SampledRows((), ())),
+        0.1,
+        Event(),
+        10.0,
     )
     assert beat.caught_up(5, 10.51) == 5
     assert beat.late == 0

@@ -2,9 +2,8 @@ from math import isnan, nan
 
 import pytest
 
-from unslow.look.sampler import series as series_module
-from unslow.look.sampler.block import Block
-from unslow.look.sampler.series import BLOCK_ROWS, LEVEL_BYTES, LEVELS, THINNER, Series
+from unslow.look.sampler import rows as series_module
+from unslow.look.sampler.rows import BLOCK_ROWS, LEVEL_BYTES, LEVELS, THINNER, Block, Series
 
 
 def rows_of(series: Series) -> list[tuple[float, float]]:

@@ -2,15 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.look.sampler import spans as spans_module
-from unslow.look.sampler.spans import MOST_PIECES, Union
+from unslow.look.sampler import rows as spans_module
+from unslow.look.sampler.rows import MOST_PIECES, SpanUnion
 
 STRETCHES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=60)
 
 
 @given(STRETCHES)
 def test_time_that_several_stretches_share_counts_once(stretches: list[tuple[int, int]]):
-    union, seconds = Union(), set()
+    union, seconds = SpanUnion(), set()
     for start, end in stretches:
         union.add(start, end)
         seconds |= set(range(start, end))
@@ -18,7 +18,7 @@ def test_time_that_several_stretches_share_counts_once(stretches: list[tuple[int
 
 
 def test_many_stretches_take_no_more_memory_and_keep_their_sum():
-    union = Union()
+    union = SpanUnion()
     for number in range(10 * MOST_PIECES):
         union.add(number, number + 0.25)
     assert union.seconds == pytest.approx(10 * MOST_PIECES / 4)
@@ -27,7 +27,7 @@ def test_many_stretches_take_no_more_memory_and_keep_their_sum():
 
 def test_what_was_let_go_is_not_counted_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(spans_module, "MOST_PIECES", 4)
-    union = Union()
+    union = SpanUnion()
     for number in range(20):
         union.add(number, number + 0.5)
     before = union.seconds

@@ -6,15 +6,15 @@ import pytest
 from recorded_nvml import RecordedNvml, Row, rows_of
 from sampled_machine import LiveFake
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
+from unslow.facts.run import GpuTelemetry, PhaseTelemetry, SamplerCost, Span, Stat, Telemetry
 from unslow.facts.snapshot import Snapshot
-from unslow.facts.telemetry import GpuTelemetry, PhaseTelemetry, SamplerCost, Span, Stat, Telemetry
 from unslow.facts.values import Known, measured
-from unslow.look.sampler.book import Book
-from unslow.look.sampler.reader import Reader
+from unslow.look.sampler.readings import Reader
+from unslow.look.sampler.rows import SampledRows
 from unslow.look.sampler.sources.nvml import readings_of
-from unslow.look.sampler.under_load import MEANT_SHARE, throttled_fraction, under_load
-from unslow.think.judge import diagnose
+from unslow.look.sampler.timeline import MEANT_SHARE, throttled_fraction, under_load
+from unslow.think.judge.judge import diagnose
 
 MACHINES = Path(__file__).parents[2] / "machines"
 HEALTHY = sorted(folder.parent for folder in MACHINES.glob("h200_*healthy*/nvidia_smi_query.csv"))
@@ -30,7 +30,7 @@ def sampled(rows: list[Row]) -> Telemetry:
     """What the sampler would have seen of the GPU in these rows, the busy ones being those of decoding."""
     nvml, live = RecordedNvml(rows[0]), LiveFake()
     reader = Reader("gpu0", list(readings_of(nvml, ExitStack())), live.clock, live.clock, 0.2, 0.01)
-    book = Book(reader.columns, [reader.paced[0].reading.device])
+    book = SampledRows(reader.columns, [reader.paced[0].reading.device])
     for number, row in enumerate(rows):
         nvml.row = row
         reader.round(number)

@@ -8,7 +8,7 @@ import pytest
 from lab.replay import serve
 
 from unslow.look.system import LookError
-from unslow.look.system.closing import LATE, STOPPED, ClosingSystem, was_closed
+from unslow.look.system.live import LATE, STOPPED, ClosingSystem, was_closed
 
 BODY = {"prompt": "x", "n_predict": 50, "stream": True}
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from unslow.facts.values import Absence
-from unslow.look.system import LookError
-from unslow.look.system.http import HTTP_LIMIT_BYTES, look_error
+from unslow.look.system import HTTP_LIMIT_BYTES, LookError
+from unslow.look.system.http import look_error
 from unslow.look.system.live import LiveSystem
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -6,8 +6,7 @@ from doubles import FakeSystem
 
 from unslow.facts.errors import UserError
 from unslow.facts.values import Absence
-from unslow.look.system import Answer, Finished, LookError
-from unslow.look.system.door import Line
+from unslow.look.system import Answer, Finished, Line, LookError
 from unslow.look.system.recorded import INDEX, RecordedSystem, Recorder, is_recording, without_prompts
 
 

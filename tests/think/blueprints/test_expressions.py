@@ -2,8 +2,7 @@
 
 import pytest
 
-from unslow.think.blueprints.expressions import expression, names_in
-from unslow.think.blueprints.numbers import Numbers
+from unslow.think.blueprints import Numbers, expression, names_in
 
 
 def value(text, **stated):

@@ -7,8 +7,8 @@ import pytest
 
 from unslow.catalog.models import well_known
 from unslow.facts.errors import UserError
-from unslow.facts.units import GIB
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.values import GIB
+from unslow.think.blueprints import made_up
 
 SIZES = Path(__file__).parents[3] / "lab" / "data" / "file_sizes.csv"
 FILES = [row for row in csv.DictReader(SIZES.read_text("utf-8").splitlines()) if row["mix"] == "plain"]

@@ -2,14 +2,14 @@
 
 import msgspec
 
-from unslow.catalog.layouts import Layout, layouts
+from unslow.catalog.architectures import Layout, layouts
 from unslow.catalog.models import well_known
-from unslow.think.blueprints.metadata import metadata
+from unslow.think.blueprints import made_up_metadata
 
 
 def of(stem):
     model = well_known()[stem]
-    return metadata(model.architecture, layouts()[model.architecture], msgspec.structs.asdict(model.shape))
+    return made_up_metadata(model.architecture, layouts()[model.architecture], msgspec.structs.asdict(model.shape))
 
 
 def test_what_differs_from_layer_to_layer_is_a_list_and_what_nothing_tells_is_left_out():
@@ -27,7 +27,7 @@ def test_what_differs_from_layer_to_layer_is_a_list_and_what_nothing_tells_is_le
         },
     )
     stated = {"layers": 3, "each": [1, 5], "one": 7, "stated": 9}
-    assert metadata("x", layout, stated) == {
+    assert made_up_metadata("x", layout, stated) == {
         "x.a": [1, 5, 1],
         "x.b": [2, 10, 2],
         "x.c": [0, 1, 1],

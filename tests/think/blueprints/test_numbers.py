@@ -1,6 +1,6 @@
 """A number is the shape's, else the layout's, and may differ from layer to layer."""
 
-from unslow.think.blueprints.numbers import Numbers
+from unslow.think.blueprints import Numbers
 
 STATED = {"layers": 5, "width": 64, "heads": 4, "kv_heads": [0, 2], "key_length": None}
 DERIVED = {"key_length": "width // heads", "heads": "1", "recurrent": "kv_heads == 0", "late": "layer >= 3"}

@@ -5,9 +5,9 @@ import math
 import msgspec
 import pytest
 
-from unslow.catalog.layouts import Group, Layout, layouts
+from unslow.catalog.architectures import Group, Layout, layouts
 from unslow.catalog.models import well_known
-from unslow.think.blueprints.tensors import Named, tensors
+from unslow.think.blueprints import Named, made_up_tensors
 
 LAYOUT = Layout(
     numbers={"routed": "not layer < leading"},
@@ -22,11 +22,11 @@ STATED = {"layers": 2, "width": 8, "vocabulary": 10, "leading": 1, "experts": 4,
 
 def of(stem):
     model = well_known()[stem]
-    return [*tensors(layouts()[model.architecture], msgspec.structs.asdict(model.shape))]
+    return [*made_up_tensors(layouts()[model.architecture], msgspec.structs.asdict(model.shape))]
 
 
 def test_groups_are_there_where_their_condition_holds():
-    assert [*tensors(LAYOUT, STATED)] == [
+    assert [*made_up_tensors(LAYOUT, STATED)] == [
         Named("table", (8, 10)),
         Named("blk.0.norm", (8,)),
         Named("blk.1.norm", (8,)),
@@ -36,7 +36,7 @@ def test_groups_are_there_where_their_condition_holds():
 
 def test_a_shape_that_lacks_a_number_is_refused():
     with pytest.raises(ValueError, match=r"blk\.\{\}\.router is width, experts, .* lacks a number"):
-        [*tensors(LAYOUT, {**STATED, "experts": None})]
+        [*made_up_tensors(LAYOUT, {**STATED, "experts": None})]
 
 
 @pytest.mark.no_cover  # every model of the catalogue, made up elsewhere too

@@ -3,7 +3,7 @@
 from unslow.facts.snapshot import Case
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import _answer
+from unslow.think.judge.judge import _answer
 
 
 def ask(name: str, case: Case) -> Found | Absent | CannotTell:

@@ -6,8 +6,7 @@ from cases import r, with_facts
 from several_gpus import CARDS, two_gpus
 
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GB
-from unslow.facts.values import not_found
+from unslow.facts.values import GB, not_found
 
 NO_BUFFERS = not_found("vLLM says it only in its log")
 

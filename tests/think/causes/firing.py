@@ -5,7 +5,7 @@ from cases import cpu_case, gpu_case, r, with_facts
 from unslow.facts.machine import GpuProcess
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 
 
 def spilled() -> Case:

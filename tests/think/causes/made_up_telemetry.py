@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from unslow.facts.run import Traffic
-from unslow.facts.telemetry import GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry
+from unslow.facts.run import GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry, Traffic
 from unslow.facts.values import Known, measured
 
 

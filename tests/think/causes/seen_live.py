@@ -2,9 +2,8 @@
 
 from cases import with_facts
 
-from unslow.facts.run import AtDepth
+from unslow.facts.run import AtDepth, GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry
 from unslow.facts.snapshot import Case
-from unslow.facts.telemetry import GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry
 from unslow.facts.values import Known
 
 

@@ -7,7 +7,7 @@ from cases import gpu_case, r, with_facts
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 
 CARDS = ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090")
 

@@ -4,7 +4,7 @@ from under_load import saying, tried
 
 from unslow.facts.account import Topic
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "answer_is_mostly_thinking"
 

@@ -12,7 +12,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import CannotTell, Found
-from unslow.think.judge import _answer, judge
+from unslow.think.judge.judge import _answer, judge
 
 HEADINGS = ("## Why it ", "## How to confirm", "## What it is not", "## How to fix", "## Safety")
 OF_GGML = ("llama.cpp", "Ollama", "LM Studio")

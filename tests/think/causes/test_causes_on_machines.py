@@ -10,10 +10,10 @@ from recorded_machines import FOLDERS, recorded
 from tests.golden.files import stored
 from tools import strangers
 
-from unslow.think.adapt.surroundings import makers_of, system_of
+from unslow.think.case.instructions import makers_of, system_of
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, ruled_out_at_once
-from unslow.think.judge import _answer
+from unslow.think.judge.judge import _answer
 
 IDS = list(all_causes())
 

@@ -8,7 +8,7 @@ from scrambled import variants
 
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import _answer, judge
+from unslow.think.judge.judge import _answer, judge
 
 pytestmark = pytest.mark.no_cover  # thousands of judgements tell nothing more of which lines are tested
 

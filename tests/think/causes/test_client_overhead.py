@@ -8,7 +8,7 @@ from unslow.facts.run import Completion, Route
 from unslow.facts.snapshot import Case
 from unslow.facts.values import measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "client_overhead"
 

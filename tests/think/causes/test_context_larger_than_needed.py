@@ -4,9 +4,9 @@ from firing import long_context, spilled
 from told import pasted
 
 from unslow.facts.machine import GpuProcess
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.causes._cause import Absent, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "context_larger_than_needed"
 fires = long_context

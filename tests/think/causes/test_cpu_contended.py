@@ -6,7 +6,7 @@ from under_load import saying
 from unslow.facts.machine import BusyProcess
 from unslow.facts.run import Completion
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "cpu_contended"
 fires = contended

@@ -3,9 +3,9 @@ from cases import with_facts
 from under_load import at_work
 
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import MIB
+from unslow.facts.values import MIB
 from unslow.think.causes._cause import Absent
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "cpu_round_trip_bound"
 TINY = {

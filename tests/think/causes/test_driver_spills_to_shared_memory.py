@@ -5,13 +5,13 @@ from cases import gpu_case, r, with_facts, without
 from seen_live import watched
 from told import pasted, says
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.account import Topic
 from unslow.facts.machine import GpuProcess
 from unslow.facts.runtime import Buffer, SeenDevice
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "driver_spills_to_shared_memory"
 USED = says(Topic.SHARED_MEMORY_USED, "6 GB of shared GPU memory in use")

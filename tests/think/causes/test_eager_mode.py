@@ -4,9 +4,9 @@ from engines import vllm
 from told import compares, pasted
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GB, GIB
+from unslow.facts.values import GB, GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "eager_mode"
 

@@ -6,11 +6,10 @@ from told import pasted
 
 from unslow.facts.machine import GpuProcess
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB
-from unslow.facts.values import not_found
-from unslow.think.adapt.demand import read_demand
+from unslow.facts.values import GIB, not_found
+from unslow.think.case.demand import read_demand
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "experts_on_cpu"
 fires = experts_away

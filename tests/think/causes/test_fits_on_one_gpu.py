@@ -6,9 +6,9 @@ from under_load import tried
 
 from unslow.facts.account import Topic
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "fits_on_one_gpu"
 

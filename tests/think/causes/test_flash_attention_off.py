@@ -5,9 +5,9 @@ from told import compares, pasted
 
 from unslow.facts.account import Topic
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "flash_attention_off"
 TRIAL = compares(Topic.FLASH_ATTENTION, 12.0, 30.0, "12 t/s without flash attention, 30 with")

@@ -5,13 +5,13 @@ from answers import ask
 from cases import cpu_case, gpu_case, r, with_facts
 from told import pasted, says
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.account import Topic
 from unslow.facts.machine import BusyProcess
 from unslow.facts.run import LongPrompt, Run
+from unslow.think.case.prediction import predict_prefill
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
-from unslow.think.predict import predict_prefill
+from unslow.think.judge.judge import judge
 
 NAME = "generic_cpu_build"
 MACHINES = Path(__file__).parents[2] / "machines"

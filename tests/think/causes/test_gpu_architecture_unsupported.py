@@ -10,7 +10,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.runtime import AllocationFailure, SeenDevice
 from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_architecture_unsupported"
 REFUSED = 'msg="amdgpu is not supported" gpu=0 gpu_type=gfx1010:xnack- supported_types="[gfx1030 gfx1100]"'

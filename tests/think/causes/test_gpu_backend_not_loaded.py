@@ -8,10 +8,9 @@ from told import pasted, says
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer, SeenDevice
-from unslow.facts.units import MIB
-from unslow.facts.values import not_found
+from unslow.facts.values import MIB, not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_backend_not_loaded"
 fires = no_backend

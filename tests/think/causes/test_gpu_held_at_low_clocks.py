@@ -6,7 +6,7 @@ from under_load import at_work, saying
 from unslow.facts.account import Topic
 from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_held_at_low_clocks"
 

@@ -5,9 +5,9 @@ from firing import clamped
 from told import pasted
 
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GB, GIB, MIB
+from unslow.facts.values import GB, GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_layers_set_too_low"
 fires = clamped

@@ -5,7 +5,7 @@ from under_load import at_work, tried
 
 from unslow.facts.account import Topic
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_power_capped"
 LOW_LIMIT = {"power_limit_w": 150.0}

@@ -4,9 +4,9 @@ from seen_live import watched
 
 from unslow.facts.machine import GpuProcess
 from unslow.facts.run import GpuUnderLoad
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found, Suspected
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_shared_with_other_work"
 OWN = GpuProcess(pid=10, name=r("llama-server"), vram_bytes=r(5 * GIB))

@@ -8,7 +8,7 @@ from under_load import at_work, saying
 from unslow.facts.account import Topic
 from unslow.facts.run import GpuUnderLoad
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_thermal_throttling"
 

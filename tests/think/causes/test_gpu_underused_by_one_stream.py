@@ -8,7 +8,7 @@ from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.values import NOT_LOOKED
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "gpu_underused_by_one_stream"
 

@@ -7,15 +7,14 @@ from all_firing import FIRING
 from cases import r, with_facts
 from tools import strangers
 
-from unslow.catalog.readings import Way, readings
+from unslow.catalog.questions import ReadingWay, readings
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, Unknown
+from unslow.facts.values import GIB, Known, Unknown
+from unslow.think.case.instructions import spelled_out
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import CannotTell
-from unslow.think.instructions import spelled_out
-from unslow.think.judge import _answer
+from unslow.think.judge.judge import _answer
 
 IDS = list(all_causes())
 SILENT = Unknown("blanked by a test")
@@ -95,7 +94,7 @@ def test_with_nothing_known_it_still_says_what_to_look_at(name):
 def test_every_reading_that_is_named_is_there_and_ends_with_a_way_for_all():
     for name, ways in readings().items():
         last = ways[-1]
-        assert last == Way(last.does), name
+        assert last == ReadingWay(last.does), name
         for named in re.findall(r"\{([a-z_]+)\}", " ".join(way.does for way in ways)):
             assert named in readings() or named == "time_total", (name, named)
 

@@ -5,7 +5,7 @@ from told import pasted, says
 from unslow.facts.account import Topic
 from unslow.facts.run import AtOnce, GpuUnderLoad, Tried
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "kernel_launch_bound"
 

@@ -2,12 +2,11 @@ from answers import ask
 from cases import gpu_case, with_facts, without
 
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import not_found
-from unslow.think.adapt.placement import read_placement
-from unslow.think.adapt.shape import read_shape
+from unslow.facts.values import GIB, MIB, not_found
+from unslow.think.case.demand import read_shape
+from unslow.think.case.placement import read_placement
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "kv_cache_on_host"
 WEIGHTS = Buffer(device="CUDA0", kind="model", bytes=4400 * MIB, on_gpu=True)

@@ -4,9 +4,9 @@ from seen_live import at_depths
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "kv_cache_outgrows_vram"
 FALL = compares(Topic.DEPTH, 3.0, 40.0, "40 tok/s at first, 3 tok/s at 30k")

@@ -9,10 +9,10 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.look.runtimes import vllm as vllm_looker
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "kv_cache_preemption"
 

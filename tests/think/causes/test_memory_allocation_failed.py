@@ -3,9 +3,9 @@ from cases import gpu_case, r, with_facts
 from firing import out_of_memory
 
 from unslow.facts.runtime import AllocationFailure
-from unslow.facts.units import MIB
+from unslow.facts.values import MIB
 from unslow.think.causes._cause import Absent
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "memory_allocation_failed"
 fires = out_of_memory

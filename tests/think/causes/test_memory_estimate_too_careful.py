@@ -3,10 +3,9 @@ from cases import gpu_case, with_facts
 from told import pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import told
+from unslow.facts.values import GIB, MIB, told
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "memory_estimate_too_careful"
 SUMS = {

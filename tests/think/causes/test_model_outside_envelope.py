@@ -3,7 +3,7 @@ from cases import with_facts
 from told import pasted
 
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "model_outside_envelope"
 LAYERS = {"gpu_layers": 30, "layers": 81}

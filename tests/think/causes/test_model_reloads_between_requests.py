@@ -8,9 +8,9 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
+from unslow.think.case.waits import reload_s
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
-from unslow.think.waits import reload_s
+from unslow.think.judge.judge import judge
 
 NAME = "model_reloads_between_requests"
 

@@ -9,10 +9,9 @@ from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GB
-from unslow.facts.values import not_found, told
+from unslow.facts.values import GB, not_found, told
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "multi_gpu_link_bound"
 

@@ -5,7 +5,7 @@ from told import compares, pasted, says
 
 from unslow.facts.account import Topic
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "numa_remote_memory"
 

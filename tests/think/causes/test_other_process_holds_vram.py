@@ -7,10 +7,9 @@ from told import pasted, says
 from unslow.facts.account import Topic
 from unslow.facts.machine import GpuProcess
 from unslow.facts.runtime import PastLoad, SeenDevice
-from unslow.facts.units import GIB
-from unslow.facts.values import not_found
+from unslow.facts.values import GIB, not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "other_process_holds_vram"
 fires = stranger

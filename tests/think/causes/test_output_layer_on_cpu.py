@@ -4,7 +4,7 @@ from told import pasted
 
 from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "output_layer_on_cpu"
 

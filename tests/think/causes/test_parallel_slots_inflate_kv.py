@@ -2,9 +2,9 @@ from answers import ask
 from cases import gpu_case, with_facts
 from told import pasted
 
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "parallel_slots_inflate_kv"
 

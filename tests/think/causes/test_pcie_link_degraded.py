@@ -5,10 +5,9 @@ from under_load import at_work, saying, tried
 from unslow.facts.account import Topic
 from unslow.facts.run import LongPrompt
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB
-from unslow.facts.values import measured
+from unslow.facts.values import GIB, measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "pcie_link_degraded"
 BEST = {"pcie_generation_max": 4, "pcie_width_max": 16}

@@ -8,19 +8,17 @@ from seen_live import stat
 from several_gpus import two_gpus
 
 from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.run import GpuUnderLoad
+from unslow.facts.run import GpuTelemetry, GpuUnderLoad, PhaseTelemetry, SamplerCost, Telemetry
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case, Snapshot, Subject
-from unslow.facts.telemetry import GpuTelemetry, PhaseTelemetry, SamplerCost, Telemetry
-from unslow.facts.units import GIB
-from unslow.facts.values import not_found
-from unslow.think.adapt.gpu_load import gpu_samples, loaded_gpus
+from unslow.facts.values import GIB, not_found
+from unslow.think.case.gpus import gpu_samples, loaded_gpus
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, Found, fact_at
-from unslow.think.causes._watched import gpu_figure
-from unslow.think.found_parts import found_parts
-from unslow.think.judge import judge
-from unslow.think.phases import outlook
+from unslow.think.causes._evidence import gpu_figure
+from unslow.think.judge.budget import found_parts
+from unslow.think.judge.judge import judge
+from unslow.think.judge.phases import outlook
 
 CHIP = Gpu(index=0, vendor=r("AMD"), name=r("AMD Radeon Graphics"), kind=r("integrated"), bus_id=r("0000:0c:00.0"))
 SHARED = "gpu_shared_with_other_work"

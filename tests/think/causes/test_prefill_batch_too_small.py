@@ -7,10 +7,10 @@ from unslow.facts.account import Topic
 from unslow.facts.run import LongPrompt
 from unslow.facts.snapshot import Case
 from unslow.facts.values import measured
-from unslow.think.adapt.cure import Cure, with_settings
+from unslow.think.case.prediction import micro_batch
+from unslow.think.case.work import Cure, with_settings
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
-from unslow.think.predict_prefill import micro_batch
+from unslow.think.judge.judge import judge
 
 NAME = "prefill_batch_too_small"
 

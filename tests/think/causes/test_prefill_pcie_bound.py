@@ -9,12 +9,11 @@ from unslow.facts.model import Model
 from unslow.facts.run import Completion, LongPrompt
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import measured, not_found
-from unslow.think.adapt.work import Cure
+from unslow.facts.values import GIB, measured, not_found
+from unslow.think.case.prediction import predict_prefill
+from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
-from unslow.think.predict import predict_prefill
+from unslow.think.judge.judge import judge
 
 NAME = "prefill_pcie_bound"
 

@@ -7,7 +7,7 @@ from unslow.facts.run import LongPrompt, SeenPrompt, Traffic, Turn
 from unslow.facts.snapshot import Case
 from unslow.facts.values import estimated, measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "prompt_reprocessed"
 

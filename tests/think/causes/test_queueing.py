@@ -10,7 +10,7 @@ from unslow.facts.run import AtOnce, Completion
 from unslow.facts.snapshot import Case
 from unslow.facts.values import estimated, measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "queueing"
 

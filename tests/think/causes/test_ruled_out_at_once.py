@@ -9,7 +9,7 @@ from unslow.facts.runtime import AllocationFailure, SeenDevice
 from unslow.facts.values import not_found
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 PLACED = sorted(name for name, cause in all_causes().items() if cause.on_gpu)
 FAILURE = AllocationFailure(device="CUDA0", what="weights", message="cudaMalloc failed: out of memory")

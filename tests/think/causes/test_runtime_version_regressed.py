@@ -7,7 +7,7 @@ from unslow.facts.run import Earlier, Run
 from unslow.facts.snapshot import Case
 from unslow.facts.values import measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "runtime_version_regressed"
 SLOWER = compares(Topic.VERSION, 80.0, 220.0, "220 -> 80 t/s since the update")

@@ -6,13 +6,13 @@ from cases import cpu_case, gpu_case, r, with_facts, without
 from made_up_telemetry import traffic
 from under_load import saying, tried
 
-from unslow.app.read_target import read_stored
+from unslow.commands.diagnose.target import read_stored
 from unslow.facts.account import Topic
 from unslow.facts.run import Traffic, Tried
 from unslow.facts.snapshot import Case
 from unslow.facts.values import measured, told
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "sampling_on_cpu"
 MACHINES = Path(__file__).parents[2] / "machines"

@@ -6,7 +6,7 @@ from told import compares, pasted
 from unslow.facts.account import Account, Topic
 from unslow.facts.values import told
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "slow_kernel_for_architecture"
 AWQ = {"name": "vLLM", "quantization": "awq"}

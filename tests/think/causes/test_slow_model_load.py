@@ -7,7 +7,7 @@ from under_load import saying, tried
 from unslow.facts.account import Topic
 from unslow.facts.machine import Disk
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "slow_model_load"
 

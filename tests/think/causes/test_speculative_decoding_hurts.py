@@ -6,7 +6,7 @@ from unslow.facts.account import Topic
 from unslow.facts.run import Completion
 from unslow.facts.snapshot import Case
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "speculative_decoding_hurts"
 

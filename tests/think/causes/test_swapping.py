@@ -5,10 +5,9 @@ from seen_live import watched
 from told import pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import not_found
+from unslow.facts.values import GIB, MIB, not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "swapping"
 PRESSED = {"machine.memory.swap_used_bytes": 9 * GIB, "machine.load.memory_pressure": 0.4}

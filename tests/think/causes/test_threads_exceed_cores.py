@@ -6,7 +6,7 @@ from under_load import tried
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
 from unslow.think.causes._cause import Absent, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "threads_exceed_cores"
 fires = crowded

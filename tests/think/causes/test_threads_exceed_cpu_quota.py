@@ -8,7 +8,7 @@ from unslow.facts.account import Topic
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.snapshot import Case
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "threads_exceed_cpu_quota"
 

@@ -5,7 +5,7 @@ from under_load import saying, tried
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "threads_too_few"
 

@@ -4,8 +4,7 @@ from answers import ask
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GB, GIB
-from unslow.facts.values import told
+from unslow.facts.values import GB, GIB, told
 from unslow.think.causes._cause import CannotTell, Found
 
 CARD = ["RTX 3090"]

@@ -7,10 +7,9 @@ from told import compares, pasted, says
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.units import GB, GIB
-from unslow.facts.values import told
+from unslow.facts.values import GB, GIB, told
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 CARD = ["RTX 3090"]
 DENSE = {"name": "Llama-3.1-70B", "weights_bytes": 42 * GB, "parameters": 70_000_000_000, "experts": 0}

@@ -6,9 +6,9 @@ from told import compares, pasted
 from unslow.facts.account import Topic
 from unslow.facts.run import LongPrompt
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "type_without_gpu_kernel"
 Q5_1 = {"name": "llama.cpp", "kv_type_k": "q5_1", "kv_type_v": "q5_1", "flash_attention": True}

@@ -3,10 +3,9 @@ from cases import gpu_case, with_facts
 from several_gpus import two_gpus
 
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB
-from unslow.facts.values import not_found
+from unslow.facts.values import GIB, not_found
 from unslow.think.causes._cause import Absent
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "uneven_split"
 UNLIKE = ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060")

@@ -6,10 +6,10 @@ from told import pasted, says
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Cpu, Machine, Memory, System
-from unslow.facts.units import GB, GIB
+from unslow.facts.values import GB, GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.causes.unified_memory_pressure import SHORTEST_USEFUL
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "unified_memory_pressure"
 

@@ -3,9 +3,9 @@ from cases import gpu_case, r, with_facts
 from told import pasted
 
 from unslow.facts.runtime import AllocationFailure, PastLoad
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.causes._cause import Absent, CannotTell
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "vram_fragmented"
 WORDS = (

@@ -7,10 +7,10 @@ from firing import clamped, spilled
 from told import pasted
 
 from unslow.facts.snapshot import Contradiction, Statement
-from unslow.facts.units import GB, GIB
+from unslow.facts.values import GB, GIB
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "weights_spill_to_ram"
 fires = spilled

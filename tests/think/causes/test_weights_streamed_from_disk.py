@@ -4,10 +4,9 @@ from seen_live import watched
 from told import pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GB, GIB, MIB
-from unslow.facts.values import not_found
+from unslow.facts.values import GB, GIB, MIB, not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "weights_streamed_from_disk"
 

@@ -4,9 +4,9 @@ from told import compares, pasted, says
 
 from unslow.facts.account import Topic
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.judge import judge
+from unslow.think.judge.judge import judge
 
 NAME = "wrong_device_selected"
 LISTED = [

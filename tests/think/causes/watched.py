@@ -1,7 +1,6 @@
 """Figures that were sampled while tokens were generated, made up for tests."""
 
-from unslow.facts.run import Traffic
-from unslow.facts.telemetry import GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry
+from unslow.facts.run import GpuTelemetry, PhaseTelemetry, SamplerCost, Stat, Telemetry, Traffic
 
 
 def stat(mean: float, *, low: float | None = None, high: float | None = None, last: float | None = None) -> Stat:

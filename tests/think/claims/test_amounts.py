@@ -1,7 +1,6 @@
 import pytest
 
-from unslow.think.claims.amounts import amounts
-from unslow.think.claims.text import plain
+from unslow.think.claims.amounts import amounts, plain_letters
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ from unslow.think.claims.text import plain
     ],
 )
 def test_numbers_with_a_unit(text: str, kind: str, low: float, high: float) -> None:
-    (found,) = amounts(plain(f"about {text}, they say"))
+    (found,) = amounts(plain_letters(f"about {text}, they say"))
     assert (found.kind, found.low, found.high) == (kind, pytest.approx(low), pytest.approx(high))
 
 

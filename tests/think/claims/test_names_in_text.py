@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.think.claims.said import Said, parse_sentence
+from unslow.think.claims.sentence import Said, parse_sentence
 
 
 def parsed(text: str) -> Said:

@@ -2,15 +2,14 @@
 
 import pytest
 
-from unslow.app.hardware import HardwareRequest, named_hardware
-from unslow.app.predict.cases import setup_of
-from unslow.catalog.model_names import find_model
+from unslow.catalog.models import find_model
+from unslow.commands._hardware import HardwareRequest, named_hardware
 from unslow.commands.predict import PredictRequest
-from unslow.think.adapt.remembered import one_judgement
-from unslow.think.blueprints.made_up import made_up
-from unslow.think.fit.context_left import longest_context
-from unslow.think.fit.llama_cpp import most_context
+from unslow.commands.predict.cases import setup_of
+from unslow.think.blueprints import made_up
+from unslow.think.fit.answers import longest_context, most_context
 from unslow.think.hardware import Hardware
+from unslow.think.memo import one_judgement
 from unslow.think.setup import Setup
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.think.fit.rule_of_thumb import rule_of_thumb
+from unslow.think.fit.answers import rule_of_thumb
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,20 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "lab"))
 
 import compare_transformers_memory as lab
 
-from unslow.catalog.runtimes_memory import overheads
-from unslow.catalog.weight_parts import parts_of_shape, plainly, total_bytes
-from unslow.facts.hf_shape import HfShape, LayerKind
-from unslow.facts.units import GIB, MIB
-from unslow.think.memory.transformers.device_map import limits, modules_of, placed
-from unslow.think.memory.transformers.plan import longest_context, transformers_memory
-from unslow.think.memory.transformers.settings import Settings
+from unslow.catalog.runtimes import overheads
+from unslow.catalog.weight_parts import parts_of_shape, plain_storage, total_bytes
+from unslow.facts.model import HfShape, LayerKind
+from unslow.facts.values import GIB, MIB
+from unslow.think.memory.transformers import (
+    TransformersSettings,
+    card_limits,
+    longest_transformers_context,
+    modules_of,
+    place_modules,
+    transformers_memory,
+)
 
-BF16 = plainly(2)
+BF16 = plain_storage(2)
 LLAMA_8B = HfShape(
     layers=32, width=4096, vocabulary=128256, heads=32, kv_heads=8, key_length=128, value_length=128, feed_forward=14336
 )
@@ -62,7 +67,7 @@ def test_the_measured_map_that_leaves_layers_on_the_host():
     row = next(r for r in lab.rows("transformers_memory_h200.jsonl") if r["kind"] == "load" and r["map"] == "half")
     shape = lab.shape_of("LlamaConfig", row["settings"])
     modules = modules_of(shape, parts_of_shape(shape, BF16))
-    places = placed(modules, [row["file_bytes"] // 2], 64 * GIB)
+    places = place_modules(modules, [row["file_bytes"] // 2], 64 * GIB)
     assert places == [0] * 5 + [1] * 13
     on_card = sum(module.bytes for module, place in zip(modules, places, strict=True) if place == 0)
     assert on_card == pytest.approx(row["allocated_bytes"], rel=0.002)
@@ -82,15 +87,15 @@ def test_the_context_lies_in_the_range():
 
 def test_one_card_keeps_a_tenth_and_several_share():
     modules = modules_of(LLAMA_8B, PARTS)
-    assert limits("auto", modules, [24 * GIB]) == [int(24 * GIB * 0.9)]
-    assert limits("sequential", modules, [24 * GIB]) == [24 * GIB]
-    first, last = limits("auto", modules, [24 * GIB, 24 * GIB])
+    assert card_limits("auto", modules, [24 * GIB]) == [int(24 * GIB * 0.9)]
+    assert card_limits("sequential", modules, [24 * GIB]) == [24 * GIB]
+    first, last = card_limits("auto", modules, [24 * GIB, 24 * GIB])
     assert first < 9 * GIB
     assert last == 24 * GIB
 
 
 def test_two_cards_share_layers_cache_and_context():
-    asked = Settings(4096, 256)
+    asked = TransformersSettings(4096, 256)
     memory = transformers_memory(LLAMA_8B, PARTS, asked, [12 * GIB, 12 * GIB], 64 * GIB)
     alone = transformers_memory(LLAMA_8B, PARTS, asked, [24 * GIB])
     assert memory.fits
@@ -101,7 +106,7 @@ def test_two_cards_share_layers_cache_and_context():
 
 
 def test_what_a_card_cannot_hold_visits_it_and_leaves_its_cache_there():
-    asked = Settings(4096, 256)
+    asked = TransformersSettings(4096, 256)
     memory = transformers_memory(LLAMA_8B, PARTS, asked, [8 * GIB], 64 * GIB)
     roomy = transformers_memory(LLAMA_8B, PARTS, asked, [24 * GIB], 64 * GIB)
     assert memory.host.weights_bytes > 8 * GIB
@@ -110,26 +115,28 @@ def test_what_a_card_cannot_hold_visits_it_and_leaves_its_cache_there():
 
 
 def test_without_a_card_everything_is_on_the_host():
-    memory = transformers_memory(LLAMA_8B, PARTS, Settings(512, 16), [], 20 * GIB)
+    memory = transformers_memory(LLAMA_8B, PARTS, TransformersSettings(512, 16), [], 20 * GIB)
     assert memory.devices == ()
     assert memory.host.weights_bytes == total_bytes(PARTS)
     assert memory.host.other_bytes == 0
     assert memory.fits
-    assert not transformers_memory(LLAMA_8B, PARTS, Settings(512, 16), [], 8 * GIB).fits
+    assert not transformers_memory(LLAMA_8B, PARTS, TransformersSettings(512, 16), [], 8 * GIB).fits
 
 
 def test_eager_attention_shortens_the_longest_context():
     sdpa, eager = (
-        longest_context(LLAMA_8B, PARTS, Settings(1, 16, attention=name), [24 * GIB], 64 * GIB)
+        longest_transformers_context(LLAMA_8B, PARTS, TransformersSettings(1, 16, attention=name), [24 * GIB], 64 * GIB)
         for name in ("sdpa", "eager")
     )
     assert 0 < eager < sdpa / 3
-    assert longest_context(LLAMA_8B, PARTS, Settings(1, 16, device_map="single"), [8 * GIB]) == 0
+    assert (
+        longest_transformers_context(LLAMA_8B, PARTS, TransformersSettings(1, 16, device_map="single"), [8 * GIB]) == 0
+    )
 
 
 def test_the_longest_context_just_fits():
-    asked = Settings(1, 16)
-    most = longest_context(LLAMA_8B, PARTS, asked, [24 * GIB])
+    asked = TransformersSettings(1, 16)
+    most = longest_transformers_context(LLAMA_8B, PARTS, asked, [24 * GIB])
     just, over = (
         transformers_memory(LLAMA_8B, PARTS, asked._replace(prompt_tokens=most - 16 + more), [24 * GIB])
         for more in (0, 1)
@@ -145,7 +152,7 @@ def test_latents_are_expanded_before_5_15():
     )  # fmt: skip
     parts = parts_of_shape(shape, BF16)
     new, old = (
-        transformers_memory(shape, parts, Settings(1024, version=version), [24 * GIB]).devices[0].kv_bytes
+        transformers_memory(shape, parts, TransformersSettings(1024, version=version), [24 * GIB]).devices[0].kv_bytes
         for version in ((5, 17), (4, 57))
     )
     assert old / new == pytest.approx(16 * 320 / 576)
@@ -153,7 +160,9 @@ def test_latents_are_expanded_before_5_15():
 
 def test_logits_of_all_positions_were_computed_before_4_45():
     new, old = (
-        transformers_memory(LLAMA_8B, PARTS, Settings(8192, version=version), [80 * GIB]).devices[0].compute_bytes
+        transformers_memory(LLAMA_8B, PARTS, TransformersSettings(8192, version=version), [80 * GIB])
+        .devices[0]
+        .compute_bytes
         for version in ((4, 57), (4, 44))
     )
     assert old > 8192 * 128256 * 6 > new
@@ -174,7 +183,7 @@ def test_a_longer_prompt_never_takes_less(prompt, more, batch, cache, attention,
         window=64, kinds=(LayerKind.WINDOW, LayerKind.FULL) * 3,
     )  # fmt: skip
     parts = parts_of_shape(shape, BF16)
-    asked = Settings(prompt, 8, batch, cache, attention, padded, size)
+    asked = TransformersSettings(prompt, 8, batch, cache, attention, padded, size)
     short, long = (
         transformers_memory(shape, parts, asked._replace(prompt_tokens=tokens), [80 * GIB]).devices[0]
         for tokens in (prompt, prompt + more)

@@ -11,15 +11,21 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "lab"))
 
 import compare_vllm_memory as lab
 
-from unslow.catalog.weight_parts import parts_of_shape, plainly
-from unslow.facts.hf_shape import HfShape, LayerKind
-from unslow.facts.units import GIB
-from unslow.think.memory.vllm.cache import block_bytes, cache_groups
-from unslow.think.memory.vllm.plan import cache_of, longest_of, vllm_memory
-from unslow.think.memory.vllm.profile import capture_sizes
-from unslow.think.memory.vllm.settings import Settings, stage_layers
+from unslow.catalog.weight_parts import parts_of_shape, plain_storage
+from unslow.facts.model import HfShape, LayerKind
+from unslow.facts.values import GIB
+from unslow.think.memory.vllm import (
+    VllmSettings,
+    block_bytes,
+    cache_groups,
+    cache_of,
+    capture_sizes,
+    longest_of,
+    stage_layers,
+    vllm_memory,
+)
 
-BF16 = plainly(2)
+BF16 = plain_storage(2)
 LLAMA_8B = HfShape(
     layers=32, width=4096, vocabulary=128256, heads=32, kv_heads=8, key_length=128, value_length=128,
     feed_forward=14336, positions=131072,
@@ -110,7 +116,7 @@ def test_kinds_of_unequal_heads_share_one_page_size():
         layers=12, width=2560, vocabulary=262144, heads=8, kv_heads=8, key_length=256, value_length=256,
         full_kv_heads=1, full_key_length=512, window=1024, kinds=(*[LayerKind.WINDOW] * 5, LayerKind.FULL) * 2,
     )  # fmt: skip
-    groups = cache_groups(shape, Settings(8192, kv_cache_dtype="fp8"))
+    groups = cache_groups(shape, VllmSettings(8192, kv_cache_dtype="fp8"))
     assert {(g.kind, g.block_tokens, g.page_bytes) for g in groups} == {
         (LayerKind.WINDOW, 16, 65536),
         (LayerKind.FULL, 64, 65536),
@@ -118,7 +124,7 @@ def test_kinds_of_unequal_heads_share_one_page_size():
 
 
 def test_windows_bound_what_a_long_request_takes():
-    settings = Settings(131072, max_num_batched_tokens=2048)
+    settings = VllmSettings(131072, max_num_batched_tokens=2048)
     windowed, _ = longest_of(GEMMA, settings, 0)
     everything, _ = longest_of(GEMMA, settings._replace(hybrid_cache=False), 0)
     assert windowed < 0.25 * everything
@@ -126,13 +132,13 @@ def test_windows_bound_what_a_long_request_takes():
 
 def test_latents_are_whole_on_every_rank_and_heads_are_divided():
     latent = next(s for s in STARTS if s.fields["model"] == "deepseek-v2-lite").shape
-    one, four = (Settings(8192, tensor_parallel=n) for n in (1, 4))
+    one, four = (VllmSettings(8192, tensor_parallel=n) for n in (1, 4))
     assert cache_of(latent, one, GIB).tokens == cache_of(latent, four, GIB).tokens
     assert cache_of(LLAMA_8B, four, GIB).blocks // 4 == cache_of(LLAMA_8B, one, GIB).blocks
 
 
 def test_keys_are_repeated_where_ranks_outnumber_their_heads():
-    eight, sixteen = (cache_of(LLAMA_8B, Settings(8192, tensor_parallel=n), GIB).blocks for n in (8, 16))
+    eight, sixteen = (cache_of(LLAMA_8B, VllmSettings(8192, tensor_parallel=n), GIB).blocks for n in (8, 16))
     assert eight == sixteen
 
 
@@ -142,22 +148,22 @@ def test_stages_share_what_is_left_over_before_the_last_one():
 
 
 def test_defaults_follow_the_card():
-    assert Settings(1).on_card(80 * GIB)[4:6] == (1024, 8192)
-    assert Settings(1, small_batches=True).on_card(80 * GIB)[4:6] == (256, 2048)
-    assert Settings(1).on_card(180 * GIB)[4:6] == (1024, 16384)
-    assert Settings(1).on_card(24 * GIB)[4:6] == (256, 2048)
-    assert Settings(1, max_num_batched_tokens=64).on_card(80 * GIB).max_num_seqs == 64
+    assert VllmSettings(1).on_card(80 * GIB)[4:6] == (1024, 8192)
+    assert VllmSettings(1, small_batches=True).on_card(80 * GIB)[4:6] == (256, 2048)
+    assert VllmSettings(1).on_card(180 * GIB)[4:6] == (1024, 16384)
+    assert VllmSettings(1).on_card(24 * GIB)[4:6] == (256, 2048)
+    assert VllmSettings(1, max_num_batched_tokens=64).on_card(80 * GIB).max_num_seqs == 64
 
 
 def test_usual_batch_sizes_are_captured():
-    assert capture_sizes(Settings(1).on_card(80 * GIB)) == 51
-    assert capture_sizes(Settings(1, max_num_seqs=8).on_card(80 * GIB)) == 5
+    assert capture_sizes(VllmSettings(1).on_card(80 * GIB)) == 51
+    assert capture_sizes(VllmSettings(1, max_num_seqs=8).on_card(80 * GIB)) == 5
 
 
 def test_a_model_that_is_too_large_does_not_fit():
     parts = parts_of_shape(LLAMA_8B, BF16)
-    small = vllm_memory(LLAMA_8B, parts, Settings(8192), 16 * GIB)
-    large = vllm_memory(LLAMA_8B, parts, Settings(8192), 24 * GIB)
+    small = vllm_memory(LLAMA_8B, parts, VllmSettings(8192), 16 * GIB)
+    large = vllm_memory(LLAMA_8B, parts, VllmSettings(8192), 24 * GIB)
     assert (small.fits, small.max_model_len, small.kv_tokens) == (False, 0, 0)
     assert large.fits
     assert large.max_model_len == 8192
@@ -166,7 +172,7 @@ def test_a_model_that_is_too_large_does_not_fit():
 
 def test_a_stated_cache_size_is_taken_as_it_is():
     parts = parts_of_shape(LLAMA_8B, BF16)
-    asked = Settings(8192, kv_cache_memory_bytes=4 * GIB)
+    asked = VllmSettings(8192, kv_cache_memory_bytes=4 * GIB)
     memory = vllm_memory(LLAMA_8B, parts, asked, 24 * GIB)
     assert memory.available == (4 * GIB,) * 3
     assert memory.devices[0].kv_bytes == 4 * GIB
@@ -174,17 +180,17 @@ def test_a_stated_cache_size_is_taken_as_it_is():
 
 def test_every_rank_is_told_apart():
     parts = parts_of_shape(LLAMA_8B, BF16)
-    memory = vllm_memory(LLAMA_8B, parts, Settings(8192, tensor_parallel=2, pipeline_parallel=2), 24 * GIB)
+    memory = vllm_memory(LLAMA_8B, parts, VllmSettings(8192, tensor_parallel=2, pipeline_parallel=2), 24 * GIB)
     assert len(memory.devices) == 4
     assert memory.devices[0] == memory.devices[1]
 
 
 def test_a_shape_of_which_nothing_is_known_is_no_crash():
     nothing = HfShape(layers=0, width=0, vocabulary=0, heads=0, kv_heads=0, key_length=0, value_length=0)
-    memory = vllm_memory(nothing, parts_of_shape(nothing, BF16), Settings(8192), 24 * GIB)
+    memory = vllm_memory(nothing, parts_of_shape(nothing, BF16), VllmSettings(8192), 24 * GIB)
     assert not memory.fits
     some = HfShape(layers=2, width=8, vocabulary=0, heads=0, kv_heads=0, key_length=0, value_length=0, experts=2)
-    assert vllm_memory(some, parts_of_shape(some, BF16), Settings(8192), 24 * GIB).kv_blocks == 0
+    assert vllm_memory(some, parts_of_shape(some, BF16), VllmSettings(8192), 24 * GIB).kv_blocks == 0
 
 
 @given(
@@ -195,7 +201,7 @@ def test_a_shape_of_which_nothing_is_known_is_no_crash():
     total=st.integers(8, 200),
 )
 def test_more_memory_never_holds_less(length, ranks, stages, version, total):
-    asked = Settings(length, tensor_parallel=ranks, pipeline_parallel=stages, version=version)
+    asked = VllmSettings(length, tensor_parallel=ranks, pipeline_parallel=stages, version=version)
     parts = parts_of_shape(GEMMA, BF16)
     # The batches of a larger card are larger too: the same ones are asked for on both.
     asked = asked.on_card(total * GIB)

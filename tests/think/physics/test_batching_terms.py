@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
-from unslow.think.physics.batching import FEW, batched_product_terms, ridge_tokens, share_of_few
 from unslow.think.physics.chip import Chip
-from unslow.think.physics.terms import Factor, total
+from unslow.think.physics.decode import FEW, batched_product_terms, ridge_tokens, share_of_few
+from unslow.think.physics.terms import Factor, total_of_terms
 
 CHIP = Chip(1e12, 4e13, 1.6e14)
 WEIGHTS = 8e9
@@ -18,7 +18,7 @@ counts = st.integers(1, 512)
 
 def seconds(tokens, met=WEIGHTS, chip=CHIP, learned=FACTORS):
     terms = batched_product_terms("compute", WEIGHTS, met, tokens, chip, (Factor("product/cuda"),), "cuda")
-    return total(terms, learned)
+    return total_of_terms(terms, learned)
 
 
 def test_one_conversation_is_multiplied_as_if_it_were_alone():

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from unslow.facts.calibration import Calibration, Demand, MachineMark, Rates, Scale, TypeRate
-from unslow.facts.units import MB, MIB
-from unslow.think.physics.calibration import calibrated_decode, calibrated_prefill
+from unslow.facts.values import MB, MIB
+from unslow.think.physics.token_time import calibrated_decode, calibrated_prefill
 
 RATES = Rates(
     types=(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.crowding import crowding_s, throttling
+from unslow.think.physics.token_time import crowding_s, throttling
 
 counts = st.integers(1, 256)
 

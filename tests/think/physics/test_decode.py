@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.decode import Side, Work, ceiling_tokens_per_s, decode_parts, total_seconds
-from unslow.think.physics.interval import around, inverse
 from unslow.think.physics.placement import Placement, Shape, fitted, without_experts
+from unslow.think.physics.terms import interval_around, inverse_interval
+from unslow.think.physics.token_time import Side, Work, ceiling_tokens_per_s, decode_parts, total_seconds
 
 sizes = st.floats(1e8, 1e11)
 rates = st.floats(1e10, 5e12)
@@ -53,7 +53,7 @@ def test_what_hinders_the_host_does_not_matter_where_it_has_nothing_to_do():
 
 
 def test_an_interval_survives_being_turned_over():
-    low, mid, high = inverse(around(0.5, 2))
+    low, mid, high = inverse_interval(interval_around(0.5, 2))
     assert (low, mid, high) == (1.0, 2.0, 4.0)
 
 

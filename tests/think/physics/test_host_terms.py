@@ -3,10 +3,9 @@
 import pytest
 
 from unslow.catalog.learned_speed import learned_speed
-from unslow.think.physics.amounts import Amounts
-from unslow.think.physics.chip import Setting
-from unslow.think.physics.host_decoding import HOST_ATTENTION, HOST_COMPUTE, HOST_READS, host_decode_terms
-from unslow.think.physics.terms import Term, by_part, least, priced, total
+from unslow.think.physics.chip import SpeedSetting
+from unslow.think.physics.decode import HOST_ATTENTION, HOST_COMPUTE, HOST_READS, Amounts, host_decode_terms
+from unslow.think.physics.terms import Term, by_part, least_seconds, priced_term, total_of_terms
 from unslow.think.speed.chips import host_chip
 
 
@@ -17,11 +16,11 @@ def one_b(**more) -> Amounts:
 
 
 def terms(amounts: Amounts, bytes_per_s: float = 25e9, threads: float = 2.0, **more) -> tuple[Term, ...]:
-    return tuple(host_decode_terms(amounts, host_chip(bytes_per_s, threads), Setting("cpu", **more)))
+    return tuple(host_decode_terms(amounts, host_chip(bytes_per_s, threads), SpeedSetting("cpu", **more)))
 
 
 def seconds(*given, **more) -> float:
-    return float(total(terms(*given, **more), learned_speed().factors))
+    return float(total_of_terms(terms(*given, **more), learned_speed().factors))
 
 
 def parts(*given, **more) -> dict[str, float]:
@@ -32,12 +31,12 @@ def alone(*given, **more) -> dict[str, float]:
     """The seconds of each part as if nothing were done beside it."""
     found: dict[str, float] = {}
     for term in terms(*given, **more):
-        found[term.part] = found.get(term.part, 0.0) + float(priced(term, learned_speed().factors))
+        found[term.part] = found.get(term.part, 0.0) + float(priced_term(term, learned_speed().factors))
     return found
 
 
 def test_nothing_is_faster_than_reading_all_of_it() -> None:
-    assert float(least(terms(one_b()))) == pytest.approx(8e8 / 25e9)
+    assert float(least_seconds(terms(one_b()))) == pytest.approx(8e8 / 25e9)
     assert seconds(one_b()) > 8e8 / 25e9
 
 

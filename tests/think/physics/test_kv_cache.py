@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.think.physics.kv_cache import kv_bytes_per_token
+from unslow.think.physics.placement import kv_bytes_per_token
 
 
 def test_the_well_known_sizes_of_llama_3():

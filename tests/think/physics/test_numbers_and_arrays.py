@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.numbers import at_most, exponential, larger, logarithm, smaller
+from unslow.think.physics.terms import at_most, exponential, larger, logarithm, smaller
 
 numbers = st.floats(-100, 100)
 
@@ -33,5 +33,5 @@ def test_of_one(x):
 
 
 def test_one_prediction_does_not_load_numpy():
-    code = "import sys, unslow.think.speed.outcome, unslow.think.predict; sys.exit('numpy' in sys.modules)"
+    code = "import sys, unslow.think.speed.question, unslow.think.case.prediction; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

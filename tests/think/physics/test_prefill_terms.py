@@ -6,12 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
-from unslow.think.physics.amounts import Amounts
-from unslow.think.physics.chip import Chip, Setting
-from unslow.think.physics.host_prefill import host_prefill_terms, lent_weights_terms
-from unslow.think.physics.interconnect import LAYER, TENSOR
-from unslow.think.physics.prefill import Prompt, pipelined, prefill_terms
-from unslow.think.physics.terms import by_part, total
+from unslow.think.physics.chip import Chip, SpeedSetting
+from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR, Amounts
+from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
+from unslow.think.physics.terms import by_part, total_of_terms
 
 FACTORS = learned_speed().factors
 CHIP = Chip(1e12, 4e13, 1.6e14, 350.0)
@@ -31,7 +29,7 @@ def prompt(**more):
 
 
 def seconds(asked, chip=CHIP, backend="cuda", year=2026.0, **setting):
-    return total(prefill_terms(asked, chip, Setting(backend, **setting), year), FACTORS)
+    return total_of_terms(prefill_terms(asked, chip, SpeedSetting(backend, **setting), year), FACTORS)
 
 
 @settings(max_examples=30)
@@ -81,22 +79,22 @@ def test_gpus_that_work_at_once_are_faster_and_sending_on_costs():
     alone, two = prompt(), prompt(gpus=2.0)
     assert seconds(two) > seconds(alone)
     assert seconds(prompt(gpus=2.0, pipelined=pipelined(2.0, 8.0))) < seconds(alone)
-    assert by_part(prefill_terms(alone, CHIP, Setting("cuda"), 2026.0), FACTORS)["link"] == 0
+    assert by_part(prefill_terms(alone, CHIP, SpeedSetting("cuda"), 2026.0), FACTORS)["link"] == 0
 
 
 def test_matrices_that_are_shared_are_divided_and_gathered():
     def parts(split):
-        terms = prefill_terms(prompt(gpus=4.0, split=split), CHIP, Setting("cuda"), 2026.0)
+        terms = prefill_terms(prompt(gpus=4.0, split=split), CHIP, SpeedSetting("cuda"), 2026.0)
         return by_part(terms, FACTORS)
 
-    whole, shared = parts(LAYER), parts(TENSOR)
+    whole, shared = parts(SPLIT_BY_LAYER), parts(SPLIT_BY_TENSOR)
     assert whole["compute"] / 4 < shared["compute"] < whole["compute"]
     assert shared["link"] > whole["link"] > 0
 
 
 def test_a_cpu_is_bound_by_its_arithmetic():
     def host(chip):
-        return total(host_prefill_terms(prompt(), chip, Setting("cpu")), FACTORS)
+        return total_of_terms(host_prefill_terms(prompt(), chip, SpeedSetting("cpu")), FACTORS)
 
     chip = Chip(5e10, 4e11, 4e11, threads=8.0)
     assert host(chip) > 7.5e9 * 2 / 4e11 / 10
@@ -106,17 +104,17 @@ def test_a_cpu_is_bound_by_its_arithmetic():
 
 def test_lent_weights_are_copied_once_for_each_micro_batch():
     def lent(each, rate=12e9):
-        return total(lent_weights_terms(prompt(micro_batch=each), rate, Setting("cuda")), FACTORS)
+        return total_of_terms(lent_weights_terms(prompt(micro_batch=each), rate, SpeedSetting("cuda")), FACTORS)
 
     assert lent(256.0) == pytest.approx(2 * lent(512.0))
     assert lent(512.0, 24e9) == pytest.approx(lent(512.0) / 2)
-    assert total(lent_weights_terms(prompt(amounts=Amounts()), 12e9, Setting("cuda")), FACTORS) == 0
+    assert total_of_terms(lent_weights_terms(prompt(amounts=Amounts()), 12e9, SpeedSetting("cuda")), FACTORS) == 0
 
 
 def test_a_type_without_a_kernel_for_matrices_takes_longer_on_a_cpu():
-    chip, setting = Chip(5e10, 1e11, 1e11, threads=2.0), Setting("cpu", types="q4")
+    chip, setting = Chip(5e10, 1e11, 1e11, threads=2.0), SpeedSetting("cpu", types="q4")
     plain, row_by_row, half = (
-        total(host_prefill_terms(prompt(amounts=AMOUNTS._replace(kinds=kinds)), chip, setting), FACTORS)
+        total_of_terms(host_prefill_terms(prompt(amounts=AMOUNTS._replace(kinds=kinds)), chip, setting), FACTORS)
         for kinds in ({"q4_0": 7.5e9}, {"q4_1": 7.5e9}, {"q4_0": 3.75e9, "q4_1": 3.75e9})
     )
     assert 2 * plain < row_by_row < 3 * plain

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.think.physics.sampling import LOGPROBS_SPREAD, logprobs_s, sampling_s, sorting_s
+from unslow.think.physics.token_time import LOGPROBS_SPREAD, logprobs_s, sampling_s, sorting_s
 
 MEASURED = [
     # tokens per second without and with 1,000 logprobs, entries of the vocabulary

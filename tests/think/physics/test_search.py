@@ -1,13 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.search import largest
+from unslow.think.physics.placement import largest_fitting
 
 
 @given(st.integers(-50, 50), st.integers(0, 3000), st.integers(-200, 3500), st.integers(1, 9))
 def test_it_is_the_largest_that_lacks_nothing(low: int, width: int, limit: int, slope: int) -> None:
     high = low + width
-    found = largest(low, high, lambda n: (limit - n) * slope)
+    found = largest_fitting(low, high, lambda n: (limit - n) * slope)
     fitting = [n for n in range(low, high + 1) if n <= limit]
     assert found == (fitting[-1] if fitting else None)
 
@@ -23,10 +23,10 @@ def test_a_crooked_line_is_no_trouble_and_costs_few_questions(steps: list[int], 
         asked.append(n)
         return room - needs[n]
 
-    found = largest(0, len(steps), left)
+    found = largest_fitting(0, len(steps), left)
     assert found == max(n for n, need in enumerate(needs) if need <= room)
     assert len(asked) <= 2 + 2 * 9
 
 
 def test_nothing_fits() -> None:
-    assert largest(1, 10, lambda _: -1) is None
+    assert largest_fitting(1, 10, lambda _: -1) is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.think.plan.cache_quality import cost_of_cache
+from unslow.think.plan.quality import cost_of_cache
 
 LLAMA = 8_030_000_000
 BY_BITS = ["f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]

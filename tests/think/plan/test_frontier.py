@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.think.plan.frontier import MOST_SHOWN, Worth, binned, front, ranked, thinned
+from unslow.think.plan.pareto_front import MOST_SHOWN, Worth, binned, pareto_front, ranked, thinned
 from unslow.think.plan.report import GoalShown
 
 AMOUNTS = st.floats(0.1, 100.0)
@@ -28,7 +28,7 @@ def no_effort(worth: Worth) -> tuple[float, ...]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(WORTHS, min_size=1, max_size=30))
 def test_the_front_dominates_all_and_none_of_itself(points: list[Worth]) -> None:
-    kept = [binned(p) for p in front(points, same, no_effort)]
+    kept = [binned(p) for p in pareto_front(points, same, no_effort)]
     for point in map(binned, points):
         assert any(all(a >= b for a, b in zip(other, point, strict=True)) for other in kept)
     for one in kept:
@@ -39,13 +39,13 @@ def test_the_front_dominates_all_and_none_of_itself(points: list[Worth]) -> None
 @given(st.lists(WORTHS, min_size=1, max_size=30), st.sampled_from(["speed", "context", "quality"]))
 def test_the_best_of_all_is_the_best_of_the_front(points: list[Worth], aim: str) -> None:
     best = max(ranked(goal(aim), p) for p in points)
-    assert max(ranked(goal(aim), p) for p in front(points, same, no_effort)) == best
+    assert max(ranked(goal(aim), p) for p in pareto_front(points, same, no_effort)) == best
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(WORTHS, min_size=1, max_size=30))
 def test_few_are_shown_with_the_chosen_and_the_fastest_among_them(points: list[Worth]) -> None:
-    kept = front(points, same, no_effort)
+    kept = pareto_front(points, same, no_effort)
     chosen = kept[-1]
     few = thinned(kept, same, chosen)
     assert chosen in few
@@ -55,9 +55,9 @@ def test_few_are_shown_with_the_chosen_and_the_fastest_among_them(points: list[W
 
 def test_nothing_gives_nothing() -> None:
     assert thinned([], same, None) == []
-    assert front([], same, no_effort) == []
+    assert pareto_front([], same, no_effort) == []
 
 
 def test_a_percent_is_no_reason() -> None:
     easy = Worth(1.0, 1.0, 16.0, 16.0, 1.0, 1.0, 0.0)
-    assert front([easy._replace(speed=1.004, ease=-3.0), easy], same, no_effort) == [easy]
+    assert pareto_front([easy._replace(speed=1.004, ease=-3.0), easy], same, no_effort) == [easy]

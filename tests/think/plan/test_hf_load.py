@@ -2,25 +2,21 @@
 
 import pytest
 
-from unslow.catalog.model_names import find_model
-from unslow.catalog.weight_parts import parts_of_shape, plainly
-from unslow.facts.hf_shape import HfShape, LayerKind
-from unslow.facts.model import Model
+from unslow.catalog.models import find_model
+from unslow.catalog.weight_parts import parts_of_shape, plain_storage
+from unslow.facts.model import HfShape, LayerKind, Model
 from unslow.facts.values import reported
-from unslow.think.blueprints.made_up import made_up
-from unslow.think.memory.blueprint_shape import shape_of_blueprint
-from unslow.think.plan.facts_shape import shape_of_facts
-from unslow.think.plan.hf_load import hf_load
-from unslow.think.plan.hf_quality import FULL, hf_cost, hf_quality, is_as_good
-from unslow.think.speed.load import model_load
-from unslow.think.speed.totals import totals
+from unslow.think.blueprints import made_up, shape_of_blueprint
+from unslow.think.plan.quality import FULL, hf_cost, hf_quality, is_as_good
+from unslow.think.plan.running import shape_of_facts
+from unslow.think.speed.load import hf_load, model_load, totals
 
 
 @pytest.mark.parametrize("name", ["llama 3.1 8b", "qwen3 30b a3b", "gemma 3 12b", "deepseek v3", "qwen3 next 80b"])
 def test_it_agrees_with_the_tensors_of_the_same_model(name: str) -> None:
     plan = made_up(find_model(name), "F16")
     shape = shape_of_blueprint(plan)
-    by_config = totals(hf_load(shape, parts_of_shape(shape, plainly(2)), "f16"))
+    by_config = totals(hf_load(shape, parts_of_shape(shape, plain_storage(2)), "f16"))
     by_tensors = totals(model_load(plan))
     for field in ("dense_bytes", "dense_weights", "expert_bytes", "expert_weights", "output_weights"):
         assert getattr(by_config, field) == pytest.approx(getattr(by_tensors, field), rel=0.08), field
@@ -34,7 +30,7 @@ def test_packed_weights_are_of_their_class() -> None:
         layers=2, width=64, vocabulary=100, heads=4, kv_heads=2, key_length=16, value_length=16, feed_forward=128,
         tied=True, kinds=(LayerKind.FULL, LayerKind.BARE),
     )  # fmt: skip
-    load = hf_load(shape, parts_of_shape(shape, plainly(1)), "q8")
+    load = hf_load(shape, parts_of_shape(shape, plain_storage(1)), "q8")
     assert set(load.layers[0].kinds) == {"q8_0"}
     assert load.output_kind == "f16"
     assert load.table_bytes == 0

@@ -4,12 +4,11 @@ import pytest
 
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import reported
+from unslow.facts.values import GIB, reported
 from unslow.think.fit.report import MemoryShown
 from unslow.think.plan.goal import Goal
-from unslow.think.plan.overflow import UNPRICED, by_measurement, has_unpriced, is_far_below, overflows
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport, QualityShown, SpeedShown
+from unslow.think.plan.running import UNPRICED, by_measurement, has_unpriced, is_far_below, overflows
 from unslow.think.speed.report import RateShown
 
 

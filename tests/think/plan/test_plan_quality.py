@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.catalog.mixes import mixes
 from unslow.catalog.quality import figures
-from unslow.think.plan.published import never_worse_than
-from unslow.think.plan.quality import cost_of, cost_of_weights, is_equal_quality, shown
+from unslow.catalog.quants import mixes
+from unslow.think.plan.quality import cost_of_weights, is_equal_quality, never_worse_than, quality_cost, shown_quality
 
 MEASURED = sorted({f.row.quant for f in figures() if f.row.quant})
 TYPES = ["f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "iq4_nl", "q4_0", "fp8", "f32"]
@@ -15,7 +14,7 @@ SIZES = st.integers(10**8, 10**12)
 
 
 def weights(quant, parameters=8_030_000_000, architecture="llama"):
-    return cost_of(quant, "f16", "f16", parameters, architecture)
+    return quality_cost(quant, "f16", "f16", parameters, architecture)
 
 
 def test_what_llama_cpp_measured_of_an_8b():
@@ -40,7 +39,7 @@ def test_an_old_model_speaks_only_for_what_no_newer_one_was_measured_in():
 @settings(max_examples=8, deadline=None)
 def test_sixteen_bits_cost_nothing(parameters, architecture):
     for quant in ("F16", "BF16", "fp16", "F32"):
-        cost = cost_of(quant, "f16", "bf16", parameters, architecture)
+        cost = quality_cost(quant, "f16", "bf16", parameters, architecture)
         assert (cost.perplexity_increase, cost.kl_divergence, cost.words, cost.sources) == (0, 0, "", ())
 
 
@@ -69,8 +68,8 @@ def test_what_was_never_measured_of_a_size_costs_at_least_what_did_better():
 @given(SIZES, st.sampled_from(MEASURED), st.sampled_from(TYPES), st.sampled_from(TYPES), st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_weights_and_cache_add_in_logarithms(parameters, quant, keys, values, rotated):
-    both = cost_of(quant, keys, values, parameters, rotated=rotated)
-    alone, cache = weights(quant, parameters, ""), cost_of("F16", keys, values, parameters, rotated=rotated)
+    both = quality_cost(quant, keys, values, parameters, rotated=rotated)
+    alone, cache = weights(quant, parameters, ""), quality_cost("F16", keys, values, parameters, rotated=rotated)
     if cache.perplexity_increase is None:
         assert both.perplexity_increase is None
     else:
@@ -91,7 +90,7 @@ def test_what_nobody_published_is_unknown_with_the_reason(quant):
 
 
 def test_without_a_size_nothing_is_told():
-    cost = cost_of("Q4_K_M", "q8_0", "q8_0", 0)
+    cost = quality_cost("Q4_K_M", "q8_0", "q8_0", 0)
     assert cost.perplexity_increase is None
     assert cost.words.count("size of the model is not known") == 2
 
@@ -117,7 +116,7 @@ def test_figures_by_the_word_say_so():
 @pytest.mark.parametrize("rotated", [True, False])
 @pytest.mark.parametrize("quant", ["Q4_K_M", "UD-Q4_K_XL"])
 def test_a_cache_of_q8_0_is_of_equal_quality(quant, parameters, rotated):
-    full, half = (cost_of(quant, t, t, parameters, "llama", rotated=rotated) for t in ("f16", "q8_0"))
+    full, half = (quality_cost(quant, t, t, parameters, "llama", rotated=rotated) for t in ("f16", "q8_0"))
     assert is_equal_quality(full, half)
     assert is_equal_quality(half, full)
 
@@ -134,8 +133,8 @@ def test_a_cache_of_q8_0_is_of_equal_quality(quant, parameters, rotated):
     ],
 )
 def test_other_caches_are_not(keys, values, architecture):
-    full = cost_of("Q4_K_M", "f16", "f16", 27_000_000_000, architecture)
-    assert not is_equal_quality(full, cost_of("Q4_K_M", keys, values, 27_000_000_000, architecture))
+    full = quality_cost("Q4_K_M", "f16", "f16", 27_000_000_000, architecture)
+    assert not is_equal_quality(full, quality_cost("Q4_K_M", keys, values, 27_000_000_000, architecture))
 
 
 def test_quants_are_equal_only_where_figures_say_so():
@@ -148,12 +147,12 @@ def test_quants_are_equal_only_where_figures_say_so():
 @given(SIZES, st.sampled_from(sorted(mixes())), st.sampled_from(TYPES), st.sampled_from(TYPES))
 @settings(max_examples=15, deadline=None)
 def test_everything_is_of_equal_quality_with_itself(parameters, quant, keys, values):
-    cost = cost_of(quant, keys, values, parameters)
+    cost = quality_cost(quant, keys, values, parameters)
     assert is_equal_quality(cost, cost)
 
 
 def test_the_report_shows_it_as_it_is():
-    cost = cost_of("Q4_K_M", "q8_0", "q8_0", 8_030_000_000)
-    assert shown(cost).perplexity_increase == cost.perplexity_increase
-    assert shown(cost).sources == cost.sources
-    assert "added as if" in shown(cost).words
+    cost = quality_cost("Q4_K_M", "q8_0", "q8_0", 8_030_000_000)
+    assert shown_quality(cost).perplexity_increase == cost.perplexity_increase
+    assert shown_quality(cost).sources == cost.sources
+    assert "added as if" in shown_quality(cost).words

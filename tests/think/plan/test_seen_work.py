@@ -3,7 +3,7 @@
 from unslow.facts.run import Completion, Run, SeenPrompt, Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
-from unslow.think.plan.seen_work import SeenWork, work_seen
+from unslow.think.plan.goal import SeenWork, work_seen
 
 
 def traffic(*prompts: tuple[int, int]) -> Traffic:

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from unslow.catalog.mixes import find_mix, mixes
-from unslow.catalog.quants import quants
+from unslow.catalog.quants import find_mix, mixes, quants
 from unslow.facts.errors import UserError
-from unslow.think.quantise import types_of
-from unslow.think.quantise.kept import WIDE, stored_type
+from unslow.think.quantise import WIDE, stored_type, types_of
 
 TRUTH = Path(__file__).with_name("quantise_truth.jsonl")
 

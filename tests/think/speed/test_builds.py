@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.speed.builds import is_numbered, year_of
+from unslow.think.speed.chips import is_numbered, year_of_build
 
 
 @pytest.mark.parametrize(
@@ -12,13 +12,13 @@ from unslow.think.speed.builds import is_numbered, year_of
     [("2024-05", 2024.375), ("b5863 2025-07-10", 2025.54), ("b9187 0253fb21", 2026.4), ("2025", 2025.5), ("", 2025.5)],
 )
 def test_builds_are_dated(text: str, year: float) -> None:
-    assert year_of(text) == pytest.approx(year, abs=0.02)
+    assert year_of_build(text) == pytest.approx(year, abs=0.02)
 
 
 @given(st.integers(1000, 99_999), st.integers(1000, 99_999))
 def test_a_later_build_is_never_older(one: int, other: int) -> None:
     earlier, later = sorted((one, other))
-    assert 2023 < year_of(f"b{earlier}") <= year_of(f"b{later}") < 2030
+    assert 2023 < year_of_build(f"b{earlier}") <= year_of_build(f"b{later}") < 2030
 
 
 def test_only_a_number_of_a_build_is_one() -> None:

@@ -10,15 +10,11 @@ from hypothesis import strategies as st
 
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
-from unslow.think.physics.interval import Interval
-from unslow.think.speed import outcome
-from unslow.think.speed.ask import question_of
-from unslow.think.speed.bases import DEPTH, NAMES, SIZE, number
-from unslow.think.speed.group import group_of
-from unslow.think.speed.many import Predictions, predict_cells, predict_many
-from unslow.think.speed.placing import placed
-from unslow.think.speed.rows import asked
-from unslow.think.speed.trust import trust_in, widened
+from unslow.think.physics.terms import Interval
+from unslow.think.speed import question
+from unslow.think.speed.question import trust_in, widened
+from unslow.think.speed.rows import group_of, placed_row, question_of, understood_row
+from unslow.think.speed.tables import DEPTH, NAMES, SIZE, Predictions, cells_number, predict_cells, predict_many
 
 rows = st.fixed_dictionaries(
     {
@@ -50,13 +46,17 @@ def together(some: list[dict[str, str]]) -> Predictions:
 
 
 def alone(row: dict[str, str]) -> Interval | Unknown:
-    found = asked(row)
+    found = understood_row(row)
     if isinstance(found, Unknown):
         return found
-    found = placed(found)
+    found = placed_row(found)
     q = question_of(found)
     prompt = found.kind == "pp"
-    one = outcome.prefill(q, found.tokens, found.micro_batch) if prompt else outcome.decode(q, group_of(found))
+    one = (
+        question.prefill_outcome(q, found.tokens, found.micro_batch)
+        if prompt
+        else question.decode_outcome(q, group_of(found))
+    )
     return widened(one.rate, trust_in(found.device, found.setting).wider, one.ceiling)
 
 
@@ -65,7 +65,7 @@ def alone(row: dict[str, str]) -> Interval | Unknown:
 @given(st.lists(rows, min_size=1, max_size=12), st.sampled_from([0.9, 1.0, 1.3]))
 def test_many_rows_are_predicted_as_each_alone(some: list[dict[str, str]], scale: float) -> None:
     for row in some[::2]:
-        found = asked(row)
+        found = understood_row(row)
         if not isinstance(found, Unknown):
             row["model_size_gib"] = repr(found.load.file_bytes * scale / 2**30)
     found_all = together(some)
@@ -128,7 +128,7 @@ def test_columns_must_be_there_and_of_one_length() -> None:
 
 
 def test_numbers_as_people_write_them() -> None:
-    assert number(" 4096 ") == 4096
-    assert number("32,768") == 32768
-    assert number("") == number("None") == 0
-    assert number("-1") is number("inf") is number("4,5") is number("x") is None
+    assert cells_number(" 4096 ") == 4096
+    assert cells_number("32,768") == 32768
+    assert cells_number("") == cells_number("None") == 0
+    assert cells_number("-1") is cells_number("inf") is cells_number("4,5") is cells_number("x") is None

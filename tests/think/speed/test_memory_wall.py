@@ -7,26 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.facts.values import Unknown
-from unslow.think.speed import outcome
-from unslow.think.speed.ask import question_of
-from unslow.think.speed.batching_curve import batching_curve, ridge
-from unslow.think.speed.group import group_of
-from unslow.think.speed.question import Question
-from unslow.think.speed.rows import asked
-from unslow.think.speed.walls import walls
+from unslow.think.speed import question as outcome
+from unslow.think.speed.question import SpeedQuestion, batching_curve, ridge, walls
+from unslow.think.speed.rows import group_of, question_of, understood_row
 
 MODELS = ("Llama 3.1 8B", "Qwen3 30B A3B", "SmolLM2 135M", "Gemma 3 27B")
 DEVICES = ("RTX 4090", "H100 SXM", "Apple M3 Max", "RX 7900 XTX", "Ryzen 9 7950X")
 
 
-def question(model: str = MODELS[0], device: str = DEVICES[0], **more: str) -> tuple[Question, str]:
-    found = asked({"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", "flash_attn": "1", **more})
+def question(model: str = MODELS[0], device: str = DEVICES[0], **more: str) -> tuple[SpeedQuestion, str]:
+    found = understood_row(
+        {"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", "flash_attn": "1", **more}
+    )
     assert not isinstance(found, Unknown)
     return question_of(found), group_of(found)
 
 
-def speed(q: Question) -> float:
-    return outcome.decode(q, "dense gpu").rate.mid
+def speed(q: SpeedQuestion) -> float:
+    return outcome.decode_outcome(q, "dense gpu").rate.mid
 
 
 cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(DEVICES))
@@ -61,7 +59,7 @@ def test_deeper_is_never_faster(case: tuple[str, str], one: float, other: float)
 @given(cases)
 def test_an_interval_is_in_order_and_under_the_ceiling(case: tuple[str, str]) -> None:
     q, group = question(*case)
-    found = outcome.decode(q, group)
+    found = outcome.decode_outcome(q, group)
     assert 0 < found.rate.low <= found.rate.mid <= found.rate.high
     assert found.rate.mid <= found.ceiling
 
@@ -77,7 +75,7 @@ def test_nothing_left_on_the_host_is_the_plain_case() -> None:
 
 def test_walls_are_all_of_the_time_and_one_of_them_binds() -> None:
     q, group = question()
-    found = outcome.decode(q, group)
+    found = outcome.decode_outcome(q, group)
     parts = walls(found)
     assert sum(wall.seconds for wall in parts) == pytest.approx(found.seconds)
     assert [wall.binds for wall in parts] == [True] + [False] * (len(parts) - 1)
@@ -88,7 +86,7 @@ def test_walls_are_all_of_the_time_and_one_of_them_binds() -> None:
 
 def test_a_tiny_model_waits_for_launches_and_not_for_memory() -> None:
     q, group = question("SmolLM2 135M", "H100 SXM")
-    assert walls(outcome.decode(q, group))[0].part != "device memory reads"
+    assert walls(outcome.decode_outcome(q, group))[0].part != "device memory reads"
 
 
 def test_a_few_conversations_together_are_faster_than_one_and_slower_each() -> None:

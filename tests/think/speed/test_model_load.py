@@ -2,10 +2,9 @@
 
 import pytest
 
-from unslow.catalog.model_names import find_model
-from unslow.think.blueprints.made_up import made_up
-from unslow.think.speed.load import model_load
-from unslow.think.speed.totals import totals
+from unslow.catalog.models import find_model
+from unslow.think.blueprints import made_up
+from unslow.think.speed.load import model_load, totals
 
 KIB = 1024
 

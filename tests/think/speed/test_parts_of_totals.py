@@ -5,8 +5,7 @@ from cases import plan_8b
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.speed.load import model_load
-from unslow.think.speed.totals import Totals, totals
+from unslow.think.speed.load import Totals, model_load, totals
 
 WHOLE = totals(model_load(plan_8b()))
 MIXTURE = Totals(

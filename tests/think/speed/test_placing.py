@@ -3,12 +3,11 @@
 import pytest
 
 from unslow.facts.values import Unknown
-from unslow.think.speed.placing import BLOCK, block_of, is_open, placed
-from unslow.think.speed.rows import Asked, asked
+from unslow.think.speed.rows import BLOCK, AskedRow, block_of, is_open, placed_row, understood_row
 
 
-def row(model: str, device: str = "RTX 4090", **more: str) -> Asked:
-    found = asked({"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", **more})
+def row(model: str, device: str = "RTX 4090", **more: str) -> AskedRow:
+    found = understood_row({"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", **more})
     assert not isinstance(found, Unknown)
     return found
 
@@ -18,25 +17,25 @@ def row(model: str, device: str = "RTX 4090", **more: str) -> Asked:
     [row("Llama 3.1 8B"), row("llama-3.3-70b", "M3 Max"), row("llama-3.3-70b", "Ryzen 9 7950X"),
      row("llama-3.3-70b", n_gpus="2"), row("llama-3.3-70b", ngl="20"), row("Qwen3 235B A22B", ngl="99 (n-cpu-moe 90)")],
 )  # fmt: skip
-def test_what_fits_or_was_placed_stays_as_it_is(fitting: Asked) -> None:
-    assert placed(fitting) is fitting
+def test_what_fits_or_was_placed_stays_as_it_is(fitting: AskedRow) -> None:
+    assert placed_row(fitting) is fitting
 
 
 def test_whole_layers_of_a_dense_model_stay_behind() -> None:
-    found = placed(row("llama-3.3-70b"))
+    found = placed_row(row("llama-3.3-70b"))
     assert found.gpu_layers is not None
     assert 30 < found.gpu_layers < 50
     assert not is_open(found)
-    deep = placed(row("llama-3.3-70b", ctx_or_depth="32768"))
+    deep = placed_row(row("llama-3.3-70b", ctx_or_depth="32768"))
     assert deep.gpu_layers is not None
     assert deep.gpu_layers < found.gpu_layers
 
 
 def test_experts_stay_behind_before_layers_do() -> None:
-    found = placed(row("Qwen3 235B A22B"))
+    found = placed_row(row("Qwen3 235B A22B"))
     assert found.gpu_layers is None
     assert 50 < found.experts_on_cpu <= 94
-    tiny = placed(row("DeepSeek-R1", "GTX 1650"))
+    tiny = placed_row(row("DeepSeek-R1", "GTX 1650"))
     assert (tiny.gpu_layers, tiny.experts_on_cpu) == (0, 0)
 
 

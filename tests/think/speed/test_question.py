@@ -6,16 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
-from unslow.catalog.model_names import find_model
-from unslow.think.blueprints.made_up import made_up
-from unslow.think.physics.chip import Chip, Setting
-from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
-from unslow.think.speed.ask import on_gpu, placed_on_host
+from unslow.catalog.models import find_model
+from unslow.think.blueprints import made_up
+from unslow.think.physics.chip import Chip, SpeedSetting
+from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
 from unslow.think.speed.chips import USUAL_HOST
-from unslow.think.speed.load import model_load
-from unslow.think.speed.outcome import decode, prefill, prompt_token_seconds, step_seconds
-from unslow.think.speed.question import Question, prompt_terms, step_terms
-from unslow.think.speed.totals import totals
+from unslow.think.speed.load import model_load, totals
+from unslow.think.speed.question import (
+    SpeedQuestion,
+    decode_outcome,
+    prefill_outcome,
+    prompt_terms,
+    prompt_token_seconds,
+    step_seconds,
+    step_terms,
+)
+from unslow.think.speed.rows import on_gpu, placed_on_host
 
 MODELS = ("llama-3.1-8b", "gpt-oss-20b", "qwen3-30b-a3b", "gemma-3-27b", "qwen3.5-35b-a3b", "deepseek-v2-lite")
 LOADS = {name: model_load(made_up(find_model(name), "Q4_K_M")) for name in MODELS}
@@ -30,7 +36,7 @@ some = settings(max_examples=40, deadline=None)
 
 
 def question(model, backend="cuda", chip=CHIP, **more):
-    return Question(WHOLE[model], chip, Setting(backend), 2026.0, **more)
+    return SpeedQuestion(WHOLE[model], chip, SpeedSetting(backend), 2026.0, **more)
 
 
 @some
@@ -53,7 +59,7 @@ def test_a_deeper_token_is_never_faster(model, backend, depth, more):
 @some
 @given(models, backends, depths)
 def test_nothing_beats_the_bandwidth(model, backend, depth):
-    out = decode(question(model, backend, depth=depth), "dense gpu")
+    out = decode_outcome(question(model, backend, depth=depth), "dense gpu")
     assert out.rate.low <= out.rate.mid <= out.rate.high
     assert out.rate.mid < out.ceiling
     assert sum(out.parts.values()) == pytest.approx(out.seconds)
@@ -63,16 +69,16 @@ def test_nothing_beats_the_bandwidth(model, backend, depth):
 @given(models, st.integers(0, 99))
 def test_a_layer_on_the_host_never_helps(model, layers):
     load = LOADS[model]
-    setting = Setting("cuda")
+    setting = SpeedSetting("cuda")
     host = placed_on_host(load, layers, 0, USUAL_HOST, setting)
-    split = Question(on_gpu(load, layers), CHIP, setting, 2026.0, host=host)
+    split = SpeedQuestion(on_gpu(load, layers), CHIP, setting, 2026.0, host=host)
     assert step_seconds(split) >= step_seconds(question(model)) * 0.999
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_with_all_layers_there_is_no_host(model):
     load = LOADS[model]
-    assert placed_on_host(load, None, 0, USUAL_HOST, Setting("cuda")) is None
+    assert placed_on_host(load, None, 0, USUAL_HOST, SpeedSetting("cuda")) is None
     assert on_gpu(load, None) == WHOLE[model]
 
 
@@ -82,7 +88,7 @@ def test_every_weight_lies_somewhere(model, layers, experts):
     load = LOADS[model]
     whole = WHOLE[model]
     device = on_gpu(load, layers, experts)
-    host = placed_on_host(load, layers, experts, USUAL_HOST, Setting("cuda"))
+    host = placed_on_host(load, layers, experts, USUAL_HOST, SpeedSetting("cuda"))
     held = host.totals if host else whole._replace(dense_bytes=0.0, expert_bytes=0.0)
     assert device.dense_bytes + held.dense_bytes == pytest.approx(whole.dense_bytes)
     assert device.expert_bytes + held.expert_bytes == pytest.approx(whole.expert_bytes)
@@ -97,10 +103,10 @@ def test_a_step_for_more_conversations_takes_longer_and_gives_more_where_it_shou
 
 
 @some
-@given(models, st.sampled_from((LAYER, ROW, TENSOR)), st.integers(2, 8))
+@given(models, st.sampled_from((SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR)), st.integers(2, 8))
 def test_whole_layers_on_several_gpus_are_not_faster_than_on_one(model, split, gpus):
     seconds = step_seconds(question(model, gpus=float(gpus), split=split))
-    if split == LAYER:
+    if split == SPLIT_BY_LAYER:
         assert seconds > step_seconds(question(model))
     assert seconds > 0
 
@@ -125,7 +131,9 @@ def test_arrays_are_priced_like_numbers():
 
 
 def test_launching_one_by_one_hurts_small_models_most():
-    small = Question(totals(model_load(made_up(find_model("smollm2-135m"), "Q4_K_M"))), CHIP, Setting("cuda"), 2026.0)
+    small = SpeedQuestion(
+        totals(model_load(made_up(find_model("smollm2-135m"), "Q4_K_M"))), CHIP, SpeedSetting("cuda"), 2026.0
+    )
     large = question("gemma-3-27b")
 
     def loss(q):
@@ -135,13 +143,13 @@ def test_launching_one_by_one_hurts_small_models_most():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("split", [LAYER, ROW, TENSOR])
+@pytest.mark.parametrize("split", [SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR])
 def test_every_factor_of_a_backend_was_learned(backend, split):
     """A factor that is missing would count as one: a second for each layer."""
-    setting = Setting(backend, fused=False, packed_cache=True, slow_host=True)
+    setting = SpeedSetting(backend, fused=False, packed_cache=True, slow_host=True)
     load = LOADS["qwen3.5-35b-a3b"]
     host = placed_on_host(load, 10, 20, USUAL_HOST, setting)
-    q = Question(on_gpu(load, 10, 20), CHIP, setting, gpus=2.0, split=split, peers=False, host=host, tokens=32.0)
+    q = SpeedQuestion(on_gpu(load, 10, 20), CHIP, setting, gpus=2.0, split=split, peers=False, host=host, tokens=32.0)
     names = {f.name for t in (*step_terms(q), *prompt_terms(q, 512.0)) for f in t.factors}
     known = learned_speed().factors
     shared = {n for n in names if n.count("/") <= 1 and not n.startswith(("types/", "prompt types/"))}
@@ -149,6 +157,6 @@ def test_every_factor_of_a_backend_was_learned(backend, split):
 
 
 def test_a_prompt_on_a_cpu_has_a_price():
-    host = placed_on_host(LOADS["llama-3.1-8b"], 0, 0, USUAL_HOST, Setting("cpu"))
-    q = Question(None, CHIP, Setting("cpu"), host=host)
-    assert 1 < prefill(q, 512.0).rate.mid < 1000
+    host = placed_on_host(LOADS["llama-3.1-8b"], 0, 0, USUAL_HOST, SpeedSetting("cpu"))
+    q = SpeedQuestion(None, CHIP, SpeedSetting("cpu"), host=host)
+    assert 1 < prefill_outcome(q, 512.0).rate.mid < 1000

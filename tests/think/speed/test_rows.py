@@ -3,10 +3,9 @@
 import pytest
 
 from unslow.facts.values import Unknown
-from unslow.think.speed.group import group_of
+from unslow.think.speed.load import type_class
 from unslow.think.speed.named_models import mix_of, named_model
-from unslow.think.speed.rows import asked, number
-from unslow.think.speed.types import class_of
+from unslow.think.speed.rows import cell_number, group_of, understood_row
 
 ROW = {"hardware": "RTX 3090", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "test": "tg128", "n_gpus": "1.0"}
 
@@ -42,7 +41,7 @@ def test_what_nobody_knows_is_not_guessed():
      ("MXFP4", "q4"), ("awq-int4", "q4"), ("IQ4_NL", "q4"), ("fp8-dynamic", "q8")],
 )  # fmt: skip
 def test_quants_have_classes(quant, kind):
-    assert class_of(quant) == kind
+    assert type_class(quant) == kind
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_quants_that_are_no_mix_have_a_near_one(quant, mix):
     ],
 )
 def test_rows_have_groups(change, group):
-    found = asked(ROW | change)
+    found = understood_row(ROW | change)
     assert not isinstance(found, Unknown)
     assert group_of(found) == group
 
@@ -81,17 +80,17 @@ def test_rows_have_groups(change, group):
     ],
 )
 def test_what_can_not_be_understood_says_why(change, why):
-    found = asked(ROW | change)
+    found = understood_row(ROW | change)
     assert isinstance(found, Unknown)
     assert why in found.why
 
 
 @pytest.mark.parametrize("text", ["", "nan", "inf", "-3", "many", None])
 def test_rubbish_is_no_number(text):
-    assert number(text) == 0.0
+    assert cell_number(text) == 0.0
 
 
 def test_old_builds_split_by_rows_and_servers_by_tensors():
-    assert asked(ROW | {"n_gpus": "2", "date_or_build": "2023-12"}).split == "row"
-    assert asked(ROW | {"n_gpus": "2", "date_or_build": "2024-05"}).split == "layer"
-    assert asked(ROW | {"n_gpus": "2", "runtime": "vllm 0.25.0"}).split == "tensor"
+    assert understood_row(ROW | {"n_gpus": "2", "date_or_build": "2023-12"}).split == "row"
+    assert understood_row(ROW | {"n_gpus": "2", "date_or_build": "2024-05"}).split == "layer"
+    assert understood_row(ROW | {"n_gpus": "2", "runtime": "vllm 0.25.0"}).split == "tensor"

@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from unslow.think.speed.stacked import outline, stacked
+from unslow.think.speed.arrays import outline, stacked
 
 
 class Pair(NamedTuple):

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unslow.catalog.device_names import find_written
-from unslow.think.physics.chip import Setting
-from unslow.think.physics.interval import Interval
-from unslow.think.speed.trust import WIDER, trust_in, widened
+from unslow.think.physics.chip import SpeedSetting
+from unslow.think.physics.terms import Interval
+from unslow.think.speed.question import WIDER, trust_in, widened
 
 CARD = find_written("RTX 4090")
 assert CARD is not None
@@ -15,12 +15,12 @@ assert CARD is not None
 
 def test_a_measured_and_verified_device_keeps_its_interval() -> None:
     device = msgspec.structs.replace(CARD, source="a datasheet")
-    assert trust_in(device, Setting("cuda", "ada")).wider == 1.0
+    assert trust_in(device, SpeedSetting("cuda", "ada")).wider == 1.0
 
 
 def test_what_nobody_measured_makes_the_interval_wider_and_says_so() -> None:
     device = msgspec.structs.replace(CARD, source="unverified", family="rubin")
-    trust = trust_in(device, Setting("cuda", "rubin"))
+    trust = trust_in(device, SpeedSetting("cuda", "rubin"))
     assert trust.wider == WIDER**2
     assert "rubin" in trust.reasons[0]
     assert "second source" in trust.reasons[1]

@@ -5,7 +5,7 @@ import pytest
 from unslow.catalog.device_names import find_cpu
 from unslow.facts.values import Unknown
 from unslow.think.speed.chips import CORE_FLOPS_PER_S, core_flops_per_s, cpu_chip, has_wide_vectors
-from unslow.think.speed.rows import asked
+from unslow.think.speed.rows import understood_row
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_small_cores_compute_less_than_large_ones() -> None:
 
 def test_a_fork_with_kernels_of_its_own_for_cpus_is_told_apart() -> None:
     row = {"hardware": "Ryzen 9 7950X", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "backend": "CPU"}
-    fork, plain = (asked(row | {"runtime": name}) for name in ("ik_llama.cpp", "llama.cpp"))
+    fork, plain = (understood_row(row | {"runtime": name}) for name in ("ik_llama.cpp", "llama.cpp"))
     assert not isinstance(fork, Unknown)
     assert not isinstance(plain, Unknown)
     assert (fork.setting.runtime, plain.setting.runtime) == ("ik_llama", "")
@@ -61,6 +61,6 @@ def test_a_fork_with_kernels_of_its_own_for_cpus_is_told_apart() -> None:
 
 @pytest.mark.parametrize(("hardware", "wide"), [("AMD Ryzen 7 7840HS", True), ("RTX 4090, Ryzen 9 7950X", False)])
 def test_a_row_that_ran_on_such_a_cpu_says_so(hardware: str, wide: bool) -> None:
-    found = asked({"hardware": hardware, "model": "Llama 3.1 8B", "quant": "Q4_K_M"})
+    found = understood_row({"hardware": hardware, "model": "Llama 3.1 8B", "quant": "Q4_K_M"})
     assert not isinstance(found, Unknown)
     assert found.setting.wide_vectors is wide

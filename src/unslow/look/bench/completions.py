@@ -1,29 +1,171 @@
-"""The first measurement: a warm-up, then three completions or as many as it takes, the median counts.
+"""The first measurement: a warm-up, then three completions or until they agree; the median counts.
 
 Prompts and protocol are those that the guides to slow inference share: a question that asks for a long answer, up to
 512 tokens, three times. Every prompt is unique from its first word on, so that no prompt cache can answer it. Server
 and client timings are kept apart.
 """
 
+import re
 import statistics
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import failed, not_found
-from unslow.look.bench.company import Company
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.medians import summarise
+from unslow.facts.values import Fact, Unknown, failed, measured, not_found, not_supported, reported
 from unslow.look.bench.prompts import PROMPTS
-from unslow.look.bench.thinking import may_think_unseen, thinking
-from unslow.look.bench.timed import decode_rate
-from unslow.look.bench.watched import Watched, note, warmed_up, watched
-from unslow.look.bench.watching import watching, with_telemetry
+from unslow.look.bench.timing import decode_rate
+from unslow.look.bench.watching import (
+    WatchedAnswer,
+    note,
+    processors,
+    warmed_up,
+    watched_answer,
+    watching,
+    with_telemetry,
+)
+from unslow.look.requests import Plan, Target, Timed
 from unslow.look.sampler import Sampler
+from unslow.look.server_answers import objects_at
 from unslow.look.system import LookError, System
-from unslow.look.system.closing import was_closed
+from unslow.look.system.live import was_closed
+
+# Whether somebody else was answered at the same time: then a speed is not that of a server alone.
+# A llama-server names the last task of every slot, so that two looks tell even of a request that came and went between.
+
+Tasks = dict[str, str]
+"""What each slot of the others works on, or worked on last."""
+
+
+class Company:
+    """Looks at the slots of others before and after a request."""
+
+    def __init__(self, system: System, target: Target, plan: Plan) -> None:
+        self._system, self._target, self._slot = system, target, plan.slot
+        self._before: Tasks | None = None
+
+    def look(self) -> None:
+        """Remember who is there now."""
+        self._before = self._tasks()
+
+    def came(self) -> bool:
+        """Whether others were answered since the last look; False where the server does not tell."""
+        after = self._tasks()
+        if self._before is None or after is None:
+            return False
+        return after != self._before or any(task.endswith(_AT_WORK) for task in after.values())
+
+    def _tasks(self) -> Tasks | None:
+        if self._slot is None or not self._target.runtime.endswith("llama.cpp"):
+            return None
+        try:
+            return msgspec.convert(self._system.ask("slots of others", self._read), Tasks)
+        except (LookError, msgspec.ValidationError):
+            return None
+
+    def _read(self) -> Tasks:
+        slots = objects_at({"slots": self._target.server(self._system.live()).json("/slots")}, "slots")
+        return {str(slot.get("id")): _task(slot) for slot in slots if slot.get("id") != self._slot}
+
+
+_AT_WORK = " at work"
+
+
+def _task(slot: dict[str, Any]) -> str:
+    task = slot.get("id_task")
+    return f"{task if type(task) is int else ''}{_AT_WORK if slot.get('is_processing') is True else ''}"
+
+
+# How many tokens of the answers were thinking, where these answers can tell.
+# llama-server's `/completion` leaves the chat template out, so that a model may answer at once that thinks first in a
+# chat: only one whose template knows no thinking is known not to.
+
+HOW_TO_COUNT_THINKING = (
+    "ask it in the chat that you use, and count the tokens of `reasoning_content` against those of `content`"
+)
+_THINKS = re.compile(r"think|reasoning|<\|channel\|>", re.IGNORECASE)
+"""What the templates of models that reason have in common: <think>, [THINK], enable_thinking, reasoning_effort."""
+
+
+def thinking_facts(target: Target, done: Sequence[Timed], *, may_think: bool) -> dict[str, Any]:
+    """The tokens that were thought and those that were said, by the names of their facts."""
+    counts = [timed.thinking_tokens for timed in done]
+    generated = sum(timed.completion.generated_tokens for timed in done)
+    thought = sum(count for count in counts if count is not None)
+    if None in counts:
+        why = not_found("the server does not tell which tokens were thought", HOW_TO_COUNT_THINKING)
+    elif thought or not may_think:
+        source = f"{len(done)} answers at {target.url}"
+        return {
+            "thinking_tokens": reported(thought, source),
+            "answer_tokens": reported(max(0, generated - thought), source),
+        }
+    else:
+        why = not_found(
+            "these answers came without the chat template, with which the model may think first", HOW_TO_COUNT_THINKING
+        )
+    return {"thinking_tokens": why, "answer_tokens": why}
+
+
+def may_think_unseen(system: System, target: Target) -> bool:
+    """Whether a chat may show thinking where these answers show none: the template speaks of it, or can't be read."""
+    if not target.runtime.endswith("llama.cpp"):
+        return False
+    try:
+        props = target.server(system).json("/props")
+    except LookError:
+        return True
+    template = props.get("chat_template") if isinstance(props, dict) else None
+    return not isinstance(template, str) or bool(_THINKS.search(template))
+
+
+NOT_WATCHED = not_supported("the GPU is not watched while it is measured", "run `nvidia-smi dmon -s pucm` meanwhile")
+
+
+def summarised_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
+    """Medians over the completions, and what the processors did in all of them."""
+    runs = [w.timed.completion for w in done]
+    source, clock = f"median of {len(runs)} completions at {url}", done[-1].timed.clock
+    clients = [_client_rate(c) for c in runs]
+    firsts = [c.client_first_token_s for c in runs if c.client_first_token_s is not None]
+    return Run(
+        completions=measured(tuple(runs), url),
+        decode_tokens_per_s=measured(statistics.median(decode_rate(c) for c in runs), f"{source}, {clock}"),
+        prefill_tokens_per_s=_prefill([w.timed for w in done], f"{source}, {clock}"),
+        time_to_first_token_s=_median(firsts, f"{source}, client clock"),
+        client_decode_tokens_per_s=_median([c for c in clients if c], f"{source}, client clock"),
+        depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in runs)), url),
+        waiting_for_cpu_s_per_token=_waiting(runs),
+        gpus=NOT_WATCHED,
+        **processors([w.use for w in done]),
+    )
+
+
+def _prefill(done: Sequence[Timed], source: str) -> Fact[float]:
+    if not all(timed.prompt_timed for timed in done):
+        return not_found("the server does not time its prompts, and these are too short for the client's clock")
+    runs = [timed.completion for timed in done]
+    return _median([c.prompt_tokens / c.prefill_s for c in runs if c.prefill_s > 0], source)
+
+
+def _median(values: Sequence[float], source: str) -> Fact[float]:
+    return measured(statistics.median(values), source) if values else not_found("no timing of this kind came back")
+
+
+def _client_rate(completion: Completion) -> float | None:
+    if completion.client_total_s is None or completion.client_first_token_s is None:
+        return None
+    seconds = completion.client_total_s - completion.client_first_token_s
+    return (completion.generated_tokens - 1) / seconds if seconds > 0 and completion.generated_tokens > 1 else None
+
+
+def _waiting(runs: Sequence[Completion]) -> Fact[float]:
+    waits = [c.waited_s / c.generated_tokens for c in runs if c.waited_s is not None]
+    if not waits:
+        return Unknown("the run-queue times of the runtime's threads can't be read", "run unslow as the same user")
+    return measured(statistics.median(waits), "/proc/PID/task/*/schedstat while generating")
+
 
 OPENINGS = ("Warming", "First", "Second", "Third")
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
@@ -72,8 +214,8 @@ def measure(system: System, target: Target, plan: Plan, progress: Progress, repe
 def _measured(
     system: System, target: Target, plan: Plan, progress: Progress, sampler: Sampler, repeats: Repeats
 ) -> Run:
-    stamp, done = system.now(), list[Watched]()
-    warm: Watched | None = None
+    stamp, done = system.now(), list[WatchedAnswer]()
+    warm: WatchedAnswer | None = None
     company, shared = Company(system, target, plan), 0
     may_think = may_think_unseen(system, target)
     try:
@@ -84,7 +226,7 @@ def _measured(
             number = len(done) + 1
             progress(f"measuring, {number} of {_up_to(repeats)}: {tokens} tokens", number / (repeats.most + 1))
             company.look()
-            seen = watched(system, target, plan, (_prompt(stamp, number + shared), tokens), sampler)
+            seen = watched_answer(system, target, plan, (_prompt(stamp, number + shared), tokens), sampler)
             if company.came():
                 shared, tokens = shared + 1, max(FEWEST_TOKENS, tokens // 3)  # a short one fits between two of theirs
             else:
@@ -101,17 +243,17 @@ def _measured(
     kept = _kept(done, None if shared else warm)
     for seen in kept:
         note(sampler, seen)
-    facts = thinking(target, [seen.timed for seen in kept], may_think=may_think)
-    return msgspec.structs.replace(summarise(kept, target.url), **facts)
+    facts = thinking_facts(target, [seen.timed for seen in kept], may_think=may_think)
+    return msgspec.structs.replace(summarised_completions(kept, target.url), **facts)
 
 
-def _kept(done: Sequence[Watched], warm: Watched | None) -> Sequence[Watched]:
+def _kept(done: Sequence[WatchedAnswer], warm: WatchedAnswer | None) -> Sequence[WatchedAnswer]:
     """Those that came whole; a short answer that is whole, be it the warm-up's, tells more than half of one."""
     whole = [seen for seen in done if seen.whole]
     return whole or ([warm] if warm and warm.whole else done)
 
 
-def _completions(done: Sequence[Watched]) -> list[Completion]:
+def _completions(done: Sequence[WatchedAnswer]) -> list[Completion]:
     return [seen.timed.completion for seen in done]
 
 

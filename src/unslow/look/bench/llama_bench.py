@@ -10,13 +10,11 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.bench import LARGEST_BENCH_BYTES
+from unslow.facts.bench import LARGEST_BENCH_BYTES, BenchRow
 from unslow.facts.errors import UserError
-from unslow.facts.llama_bench import BenchRow
 from unslow.facts.values import LARGEST_COUNT
 from unslow.look.logs.dialect import Text
-from unslow.look.logs.llama_bench.facts import model_of
-from unslow.look.logs.llama_bench.formats import Row, rows_of
+from unslow.look.logs.llama_bench import Row, model_of, rows_of
 
 MOST_ROWS = 5000
 MOST_SAMPLES = 10_000

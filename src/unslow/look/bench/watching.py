@@ -1,18 +1,19 @@
-"""A measurement with eyes on the machine: the sampler is told where each request was, and its summary joins the run."""
+"""A measurement with eyes on the machine: who used its processors, and what its devices did meanwhile."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from unslow.facts.run import Completion, Run
-from unslow.facts.telemetry import Span, Telemetry
+from unslow.facts.run import Completion, Run, Span, Telemetry
 from unslow.facts.values import Absence, Fact, Known, Unknown, failed, measured
-from unslow.look.bench.guest import Target
+from unslow.look.bench.timing import as_far_as_it_came
+from unslow.look.kernel.processors import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
+from unslow.look.requests import Plan, Target, Timed
 from unslow.look.sampler import Sampler
-from unslow.look.sampler.under_load import SOURCE, decode_phase, throttled_fraction, under_load
+from unslow.look.sampler.timeline import UNDER_LOAD, decode_phase, throttled_fraction, under_load
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_loopback
 
@@ -61,7 +62,7 @@ def joined_telemetry(run: Run, telemetry: Fact[Telemetry]) -> Run:
     gpus = under_load(telemetry.value)
     return msgspec.structs.replace(
         run,
-        gpus=measured(gpus, SOURCE) if gpus else run.gpus,
+        gpus=measured(gpus, UNDER_LOAD) if gpus else run.gpus,
         cpu_throttled_fraction=throttled_fraction(telemetry.value),
         own_cpus=_processors(run.own_cpus, telemetry.value, "own_cpus"),
         others_cpus=_processors(run.others_cpus, telemetry.value, "others_cpus"),
@@ -72,14 +73,14 @@ def _processors(known: Fact[float], telemetry: Telemetry, figure: str) -> Fact[f
     """What was counted around each answer; of one that was cut off, what the sampler saw meanwhile."""
     decode = decode_phase(telemetry)
     seen = decode.host.get(figure) if decode and isinstance(known, Unknown) else None
-    return measured(max(0.0, seen.mean), SOURCE) if seen else known
+    return measured(max(0.0, seen.mean), UNDER_LOAD) if seen else known
 
 
 def read_telemetry(system: System, sampler: Sampler, question: str = QUESTION) -> Fact[Telemetry]:
     """The summary, now or as it was recorded under this name."""
     try:
         raw = system.ask(question, lambda: _seen(sampler))
-        return measured(msgspec.convert(raw, Telemetry), SOURCE)
+        return measured(msgspec.convert(raw, Telemetry), UNDER_LOAD)
     except LookError as error:
         return unknown(error)
     except msgspec.ValidationError as error:
@@ -91,3 +92,98 @@ def _seen(sampler: Sampler) -> Any:
     if not telemetry.samples:
         raise LookError("the machine was not watched", Absence.NOT_LOOKED, "measure on the machine of the server")
     return msgspec.to_builtins(telemetry)
+
+
+def use_between(
+    system: System, target: Target, before: CpuSample | LookError, after: CpuSample | LookError
+) -> CpuUse | LookError:
+    """Who used the processors between two samples, the server and this program apart from the others."""
+    if isinstance(before, LookError):
+        return before
+    if isinstance(after, LookError):
+        return after
+    own = [p for p in (target.pid, _own_pid(system)) if p is not None]
+    return cpus_between(before, after, own)
+
+
+def sample_here(system: System, target: Target) -> CpuSample | LookError:
+    """The processors of the server's machine; those of another say nothing of it."""
+    if not is_here(target):
+        return LookError("the server runs on another machine", Absence.NOT_SUPPORTED, "run unslow there")
+    try:
+        return read_cpu_sample(system)
+    except LookError as error:
+        return error
+
+
+def _own_pid(system: System) -> int | None:
+    try:
+        return read_own_pid(system)
+    except LookError:
+        return None
+
+
+def run_delay(system: System, pid: int | None) -> float | None:
+    """Seconds that its threads have waited for a processor so far, where that can be read."""
+    try:
+        return read_run_delay(system, pid) if pid is not None else None
+    except LookError:
+        return None
+
+
+def processors(uses: Sequence[CpuUse | LookError], when: str = "while generating") -> dict[str, Any]:
+    """The facts on who used the processors: of the one in the middle, by how busy they were."""
+    known = [u for u in uses if not isinstance(u, LookError)]
+    if not known:
+        error = next((u for u in uses if isinstance(u, LookError)), LookError("nobody looked"))
+        return {"own_cpus": unknown(error), "others_cpus": unknown(error), "busiest_others": unknown(error)}
+    source = f"/proc/stat and /proc/PID/stat {when}"
+    middle = sorted(known, key=lambda u: u.busy_cpus)[len(known) // 2]
+    return {
+        "own_cpus": measured(middle.excluded_cpus, source),
+        "others_cpus": measured(middle.busy_cpus, source),
+        "busiest_others": measured(middle.busiest, source),
+    }
+
+
+WARM_UP_TOKENS = 16
+
+
+class WatchedAnswer(NamedTuple):
+    """A completion and what the processors did meanwhile."""
+
+    timed: Timed
+    use: CpuUse | LookError
+    start_s: float | None
+    """By the sampler's clock; None where nobody looked at it."""
+    whole: bool = True
+    """Whether all of it came before the time was up."""
+
+
+def watched_answer(
+    system: System, target: Target, plan: Plan, wanted: tuple[str, int], sampler: Sampler
+) -> WatchedAnswer:
+    """The answer to a prompt, of so many tokens, with a look at the processors before and after it."""
+    before, waited_before = sample_here(system, target), run_delay(system, target.pid)
+    start_s = sampler.clock()
+    timed, whole = as_far_as_it_came(system, target, plan, wanted)
+    after, waited_after = sample_here(system, target), run_delay(system, target.pid)
+    if waited_before is not None and waited_after is not None:
+        waited = max(0.0, waited_after - waited_before)
+        timed = timed._replace(completion=msgspec.structs.replace(timed.completion, waited_s=waited))
+    return WatchedAnswer(timed, use_between(system, target, before, after), start_s, whole)
+
+
+def warmed_up(system: System, target: Target, plan: Plan, prompt: str) -> WatchedAnswer:
+    """A first, short answer; only the sampler looks on, because it counts for nothing where there is time for more."""
+    timed, whole = as_far_as_it_came(system, target, plan, (prompt, WARM_UP_TOKENS))
+    return WatchedAnswer(timed, LookError("nobody looked"), None, whole)
+
+
+def note(sampler: Sampler, seen: WatchedAnswer) -> None:
+    """Tell the sampler when it was; a warm-up that has to do ended just now."""
+    completion = seen.timed.completion
+    if seen.start_s is None:
+        note_completion(sampler, completion, sampler.clock() - (completion.client_total_s or 0.0))
+    else:
+        note_completion(sampler, completion, seen.start_s)

@@ -1,1 +1,117 @@
-"""The embedded engine and the made-up models that it serves."""
+"""The embedded engine as its parent sees it: a child process with an address and a log, which never outlives it."""
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Thread
+from types import MappingProxyType
+
+from unslow.facts.errors import UserError, hint_for_extra
+from unslow.look.started import Started, Waiting, ended_within, read_last_words, silent_for
+from unslow.look.system import System
+
+CONTEXT = 4096
+SETTINGS = ("context", "threads", "threads_batch", "batch", "ubatch", "slots")
+"""What can be set when it starts."""
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 5.0
+
+
+class Engine(Started):
+    """A running engine."""
+
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+        self._process, self._folder = process, folder
+        self.url = ""  # until the child has told it
+        self._listener = Thread(target=self._listen, daemon=True)  # not every platform reads a pipe with a deadline
+        self._listener.start()
+
+    def _listen(self) -> None:
+        if self._process.stdout:
+            self.url = self._process.stdout.readline().strip()
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
+    @property
+    def log_path(self) -> str:
+        """llama.cpp's own log; it lasts until `stop`."""
+        return str(self._folder / "engine.log")
+
+    @property
+    def ended(self) -> bool:
+        """Whether the child is gone."""
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        if not self.ended:
+            self._process.terminate()
+        ended_within(self._process, STOP_TIMEOUT_S)
+        self._listener.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                pipe.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def engine_version(package: str = "xllamacpp") -> str:
+    """The version of the embedded engine; UserError where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError("the embedded engine is not installed", hint_for_extra("engine")) from None
+
+
+def start_engine(
+    system: System,
+    model_path: str,
+    *,
+    threads: int | None = None,
+    context: int = CONTEXT,
+    settings: Mapping[str, int] = MappingProxyType({}),
+    timeout_s: float = START_TIMEOUT_S,
+    waiting: Waiting = lambda _seconds: None,
+) -> Engine:
+    """Serve a model on a loopback port and return once it answers; `waiting` hears how long it has taken so far.
+
+    `settings` may hold any of `SETTINGS`, and wins over the two that have a name of their own.
+    """
+    engine_version()
+    if not Path(model_path).is_file():
+        raise UserError(f"{model_path}: no such file", "name a GGUF file")
+    folder = Path(tempfile.mkdtemp(prefix="unslow-engine-"))
+    chosen = {"context": context, **({"threads": threads} if threads else {}), **settings}
+    engine = Engine(_spawned(model_path, chosen, folder / "engine.log"), folder)
+    try:
+        _wait(system, engine, timeout_s, waiting)
+    except BaseException:
+        engine.stop()
+        raise
+    return engine
+
+
+def _spawned(model_path: str, settings: Mapping[str, int], log_path: Path) -> "subprocess.Popen[str]":
+    # -P: a folder that happens to be the current one must not lend its modules
+    command = [sys.executable, "-P", "-m", "unslow.look.engine.serve", "--model", model_path]
+    for name, value in settings.items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
+    with log_path.open("wb") as log:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def _wait(system: System, engine: Engine, timeout_s: float, waiting: Waiting) -> None:
+    """Until the engine has told its address and answers there."""
+    for seconds in silent_for(system, lambda: engine.url and f"{engine.url}/health"):
+        if engine.ended:
+            said = read_last_words(system, engine.log_path)
+            raise UserError(f"the embedded engine ended while it loaded the model: {said}")
+        if seconds > timeout_s:
+            said = read_last_words(system, engine.log_path)
+            raise UserError(f"the embedded engine took more than {seconds:.0f} s: {said}")
+        waiting(seconds)

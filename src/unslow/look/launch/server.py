@@ -11,10 +11,17 @@ from pathlib import Path
 
 from unslow.facts.errors import UserError
 from unslow.look.command_line import UNSET
-from unslow.look.launch.command import Command, found_file
-from unslow.look.launch.settings import LOOPBACK, on_loopback, program_of, variables_of, with_settings
-from unslow.look.llama_server.arguments import parse_settings
-from unslow.look.started import Started, Waiting, ended_within, last_words, silent_for
+from unslow.look.gguf_server_flags import parse_settings
+from unslow.look.launch.command import (
+    LOOPBACK,
+    Command,
+    found_file,
+    on_loopback,
+    program_of,
+    variables_of,
+    with_settings,
+)
+from unslow.look.started import Started, Waiting, ended_within, read_last_words, silent_for
 from unslow.look.system import System
 
 START_TIMEOUT_S = 900.0
@@ -124,10 +131,10 @@ def _guarded(words: list[str], environment: Mapping[str, str], log: Path) -> "su
 def _wait(system: System, server: Launched, health: str, timeout_s: float, waiting: Waiting) -> None:
     for seconds in silent_for(system, lambda: server.url + health):
         if server.ended:
-            said = last_words(system, server.log_path)
+            said = read_last_words(system, server.log_path)
             raise UserError(f"the server ended before it answered: {said}", _again(server))
         if seconds > timeout_s:
-            said = last_words(system, server.log_path)
+            said = read_last_words(system, server.log_path)
             raise UserError(f"the server did not answer within {seconds:.0f} s; its log ends with: {said}")
         waiting(seconds)
 

@@ -1,1 +1,1 @@
-"""One file for each dialect of log or tool output, on files and on pasted text alike."""
+"""One file for each dialect of log or tool output, on files and on pasted text alike; found by presence."""

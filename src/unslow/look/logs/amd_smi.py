@@ -1,18 +1,221 @@
-"""Anything that amd-smi prints as text, in any mixture, as it is pasted into a bug report."""
+"""Anything that amd-smi prints as text, in any mixture: its boxed table, `monitor`, `metric` and `static`."""
 
-from unslow.facts.machine import Gpu
-from unslow.look.logs.amd_smi_table import parse_monitor, parse_table
-from unslow.look.logs.amd_smi_tree import parse_tree
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.values import NOT_LOOKED, Fact, first_known, not_found, not_supported, reported
+from unslow.look.kernel.gpus import GENERATIONS
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.found_blocks import form, seen_gpus
-from unslow.look.logs.gpu_builder import by_index
+from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
+from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "amd-smi"
+_DRIVER = re.compile(r"AMD-SMI .{0,40}amdgpu version: (\d\S{0,40})")
+_FIRST = re.compile(r"\|\s*([0-9a-fA-F]{4}:[0-9a-fA-F:]{5}\.\d)\s+([^|]*\S)\s*\|\s*([^|\s]+)(?: %)?\s+([^|]*\S)\s*\|")
+_SECOND = re.compile(r"\|\s*(\d{1,3})\s+\S+\s+\S+\s+\S+\s*\|\s*(\S+)(?: %)?\s.*?(\S+)/\s*(\S+) MB\s*\|")
+_READINGS = re.compile(r"(N/A|-?\d+)(?: °?C)?\s+\S+\s+(N/A|\d+)/\s*(N/A|\d+) W$")
+_PROCESS = re.compile(r"\|\s*(\d{1,3})\s+(\d{1,10})\s+(\S.*?)\s{2,}(\d\S* \S+)\s+(\d\S* \S+)\s+(\d\S* \S+)\s")
+_WIDEST = 400  # characters of a line; what is longer is no table of these
+_MONITOR = re.compile(r"(?<!\S)GPU\s+XCP\s+POWER\b")
+_ROW = re.compile(r"N/A|-?\d+(?:\.\d+)?(?:/\s*\d+(?:\.\d+)?)?(?: (?:°?C|W|MHz|%|[KMG]B))?")
+_COLUMNS = {
+    "POWER": ("power_w", "W"),
+    "PWR_CAP": ("power_limit_w", "W"),
+    "GPU_T": ("temperature_c", "C"),
+    "MEM_T": ("memory_temperature_c", "C"),
+    "GFX_CLK": ("clock_hz", "MHz"),
+    "MEM_CLOCK": ("memory_clock_hz", "MHz"),
+    "GFX%": ("busy", "%"),
+    "MEM%": ("memory_busy", "%"),
+}
+
+
+def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs of the boxed table; none where the text is something else."""
+    lines = [line for line in numbered_lines(text, source, first_line) if len(line.text) <= _WIDEST]
+    driver = next((reported(m[1], line.source) for line in lines if (m := _DRIVER.search(line.text))), NOT_LOOKED)
+    gpus = [
+        gpu_of(index, "AMD", line.source, {**facts, "driver": driver, "processes": _processes(lines, index)})
+        for index, line, facts in _pairs(lines)
+    ]
+    return tuple(gpus[:MOST_GPUS])
+
+
+def _pairs(lines: list[Numbered]) -> Iterator[tuple[int, Numbered, dict[str, Fact[Any]]]]:
+    for line, below in pairwise(lines):
+        first, second = _FIRST.search(line.text), _SECOND.search(below.text)
+        if first and second:
+            facts: dict[str, Fact[Any]] = {
+                "bus_id": reported(first[1].lower(), line.source),
+                "name": _name(first[2], line.source),
+                "memory_busy": parse_amount(first[3], "%", line.source),
+                "busy": parse_amount(second[2], "%", below.source),
+                "vram_used_bytes": parse_amount(second[3], "MB", below.source),
+                "vram_total_bytes": parse_amount(second[4], "MB", below.source),
+            }
+            yield int(second[1]), line, with_free(facts) | _readings(first[4], line.source)
+
+
+def _name(text: str, source: str) -> Fact[Any]:
+    return not_found(f"{source} has only the number {text}") if text.startswith("0x") else parse_word(text, source)
+
+
+def _readings(text: str, source: str) -> dict[str, Fact[Any]]:
+    match = _READINGS.search(text)
+    if not match:
+        return {}
+    limit = match[3] if match[3] != "0" else "N/A"  # where nobody can tell, it prints a limit of nothing
+    return {
+        "temperature_c": parse_amount(match[1], "C", source),
+        "power_w": parse_amount(match[2], "W", source),
+        "power_limit_w": parse_amount(limit, "W", source),
+    }
+
+
+def _processes(lines: list[Numbered], index: int) -> Fact[Any]:
+    start = next((n for n, line in enumerate(lines) if "VRAM_MEM" in line.text and "GTT_MEM" in line.text), None)
+    if start is None:
+        return NOT_LOOKED
+    found = ((line, m) for line in lines[start + 1 :] if (m := _PROCESS.search(line.text)))
+    return reported([_process(line, m) for line, m in found if int(m[1]) == index], lines[start].source)
+
+
+def _process(line: Numbered, match: re.Match[str]) -> GpuProcess:
+    name, vram = reported(match[3], line.source), parse_amount(match[5], "MB", line.source)
+    return gpu_process(int(match[2]), name, vram)
+
+
+def parse_monitor(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """Each GPU as its last row under the names of `amd-smi monitor` says."""
+    names: list[str] = []
+    gpus: dict[int, Gpu] = {}
+    for line in numbered_lines(text, source, first_line):
+        if header := _MONITOR.search(line.text):
+            names = line.text[header.start() :].split()
+            continue
+        cells = _ROW.findall(line.text) if names else []
+        if len(cells) >= len(names) > 0 and cells[-len(names)].isdigit():
+            row = dict(zip(names, cells[-len(names) :], strict=True))
+            gpus[int(row["GPU"])] = gpu_of(int(row["GPU"]), "AMD", line.source, _row_facts(row, line.source))
+    return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
+
+
+def _row_facts(row: dict[str, str], source: str) -> dict[str, Fact[Any]]:
+    facts = {fact: parse_amount(row[name], unit, source) for name, (fact, unit) in _COLUMNS.items() if name in row}
+    for column, kind in (("VRAM_USAGE", "vram"), ("GTT_USAGE", "gtt")):
+        used, slash, total = row.get(column, "").partition("/")
+        if slash:
+            unit = total.split()[-1]
+            facts[f"{kind}_used_bytes"] = parse_amount(f"{used} {unit}", "GB", source)
+            facts[f"{kind}_total_bytes"] = parse_amount(total, "GB", source)
+    return facts
+
+
+_GPU = re.compile(r"(?<!\S)GPU: (\d{1,3})$")
+_PAIR = re.compile(r"(?<! )( *)([A-Z][A-Z0-9_]{1,40}):(?: (.{0,400}))?$")
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?)\s*GT/s")
+_DEEPEST = 8
+
+# The last two names of the path, the unit and the fact; the first that is known counts.
+_AMOUNTS = {
+    "USAGE GFX_ACTIVITY": ("busy", "%"),
+    "USAGE UMC_ACTIVITY": ("memory_busy", "%"),
+    "POWER SOCKET_POWER": ("power_w", "W"),
+    "PPT0 SOCKET_POWER_LIMIT": ("power_limit_w", "W"),
+    "LIMIT SOCKET_POWER": ("power_limit_w", "W"),
+    "LIMIT SOCKET_POWER_LIMIT": ("power_limit_w", "W"),
+    "GFX_0 CLK": ("clock_hz", "MHz"),
+    "GFX_0 MAX_CLK": ("clock_max_hz", "MHz"),
+    "MEM_0 CLK": ("memory_clock_hz", "MHz"),
+    "MEM_0 MAX_CLK": ("memory_clock_max_hz", "MHz"),
+    "TEMPERATURE EDGE": ("temperature_c", "C"),
+    "TEMPERATURE HOTSPOT": ("temperature_c", "C"),
+    "TEMPERATURE MEM": ("memory_temperature_c", "C"),
+    "LIMIT SLOWDOWN_EDGE_TEMPERATURE": ("temperature_slowdown_c", "C"),
+    "LIMIT SHUTDOWN_EDGE_TEMPERATURE": ("temperature_shutdown_c", "C"),
+    "PCIE WIDTH": ("pcie_width", "x"),
+    "BUS MAX_PCIE_WIDTH": ("pcie_width_max", "x"),
+    "MEM_USAGE TOTAL_VRAM": ("vram_total_bytes", "MB"),
+    "MEM_USAGE USED_VRAM": ("vram_used_bytes", "MB"),
+    "MEM_USAGE FREE_VRAM": ("vram_free_bytes", "MB"),
+    "MEM_USAGE TOTAL_GTT": ("gtt_total_bytes", "MB"),
+    "MEM_USAGE USED_GTT": ("gtt_used_bytes", "MB"),
+    "VRAM SIZE": ("vram_total_bytes", "MB"),
+    "VRAM BIT_WIDTH": ("memory_bus_bits", ""),
+}
+_WORDS = {
+    "ASIC MARKET_NAME": "name",
+    "BOARD PRODUCT_NAME": "name",
+    "ASIC TARGET_GRAPHICS_VERSION": "architecture",
+    "DRIVER VERSION": "driver",
+    "BUS BDF": "bus_id",
+}
+_SPEEDS = {"PCIE SPEED": "pcie_generation", "BUS MAX_PCIE_SPEED": "pcie_generation_max"}
+
+
+class _Leaf(NamedTuple):
+    gpu: int
+    source: str
+    path: str
+    value: str
+
+
+def parse_tree(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs that the lists speak of; none where the text is something else."""
+    facts: dict[int, dict[str, Fact[Any]]] = {}
+    sources: dict[int, str] = {}
+    for leaf in _leaves(text, source, first_line):
+        sources.setdefault(leaf.gpu, leaf.source)
+        for name, fact in _facts(leaf).items():
+            of = facts.setdefault(leaf.gpu, {})
+            of[name] = first_known(of[name], fact) if name in of else fact
+    return tuple(gpu_of(index, "AMD", sources[index], facts[index]) for index in sorted(facts)[:MOST_GPUS])
+
+
+def _leaves(text: str, source: str, first_line: int) -> Iterator[_Leaf]:
+    """Every pair below a line `GPU: 0`, with the name of what it stands under."""
+    gpu: int | None = None
+    above: list[tuple[int, str]] = []
+    for line in numbered_lines(text, source, first_line):
+        if start := _GPU.search(line.text):
+            gpu, above = int(start[1]), []
+        elif gpu is not None and (pair := _PAIR.search(line.text)):
+            depth = pair.start(2)
+            above = [(d, name) for d, name in above if d < depth][:_DEEPEST]
+            parent = above[-1][1] if above else ""
+            above.append((depth, pair[2]))
+            if pair[3]:
+                yield _Leaf(gpu, line.source, f"{parent} {pair[2]}", pair[3])
+
+
+def _facts(leaf: _Leaf) -> dict[str, Fact[Any]]:
+    if leaf.path in _AMOUNTS:
+        name, unit = _AMOUNTS[leaf.path]
+        return {name: parse_amount(leaf.value, unit, leaf.source)}
+    if leaf.path in _WORDS:
+        return {_WORDS[leaf.path]: parse_word(leaf.value, leaf.source)}
+    if leaf.path in _SPEEDS:
+        return {_SPEEDS[leaf.path]: _generation(leaf)}
+    if leaf.path == "POWER THROTTLE_STATUS" and leaf.value in ("THROTTLED", "UNTHROTTLED"):
+        return {"event_reasons": reported(["throttled"] if leaf.value == "THROTTLED" else [], leaf.source)}
+    return {}
+
+
+def _generation(leaf: _Leaf) -> Fact[Any]:
+    match = _SPEED.search(leaf.value)
+    generation = GENERATIONS.get(float(match[1])) if match else None
+    if generation is None:
+        return not_supported(f'{leaf.source} says "{leaf.value[:40]}"')
+    return reported(generation, leaf.source)
+
 
 _FORMS = (
-    form(r"AMD-SMI \d|\bBDF\s+GPU-Name", r"[|+]"),
-    form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d\s+\d{1,9}\s+(?:N/A|\d)"),
-    form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]{1,40}:|N/A"),
+    block_form(r"AMD-SMI \d|\bBDF\s+GPU-Name", r"[|+]"),
+    block_form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d\s+\d{1,9}\s+(?:N/A|\d)"),
+    block_form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]{1,40}:|N/A"),
 )
 
 

@@ -1,24 +1,89 @@
-"""Command lines and environments as people paste them: in shells, in compose files, in the middle of a sentence."""
+"""Command lines and environments as people paste them: in shells, in compose files, in a sentence."""
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.machine import Cpu, Machine, Memory
+from unslow.facts.machine import Cpu, Machine, Memory, System
 from unslow.facts.masking import masked_command, masked_environment
 from unslow.facts.merge import overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.units import GIB, KIB, MIB
-from unslow.facts.values import NOT_LOOKED, Known, Unknown, reported
-from unslow.look.flags import Commands
-from unslow.look.kernel.cpu_lists import parse_cpu_list
-from unslow.look.logs.blocks import placed
-from unslow.look.logs.command_end import runnable
-from unslow.look.logs.dialect import Seen, Text
+from unslow.facts.values import GIB, KIB, MIB, NOT_LOOKED, Known, Unknown, reported
+from unslow.look.kernel.processors import parse_cpu_list
+from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.look.logs.text_blocks import facts_at_place
+
+_PROMPT_FLAGS = ("-p", "--prompt", "-sys", "--system-prompt")
+_COUNTS_PROMPTS = re.compile(r"llama-bench|\bbench\b")
+"""Its `-p` is a number of tokens."""
+_WORDS = frozenset({
+    "a", "an", "and", "at", "because", "but", "for", "from", "get", "gets", "getting", "gives", "i", "in", "is", "it",
+    "my", "of", "or", "so", "the", "then", "this", "to", "using", "when", "where", "which", "while", "with",
+})  # fmt: skip
+_COMMAND_END_MARKS = (".", ",", ";", ":", "!", "?")
+_VALUES = frozenset({"on", "off", "auto", "true", "false", "none"})
+_PLAIN = re.compile(r"[a-z]+[.,!?]?")
+
+
+def runnable_command(command: Sequence[str]) -> list[str]:
+    """The command up to the first word that can't belong to it, without the text that the model was asked."""
+    words = _without_prompts(command[: _end(command)])
+    return (
+        [*words[:-1], words[-1].rstrip("".join(_COMMAND_END_MARKS))]
+        if len(words) > 1 and len(words) < len(command)
+        else words
+    )
+
+
+def _end(command: Sequence[str]) -> int:
+    flagged = False
+    for at, word in enumerate(command):
+        after_flag = at > 0 and command[at - 1].startswith("-")
+        if flagged and not word.startswith("-"):
+            if _is_prose(word, after_flag=after_flag):
+                return at
+            if len(word) > 1 and word.endswith(_COMMAND_END_MARKS):
+                return at + 1
+        flagged = flagged or word.startswith("-")
+    return len(command)
+
+
+def _is_prose(word: str, *, after_flag: bool) -> bool:
+    """Whether a bare word is one of a sentence: a bracket, a small word, or a plain one that follows a value."""
+    if word.startswith(("(", "//")) or word.lower().rstrip(".,") in _WORDS:
+        return True
+    return not after_flag and (bool(_PLAIN.fullmatch(word)) or word in _VALUES)
+
+
+def _without_prompts(command: Sequence[str]) -> list[str]:
+    if not command or _COUNTS_PROMPTS.search(command[0]):
+        return list(command)
+    kept: list[str] = []
+    skip = False
+    for word in command:
+        flag, equals, _ = word.partition("=")
+        if not skip and flag not in _PROMPT_FLAGS:
+            kept.append(word)
+        skip = not skip and flag in _PROMPT_FLAGS and not equals
+    return kept
+
+
+class CommandLines(NamedTuple):
+    """What a runtime's command lines look like as people paste them, and what they mean."""
+
+    program: re.Pattern[str]
+    """Finds the program in a line; the words of the command begin where it is found."""
+    flags: frozenset[str]
+    """Spellings that only this runtime has: they are its own even where no program stands before them."""
+    variables: tuple[str, ...]
+    """How the names of its environment variables begin, such as `OLLAMA_`."""
+    parse: Callable[[Sequence[str], Mapping[str, str]], Subject]
+    """The facts of a command, the program being its first word, and of an environment; sources are put in later."""
+
 
 _MOST_JOINED = 40
 _MOST_WORDS = 400
@@ -58,20 +123,20 @@ class _Line(NamedTuple):
     end: int
 
 
-def parse_commands(commands: Commands, text: Text) -> Seen:
+def parse_commands(commands: CommandLines, text: Text) -> Seen:
     """What one runtime was told by all commands and variables in a text; later ones are laid over earlier ones."""
     subject, lines = Subject(), 0
     for line in _joined(text):
         words, environment = _found(commands, line.text)
         if len(words) > 1 or environment:
-            said = placed(_known(commands.parse(words, environment)), text.where(line.first))
+            said = facts_at_place(_known(commands.parse(words, environment)), text.where(line.first))
             said = _decided(said) if _OWN_RUNNER.search(line.text) else said
             subject = _over(subject, said, environment, text.where(line.first))
             lines += line.end - line.first
     return Seen(subject=subject, lines=lines) if lines else Seen()
 
 
-def parse_text(text: Text) -> Seen:
+def parse_commands_text(text: Text) -> Seen:
     """What holds for any runtime: variables of drivers, and the limits that a container was given."""
     subject, machine, lines, composing = Subject(), Machine(), 0, False
     for line in _joined(text):
@@ -109,7 +174,7 @@ def _joined(text: Text) -> Iterator[_Line]:
         yield _Line("".join(parts)[:_LONGEST], first, index)
 
 
-def _found(commands: Commands, line: str) -> tuple[list[str], dict[str, str]]:
+def _found(commands: CommandLines, line: str) -> tuple[list[str], dict[str, str]]:
     """The words of a command, or else flags that are this runtime's own; and variables of its name."""
     environment = {k: v for k, v in _variables(line).items() if k.startswith(commands.variables)}
     words: list[str] = []
@@ -141,7 +206,7 @@ def _words(command: str) -> list[str]:
         return [word.strip("\"'") for word in command.split()[:_MOST_WORDS]]
 
 
-def _own_flags(commands: Commands, line: str) -> list[str]:
+def _own_flags(commands: CommandLines, line: str) -> list[str]:
     """Flags in a sentence, each with the word after it; not those that somebody only speaks of."""
     words: list[str] = [""]
     pieces = list(re.finditer(r"[^\s`'\",;()]{1,200}", line))
@@ -169,7 +234,9 @@ def _known(subject: Subject) -> Subject:
     changes: dict[str, Any] = {name: NOT_LOOKED for name, fact in facts.items() if isinstance(fact, Unknown)}
     if isinstance(command, Known):
         whole = len(command.value) > 1 and bool(command.value[0])
-        changes["command"] = reported(masked_command(runnable(command.value)), command.source) if whole else NOT_LOOKED
+        changes["command"] = (
+            reported(masked_command(runnable_command(command.value)), command.source) if whole else NOT_LOOKED
+        )
     return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(runtime, **changes))
 
 
@@ -201,3 +268,43 @@ def _limits(line: str, where: str) -> Machine:
         ),
         memory=Memory(limit_bytes=reported(int(limit[1]) * _UNITS[limit[2].lower()], where) if limit else NOT_LOOKED),
     )
+
+
+_WINDOWS, _LINUX, _MAC = "Windows", "Linux", "macOS"
+_BEFORE = r"^\s{0,8}(?:[>$#*`]{1,3} )?(?:\([\w.-]{1,40}\) )?"
+"""A quotation's mark, and the environment of Python or Conda."""
+_HOST = r"[\w.-]{1,60}@[\w.-]{1,60}"
+_PROMPTS = (
+    (re.compile(rf"{_BEFORE}(?:PS )?[A-Za-z]:\\[^<>|\"?*]{{0,200}}>"), _WINDOWS),
+    (re.compile(rf"{_BEFORE}{_HOST} \S{{1,80}} % "), _MAC),  # the prompt of zsh as macOS sets it
+    (re.compile(rf"{_BEFORE}[\w-]{{1,60}}:\S{{1,80}} [\w.-]{{1,40}}\$ "), _MAC),  # that of its bash: `Mac:~ bob$`
+    (re.compile(rf"{_BEFORE}{_HOST}:[~/]\S{{0,120}}\s?[$#](?: |$)"), _LINUX),  # that of bash on Debian and Ubuntu
+    (re.compile(rf"{_BEFORE}\[{_HOST} \S{{1,80}}\][$#](?: |$)"), _LINUX),  # and on Fedora
+)
+_PATHS = (
+    (re.compile(r"(?<![\w:/.])/Users/[\w.-]{1,60}/"), _MAC),
+    (re.compile(r"(?<!\w)[A-Za-z]:\\(?:Users|Windows|Program Files|ProgramData)\\"), _WINDOWS),
+)
+_NEAR = 80
+"""Characters behind a prompt in which the name of a program stands, also after `.\\` or a variable."""
+_RUNS_IT = re.compile(r"(?i)\b(?:ollama|llama\S*|vllm|lms|nvidia-smi|rocm-smi|koboldcpp\S*|sglang|mlx\S*)")
+
+
+def parse_prompts_text(text: Text) -> Seen:
+    """The system of the first prompt at which a runtime was called; else of the first prompt, else of a path."""
+    found = [(surer, index, system) for index, line in enumerate(text.lines) for surer, system in _systems(line)]
+    if not found:
+        return Seen()
+    _, index, system = min(found)
+    return Seen(machine=Machine(system=System(name=reported(system, text.where(index)))), lines=1)
+
+
+def _systems(line: str) -> Iterator[tuple[int, str]]:
+    """What a line tells, with how sure that is of the runtime: 0 is surest."""
+    for pattern, system in _PROMPTS:
+        if prompt := pattern.match(line):
+            yield (0 if _RUNS_IT.search(line, prompt.end(), prompt.end() + _NEAR) else 1), system
+    yield from ((2, system) for pattern, system in _PATHS if pattern.search(line))
+
+
+TEXT_DIALECTS: dict[str, TextDialect] = {"commands": parse_commands_text, "shell_prompts": parse_prompts_text}

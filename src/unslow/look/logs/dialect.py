@@ -2,8 +2,9 @@
 
 A *line dialect* is fed the lines that hold one of its needles, in order, and may never see the others: that is what
 lets a log of gigabytes stream in constant memory. A module offers it as `DIALECT`. A *text dialect* reads a table or a
-block whole, from a text of bounded size; a module offers it as `parse_text`. Both leave a `Seen`: facts, each with
-the file and line it comes from. Modules of `look.logs` are found by presence.
+block whole, from a text of bounded size; a module offers it as `parse_text`, or several by their names as
+`TEXT_DIALECTS`. Both leave a `Seen`: facts, each with the file and line it comes from. Modules of `look.logs` are found
+by presence.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Known, reported
 from unslow.look.logs.dialect import LineDialect, Seen
-from unslow.look.logs.llama_cpp.run import run_of
+from unslow.look.logs.llama_cpp import run_of_completions
 
 NAME = "KoboldCpp"
 _KEPT = 1000
@@ -66,7 +66,7 @@ class KoboldReader:
 
     def _run(self) -> Run:
         if self._requests:
-            return run_of(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
         return Run(
             decode_tokens_per_s=self._speeds.get("GenerationSpeed", NOT_LOOKED),
             prefill_tokens_per_s=self._speeds.get("ProcessingSpeed", NOT_LOOKED),

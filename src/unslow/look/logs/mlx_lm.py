@@ -15,7 +15,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Known, estimated, reported
 from unslow.look.logs.dialect import LineDialect, Seen
-from unslow.look.logs.llama_cpp.run import run_of
+from unslow.look.logs.llama_cpp import run_of_completions
 
 NAME = "MLX-LM"
 _KEPT = 1000
@@ -70,7 +70,7 @@ class MlxReader:
 
     def _run(self) -> Run:
         if self._requests:
-            return run_of(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
         if self._rates:
             return Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
         return Run()

@@ -1,17 +1,277 @@
-"""Anything that nvidia-smi prints, in any mixture, as it is pasted into a bug report."""
+"""Anything that nvidia-smi prints, in any mixture: its boxed table, `-q`, and its rows."""
 
 import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from unslow.facts.machine import Gpu, Machine, System
+from unslow.facts.machine import Gpu, GpuProcess, Machine, System
 from unslow.facts.merge import overlaid
-from unslow.facts.values import reported
-from unslow.look.logs.blocks import block, placed, spans_of
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, first_known, reported
+from unslow.look.logs import nvidia_smi_rows as values
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.gpu_builder import by_index
-from unslow.look.logs.nvidia_smi_csv import parse_query_gpu
-from unslow.look.logs.nvidia_smi_dmon import parse_dmon
-from unslow.look.logs.nvidia_smi_q import parse_nvidia_smi_q
-from unslow.look.logs.nvidia_smi_table import parse_nvidia_smi
+from unslow.look.logs.gpu_facts import by_index, gpu_of, gpu_process, reason_facts, reason_name
+from unslow.look.logs.nvidia_smi_rows import parse_dmon, parse_query_gpu
+from unslow.look.logs.text_blocks import block_text, facts_at_place, spans_of
+
+Q_SOURCE = "nvidia-smi -q"
+_MOST_GPUS = 64
+_MOST_LINES = 20_000  # of one GPU; a real block has about 250 and 5 for each process
+_DEEPEST = 16
+_GPU = re.compile(r"\bGPU\s+([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])$")
+_DRIVER = re.compile(r"Driver Version\s*:\s*(\d[\w.]*)")
+_COLON = re.compile(r"\s*:(?:\s|$)")
+
+
+class Entry(NamedTuple):
+    """One line: its name under the names above it, in lower case, and its value; a heading has an empty one."""
+
+    path: tuple[str, ...]
+    value: str
+
+
+def parse_nvidia_smi_q(text: str) -> tuple[Gpu, ...]:
+    """The GPUs in the order of the text; none where it is something else."""
+    lines = values.plain_lines(text)
+    driver = next((m[1] for m in map(_DRIVER.search, lines) if m), None)
+    version = reported(driver, Q_SOURCE) if driver else NOT_LOOKED
+    return tuple(_gpu(index, address, block, version) for index, (address, block) in enumerate(_blocks(lines)))
+
+
+def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each GPU's address and the lines below it, without what a paste has put before every line."""
+    heads = [(number, match) for number, line in enumerate(lines) if (match := _GPU.search(line))][:_MOST_GPUS]
+    ends = [number for number, _ in heads[1:]] + [len(lines)]
+    for (number, match), end in zip(heads, ends, strict=False):
+        block = lines[number + 1 : min(end, number + 1 + _MOST_LINES)]
+        yield match[1], [line[match.start() :] for line in block]
+
+
+def _entries(lines: list[str]) -> list[Entry]:
+    if not any(line.startswith(" ") for line in lines):  # a paste that lost its spaces: only headings give shape
+        lines = [f" {line}" if _COLON.search(line) else line for line in lines]
+    above: list[tuple[int, str]] = []
+    entries = []
+    for line in filter(None, map(str.rstrip, lines)):
+        name, *value = _COLON.split(line.strip(), maxsplit=1)
+        depth = len(line) - len(line.lstrip())
+        above = [*(pair for pair in above if pair[0] < depth), (depth, name.casefold())][:_DEEPEST]
+        entries.append(Entry(tuple(n for _, n in above), value[0].strip() if value else ""))
+    return entries
+
+
+def _gpu(index: int, address: str, lines: list[str], driver: Fact[Any]) -> Gpu:
+    entries = [entry for entry in _entries(lines) if "mig device" not in entry.path]
+    texts: dict[tuple[str, ...], str] = {}
+    for entry in entries:
+        texts.setdefault(entry.path[-1:], entry.value)
+        texts.setdefault(entry.path[-2:], entry.value)
+    facts = {name: _fact(texts, name) for name in _PATHS}
+    facts |= _reasons(entries) | _thresholds(texts, facts)
+    facts |= {"driver": driver, "bus_id": values.parse_bus_id(address, Q_SOURCE), "processes": _processes(entries)}
+    return gpu_of(index, "NVIDIA", Q_SOURCE, facts)
+
+
+def _fact(texts: dict[tuple[str, ...], str], name: str) -> Fact[Any]:
+    read, *paths = _PATHS[name]
+    return first_known(*(read(texts[path]) for path in paths if path in texts))
+
+
+def _in(unit: str) -> Callable[[str], Fact[Any]]:
+    return lambda text: values.parse_quantity(text, unit, Q_SOURCE)
+
+
+def _word(text: str) -> Fact[Any]:
+    return values.parse_word(text, Q_SOURCE)
+
+
+def _enabled(text: str) -> Fact[Any]:
+    return values.parse_enabled(text, Q_SOURCE)
+
+
+# How to read each fact, and where it can stand: the newest drivers' words first.
+_PATHS: dict[str, tuple[Any, ...]] = {
+    "name": (_word, ("product name",)),
+    "vram_total_bytes": (_in("MiB"), ("fb memory usage", "total")),
+    "vram_used_bytes": (_in("MiB"), ("fb memory usage", "used")),
+    "vram_free_bytes": (_in("MiB"), ("fb memory usage", "free")),
+    "vram_reserved_bytes": (_in("MiB"), ("fb memory usage", "reserved")),
+    "busy": (_in("%"), ("utilization", "gpu")),
+    "memory_busy": (_in("%"), ("utilization", "memory")),
+    "clock_hz": (_in("MHz"), ("clocks", "sm"), ("clocks", "graphics")),
+    "clock_max_hz": (_in("MHz"), ("max clocks", "sm"), ("max clocks", "graphics")),
+    "memory_clock_hz": (_in("MHz"), ("clocks", "memory")),
+    "memory_clock_max_hz": (_in("MHz"), ("max clocks", "memory")),
+    "performance_state": (_word, ("performance state",)),
+    "temperature_c": (_in("C"), ("temperature", "gpu current temp"), ("temperature", "gpu")),
+    "memory_temperature_c": (_in("C"), ("temperature", "memory current temp")),
+    "temperature_slowdown_c": (_in("C"), ("temperature", "gpu slowdown temp")),
+    "temperature_shutdown_c": (_in("C"), ("temperature", "gpu shutdown temp")),
+    "temperature_margin_c": (_in("C"), ("temperature", "gpu t.limit temp")),
+    "power_w": (
+        _in("W"),
+        ("gpu power readings", "average power draw"),
+        ("gpu power readings", "power draw"),
+        ("power readings", "power draw"),
+        ("gpu power readings", "instantaneous power draw"),
+    ),
+    "power_limit_w": (
+        _in("W"),
+        ("gpu power readings", "current power limit"),
+        ("power readings", "enforced power limit"),
+        ("power readings", "power limit"),
+    ),
+    "power_limit_default_w": (
+        _in("W"),
+        ("gpu power readings", "default power limit"),
+        ("power readings", "default power limit"),
+    ),
+    "pcie_generation": (_in(""), ("pcie generation", "current")),
+    "pcie_generation_max": (_in(""), ("pcie generation", "max")),
+    "pcie_width": (_in("x"), ("link width", "current")),
+    "pcie_width_max": (_in("x"), ("link width", "max")),
+    "pcie_transmit_bytes_per_s": (_in("KB/s"), ("tx throughput",)),
+    "pcie_receive_bytes_per_s": (_in("KB/s"), ("rx throughput",)),
+    "ecc": (_enabled, ("ecc mode", "current")),
+    "mig": (_enabled, ("mig mode", "current")),
+}
+
+
+def _thresholds(texts: dict[tuple[str, ...], str], facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
+    """Newer GPUs print a threshold as its distance below T.Limit zero; with the margin it is a temperature again."""
+    now, margin = facts["temperature_c"], facts["temperature_margin_c"]
+    found: dict[str, Fact[Any]] = {}
+    for which in ("slowdown", "shutdown"):
+        below = values.parse_quantity(texts.get(("temperature", f"gpu {which} t.limit temp"), ""), "C", Q_SOURCE)
+        if isinstance(now, Known) and isinstance(margin, Known) and isinstance(below, Known):
+            found[f"temperature_{which}_c"] = estimated(now.value + margin.value - below.value, Q_SOURCE)
+    return found
+
+
+def _reasons(entries: list[Entry]) -> dict[str, Fact[Any]]:
+    """The active reasons, also those of drivers newer than this program."""
+    sections = ("clocks event reasons", "clocks throttle reasons")
+    inside = [entry for entry in entries if len(entry.path) > 1 and any(s in entry.path[:-1] for s in sections)]
+    if not inside:
+        return {}
+    return reason_facts([reason_name(e.path[-1]) for e in inside if e.value.casefold() == "active"], Q_SOURCE)
+
+
+def _processes(entries: list[Entry]) -> Fact[Any]:
+    sections = [entry for entry in entries if "processes" in entry.path]
+    if not sections:
+        return NOT_LOOKED
+    if sections[0].value and sections[0].value.casefold() != "none":
+        return _word(sections[0].value)
+    found: list[dict[str, str]] = []
+    for entry in sections:
+        if entry.path[-1] == "process id":
+            found.append({})
+        if found:
+            found[-1][entry.path[-1]] = entry.value
+    return reported([process for one in found for process in _process(one)], Q_SOURCE)
+
+
+def _process(texts: dict[str, str]) -> Iterator[GpuProcess]:
+    pid = values.parse_process_id(texts["process id"])
+    if pid is not None:
+        size = values.parse_quantity(texts.get("used gpu memory", ""), "MiB", Q_SOURCE)
+        yield gpu_process(pid, _word(texts.get("name", "")), size)
+
+
+TABLE_SOURCE = "nvidia-smi"
+
+_TABLE_DRIVER = re.compile(r"(?:Driver|KMD) Version:\s*(\d[\w.]*)")
+_NAME = re.compile(r"(\d{1,3})\s+(\S.*?)\s+(?:On|Off|N/A|TCC|WDDM|MCDM|ERR!)$")
+_BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]\b")
+_STATE = re.compile(r"\S+\s+(?P<temp>\S+)\s+(?P<state>P\d+|N/A|ERR!|Unknown)\s+(?P<power>\S+)\s*/\s*(?P<limit>\S+)$")
+_PROCESS = re.compile(
+    r"(?P<gpu>\d{1,3})\s+(?:\S+\s+\S+\s+)?(?P<pid>\d{1,10})\s+[CGM](?:\+[CGM])*\s+(?P<name>.*?)\s*(?P<used>\d+MiB|N/A)?$"
+)
+
+
+def parse_nvidia_smi(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of the table; none where the text is something else."""
+    lines = values.plain_lines(text)
+    driver = next((reported(m[1], TABLE_SOURCE) for m in map(_TABLE_DRIVER.search, lines) if m), NOT_LOOKED)
+    processes = _table_processes(lines)
+    return tuple(
+        gpu_of(index, "NVIDIA", TABLE_SOURCE, {**facts, "driver": driver, "processes": _of_gpu(processes, index)})
+        for index, facts in _gpus(lines)
+    )
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def _gpus(lines: list[str]) -> Iterator[tuple[int, dict[str, Fact[Any]]]]:
+    found = 0
+    for number, line in enumerate(lines):
+        match _cells(line):
+            case [first, second, _] if (name := _NAME.match(first)) and _BUS.search(second) and found < _MOST_GPUS:
+                found += 1
+                facts = {
+                    "name": values.parse_word(name[2], TABLE_SOURCE),
+                    "bus_id": values.parse_bus_id(second, TABLE_SOURCE),
+                }
+                yield int(name[1]), facts | _state(lines[number + 1 : number + 3])
+
+
+def _state(lines: list[str]) -> dict[str, Fact[Any]]:
+    """Facts of the second line, and of the third where MIG has one."""
+    facts: dict[str, Fact[Any]] = {}
+    for place, line in enumerate(lines):
+        match place, _cells(line):
+            case 0, [state, memory, load]:
+                facts |= (
+                    _readings(state)
+                    | _memory(memory)
+                    | {"busy": values.parse_quantity(load.split(" ")[0], "%", TABLE_SOURCE)}
+                )
+            case 1, ["", "", mig] if mig:
+                facts["mig"] = values.parse_enabled(mig.rstrip("*"), TABLE_SOURCE)
+    return facts
+
+
+def _readings(cell: str) -> dict[str, Fact[Any]]:
+    match = _STATE.match(cell)
+    if not match:
+        return {}
+    return {
+        "temperature_c": values.parse_quantity(match["temp"], "C", TABLE_SOURCE),
+        "performance_state": values.parse_word(match["state"], TABLE_SOURCE),
+        "power_w": values.parse_quantity(match["power"], "W", TABLE_SOURCE),
+        "power_limit_w": values.parse_quantity(match["limit"], "W", TABLE_SOURCE),
+    }
+
+
+def _memory(cell: str) -> dict[str, Fact[Any]]:
+    used, _, total = cell.partition("/")
+    return {
+        "vram_used_bytes": values.parse_quantity(used, "MiB", TABLE_SOURCE),
+        "vram_total_bytes": values.parse_quantity(total or used, "MiB", TABLE_SOURCE),
+    }
+
+
+def _table_processes(lines: list[str]) -> dict[int, list[GpuProcess]] | None:
+    """The processes by GPU; None where the text has no list of them."""
+    start = next((n for n, line in enumerate(lines) if "| Processes:" in line), None)
+    if start is None:
+        return None
+    found: dict[int, list[GpuProcess]] = {}
+    for line in lines[start + 1 :]:
+        cells = _cells(line)
+        match = _PROCESS.match(cells[0]) if len(cells) == 1 else None
+        if match:
+            size = values.parse_quantity(match["used"] or "", "MiB", TABLE_SOURCE)
+            process = gpu_process(int(match["pid"]), values.parse_word(match["name"], TABLE_SOURCE), size)
+            found.setdefault(int(match["gpu"]), []).append(process)
+    return found
+
+
+def _of_gpu(processes: dict[int, list[GpuProcess]] | None, index: int) -> Fact[Any]:
+    return NOT_LOOKED if processes is None else reported(processes.get(index, []), TABLE_SOURCE)
+
 
 # From the coarsest to the finest: what a later one says is laid over what an earlier one said.
 _DIALECTS = (parse_nvidia_smi, parse_dmon, parse_query_gpu, parse_nvidia_smi_q)
@@ -50,13 +310,13 @@ def parse_text(text: Text) -> Seen:
     spans = sorted(span for form in _FORMS for span in spans_of(text, *form))
     found = []
     for span in spans:
-        gpus = parse_gpus(block(text, span))
+        gpus = parse_gpus(block_text(text, span))
         if gpus:
-            found.append((span, tuple(placed(gpu, text.where(span[0])) for gpu in gpus)))
+            found.append((span, tuple(facts_at_place(gpu, text.where(span[0])) for gpu in gpus)))
     if not found:
         return Seen()
     gpus, where = by_index(*(gpus for _, gpus in found)), text.where(found[0][0][0])
-    on_windows = any(_ON_WINDOWS.search(block(text, span)) for span, _ in found)
+    on_windows = any(_ON_WINDOWS.search(block_text(text, span)) for span, _ in found)
     return Seen(
         machine=Machine(
             gpus=reported(gpus, where), system=System(name=reported("Windows", where)) if on_windows else System()

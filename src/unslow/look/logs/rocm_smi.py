@@ -1,22 +1,294 @@
-"""Anything that rocm-smi prints, in any mixture, as it is pasted into a bug report."""
+"""Anything that rocm-smi prints, in any mixture: its table, its lines, its JSON and CSV."""
 
-from unslow.facts.machine import Gpu
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.values import MHZ, Fact, Known, first_known, not_found, not_supported, reported
+from unslow.look.kernel.gpus import GENERATIONS
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.found_blocks import form, seen_gpus
-from unslow.look.logs.gpu_builder import by_index
-from unslow.look.logs.rocm_smi_data import parse_csv, parse_json
-from unslow.look.logs.rocm_smi_lines import parse_lines
-from unslow.look.logs.rocm_smi_table import parse_table
+from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
+from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "rocm-smi"
+_CLOCK = re.compile(r"(\d{1,6})\s*mhz", re.IGNORECASE)
+_LINK = re.compile(r"(\d{1,3}(?:\.\d)?)\s*GT/s,?\s*x(\d{1,2})\b")
+_NUMBER_NAME = re.compile(r"0x[0-9a-fA-F]+")
+_BUS = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+
+# The key, or its beginning, in small letters: the fact and the unit; the first that is known counts.
+_AMOUNTS = {
+    "gpu use (%)": ("busy", "%"),
+    "gpu memory read/write activity (%)": ("memory_busy", "%"),
+    "gpu memory use (%)": ("memory_busy", "%"),
+    "vram total memory (b)": ("vram_total_bytes", "B"),
+    "vram total used memory (b)": ("vram_used_bytes", "B"),
+    "gtt total memory (b)": ("gtt_total_bytes", "B"),
+    "gtt total used memory (b)": ("gtt_used_bytes", "B"),
+    "temperature (sensor edge) (c)": ("temperature_c", "C"),
+    "temperature (sensor junction) (c)": ("temperature_c", "C"),
+    "temperature (sensor memory) (c)": ("memory_temperature_c", "C"),
+    "average graphics package power (w)": ("power_w", "W"),
+    "current socket graphics package power (w)": ("power_w", "W"),
+    "max graphics package power (w)": ("power_limit_w", "W"),
+}
+_WORDS = {
+    "performance level": "performance_state",
+    "gfx version": "architecture",
+    "card series": "name",
+    "device name": "name",
+    "card model": "name",
+    "driver version": "driver",
+}
+_CLOCKS = {"sclk clock": "clock_hz", "mclk clock": "memory_clock_hz"}
+
+
+class Entry(NamedTuple):
+    """A key with its value, and where it stands."""
+
+    source: str
+    key: str
+    value: str
+
+
+def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
+    """Every fact that the entries of one GPU hold."""
+    found: dict[str, Fact[Any]] = {}
+    for entry in entries:
+        for name, fact in _facts(entry).items():
+            found[name] = first_known(found[name], fact) if name in found else fact
+    return found
+
+
+def _facts(entry: Entry) -> dict[str, Fact[Any]]:
+    key = entry.key.strip().casefold()
+    if key in _AMOUNTS:
+        name, unit = _AMOUNTS[key]
+        return {name: parse_amount(entry.value, unit, entry.source)}
+    if key in _WORDS:
+        return {_WORDS[key]: _word(entry)}
+    if key.startswith(tuple(_CLOCKS)):
+        return _clock(_CLOCKS[key[:10]], entry)
+    if key.startswith("pcie clock"):
+        return link_facts(entry.value, entry.source)
+    if key == "pci bus" and (bus := _BUS.search(entry.value)):
+        return {"bus_id": reported(bus[0].lower(), entry.source)}
+    return {}
+
+
+def _word(entry: Entry) -> Fact[Any]:
+    """The value, but not a device number where a name should be."""
+    if _NUMBER_NAME.fullmatch(entry.value.strip()):
+        return not_found(f"{entry.source} has only the number {entry.value.strip()}")
+    return parse_word(entry.value, entry.source)
+
+
+def _clock(name: str, entry: Entry) -> dict[str, Fact[Any]]:
+    match = _CLOCK.search(entry.value)
+    return {name: reported(int(match[1]) * MHZ, entry.source)} if match else {}
+
+
+def link_facts(text: str, source: str) -> dict[str, Fact[Any]]:
+    """Generation and width of a link such as "8.0GT/s x16"."""
+    match = _LINK.search(text)
+    if not match:
+        return {}
+    generation = GENERATIONS.get(float(match[1]))
+    facts: dict[str, Fact[Any]] = {"pcie_width": reported(int(match[2]), source)}
+    return facts | ({"pcie_generation": reported(generation, source)} if generation else {})
+
+
+_LARGEST = 1024**2
+_CARD = re.compile(r"card(\d{1,3})")
+_HEADER = re.compile(r"(?<!\S)device,(?=[^\n]*\()")
+
+
+def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs of the JSON object that begins with a card, wherever it stands; none where there is none."""
+    start = re.search(r"\{\s{0,8}\"card\d{1,3}\"", text)
+    if start is None:
+        return ()
+    raw = _object(text[start.start() : start.start() + _LARGEST])
+    place = f"{source}:{text.count(chr(10), 0, start.start()) + first_line}"
+    common = [Entry(place, str(k), str(v)) for k, v in _items(raw.get("system"))]
+    cards = {name: [Entry(place, str(k), str(v)) for k, v in _items(of)] for name, of in raw.items()}
+    return _gpus({name: [*entries, *common] for name, entries in cards.items()})
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(value.items() if isinstance(value, dict) else ())
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The object at the beginning of the text, whatever follows it."""
+    depth, quoted = 0, False
+    for place, letter in enumerate(text):
+        if letter == '"' and text[place - 1] != "\\":
+            quoted = not quoted
+        elif not quoted and letter in "{}":
+            depth += 1 if letter == "{" else -1
+            if depth == 0:
+                return _decoded(text[: place + 1])
+    return {}
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    try:
+        raw = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return {}
+    return raw if isinstance(raw, dict) else {}
+
+
+def parse_csv(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs of the table whose first column is `device`; none where there is none."""
+    names: list[str] = []
+    cards: dict[str, list[Entry]] = {}
+    for line in numbered_lines(text, source, first_line):
+        if header := _HEADER.search(line.text):
+            names = _fields(line.text[header.start() :])
+        elif names and _CARD.match(line.text.strip()):
+            row = dict(zip(names, _fields(line.text.strip()), strict=False))
+            card = cards.setdefault(row["device"].strip(), [])
+            card.extend(Entry(line.source, key, value) for key, value in row.items() if key != "device")
+    return _gpus(cards)
+
+
+def _fields(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
+
+
+def _gpus(cards: dict[str, list[Entry]]) -> tuple[Gpu, ...]:
+    found = {int(match[1]): entries for name, entries in cards.items() if (match := _CARD.fullmatch(name)) and entries}
+    facts = {index: with_free(facts_of_entries(found[index])) for index in sorted(found)[:MOST_GPUS]}
+    return tuple(gpu_of(index, "AMD", found[index][0].source, of) for index, of in facts.items() if of)
+
+
+_LINE = re.compile(r"\bGPU\[(\d{1,3})\]\s{0,16}:\s*(\S.*)")
+_KEY = re.compile(r"([A-Za-z][^:]{1,60}?)\s*:\s*(.+)")
+_SUPPORTED = re.compile(r"Supported (sclk|mclk) frequencies", re.IGNORECASE)
+_STEP = re.compile(r"(?:\d{1,2}|S):\s*(\d{1,6})\s*mhz", re.IGNORECASE)
+_PROCESS = re.compile(r"(?<!\S)(\d{1,10})\s+(\S.{0,60}?)\s+(\d{1,3})\s+(\d{1,18})\s+\d{1,18}\b")
+_MOST = {"sclk": "clock_max_hz", "mclk": "memory_clock_max_hz"}
+
+
+def parse_lines(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs that such lines speak of; none where the text is something else."""
+    lines = list(numbered_lines(text, source, first_line))
+    entries: dict[int, list[Entry]] = {}
+    steps: dict[tuple[int, str], tuple[int, str]] = {}
+    clock = ""
+    for index, line in _gpu_lines(lines):
+        if heading := _SUPPORTED.search(line.text):
+            clock = heading[1].lower()
+        elif step := _STEP.match(line.text):
+            mhz = int(step[1])
+            if clock and mhz > steps.get((index, clock), (0, ""))[0]:
+                steps[index, clock] = (mhz, line.source)
+        elif entry := _KEY.match(line.text):
+            clock = ""
+            entries.setdefault(index, []).append(Entry(line.source, entry[1], entry[2]))
+    gpus = [_gpu(index, entries[index], steps) for index in sorted(entries)[:MOST_GPUS]]
+    known = tuple(gpu for gpu in gpus if gpu is not None)
+    return (_with_processes(known[0], lines),) if len(known) == 1 else known
+
+
+def _gpu_lines(lines: Iterable[Numbered]) -> Iterator[tuple[int, Numbered]]:
+    for line in lines:
+        match = _LINE.search(line.text)
+        if match:
+            yield int(match[1]), Numbered(line.source, match[2])
+
+
+def _gpu(index: int, entries: list[Entry], steps: dict[tuple[int, str], tuple[int, str]]) -> Gpu | None:
+    facts = facts_of_entries(entries)
+    for clock, name in _MOST.items():
+        if (index, clock) in steps:
+            mhz, source = steps[index, clock]
+            facts[name] = reported(mhz * MHZ, source)
+    return gpu_of(index, "AMD", entries[0].source, with_free(facts)) if facts else None
+
+
+def _with_processes(gpu: Gpu, lines: list[Numbered]) -> Gpu:
+    """The only GPU with the processes of the table, which does not say on which GPU each of them is."""
+    start = next((n for n, line in enumerate(lines) if "PROCESS NAME" in line.text and "VRAM USED" in line.text), None)
+    if start is None or isinstance(gpu.processes, Known):
+        return gpu
+    found: list[GpuProcess] = []
+    for line in lines[start + 1 :]:
+        match = _PROCESS.search(line.text)
+        if not match:
+            break
+        size = reported(int(match[4]), line.source)
+        found.append(gpu_process(int(match[1]), reported(match[2], line.source), size))
+    return msgspec.structs.replace(gpu, processes=reported(found, lines[start].source))
+
+
+_TABLE_HEADER = re.compile(r"(?<!\S)(?:GPU|Device)\s.{0,200}\bSCLK\s+MCLK\b.{0,200}\bVRAM%\s+GPU%")
+_PATTERNS = (
+    # since ROCm 5.7: device, KFD node, two ids, temperature, power, three partitions
+    re.compile(
+        r"(?<!\S)(?P<gpu>\d{1,3})\s+(?:\[\S+\s*:\s*\S+\]\s+)?\d{1,3}\s+0x[0-9a-f]+,\s*\S+\s+(?P<temp>\S+)\s+(?P<power>\S+)"
+        r"\s+\S+,\s*\S+,\s*\S+\s+(?P<sclk>\S+)\s+(?P<mclk>\S+)\s+(?P<fan>\S+)\s+(?P<perf>\S+)\s+(?P<cap>\S+)\s+(?P<vram>\S+)"
+        r"\s+(?P<use>\S+)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?<!\S)(?P<gpu>\d{1,3})\s+(?P<temp>\S+)\s+(?P<power>\S+)\s+(?P<sclk>\S+)\s+(?P<mclk>\S+)\s+(?P<fan>\S+)\s+"
+        r"(?P<perf>\S+)\s+(?P<cap>\S+)\s+(?P<vram>\S+)\s+(?P<use>\S+)(?!\S)"
+    ),
+)
+_TABLE_AMOUNTS = {
+    "temperature_c": ("temp", "C"),
+    "power_w": ("power", "W"),
+    "power_limit_w": ("cap", "W"),
+    "clock_hz": ("sclk", "MHz"),
+    "memory_clock_hz": ("mclk", "MHz"),
+    "busy": ("use", "%"),
+}
+
+
+def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs of the table; none where the text is something else."""
+    gpus: dict[int, Gpu] = {}
+    for line, row in _rows(text, source, first_line):
+        facts: dict[str, Fact[Any]] = {
+            name: parse_amount(row[column], unit, line.source) for name, (column, unit) in _TABLE_AMOUNTS.items()
+        }
+        facts["performance_state"] = parse_word(row["perf"], line.source)
+        # The table has a percentage and no size: bytes can't be had from it.
+        share = not_supported(
+            f"{line.source} says {row['vram'][:10]} of an unnamed total", "rocm-smi --showmeminfo all"
+        )
+        gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, {**facts, "vram_used_bytes": share})
+    return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
+
+
+def _rows(text: str, source: str, first_line: int) -> Iterator[tuple[Numbered, dict[str, str]]]:
+    below = False
+    for line in numbered_lines(text, source, first_line):
+        if _TABLE_HEADER.search(line.text):
+            below = True
+        elif "End of ROCm SMI Log" in line.text:
+            below = False
+        elif below and (match := next((m for p in _PATTERNS if (m := p.search(line.text))), None)):
+            yield line, match.groupdict()
+
 
 _FORMS = (
-    form(
+    block_form(
         r"ROCm System Management Interface|\bSCLK\s+MCLK\b|\bGPU\[\d{1,3}\]\s*:",
         r"={4}|-{10}|GPU\[\d|SCLK|DID,|KFD|PROCESS NAME|WARNING|ERROR|(?<![^\s>|#])\d{1,10}\s+\S",
     ),
-    form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
-    form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
+    block_form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
+    block_form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
 )
 
 

@@ -5,10 +5,18 @@ from functools import partial
 
 from unslow.facts.runtime import AllocationFailure, Buffer
 from unslow.look.logs.dialect import LineDialect
-from unslow.look.logs.engine_settings import note_settings
-from unslow.look.logs.serving_rules import Rule, RuleReader, needles_of, size, whole
-from unslow.look.logs.serving_state import Moment, Reading
-from unslow.look.logs.torch_lines import CHATTY_ANYWHERE, TORCH_RULES
+from unslow.look.logs.serving_rules import (
+    CHATTY_ANYWHERE,
+    TORCH_RULES,
+    Moment,
+    Reading,
+    Rule,
+    RuleReader,
+    needles_of,
+    note_settings,
+    parse_size,
+    parse_whole_number,
+)
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
 _RUNNING = re.compile(r"#running-req: (\d{1,9})")
@@ -76,27 +84,27 @@ def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 def _sizes(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("kv_capacity_tokens", whole(found[1]), where)
+    reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
     note_settings(reading, found[0].replace("context_len=", "context_length="), where)
 
 
 def _weights(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("weights_type", found[1], where)
     if found[2]:
-        reading.allocated(Buffer(device=_device(found), kind="model", bytes=size(found[2]), on_gpu=True), where)
+        reading.allocated(Buffer(device=_device(found), kind="model", bytes=parse_size(found[2]), on_gpu=True), where)
 
 
 def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     """The cache of the model; that of a draft, which is named later, is smaller."""
-    device, both = _device(found), size(found[2]) + (size(found[3]) if found[3] else 0)
+    device, both = _device(found), parse_size(found[2]) + (parse_size(found[3]) if found[3] else 0)
     known = reading.buffers.get((device, "kv"))
     if known is None or known[0].bytes < both:
         reading.allocated(Buffer(device=device, kind="kv", bytes=both, on_gpu=True), where)
-        reading.note("kv_capacity_tokens", whole(found[1]), where)
+        reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
 
 
 def _retracted(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.count("preemptions", whole(found[1]) if found[1] else 1, where)
+    reading.count("preemptions", parse_whole_number(found[1]) if found[1] else 1, where)
     reading.warn(found[0], where)
 
 

@@ -1,20 +1,147 @@
-"""A log of any size, read once in blocks: one automaton finds the lines that matter to any dialect.
+"""A log of any size, read once in blocks: clean lines, shown to the dialects whose needle they hold."""
 
-Only those lines are cut out, decoded and read. Where a long log repeats a needle without end, its first and last lines
-in each block are read and the others counted, so that the speed does not depend on how chatty a log is.
-"""
-
+import codecs
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice, takewhile
 
+import msgspec
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-from unslow.look.logs.cleaning import clean_line
 from unslow.look.logs.dialect import LONGEST_LINE, LineDialect, LineReader, Text
-from unslow.look.logs.wrapping import decoded, unwrapped
+
+# CSI sequences, strings that end at a bell or a backslash escape (titles, links), and two-byte escapes
+_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-9;:?<=>!\"' ]{0,64}[@-~]|[\]PX^_][^\x07\x1b]{0,2048}(?:\x07|\x1b\\)?|[ -/]{0,4}[0-~])"
+)
+# what is left of control characters, and the marks that turn the direction of text around
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_BLANKS = re.compile(r"[ \t]{201,}")
+"""More of them in a row than any table has; patterns that begin or end with blanks would try each of them."""
+_LONG_BLANK = " " * 200
+_LOOKED_AT = 1024
+TEXT_LOOKED_AT = 65_536
+_NEVER_IN_TEXT = bytes(code for code in range(1, 32) if code not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
+_MOST_OF_THEM = 0.04  # of random bytes a tenth, of programs, pictures and model files more; of logs next to none
+_SIXTEEN_BITS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def clean_line(data: bytes) -> str:
+    """A line without colours and control characters; what is not UTF-8 becomes a replacement mark."""
+    line = data.decode("utf-8", "replace").rstrip()
+    if _LONG_BLANK in line:
+        line = _BLANKS.sub(_LONG_BLANK, line)
+    if line.isascii() and line.isprintable():
+        return line
+    return _CONTROL.sub("", _ESCAPE.sub("", line))
+
+
+def is_text(start: bytes) -> bool:
+    """Whether bytes are text in any encoding; holes of noughts, as rotation leaves them in logs, do not count."""
+    start = start[:TEXT_LOOKED_AT]
+    if encoding := _encoding(start):
+        start = start.decode(encoding, "replace").encode("utf-8", "replace")
+    written = len(start) - start.count(0)
+    strange = len(start) - len(start.translate(None, _NEVER_IN_TEXT))
+    return strange <= _MOST_OF_THEM * written or strange == 1
+
+
+def in_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same text in UTF-8: Windows redirects output in UTF-16."""
+    waiting = iter(chunks)
+    first = b""
+    for chunk in waiting:
+        first += chunk
+        if len(first) >= _LOOKED_AT:
+            break
+    encoding = _encoding(first)
+    if not encoding:
+        yield first
+        yield from waiting
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    yield decoder.decode(first).encode("utf-8", "replace")
+    for chunk in waiting:
+        yield decoder.decode(chunk).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _encoding(start: bytes) -> str:
+    """The 16-bit encoding of a text by its mark, or by every second byte being nought; empty for any other."""
+    if mark := _SIXTEEN_BITS.get(start[:2]):
+        return mark
+    low, high = start[1:_LOOKED_AT:2], start[0:_LOOKED_AT:2]
+    if len(start) < 16:  # noqa: PLR2004 (too short to tell)
+        return ""
+    if low.count(0) > len(low) // 2 and not high.count(0):
+        return "utf-16-le"
+    return "utf-16-be" if high.count(0) > len(high) // 2 and not low.count(0) else ""
+
+
+_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_WRAPPINGS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # journalctl, and syslog: `Nov 15 11:36:55 host ollama[812]: `
+        rf"(?:(?:{_MONTHS}) [ \d]\d \d\d:\d\d:\d\d|{_STAMP}) \S{{1,64}} [\w./@-]{{1,64}}(?:\[\d{{1,9}}\])?: ",
+        # kubectl and containerd: `2026-08-22T10:00:00.1Z stderr F `
+        rf"{_STAMP} std(?:out|err) [FP] ",
+        # docker compose: `ollama-1  | `; more bars make it a table
+        r"[\w.-]{1,64}\s{1,40}\| (?=[^\s|])(?![^|]{0,400}\|)",
+        # mails and issue threads
+        r"(?:> ?){1,4}(?=\S)",
+        # docker logs -t
+        rf"{_STAMP} (?=\S)",
+    )
+)
+_JSON_START = '{"log":"'
+_OPENS = frozenset(">{JFMASOND0123456789")
+_MOST_LAYERS = 3
+
+
+class _DockerLine(msgspec.Struct):
+    """A line of docker's own log files."""
+
+    log: str
+
+
+def unwrapped_line(line: str) -> str:
+    """The line as its program wrote it, without the time and name that others put before it, as far as known."""
+    line = decoded_line(line)
+    for _ in range(_MOST_LAYERS):
+        shorter = _without_one(line)
+        if shorter == line:
+            break
+        line = shorter
+    return line
+
+
+def decoded_line(line: str) -> str:
+    """The line out of docker's own log files, which keep each as JSON; any other as it is."""
+    if not line.startswith(_JSON_START):
+        return line
+    try:
+        return msgspec.json.decode(line, type=_DockerLine).log.rstrip()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return line
+
+
+def _without_one(line: str) -> str:
+    if not line or (line[0] not in _OPENS and " | " not in line):
+        return line
+    for wrapping in _WRAPPINGS:
+        if found := wrapping.match(line):
+            return line[found.end() :]
+    return line
+
+
+# A log of any size, read once in blocks: one automaton finds the lines that matter to any dialect.
+# Only those lines are cut out, decoded and read. Where a long log repeats a needle without end, its first and last
+# lines in each block are read and the others counted, so that the speed does not depend on how chatty a log is.
 
 BLOCK_BYTES = 1 << 20
 EXACT_BYTES = 8 << 20
@@ -27,7 +154,7 @@ _FIRST_OF_CHATTY, _LAST_OF_CHATTY = 2, 8
 _BEFORE_NEEDLE = 2048
 
 
-def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def whole_line_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in blocks of about a megabyte that end with a line; a line longer than that is torn."""
     waiting = bytearray()
     for chunk in chunks:
@@ -71,7 +198,7 @@ class _Block:
 
 
 def _readable(line: bytes) -> str:
-    return unwrapped(clean_line(line))
+    return unwrapped_line(clean_line(line))
 
 
 @cache
@@ -169,12 +296,12 @@ def _cut(block: _Block, wanted: list[tuple[int, int]]) -> Iterator[tuple[str, in
             needles.add(needle)
             continue
         if end >= 0:
-            yield decoded(clean_line(data[start:end])), number, needles
+            yield decoded_line(clean_line(data[start:end])), number, needles
         start, end = _line_around(data, at)
         number += data.count(b"\n", counted, start)
         counted, needles = start, {needle}
     if end >= 0:
-        yield decoded(clean_line(data[start:end])), number, needles
+        yield decoded_line(clean_line(data[start:end])), number, needles
 
 
 def _line_around(data: bytes, at: int) -> tuple[int, int]:

@@ -4,10 +4,17 @@ import re
 from functools import partial
 
 from unslow.look.logs.dialect import LineDialect
-from unslow.look.logs.engine_settings import note_model
-from unslow.look.logs.serving_rules import Rule, RuleReader, needles_of, whole
-from unslow.look.logs.serving_state import Moment, Reading
-from unslow.look.logs.torch_lines import CHATTY_ANYWHERE, TORCH_RULES
+from unslow.look.logs.serving_rules import (
+    CHATTY_ANYWHERE,
+    TORCH_RULES,
+    Moment,
+    Reading,
+    Rule,
+    RuleReader,
+    needles_of,
+    note_model,
+    parse_whole_number,
+)
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _DURATION = r"(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"
@@ -35,7 +42,7 @@ def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
             reading.note(fact, pairs[name].lower(), where)
     for name, fact in _COUNTS.items():
         if pairs.get(name, "").isdecimal():
-            reading.note(fact, whole(pairs[name][:16]), where)
+            reading.note(fact, parse_whole_number(pairs[name][:16]), where)
     if pairs.get("cuda_graphs") == "0" or pairs.get("disable_custom_kernels") == "true":
         reading.note("eager", value=True, where=where)
 
@@ -50,7 +57,7 @@ _COUNTS = {
 
 
 def _capacity(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("kv_capacity_tokens", whole(found[1]), where)
+    reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
 
 
 def _attention(reading: Reading, found: re.Match[str], where: str) -> None:

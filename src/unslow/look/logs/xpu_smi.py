@@ -6,15 +6,13 @@ from typing import Any
 
 from unslow.facts.machine import Gpu
 from unslow.facts.values import Fact, reported
-from unslow.look.logs.amounts import amount, word
 from unslow.look.logs.dialect import Seen, Text
-from unslow.look.logs.found_blocks import form, seen_gpus
-from unslow.look.logs.gpu_builder import MOST_GPUS, by_index, gpu_of
-from unslow.look.logs.numbered import Numbered, numbered_lines
+from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of
+from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "xpu-smi"
 
-_FORMS = (form(r"\|\s*Device ID\s*\|", r"[|+]"), form(r"(?<!\S)Timestamp, DeviceId, ", r"\d,\s"))
+_FORMS = (block_form(r"\|\s*Device ID\s*\|", r"[|+]"), block_form(r"(?<!\S)Timestamp, DeviceId, ", r"\d,\s"))
 _CELLS = re.compile(r"\|([^|]{1,60})\|([^|]{0,400})\|")
 _PAIR = re.compile(r"([A-Za-z][\w ]{1,40}):\s*(.+)")
 _DUMP = re.compile(r"(?<!\S)Timestamp, DeviceId, ")
@@ -67,9 +65,9 @@ def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
     if key in _AMOUNTS:
         fact, unit = _AMOUNTS[key]
         current = _CURRENT.search(value)
-        return {fact: amount(current[1] if current else value, unit, source)}
+        return {fact: parse_amount(current[1] if current else value, unit, source)}
     if key in _WORDS:
-        return {_WORDS[key]: word(value, source)}
+        return {_WORDS[key]: parse_word(value, source)}
     bus = _BUS.search(value) if key == "PCI BDF Address" else None
     return {"bus_id": reported(bus[0].lower(), source)} if bus else {}
 

@@ -1,1 +1,1 @@
-"""One file for each format of model file."""
+"""One file for each format of model file; and the stores in which tools keep them."""

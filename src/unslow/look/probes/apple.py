@@ -10,17 +10,15 @@ from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.machine import System as SystemFacts
 from unslow.facts.merge import overlaid
 from unslow.facts.values import NOT_LOOKED, Fact, Known, not_supported, reported
-from unslow.look.logs import ioreg, powermetrics, sysctl, system_profiler, vm_stat
-from unslow.look.logs.gpu_builder import by_index, gpu_of
-from unslow.look.logs.rocm_keys import with_free
-from unslow.look.system import LookError, System
-from unslow.look.system.door import read_text
+from unslow.look.logs import macos
+from unslow.look.logs.gpu_facts import by_index, gpu_of, with_free
+from unslow.look.system import LookError, System, read_text
 
 T = TypeVar("T")
 
 TURN = 1  # see the probes' own page
 VERSION = "/System/Library/CoreServices/SystemVersion.plist"
-SYSCTL = ("sysctl", *sysctl.KEYS)
+SYSCTL = ("sysctl", *macos.SYSCTL_KEYS)
 VM_STAT = ("vm_stat",)
 PROFILER = ("system_profiler", "SPDisplaysDataType")
 IOREG = ("ioreg", "-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
@@ -36,9 +34,9 @@ def read(system: System) -> Machine:
         version = _PRODUCT.search(read_text(system, VERSION))
     except LookError:
         return Machine()
-    machine = _said(system, SYSCTL, sysctl.parse_machine, Machine())
-    paged = _said(system, VM_STAT, vm_stat.parse_memory, Memory())
-    power = _said(system, POWER, powermetrics.parse_machine, Machine())
+    machine = _said(system, SYSCTL, macos.parse_sysctl, Machine())
+    paged = _said(system, VM_STAT, macos.parse_vm_stat, Memory())
+    power = _said(system, POWER, macos.parse_powermetrics, Machine())
     name: Fact[str] = reported(f"macOS {version[1]}", VERSION) if version else NOT_LOOKED
     thermal = Cpu(
         thermal_pressure=_ROOT_ONLY if power.cpu.thermal_pressure == NOT_LOOKED else power.cpu.thermal_pressure
@@ -58,8 +56,8 @@ def _said(system: System, command: tuple[str, ...], parse: Callable[[str, str], 
 def _read_gpus(system: System, memory: Memory, power: Machine) -> Fact[tuple[Gpu, ...]]:
     """The GPUs as the profiler lists them; a Mac's own one with what else is known of it."""
     none: tuple[Gpu, ...] = ()
-    listed = _said(system, PROFILER, system_profiler.parse_gpus, none)
-    seen = _said(system, IOREG, ioreg.parse_gpus, none)
+    listed = _said(system, PROFILER, macos.parse_system_profiler_gpus, none)
+    seen = _said(system, IOREG, macos.parse_ioreg, none)
     own = tuple(gpu for gpu in listed if gpu.vendor.value_or("") == "Apple")
     others = tuple(gpu for gpu in listed if gpu.vendor.value_or("") != "Apple")
     found = by_index(own, seen, power.gpus.value_or(())) if own or seen else ()

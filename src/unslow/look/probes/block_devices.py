@@ -9,10 +9,9 @@ from typing import Literal
 
 from unslow.facts.machine import Disk, Machine
 from unslow.facts.values import Absence, Bytes, Fact, estimated, failed, not_found, reported
-from unslow.look.kernel.files import is_there, read_number, read_word
-from unslow.look.kernel.mounts import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, mount_of, parse_mounts
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
+from unslow.look.kernel import is_there, read_number, read_word
+from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, mount_of, parse_mounts
+from unslow.look.system import LookError, System, read_text, unknown
 
 Kind = Literal["nvme", "ssd", "hdd", "network", "memory", "virtual", "other"]
 

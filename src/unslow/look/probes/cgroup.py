@@ -7,11 +7,10 @@ from typing import NamedTuple
 from unslow.facts.machine import Cpu, Machine, Memory
 from unslow.facts.merge import overlaid
 from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported
-from unslow.look.kernel.cpu_lists import parse_cpu_list
-from unslow.look.kernel.files import parse_numbers, parse_whole, read_number, read_word
-from unslow.look.kernel.mounts import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
+from unslow.look.kernel import parse_numbers, parse_whole, read_number, read_word
+from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
+from unslow.look.kernel.processors import parse_cpu_list
+from unslow.look.system import LookError, System, read_text, unknown
 
 ONLINE = "/sys/devices/system/cpu/online"
 MOST_LEVELS = 64

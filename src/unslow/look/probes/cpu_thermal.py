@@ -2,8 +2,7 @@
 
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.values import Count, Degrees, Fact, Known, not_found, reported
-from unslow.look.kernel.files import read_number, read_word
-from unslow.look.kernel.hwmon import MILLI, Sensors
+from unslow.look.kernel import MILLI, Sensors, read_number, read_word
 from unslow.look.system import LookError, System
 
 TURN = 1  # see the probes' own page

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import Known, Unknown, estimated, not_found, reported
-from unslow.look.kernel.core_kinds import CPUS, EFFICIENCY_BELOW, FAST_CORES
-from unslow.look.kernel.cpu_flags import parse_instruction_sets
-from unslow.look.kernel.cpu_lists import parse_cpu_list
-from unslow.look.kernel.files import read_number
-from unslow.look.logs import lscpu
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
+from unslow.look.kernel import read_number
+from unslow.look.kernel.processors import CPUS, EFFICIENCY_BELOW, FAST_CORES, parse_cpu_list, parse_instruction_sets
+from unslow.look.logs import linux
+from unslow.look.system import LookError, System, read_text, unknown
 
 CPUINFO = "/proc/cpuinfo"
 CPUINFO_LIMIT_BYTES = 16 * 1024**2  # 2 KB for each CPU
@@ -118,4 +115,4 @@ def _read_lscpu(system: System) -> Cpu:
         done = system.run(["lscpu"])
     except LookError as error:
         return Cpu(model=unknown(error))
-    return lscpu.parse_cpu(done.stdout) if done.status == 0 else Cpu()
+    return linux.parse_lscpu(done.stdout) if done.status == 0 else Cpu()

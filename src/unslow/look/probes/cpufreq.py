@@ -3,11 +3,9 @@
 import re
 
 from unslow.facts.machine import Cpu, Machine
-from unslow.facts.units import MHZ
-from unslow.facts.values import Amount, Fact, estimated, not_supported, reported
-from unslow.look.kernel.files import parse_whole
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
+from unslow.facts.values import MHZ, Amount, Fact, estimated, not_supported, reported
+from unslow.look.kernel import parse_whole
+from unslow.look.system import LookError, System, read_text, unknown
 
 POLICIES = "/sys/devices/system/cpu/cpufreq"
 CPUINFO = "/proc/cpuinfo"

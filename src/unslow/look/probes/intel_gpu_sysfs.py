@@ -5,18 +5,12 @@ from typing import Any
 
 from unslow.facts.machine import Gpu, GpuProcess, Machine
 from unslow.facts.merge import overlaid
-from unslow.facts.units import MHZ
-from unslow.facts.values import Fact, Known, estimated, measured, not_found, not_supported, reported
-from unslow.look.kernel.drm_cards import DRM, Card, read_cards
-from unslow.look.kernel.drm_clients import SOURCE as CLIENTS
-from unslow.look.kernel.drm_clients import processes_of, read_clients
-from unslow.look.kernel.files import read_number, read_word
-from unslow.look.kernel.gpu_names import read_lspci_name
-from unslow.look.kernel.hwmon import MICRO, MILLI, Sensors, read_sensors
-from unslow.look.kernel.pcie_link import read_link
+from unslow.facts.values import MHZ, Fact, Known, estimated, measured, not_found, not_supported, reported
+from unslow.look.kernel import MICRO, MILLI, Sensors, read_number, read_sensors, read_word
+from unslow.look.kernel.gpus import DRM, Card, processes_of, read_cards, read_clients, read_link, read_lspci_name
+from unslow.look.kernel.gpus import FDINFO as CLIENTS
 from unslow.look.logs import xpu_smi
-from unslow.look.logs.gpu_builder import gpu_of
-from unslow.look.logs.rocm_keys import with_free
+from unslow.look.logs.gpu_facts import gpu_of, with_free
 from unslow.look.system import LookError, System, unknown
 
 TURN = 1  # see the probes' own page

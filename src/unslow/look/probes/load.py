@@ -5,19 +5,8 @@ import re
 from unslow.facts.machine import Load, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import Absence, Amount, Fact, Fraction, measured, not_found, not_supported, reported
-from unslow.look.kernel.cpu_time import (
-    STEAL_NAME,
-    CpuSample,
-    CpuUse,
-    cpus_between,
-    read_cpu_sample,
-    read_own_pid,
-    read_run_delay,
-)
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
-
-__all__ = ["STEAL_NAME", "CpuSample", "CpuUse", "cpus_between", "read", "read_cpu_sample", "read_run_delay"]
+from unslow.look.kernel.processors import cpus_between, read_cpu_sample, read_own_pid
+from unslow.look.system import LookError, System, read_text, unknown
 
 WINDOW_S = 0.25
 _SOME = re.compile(r"^some avg10=(\d{1,3}(?:\.\d{1,4})?)", re.MULTILINE)

@@ -2,13 +2,11 @@
 
 from unslow.facts.machine import Machine, Memory
 from unslow.facts.merge import overlaid
-from unslow.facts.units import KIB
-from unslow.facts.values import Bytes, Count, Fact, estimated, not_found, reported
-from unslow.look.kernel.cpu_lists import parse_cpu_list
-from unslow.look.kernel.files import parse_numbers
-from unslow.look.logs import free
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
+from unslow.facts.values import KIB, Bytes, Count, Fact, estimated, not_found, reported
+from unslow.look.kernel import parse_numbers
+from unslow.look.kernel.processors import parse_cpu_list
+from unslow.look.logs import linux
+from unslow.look.system import LookError, System, read_text, unknown
 
 MEMINFO = "/proc/meminfo"
 NODES = "/sys/devices/system/node"
@@ -28,7 +26,7 @@ def _read_sizes(system: System) -> Memory:
 
 def _read_free(system: System, first: LookError) -> Memory:
     try:
-        return free.parse_memory(system.run(["free", "-b"]).stdout, "free -b", unit_bytes=1)
+        return linux.parse_free(system.run(["free", "-b"]).stdout, "free -b", unit_bytes=1)
     except LookError:
         why = unknown(first)
         return Memory(total_bytes=why, available_bytes=why, swap_total_bytes=why, swap_used_bytes=why)

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from unslow.facts.machine import Machine
 from unslow.facts.machine import System as SystemFacts
 from unslow.facts.values import Fact, Unknown, not_found, reported
-from unslow.look.kernel.files import is_there, read_word
-from unslow.look.kernel.mounts import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
+from unslow.look.kernel import is_there, read_word
+from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
+from unslow.look.system import LookError, System, read_text, unknown
 
 OS_RELEASE = "/etc/os-release"
 KERNEL = "/proc/sys/kernel/osrelease"

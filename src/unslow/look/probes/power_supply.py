@@ -3,7 +3,7 @@
 from unslow.facts.machine import Machine
 from unslow.facts.machine import System as SystemFacts
 from unslow.facts.values import reported
-from unslow.look.kernel.files import read_word
+from unslow.look.kernel import read_word
 from unslow.look.system import LookError, System
 
 TURN = 1  # see the probes' own page

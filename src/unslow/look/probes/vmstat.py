@@ -2,12 +2,11 @@
 
 import mmap
 
-from unslow.facts.bounded import bounded
 from unslow.facts.machine import Machine, Memory
+from unslow.facts.merge import bounded
 from unslow.facts.values import Bytes, Fact, not_found, reported
-from unslow.look.kernel.files import parse_numbers
-from unslow.look.system import LookError, System
-from unslow.look.system.door import read_text
+from unslow.look.kernel import parse_numbers
+from unslow.look.system import LookError, System, read_text
 
 TURN = 1  # see the probes' own page
 VMSTAT = "/proc/vmstat"

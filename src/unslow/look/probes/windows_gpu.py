@@ -2,8 +2,7 @@
 
 from unslow.facts.machine import Machine
 from unslow.facts.values import reported
-from unslow.look.logs.windows_adapters import SOURCE, parse_adapters
-from unslow.look.powershell import command, read_objects
+from unslow.look.logs.windows import COUNTERS_SOURCE, parse_adapters, powershell_command, read_windows_objects
 from unslow.look.system import LookError, System
 
 TURN = 1  # see the probes' own page
@@ -17,15 +16,15 @@ _OBJECTS = (
     "directx=@(Get-ItemProperty 'HKLM:\\SOFTWARE\\Microsoft\\DirectX\\*'|"
     "Select-Object Description,AdapterLuid,DedicatedVideoMemory,SharedSystemMemory,VendorId)}"
 )
-COMMAND = command(_OBJECTS)
+COMMAND = powershell_command(_OBJECTS)
 
 
 def read(system: System) -> Machine:
     """The adapters that hold memory; nothing at all on another system."""
-    done = read_objects(system, _OBJECTS)
+    done = read_windows_objects(system, _OBJECTS)
     if done is None:
         return Machine()
     gpus = parse_adapters(done.stdout)
     if not gpus:
         raise LookError(f"the counters of GPU memory say nothing: {done.stderr.strip()[:200]}")
-    return Machine(gpus=reported(gpus, SOURCE))
+    return Machine(gpus=reported(gpus, COUNTERS_SOURCE))

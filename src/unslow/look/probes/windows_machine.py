@@ -1,8 +1,7 @@
 """Processors, memory and disks of a Windows machine, where there is no /proc to read."""
 
 from unslow.facts.machine import Machine
-from unslow.look.logs.windows_objects import parse_objects
-from unslow.look.powershell import command, read_objects
+from unslow.look.logs.windows import parse_objects, powershell_command, read_windows_objects
 from unslow.look.system import LookError, System
 
 TURN = 1  # see the probes' own page
@@ -16,12 +15,12 @@ _OBJECTS = (
     "part=@(Get-Partition -ErrorAction SilentlyContinue|Where-Object DriveLetter|"
     "Select-Object @{n='Drive';e={[string]$_.DriveLetter}},DiskNumber)}"
 )
-COMMAND = command(_OBJECTS)
+COMMAND = powershell_command(_OBJECTS)
 
 
 def read(system: System) -> Machine:
     """What Windows says of itself; nothing at all on another system."""
-    done = read_objects(system, _OBJECTS)
+    done = read_windows_objects(system, _OBJECTS)
     if done is None:
         return Machine()
     machine = parse_objects(done.stdout)

@@ -1,8 +1,9 @@
-"""One module for each runtime: how it is found, how its settings are read, how its commands are written.
+"""One module for each runtime with all of it: found, read, told, measured, and its one writer of commands.
 
-A runtime is a module (or a package) that offers what `Looker` lists. Modules are found by presence and never import
-one another: what two share is a fact, the catalogue, `look.llama_server`, `look.openai_api` or the door. A module that
-can't be loaded, or lacks something, costs itself and no other.
+A runtime is a module (or a package) that offers what `Looker` lists; one whose command lines people paste also offers
+`COMMANDS`, one with its own way to be asked for a completion `ask`, one that gives the probabilities of a given text
+`score`. Modules are found by presence and never import one another: what two share is in the modules with an underscore
+or below. A module that can't be loaded, or lacks something, costs itself and no other.
 """
 
 import importlib
@@ -15,7 +16,8 @@ from unslow.facts.commands import Commands
 from unslow.facts.knob import Change
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.look.at_hand import NOTHING, AtHand
+from unslow.look.command_writer import NOTHING_AT_HAND, AtHand
+from unslow.look.logs.commands import CommandLines
 from unslow.look.processes import Process
 from unslow.look.system import System
 
@@ -42,7 +44,7 @@ class Looker(Protocol):
         """The same by a URL alone; None where something else answers there. Reads only: no model is loaded."""
         ...
 
-    def commands_for(self, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    def commands_for(self, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
         """The changes as the lines that a user copies: the one writer of this runtime's commands, for every verb."""
         ...
 
@@ -93,3 +95,10 @@ def lookers() -> tuple[Looker, ...]:
 def looker_of(name: str) -> Looker | None:
     """The module of a runtime by the name that its facts carry, such as `llama.cpp` or `embedded llama.cpp`."""
     return next((m for m in lookers() if name.endswith(m.NAME)), None)
+
+
+@cache
+def command_lines() -> dict[str, CommandLines]:
+    """How each runtime's command lines look as people paste them, by the name of its module; not all have that."""
+    modules = {name: _load(name) for name in names()}
+    return {name: module.COMMANDS for name, module in modules.items() if hasattr(module, "COMMANDS")}

@@ -1,23 +1,40 @@
-"""Any other server with OpenAI's interface: it names its models, and its speed can be timed from outside.
+"""Any other server with OpenAI's interface: it names its models, and is timed from outside.
 
 Nothing in that interface tells where a model lies, how it is placed, or with which settings it was loaded. Whoever
 knows more of the server runs unslow beside it, or gives its log to `unslow triage`.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
 
 from unslow.facts.commands import Commands
 from unslow.facts.knob import Change
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Absence, Fact, Unknown, estimated, not_supported, reported
-from unslow.look.at_hand import NOTHING, AtHand
-from unslow.look.openai_api.models import Listed, parse_models
-from unslow.look.openai_api.server import LOCKED, REFUSED, WANTED, Server, json_of
+from unslow.facts.values import Absence, Amount, Fact, Unknown, estimated, not_supported, reported
+from unslow.look.command_writer import NOTHING_AT_HAND, AtHand
+from unslow.look.openai_api import (
+    LOCKED,
+    REFUSED,
+    WANTED,
+    ListedModel,
+    Server,
+    Timings,
+    Usage,
+    is_end,
+    json_if_ok,
+    parse_event,
+    parse_model_list,
+    parse_usage,
+    parse_words,
+)
 from unslow.look.processes import Process
-from unslow.look.system import LookError, System
+from unslow.look.requests import PartialAnswer, Question, Reply, Target, read_whole_answer, thinking_tokens
+from unslow.look.system import ExchangeError, Line, LookError, System
 
 NAME = "OpenAI-compatible"
 PORTS: tuple[int, ...] = ()
@@ -50,11 +67,11 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     if answer.status in LOCKED:
         reason, hint = REFUSED if api_key else WANTED
         raise LookError(f"{server.url} {reason}", Absence.FAILED, hint)
-    models = parse_models(json_of(answer), f"{server.url}/v1/models")
+    models = parse_model_list(json_if_ok(answer), f"{server.url}/v1/models")
     return None if models is None else (_subject(server.url, models),)
 
 
-def _subject(url: str, models: list[Listed]) -> Subject:
+def _subject(url: str, models: list[ListedModel]) -> Subject:
     source = f"{url}/v1/models"
     facts: dict[str, Any] = dict.fromkeys(_UNTOLD, not_supported("OpenAI's interface does not tell it", _HOW))
     runtime = Runtime(
@@ -67,17 +84,17 @@ def _subject(url: str, models: list[Listed]) -> Subject:
     return Subject(runtime=runtime, model=_model(models, source))
 
 
-def _name(models: list[Listed]) -> str:
+def _name(models: list[ListedModel]) -> str:
     owners = {model.owner.lower() for model in models}
     return next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME)
 
 
-def _state(models: list[Listed], source: str) -> Fact[Any]:
+def _state(models: list[ListedModel], source: str) -> Fact[Any]:
     """A list of one is taken for what is loaded; a longer one is what could be."""
     return estimated("loaded", f"{source}: the only model") if len(models) == 1 else _which(models)
 
 
-def _which(models: list[Listed]) -> Unknown:
+def _which(models: list[ListedModel]) -> Unknown:
     if not models:
         return Unknown("the server lists no model", "load one")
     shown = ", ".join(model.name for model in models[:_SHOWN_MODELS])
@@ -85,7 +102,7 @@ def _which(models: list[Listed]) -> Unknown:
     return not_supported(f"the server lists {shown}{more}, and does not say which of them is loaded", _HOW)
 
 
-def _model(models: list[Listed], source: str) -> Model:
+def _model(models: list[ListedModel], source: str) -> Model:
     if len(models) != 1:
         return Model(name=_which(models))
     return Model(name=reported(models[0].name, source), path=models[0].root)
@@ -94,7 +111,177 @@ def _model(models: list[Listed], source: str) -> Model:
 def commands_for(
     changes: Sequence[Change],
     runtime: Runtime,  # noqa: ARG001 (the contract of a runtime)
-    at_hand: AtHand = NOTHING,  # noqa: ARG001
+    at_hand: AtHand = NOTHING_AT_HAND,  # noqa: ARG001
 ) -> Commands:
     """Nothing: what the settings of an unknown program are called is not known."""
     return Commands(left_out=tuple((change, f"{NAME} has no setting for it") for change in changes))
+
+
+# Times that some servers add to OpenAI's interface: `timings` by whatever wraps llama.cpp, `metrics` by vLLM.
+# vLLM gives `metrics` where it was started with --enable-per-request-metrics: the time to the first token begins when
+# the request leaves the queue, and generating begins with the first token, so that n tokens are n - 1 steps.
+
+
+class ServerTimes(NamedTuple):
+    """What is known of the server's own times and counts."""
+
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    queue_s: float | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    generated_tokens: int | None = None
+
+
+class _Metrics(msgspec.Struct):
+    """The `metrics` object of vLLM."""
+
+    time_to_first_token_ms: Amount | None = None
+    generation_time_ms: Amount | None = None
+    queue_time_ms: Amount | None = None
+
+
+def parse_server_times(event: dict[str, Any]) -> ServerTimes | None:
+    """The times in an event; None where there are none, or none that can be."""
+    try:
+        if "timings" in event:
+            return _from_timings(msgspec.convert(event["timings"], Timings))
+        if "metrics" in event:
+            return _from_metrics(msgspec.convert(event["metrics"], _Metrics))
+    except msgspec.ValidationError:
+        return None
+    return None
+
+
+def _from_timings(times: Timings) -> ServerTimes:
+    return ServerTimes(
+        prefill_s=times.prompt_ms / 1000,
+        decode_s=times.predicted_ms / 1000,
+        prompt_tokens=times.prompt_n,
+        cached_tokens=times.cache_n,
+        generated_tokens=times.predicted_n,
+    )
+
+
+def _from_metrics(times: _Metrics) -> ServerTimes:
+    return ServerTimes(
+        prefill_s=_seconds(times.time_to_first_token_ms),
+        decode_s=_seconds(times.generation_time_ms),
+        queue_s=_seconds(times.queue_time_ms),
+    )
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+# OpenAI's interface, which has no timings of its own: the client's clock has to do, unless the server adds them.
+# The first token ends the wait for the prompt, the queue and the way there; n tokens arrive in n - 1 steps after it.
+
+CLOCK, CLOCK_AND_CHUNKS = "client clock", "client clock, one token for each piece of the stream"
+SERVER_CLOCK = "server timings"
+_TEXT, _CHAT = "/v1/completions", "/v1/chat/completions"
+_CHAT_FIRST = ("LM Studio", "TGI", "Transformers", "OpenAI")
+_RUNS_ON = ("vLLM", "SGLang")  # these know `ignore_eos`; others may refuse what they don't know
+_NOT_THERE = re.compile(r"answered (?:400|404|405|422|501)\b")
+
+
+def ask(system: System, target: Target, question: Question, heard: PartialAnswer) -> Reply:
+    """One request for that many tokens, at whichever of the two addresses the server has."""
+    first, second = (_CHAT, _TEXT) if target.runtime.startswith(_CHAT_FIRST) else (_TEXT, _CHAT)
+    try:
+        return _ask(system, target, question, heard, first)
+    except LookError as error:
+        if heard.arrivals or not _NOT_THERE.search(error.why):
+            raise
+    return _ask(system, target, question, heard, second)
+
+
+def _ask(system: System, target: Target, question: Question, heard: PartialAnswer, path: str) -> Reply:
+    server, body = target.server(system), body_of(target, question, path)
+    shown = path == _TEXT and question.stream
+    if question.stream:
+        usage, extras = listen(server.stream(path, body, question.deadline_s, question.silence_s), heard)
+        return reply_of(usage, extras, question, heard, heard.last_s, shown=shown)
+    answer, total_s = read_whole_answer(server, path, body, question)
+    words = parse_words(answer)
+    heard.whole(words.text if words and not words.is_thought else "")
+    usage, extras = parse_usage(answer) or Usage(), parse_server_times(answer) or ServerTimes()
+    return reply_of(usage, extras, question, heard, total_s, shown=shown)
+
+
+def body_of(target: Target, question: Question, path: str) -> dict[str, Any]:
+    """The request at this address."""
+    body: dict[str, Any] = {"model": target.model, "max_tokens": question.tokens, "stream": question.stream}
+    if question.stream:
+        body["stream_options"] = {"include_usage": True}
+    if path == _TEXT:
+        body["prompt"] = question.prompt
+    else:
+        body["messages"] = [{"role": "user", "content": question.prompt}]
+    if target.runtime.startswith(_RUNS_ON):
+        body["ignore_eos"] = True
+    if question.greedy:
+        body["temperature"] = 0.0
+    return body
+
+
+def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTimes]:
+    """What was counted and timed; LookError where the stream carries an error, no text at all, or no end."""
+    usage, extras, ended = Usage(), ServerTimes(), False
+    for seconds, text in lines:
+        event = parse_event(text)
+        if event is None:
+            ended = ended or (text.startswith("data:") and is_end(text))
+            continue
+        heard.last_s = seconds
+        usage, extras = parse_usage(event) or usage, parse_server_times(event) or extras
+        ended = ended or _finishes(event)
+        words = parse_words(event)
+        if words is None:
+            continue
+        if words.is_thought:
+            heard.thought(seconds)
+        else:
+            heard.piece(seconds, words.text)
+    if not heard.arrivals:
+        raise LookError("the server answered without a word")
+    if not ended:
+        raise ExchangeError("broke_off", "the answer ended without an end: did it break off?")
+    return usage, extras
+
+
+def _finishes(event: dict[str, Any]) -> bool:
+    """Whether it comes after the last word: it says why the answer ended, or what was counted."""
+    choices = event.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(choice, dict):
+        return bool(choice.get("finish_reason"))
+    return isinstance(event.get("usage"), dict)
+
+
+def reply_of(
+    usage: Usage, extras: ServerTimes, question: Question, heard: PartialAnswer, total_s: float, *, shown: bool
+) -> Reply:
+    """The reply; what was computed of the prompt is what the cache did not have."""
+    counted = extras.generated_tokens or usage.generated_tokens
+    generated = counted or len(heard.arrivals)
+    if not generated:
+        raise LookError("the server does not count its tokens, and the answer came in one piece")
+    cached = extras.cached_tokens if extras.cached_tokens is not None else usage.cached_tokens
+    computed = max(0, (usage.prompt_tokens or 0) - cached) if extras.prompt_tokens is None else extras.prompt_tokens
+    clock = SERVER_CLOCK if extras.decode_s else CLOCK if counted else CLOCK_AND_CHUNKS
+    return Reply(
+        prompt_tokens=computed,
+        cached_tokens=cached,
+        generated_tokens=generated,
+        thinking_tokens=thinking_tokens(heard, generated, usage.thinking_tokens, shown=shown),
+        ended_early=generated < question.tokens,
+        arrivals_s=tuple(heard.arrivals),
+        total_s=total_s,
+        clock=clock,
+        server_prefill_s=extras.prefill_s,
+        server_decode_s=extras.decode_s,
+        server_queue_s=extras.queue_s,
+        text=heard.text,
+    )

@@ -1,38 +1,138 @@
-"""Hugging Face's text-generation-inference: how it is found, how its settings are read, how its commands are written.
+"""Hugging Face's text-generation-inference: how it is found, its flags, its answers, its commands.
 
 Written by its documentation and by recorded text: it needs a GPU, and none of it was run here. Its makers only keep
 it in repair since 2026-01; they name vLLM, SGLang and llama.cpp as what to use instead.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from unslow.facts import knob, placed
-from unslow.facts.bounded import bounded
+from unslow.facts import commands, knob
 from unslow.facts.commands import Commands
 from unslow.facts.knob import Change, Knob
-from unslow.facts.merge import overlaid
+from unslow.facts.merge import bounded, overlaid
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, not_supported, reported
-from unslow.look.at_hand import NOTHING, AtHand
+from unslow.facts.values import Fact, Known, not_found, not_supported, reported
 from unslow.look.command_line import Setting
-from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, write_commands
-from unslow.look.json_fields import at
+from unslow.look.command_writer import NOTHING_AT_HAND, PLACE, Answer, AtHand, Turn, Wanted, Words, write_commands
+from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
-from unslow.look.openai_api.server import Server
+from unslow.look.openai_api import Server
 from unslow.look.processes import Process
-from unslow.look.prometheus_text import Metrics
-from unslow.look.serving.address import url_of
-from unslow.look.serving.asking import metrics_of, offered
-from unslow.look.serving.engine import Engine
-from unslow.look.serving.json_facts import Place, count, facts_at, text
-from unslow.look.serving.model_folder import model_of_name
-from unslow.look.serving.processes import find_servers
-from unslow.look.serving.tgi_flags import FLAGS, told
-from unslow.look.serving.tgi_flags import PROGRAM as NAME
-from unslow.look.serving.turns import NO_GPUS, advice, cache_type, number, only_away, program_of, share, visible_device
+from unslow.look.runtimes._engine_commands import (
+    NO_GPUS,
+    advice,
+    cache_type,
+    number,
+    only_away,
+    program_of,
+    share,
+    visible_device,
+)
+from unslow.look.runtimes._engine_flags import Flag, Flags, Given
+from unslow.look.runtimes._engine_server import (
+    Engine,
+    Place,
+    answer_if_offered,
+    count,
+    facts_at,
+    find_servers,
+    metrics_of,
+    model_of_name,
+    parse_command,
+    text,
+    url_of,
+)
+from unslow.look.server_answers import Metrics, value_at
+
+NAME = "TGI"
+
+
+def _flag(name: str, *, secret: bool = False) -> Flag:
+    return Flag((f"--{name}",), (name.replace("-", "_").upper(),), secret=secret)
+
+
+FLAGS = Flags(
+    {
+        "host": Flag(("--hostname",)),
+        "port": Flag(("--port", "-p"), ("PORT",)),
+        "api_key": _flag("api-key", secret=True),
+        "model": _flag("model-id"),
+        "context": _flag("max-total-tokens"),
+        "input": Flag(("--max-input-tokens", "--max-input-length"), ("MAX_INPUT_TOKENS", "MAX_INPUT_LENGTH")),
+        "sequences": _flag("max-concurrent-requests"),
+        "batched_tokens": _flag("max-batch-prefill-tokens"),
+        "batch_total": _flag("max-batch-total-tokens"),
+        "memory_fraction": _flag("cuda-memory-fraction"),
+        "graphs": _flag("cuda-graphs"),
+        "quantization": _flag("quantize"),
+        "dtype": _flag("dtype"),
+        "kv_type": _flag("kv-cache-dtype"),
+        "shards": _flag("num-shard"),
+        "draft_tokens": _flag("speculate"),
+        "attention": Flag((), ("ATTENTION",)),
+        "prefix_cache": Flag((), ("PREFIX_CACHING", "USE_PREFIX_CACHING")),
+    }
+)
+
+SHARED = frozenset({"--hostname", "--port", "-p", "--api-key", "--dtype", "--kv-cache-dtype", "--model-id"})
+"""Flags that other programs have too."""
+
+
+def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
+    """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
+    given = Given(NAME, FLAGS, settings, complete)
+    kv_type = given.text("kv_type")
+    facts: dict[str, Any] = {
+        "context_set": given.number("context"),
+        "kv_type_k": kv_type,
+        "kv_type_v": kv_type,
+        "gpu_memory_fraction": given.share("memory_fraction", default=1.0),
+        "max_sequences": given.number("sequences", default=128),
+        "max_batched_tokens": given.number("batched_tokens"),
+        "kv_capacity_tokens": given.number("batch_total"),
+        "eager": _eager(given),
+        "tensor_parallel": given.number("shards"),
+        "quantization": given.text("quantization"),
+        "weights_type": given.text("dtype"),
+        "draft_tokens": given.number("draft_tokens"),
+        "attention": _known("attention", settings),
+        "prompt_cache": _cached(settings),
+    }
+    return Runtime(**facts)
+
+
+def _eager(given: Given) -> Fact[bool]:
+    """A list of batch sizes to capture graphs for; `0` is none."""
+    sizes = given.text("graphs")
+    return reported(sizes.value.strip() == "0", sizes.source) if isinstance(sizes, Known) else sizes
+
+
+def _known(name: str, settings: Mapping[str, Setting]) -> Fact[Any]:
+    setting = settings.get(name)
+    return reported(setting.value, setting.source) if setting else not_found(f"no variable sets the {name}")
+
+
+def _cached(settings: Mapping[str, Setting]) -> Fact[Any]:
+    setting = settings.get("prefix_cache")
+    if setting is None:
+        return not_found("no variable sets the cache of prefixes")
+    return reported(setting.value.lower() in ("1", "true"), setting.source)
+
+
+COMMANDS = CommandLines(
+    program=re.compile(
+        r"\btext-generation-(?:launcher|server)\b|ghcr\.io/huggingface/text-generation-inference\S{0,60}"
+    ),
+    flags=FLAGS.spellings() - SHARED,
+    variables=("MAX_TOTAL_TOKENS", "MAX_BATCH_", "MAX_INPUT_", "CUDA_GRAPHS", "PREFIX_CACHING"),
+    parse=partial(parse_command, NAME, FLAGS, requested_settings),
+)
+
 
 PORTS = (3000,)
 RANK = 2
@@ -67,9 +167,9 @@ def _url_of(settings: Mapping[str, Setting]) -> Fact[str]:
 
 
 def _asked(server: Server) -> Subject | None:
-    answer = offered(server, "/info")
+    answer = answer_if_offered(server, "/info")
     info = answer[0] if answer else None
-    if text(at(info, "model_id")) is None or count(at(info, "max_concurrent_requests")) is None:
+    if text(value_at(info, "model_id")) is None or count(value_at(info, "max_concurrent_requests")) is None:
         return None
     source = f"{server.url}/info"
     why = not_supported("TGI does not say it over HTTP", _LOG)
@@ -78,7 +178,7 @@ def _asked(server: Server) -> Subject | None:
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
     metrics = metrics_of(server, "tgi_")
-    model = model_of_name(text(at(info, "model_id")) or "", source)
+    model = model_of_name(text(value_at(info, "model_id")) or "", source)
     if metrics is None:
         return Subject(runtime=runtime, model=model)
     return bounded(Subject(runtime=overlaid(runtime, _counted(metrics)), model=model, run=_run(metrics)))
@@ -112,7 +212,7 @@ def _split(value: knob.Setting, _wanted: Wanted) -> Answer:
 
 
 def _by_hand(sentence: str) -> str:
-    return placed.labelled(placed.Place.HAND, sentence)
+    return commands.labelled_line(commands.Place.HAND, sentence)
 
 
 _CACHE_TYPES = {
@@ -157,10 +257,10 @@ _PROGRAM = program_of(
 )
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One command line with all changes, and the way to start it by whoever starts it now."""
     return write_commands(_PROGRAM, changes, runtime, at_hand)
 
 
-ENGINE = Engine(NAME, FLAGS, told, DIALECT, _LOG, _url_of, _asked, marked_variables=False)
+ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, _LOG, _url_of, _asked, marked_variables=False)
 read, read_url = ENGINE.read, ENGINE.read_url

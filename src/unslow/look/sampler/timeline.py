@@ -1,13 +1,173 @@
-"""The samples over time, thinned to what a picture can show: small enough to lie in every snapshot."""
+"""The samples over time as a snapshot keeps them: thinned curves, the reasons for low clocks, the GPUs under load."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from math import inf
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
-from unslow.facts.telemetry import Phase, Span, Timeline, TrackSeen
-from unslow.look.sampler.block import Block, known
-from unslow.look.sampler.book import Book
-from unslow.look.sampler.reasons import reasons_seen
+from unslow.facts.merge import bounded
+from unslow.facts.run import (
+    GpuTelemetry,
+    GpuUnderLoad,
+    Phase,
+    PhaseTelemetry,
+    ReasonSeen,
+    Span,
+    Stat,
+    Telemetry,
+    Timeline,
+    TrackSeen,
+)
+from unslow.facts.values import Fact, Fraction, measured, not_found, reported
+from unslow.look.sampler.readings import REASON_BITS, Device
+from unslow.look.sampler.rows import Block, SampledRows, known_values
+
+UNDER_LOAD = "sampled while generating"
+MEANT_SHARE = 0.2
+"""Of the samples in which a reason must be set to count as one. A GPU that works touches its power limit now and then
+without losing anything: clocks that were halved in fewer samples than these cost less than a tenth of the speed, which
+is no slowness. Heat and power that do hold a GPU back are set nearly all the time, or at least every other sample."""
+
+
+def under_load(telemetry: Telemetry) -> tuple[GpuUnderLoad, ...]:
+    """Every GPU that was watched while tokens were generated; none where none was."""
+    decode = decode_phase(telemetry)
+    return tuple(_gpu(gpu, decode.samples) for gpu in decode.gpus if gpu.figures) if decode else ()
+
+
+def throttled_fraction(telemetry: Telemetry) -> Fact[Fraction]:
+    """The share of the quota's periods in which it ran out while tokens were generated."""
+    decode = decode_phase(telemetry)
+    share = decode.host.get("cpu_throttled_share") if decode else None
+    if share is None:
+        return not_found(telemetry.unread.get("quota", "no period of a CPU quota ended meanwhile"))
+    return measured(min(1.0, max(0.0, share.mean)), f"cpu.stat, {UNDER_LOAD}")
+
+
+def decode_phase(telemetry: Telemetry) -> PhaseTelemetry | None:
+    """The phase in which tokens were generated; None where it was not sampled."""
+    return next((phase for phase in telemetry.phases if phase.phase == "decode" and phase.samples), None)
+
+
+def meant_reasons(gpu: GpuTelemetry) -> list[str]:
+    """The reasons that were set often enough to mean something."""
+    return [name for name, share in gpu.reasons.items() if share >= MEANT_SHARE]
+
+
+def _gpu(gpu: GpuTelemetry, samples: int) -> GpuUnderLoad:
+    told = "clock_hz" in gpu.figures or gpu.reasons
+    reasons = reported(meant_reasons(gpu), UNDER_LOAD) if told else not_found("the driver tells no reasons")
+    return bounded(
+        GpuUnderLoad(
+            index=gpu.index,
+            samples=samples,
+            busy=_fact(gpu, "busy", _mean),
+            memory_busy=_fact(gpu, "memory_busy", _mean),
+            clock_hz=_fact(gpu, "clock_hz", _mean),
+            temperature_max_c=_fact(gpu, "temperature_c", _high),
+            power_max_w=_fact(gpu, "power_w", _high),
+            vram_used_max_bytes=_fact(gpu, "vram_used_bytes", _whole_high),
+            event_reasons=reasons,
+            pcie_generation_max_seen=_fact(gpu, "pcie_generation", _whole_high),
+            pcie_width_max_seen=_fact(gpu, "pcie_width", _whole_high),
+            others_busy=_fact(gpu, "others_busy", _mean),
+        )
+    )
+
+
+def _fact(gpu: GpuTelemetry, name: str, value: Callable[[Stat], Any]) -> Fact[Any]:
+    stat = gpu.figures.get(name)
+    return reported(value(stat), UNDER_LOAD) if stat else not_found(f"the driver did not tell {name} while generating")
+
+
+def _mean(stat: Stat) -> float:
+    return stat.mean
+
+
+def _high(stat: Stat) -> float:
+    return stat.high
+
+
+def _whole_high(stat: Stat) -> int:
+    return round(stat.high)
+
+
+# When the driver named a reason for low clocks: from sample to sample, however coarse the picture is.
+# A second of heat in an hour is less than a column of a picture: it is kept, and drawn as long as it was.
+
+MOST_REASONS = 120
+FLICKER_S = 0.5
+"""A reason that is set again within this was set all the while, if it was set in enough of the samples."""
+SHORTEST_S = 0.15
+"""Shorter than two samples, ten times a second: a limit that is touched once costs nothing."""
+
+
+class _Stretch(NamedTuple):
+    """From a moment to another, and for how much of that the reason was set."""
+
+    start_s: float
+    end_s: float
+    set_s: float
+
+
+def reasons_seen(book: SampledRows, width_s: float) -> tuple[ReasonSeen, ...]:
+    """The stretches of every reason; what lies closer together than a picture tells is one."""
+    found = {(d.number, name): stretches for d in book.devices for name, stretches in _of_device(book, d).items()}
+    close_s, whole_s = width_s / 2, book.last_s - book.first_s
+    while len(every := [(key, one) for key in found for one in _joined_reasons(found[key], close_s)]) > MOST_REASONS:
+        if close_s > whole_s:  # each is one stretch by now
+            break
+        close_s *= 2
+    shown = (_shown(book, *key, one) for key, one in every[:MOST_REASONS])
+    return tuple(sorted(shown, key=lambda reason: (reason.start_s, reason.device)))
+
+
+def _of_device(book: SampledRows, device: Device) -> dict[str, list[_Stretch]]:
+    if device.prefix + REASON_BITS not in book.columns:
+        return {}
+    runs = list(_runs(book, book.columns.index(device.prefix + REASON_BITS)))
+    named = {bits: device.reason_names(bits) for bits in {bits for _, _, bits in runs}}
+    found: dict[str, list[_Stretch]] = {}
+    for start_s, end_s, bits in runs:
+        for name in named[bits]:
+            found.setdefault(name, []).append(_Stretch(start_s, end_s, end_s - start_s))
+    return {name: list(_meant(stretches)) for name, stretches in found.items()}
+
+
+def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
+    """Stretches of one value, each up to the sample after it."""
+    start_s, bits = book.first_s, 0
+    for block, rows in book.held():
+        first = 0
+        for value, group in groupby(block.columns[at][:rows]):
+            if value == value and int(value) != bits:  # noqa: PLR0124 (what was not read is as before)
+                yield start_s, block.seconds[first], bits
+                start_s, bits = block.seconds[first], int(value)
+            first += sum(1 for _ in group)
+    yield start_s, book.last_s, bits
+
+
+def _meant(stretches: Sequence[_Stretch]) -> Iterator[_Stretch]:
+    """Those that were no mere touch: long enough, or set again and again."""
+    for one in _joined_reasons(stretches, FLICKER_S):
+        if one.set_s >= max(SHORTEST_S, MEANT_SHARE * (one.end_s - one.start_s)):
+            yield one
+
+
+def _joined_reasons(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
+    found: list[_Stretch] = []
+    for one in stretches:
+        if found and one.start_s - found[-1].end_s < close_s:
+            last = found.pop()
+            one = _Stretch(last.start_s, one.end_s, last.set_s + one.set_s)  # noqa: PLW2901
+        found.append(one)
+    return found
+
+
+def _shown(book: SampledRows, device: int, name: str, one: _Stretch) -> ReasonSeen:
+    start_s, end_s = (round(seconds - book.first_s, 3) for seconds in (one.start_s, one.end_s))
+    return ReasonSeen(device=device, reason=name, start_s=start_s, end_s=end_s)
+
 
 MOST_COLUMNS, FEWEST_COLUMNS = 400, 60
 """A picture is some hundred pixels wide; fewer than these show no course."""
@@ -31,7 +191,7 @@ class _Slice(NamedTuple):
     last: int
 
 
-def timeline_of(book: Book) -> Timeline | None:
+def timeline_of(book: SampledRows) -> Timeline | None:
     """What was sampled so far; None where that is less than two rows."""
     if book.samples <= 1 or not book.first_s < book.last_s:
         return None
@@ -48,7 +208,7 @@ def timeline_of(book: Book) -> Timeline | None:
     )
 
 
-def _wanted(book: Book) -> Iterator[tuple[str, int | None, int]]:
+def _wanted(book: SampledRows) -> Iterator[tuple[str, int | None, int]]:
     """Name, device and place of every column that is drawn."""
     places = {name: at for at, name in enumerate(book.columns)}
     for device in book.devices:
@@ -64,7 +224,7 @@ def _columns(samples: int, tracks: int) -> int:
     return min(samples, MOST_COLUMNS, max(FEWEST_COLUMNS, MOST_VALUES // max(1, tracks)))
 
 
-def _slices(book: Book, columns: int, width_s: float) -> list[_Slice]:
+def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
     found = []
     for block, rows in book.held():
         first = 0
@@ -84,7 +244,7 @@ def _means(slices: Sequence[_Slice], at: int, columns: int) -> tuple[float | Non
         values = block.columns[at]
         total, count = (values[first], 1) if last - first == 1 else (sum(values[first:last]), last - first)
         if total != total:  # noqa: PLR0124 (one of them is NaN)
-            there = known(values[first:last])
+            there = known_values(values[first:last])
             total, count = sum(there), len(there)
         totals[column] += total
         counts[column] += count
@@ -95,7 +255,7 @@ def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def _spans(book: Book, width_s: float) -> tuple[Span, ...]:
+def _spans(book: SampledRows, width_s: float) -> tuple[Span, ...]:
     """Where each phase was; what lies closer together than a picture tells is one stretch."""
     close_s = width_s / 2
     while len(found := [span for phase in get_args(Phase) for span in _joined(book, phase, close_s)]) > MOST_SPANS:
@@ -103,7 +263,7 @@ def _spans(book: Book, width_s: float) -> tuple[Span, ...]:
     return tuple(sorted(found, key=lambda span: span.start_s))
 
 
-def _joined(book: Book, phase: Phase, close_s: float) -> list[Span]:
+def _joined(book: SampledRows, phase: Phase, close_s: float) -> list[Span]:
     found: list[tuple[float, float]] = []
     for start, end in book.pieces(phase):
         if found and start - found[-1][1] < close_s:
@@ -113,6 +273,6 @@ def _joined(book: Book, phase: Phase, close_s: float) -> list[Span]:
     return [_span(book, phase, start, end) for start, end in found if end > book.first_s and start < book.last_s]
 
 
-def _span(book: Book, phase: Phase, start_s: float, end_s: float) -> Span:
+def _span(book: SampledRows, phase: Phase, start_s: float, end_s: float) -> Span:
     start, end = max(start_s, book.first_s), min(end_s, book.last_s)
     return Span(phase=phase, start_s=round(start - book.first_s, 3), end_s=round(end - book.first_s, 3))

@@ -1,38 +1,78 @@
-"""What frees enough GPU memory for all of a model, by least loss: a shorter context, a q8_0 cache, a smaller quant.
+"""What frees enough GPU memory for all of a model, by least loss.
 
-Where the runtime's own readings tell what was free, they decide. Else the memory model of `fit` does: a text that names
-the model and shows or names the card tells all that it needs.
+And whether what it frees is enough to be called a cause.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.catalog.mixes import mixes_from_large_to_small
 from unslow.catalog.models import WellKnown
+from unslow.catalog.quants import mixes_from_large_to_small
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, MissingFactError, first_known
-from unslow.think.adapt.cache_type import can_shrink_cache
-from unslow.think.adapt.demand import read_demand
-from unslow.think.adapt.exact import blueprint_of, plan_of, settings_of
-from unslow.think.adapt.hardware import gpu_capacity_bytes, is_unified
-from unslow.think.adapt.remembered import once
-from unslow.think.adapt.runtime_family import runs_ggml
-from unslow.think.adapt.shape import kv_per_token
-from unslow.think.adapt.vram import computing_devices, gpus_used, own_vram_bytes, strangers
-from unslow.think.adapt.work import EVERYTHING, Cure
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.values import GIB, MIB, Known, MissingFactError, first_known
+from unslow.think.blueprints import made_up
+from unslow.think.case.demand import blueprint_of, can_shrink_cache, kv_per_token, plan_of, read_demand, settings_of
+from unslow.think.case.gpus import gpu_capacity_bytes, is_unified
+from unslow.think.case.narrative import WORTH_COMPARING
+from unslow.think.case.placement import uses_no_gpu
+from unslow.think.case.prediction import Prediction, predict
+from unslow.think.case.runtime import runs_ggml
+from unslow.think.case.vram import buffers_of, computing_devices, gpus_used, other_gpu_processes, own_vram_bytes
+from unslow.think.case.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Remedy
-from unslow.think.claims.quants_in_text import quants_said
+from unslow.think.claims.models import quants_said
 from unslow.think.hardware import CUDA_CONTEXT_BYTES, Hardware, Room, driver_reserve
+from unslow.think.memo import once
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.kv_cache import element_bytes
-from unslow.think.physics.search import largest
+from unslow.think.physics.placement import element_bytes, largest_fitting
 from unslow.think.setup import Setup
 from unslow.think.speed.named_models import mix_of, named_model
+
+REAL_SHARE = 0.25
+"""Of the layers on the host: what brings back fewer is no more than rounding, beside a model that is too large."""
+
+USUAL_CONTEXT = 8192
+"""Tokens: a shorter context is not what takes the memory."""
+OUT_OF_PROPORTION = 2
+"""Times the weights: what the context takes beyond that is worth a word, from a GiB on."""
+
+
+def oversized_context(case: Case) -> str:
+    """What a context takes of the RAM that is out of proportion to its model; empty where a GPU is asked about it.
+
+    Only what was used of a context is read for a token, so it costs memory and time to load, not speed.
+    """
+    context = first_known(case.runtime.context_length, case.runtime.context_set).value_or(0)
+    weights, used = case.model.weights_bytes.value_or(0), case.runtime.longest_sequence.value_or(0)
+    wanted = max(used, case.wish.context_tokens.value_or(0), USUAL_CONTEXT)
+    if not uses_no_gpu(case) or context < OUT_OF_PROPORTION * wanted or not weights:
+        return ""
+    buffers = sum(b.bytes for kind in ("kv", "compute") for b in buffers_of(case, kind, on_gpu=False))
+    taken = buffers or kv_per_token(case) * context
+    if taken < max(GIB, OUT_OF_PROPORTION * weights):
+        return ""
+    return (
+        f"The context of {context:,} tokens takes {taken / GIB:.1f} GiB of RAM beside {weights / MIB:,.0f} MiB of "
+        f"weights: a shorter one, as long as the conversations are, frees them and loads sooner."
+    )
+
+
+def brings_back_enough(case: Case, cure: Cure, gained: int, left: int) -> bool:
+    """Whether a cure brings back a real share of the layers that are left on the host, or a gain by physics."""
+    if gained <= 0:
+        return False
+    now, then = predict(case), predict(case, cure)
+    if isinstance(now, Prediction) and isinstance(then, Prediction) and then.seconds.mid > 0:
+        return gained >= REAL_SHARE * left or now.seconds.mid / then.seconds.mid >= WORTH_COMPARING
+    return gained >= REAL_SHARE * left
+
+
+# What frees enough GPU memory for all of a model, by least loss: a shorter context, a q8_0 cache, a smaller quant.
+# Where the runtime's own readings tell what was free, they decide. Else the memory model of `fit` does: a text that
+# names the model and shows or names the card tells all that it needs.
 
 SHORTEST_USEFUL = 4096
 """Tokens: the default of most runtimes, and enough for a chat."""
@@ -75,7 +115,7 @@ class Fitting(NamedTuple):
     def longest(self, cache: str) -> int | None:
         """The longest useful context below the configured one with which all of it fits."""
         low, high = -(-self.least_context // _STEP), (self.context - 1) // _STEP
-        steps = largest(low, high, lambda steps: -self.lacking(steps * _STEP, cache)) if low <= high else None
+        steps = largest_fitting(low, high, lambda steps: -self.lacking(steps * _STEP, cache)) if low <= high else None
         return None if steps is None else steps * _STEP
 
 
@@ -227,7 +267,7 @@ def _room(case: Case, gpu: Gpu) -> Room:
 
 def _held_by_others(case: Case, gpu: Gpu) -> float:
     """As the driver lists it; else what is in use and not the runtime's by its own account, a desktop at least."""
-    listed = [p for p in gpu.processes.value_or([]) if p in strangers(case)]
+    listed = [p for p in gpu.processes.value_or([]) if p in other_gpu_processes(case)]
     if _is_listed(case, gpu):
         return float(sum(p.vram_bytes.value_or(0) for p in listed))
     own = case.runtime.size_vram_bytes.value_or(0)
@@ -240,7 +280,7 @@ def _is_listed(case: Case, gpu: Gpu) -> bool:
     """Whether every process on a GPU is listed with its size, the runtime's own among them."""
     listed = gpu.processes.value_or([])
     sized = all(isinstance(p.vram_bytes, Known) for p in listed)
-    return sized and any(p not in strangers(case) for p in listed)
+    return sized and any(p not in other_gpu_processes(case) for p in listed)
 
 
 def _beside(case: Case, rooms: list[Room]) -> str:

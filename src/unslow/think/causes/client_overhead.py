@@ -32,14 +32,24 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear
-from unslow.think.causes._asking import ask_for, own_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.predict import SLOWEST
+from unslow.think.case.narrative import experiment_on, gain_of, is_clear, remarks_on, times_as_fast
+from unslow.think.case.prediction import SLOWEST
+from unslow.think.case.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    need,
+    own_speed,
+)
 from unslow.think.report import Cost, Evidence
-from unslow.think.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
 
 LOST = 0.7
 """Of the server's speed: a client that shows less loses it itself."""

@@ -34,30 +34,31 @@ import msgspec
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError, first_known
-from unslow.think.adapt.account import ratio, remarks_on
-from unslow.think.adapt.cure import with_settings
-from unslow.think.adapt.demand import fitting_placement, read_demand
-from unslow.think.adapt.exact import plan_of
-from unslow.think.adapt.experiments import experiment_on
-from unslow.think.adapt.hardware import vram_total_bytes
-from unslow.think.adapt.placement import (
+from unslow.facts.values import GIB, Known, MissingFactError, first_known
+from unslow.think.case.demand import fitting_placement, kv_per_token, plan_of, read_demand, read_shape
+from unslow.think.case.gpus import vram_total_bytes
+from unslow.think.case.narrative import experiment_on, lost_since_a_version, remarks_on, slow_side_has_more, told_ratio
+from unslow.think.case.placement import (
     counted_layers,
     grown_beyond_weights,
     layers_left_on_host,
     seen_split,
     set_on_purpose,
 )
-from unslow.think.adapt.shape import kv_per_token, read_shape
-from unslow.think.adapt.sides import slow_side_has_more
-from unslow.think.adapt.story import lost_since_a_version
-from unslow.think.adapt.vram import available_vram_bytes, margin_bytes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
-from unslow.think.causes._freed import brings_back_enough
-from unslow.think.causes._memory_remedies import SHORTEST_USEFUL, shorter_context
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.case.vram import available_vram_bytes, margin_bytes
+from unslow.think.case.work import Cure, with_settings
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    fact_at,
+    first_to_decide,
+)
+from unslow.think.causes._memory_remedies import SHORTEST_USEFUL, brings_back_enough, shorter_context
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"
 _STEP = 1024
@@ -219,15 +220,15 @@ def _where_set(case: Case) -> str:
 def _by_trial(case: Case) -> Found | None:
     """Two speeds with two settings of the context: one that is only set costs nothing, unless it drives weights out."""
     trial = experiment_on(case, Topic.CONTEXT, metrics=("decode",))
-    if trial is None or trial.worded or ratio(trial) < DRIVEN_OUT or not _SETTING.search(trial.text):
+    if trial is None or trial.worded or told_ratio(trial) < DRIVEN_OUT or not _SETTING.search(trial.text):
         return None
     if slow_side_has_more(trial, Topic.CONTEXT) is False:
         return None
     return Found(
-        because=f"with a shorter context set it is {ratio(trial):.1f} times as fast: {trial.text}",
+        because=f"with a shorter context set it is {told_ratio(trial):.1f} times as fast: {trial.text}",
         evidence=(cite_comparison(case, trial),),
         remedies=(shorter_context(case) or _AS_LONG_AS_USED,),
-        speedup=ratio(trial),
+        speedup=told_ratio(trial),
     )
 
 

@@ -29,19 +29,27 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Change, Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.cpu_limits import allowed_of
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear
-from unslow.think.adapt.hardware import is_apple
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for, must_be_slow
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.causes._shares import cpu_dominates
-from unslow.think.causes._watched import cite_watched, host_figure
+from unslow.think.case.bandwidth import allowed_of
+from unslow.think.case.gpus import is_apple
+from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, times_as_fast
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.slowness import generates_slowly
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    must_be_slow,
+)
+from unslow.think.causes._evidence import cite_watched, cpu_dominates, host_figure
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
 
 LOW = 0.6
 """Of the highest: with all cores at work a sound CPU holds two thirds of its boost and more."""

@@ -30,29 +30,27 @@ from unslow.facts.knob import Knob
 from unslow.facts.machine import BusyProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.bandwidth import cores_of, cpus_of
-from unslow.think.adapt.cpu_limits import limits_of
-from unslow.think.adapt.experiments import blames, is_report
-from unslow.think.adapt.surroundings import container_of
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.among_others import each_rate, predict_among_others
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.contention import (
-    Strangers,
-    crowded,
+from unslow.think.case.bandwidth import cores_of, cpus_of, limits_of
+from unslow.think.case.instructions import container_of
+from unslow.think.case.narrative import blames, is_report
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.prediction import SLOWEST, Prediction
+from unslow.think.case.slowness import each_rate, generates_slowly, predict_among_others
+from unslow.think.case.waits import (
+    OtherProcesses,
+    client_s,
+    completions_of,
+    cpu_pressure,
     is_named_after,
-    pressure,
+    other_processes,
     stolen_cpus,
-    strangers,
+    threads_exceed_cpus,
     waiting_s,
     without_server,
 )
-from unslow.think.predict import SLOWEST, Prediction
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, ask_for, cite
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
-from unslow.think.waits import client_s, completions_of
 
 MOST_WAITING = 0.95
 """Of the time: what waits for longer would be any number of times faster alone."""
@@ -86,13 +84,13 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_waiting(case: Case) -> Found | Absent | Suspected:
-    seen, cores = strangers(case), cores_of(case)
+    seen, cores = other_processes(case), cores_of(case)
     if seen is None:
         return Suspected(
             "the server's own process is not known, so others can't be told from it", "runtime.pid", ITSELF
         )
     all_cores = case.machine.cpu.physical_cores.value_or(cores)  # it may be confined to some of them
-    if pressure(case) is None:
+    if cpu_pressure(case) is None:
         ask_for(case, "run.waiting_for_cpu_s_per_token", SHOW)
     token_s = 1 / max(SLOWEST, _rate(case))
     too_few = _too_few(case, seen, cores, all_cores)
@@ -113,7 +111,7 @@ def _by_waiting(case: Case) -> Found | Absent | Suspected:
     )
 
 
-def _who(case: Case, seen: Strangers, cores: float) -> str:
+def _who(case: Case, seen: OtherProcesses, cores: float) -> str:
     """Who took the processors, and how much of them."""
     stolen = stolen_cpus(case)
     if stolen > seen.cpus / 2:
@@ -127,7 +125,7 @@ def _who(case: Case, seen: Strangers, cores: float) -> str:
     return f"{words}: {named}" if named else f"{words}, {unseen}"
 
 
-def _remedy_for(seen: Strangers) -> Remedy:
+def _remedy_for(seen: OtherProcesses) -> Remedy:
     """What can be done about them: a process can be moved, another virtual machine can't."""
     if seen.processes and not any(process.pid for process in seen.processes):
         change = Knob.CAPACITY.to(None, "a virtual machine with CPUs of its own (dedicated), or one on another host")
@@ -140,12 +138,12 @@ def _rate(case: Case) -> float:
     return each.value if isinstance(each, Known) else float(ask_for(case, "run.decode_tokens_per_s", SHOW))
 
 
-def _too_few(case: Case, seen: Strangers, cores: float, all_cores: float) -> Absent | Suspected | None:
+def _too_few(case: Case, seen: OtherProcesses, cores: float, all_cores: float) -> Absent | Suspected | None:
     """Why what others used does not matter; None where it may."""
     others, perhaps = seen.cpus, seen.perhaps_own
     if cpu_computes(case) and OTHERS_SHARE * cores <= others < CROWD_SHARE * cores:
         ask_for(case, "runtime.threads", SHOW)
-    crowd = crowded(case)
+    crowd = threads_exceed_cpus(case)
     few = others < (CROWD_SHARE if crowd else OTHERS_SHARE) * cores and not (crowd and _takes_its_share(case, seen))
     if few and perhaps and not is_named_after(case, perhaps):
         words = f"{perhaps.name} (pid {perhaps.pid}) used {perhaps.cpus:.1f} of {all_cores:g} cores"
@@ -159,7 +157,7 @@ def _too_few(case: Case, seen: Strangers, cores: float, all_cores: float) -> Abs
     return None
 
 
-def _takes_its_share(case: Case, seen: Strangers) -> bool:
+def _takes_its_share(case: Case, seen: OtherProcesses) -> bool:
     """Whether one process runs whenever it may: among so many threads of the runtime it gets no more than its share."""
     cpus, threads = cpus_of(case), case.runtime.threads.value_or(1)
     busiest = max((process.cpus for process in seen.processes if process.pid), default=0.0)

@@ -35,30 +35,25 @@ Without the fallback, programs that relied on it run out of memory instead.
 
 import re
 
+from unslow.catalog.hardware_families import gpu_maker
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.account import amount_bytes, denies, remarks_on
-from unslow.think.adapt.cured_placement import cured_placement
-from unslow.think.adapt.demand import read_demand
-from unslow.think.adapt.gpu_match import candidates
-from unslow.think.adapt.hardware import is_apple, is_integrated, is_integrated_name, is_windows
-from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, seen_gpus, strangers
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.facts.values import GIB, MIB, Known, MissingFactError
+from unslow.think.case.demand import read_demand, read_shape
+from unslow.think.case.gpus import is_apple, is_integrated, is_integrated_name, is_windows
+from unslow.think.case.narrative import amount_bytes, denies, remarks_on
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.prediction import measured_rate
+from unslow.think.case.slowness import generates_slowly
+from unslow.think.case.vram import candidate_gpus, gpu_places, gpus_of, gpus_used, other_gpu_processes, seen_gpus
+from unslow.think.case.work import Cure, cured_placement
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._evidence import cite_watched, gpu_figure
 from unslow.think.causes._memory_remedies import memory_remedies
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._watched import cite_watched, gpu_figure
-from unslow.think.gpu_makers import maker_of
-from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
 
 MOVABLE = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
 LEAST_FETCHED, LEAST_SHARE = 32 * MIB, 0.01
@@ -126,7 +121,9 @@ def _counters(gpu: Gpu) -> dict[str, float]:
 def _by_link(case: Case) -> Found | None:
     """What crosses the link for each token, where everything lies on the GPU and nobody else uses it."""
     received, rate = gpu_figure(case, "pcie_receive_bytes_per_s"), measured_rate(case)
-    others = strangers(case) and MOVABLE not in case.runtime.environment.value_or({})  # they use the link as well
+    others = other_gpu_processes(case) and MOVABLE not in case.runtime.environment.value_or(
+        {}
+    )  # they use the link as well
     if received is None or not isinstance(rate, Known) or others or cpu_computes(case) is not False:
         return None
     of_a_token = received.mean / rate.value
@@ -170,7 +167,7 @@ def _by_allocated(case: Case) -> Found | None:
 
 def _total_bytes(case: Case, device: SeenDevice) -> float:
     """All that a device has: as the runtime saw it, else by the one card that it can be."""
-    cards = candidates(device, gpus_of(case))
+    cards = candidate_gpus(device, gpus_of(case))
     told = cards[0].vram_total_bytes.value_or(0) if len(cards) == 1 else 0
     return float(device.total_bytes.value_or(told))
 
@@ -252,7 +249,7 @@ def _no_lending(case: Case) -> tuple[Remedy, ...]:
     why = "let the load fail rather than spill in silence"
     if MOVABLE in case.runtime.environment.value_or({}):
         return (Remedy(Knob.DRIVER_FALLBACK.to(MOVABLE, why)),)
-    nvidia = all(maker_of(gpu) in {"", "NVIDIA"} for gpu in gpus_used(case))
+    nvidia = all(gpu_maker(gpu) in {"", "NVIDIA"} for gpu in gpus_used(case))
     return (Remedy(Knob.DRIVER_FALLBACK.to(value=False, why=why)),) if nvidia and not _is_linux(case) else ()
 
 

@@ -31,17 +31,23 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, times_as_fast
-from unslow.think.adapt.beside import FETCHES
-from unslow.think.adapt.experiments import blames, is_report, tried
-from unslow.think.adapt.runtime_family import runs_ggml
-from unslow.think.adapt.sides import slow_side_has
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.predict import Prediction, predict
+from unslow.think.case.narrative import blames, gain_of, is_report, slow_side_has, times_as_fast, tried
+from unslow.think.case.prediction import Prediction, predict
+from unslow.think.case.runtime import runs_ggml
+from unslow.think.case.slowness import behaves_as_set_up, lost_against
+from unslow.think.case.work import FETCHES, Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    first_to_decide,
+    need,
+)
 from unslow.think.report import Evidence
-from unslow.think.slowness import behaves_as_set_up, lost_against
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)

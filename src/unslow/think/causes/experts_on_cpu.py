@@ -37,21 +37,27 @@ from typing import NamedTuple
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.demand import Demand, read_demand
-from unslow.think.adapt.experiments import experiment_on, is_report, names_phase
-from unslow.think.adapt.hardware import SURELY_FREE, is_unified, vram_total_bytes
-from unslow.think.adapt.overrides import layers_without_experts, overrides_of, sent_away
-from unslow.think.adapt.placement import read_placement, seen_split
-from unslow.think.adapt.shape import ACTIVE_PART, is_mixture, read_shape
-from unslow.think.adapt.story import lost_since_a_version
-from unslow.think.adapt.vram import available_vram_bytes, buffers_of
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.facts.values import GIB, Known, MissingFactError
+from unslow.think.case.demand import ACTIVE_PART, Demand, is_mixture, read_demand, read_shape
+from unslow.think.case.gpus import SURELY_FREE, is_unified, vram_total_bytes
+from unslow.think.case.narrative import experiment_on, is_report, lost_since_a_version, names_phase, remarks_on
+from unslow.think.case.overrides import layers_without_experts, overrides_of, sent_away
+from unslow.think.case.placement import cpu_computes, read_placement, seen_split
+from unslow.think.case.vram import available_vram_bytes, buffers_of
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    free_before_load,
+    need,
+)
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
 FEWEST_BITS = 4.0

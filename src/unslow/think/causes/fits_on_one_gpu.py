@@ -28,21 +28,26 @@ from unslow.catalog.devices import find_device
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import WORTH_COMPARING, gain_of, times_as_fast
-from unslow.think.adapt.cure import Cure
-from unslow.think.adapt.experiments import experiment_on, is_clear
-from unslow.think.adapt.placement import computes_all_on_gpus
-from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
-from unslow.think.adapt.shape import kv_per_token
-from unslow.think.adapt.sides import slow_side_has
-from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, own_is_known, strangers
-from unslow.think.adapt.who_computes import gpus_computing
-from unslow.think.among_others import predict_among_others, rate_among_others
-from unslow.think.causes._asking import ask_for, must_be_slow
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.facts.values import GIB, Known, Unknown
+from unslow.think.case.bandwidth import has_fast_links, splits_tensors
+from unslow.think.case.demand import kv_per_token
+from unslow.think.case.narrative import WORTH_COMPARING, experiment_on, gain_of, is_clear, slow_side_has, times_as_fast
+from unslow.think.case.placement import computes_all_on_gpus, gpus_computing
+from unslow.think.case.slowness import predict_among_others, rate_among_others
+from unslow.think.case.vram import gpu_places, gpus_of, gpus_used, other_gpu_processes, own_is_known
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    first_to_decide,
+    must_be_slow,
+)
 from unslow.think.report import Evidence
 from unslow.think.speed.chips import has_links
 
@@ -138,7 +143,7 @@ def _largest(case: Case) -> tuple[float, int]:
         if gpu not in used:
             continue
         total = ask_for(case, f"machine.gpus.{place}.vram_total_bytes", "{gpu_memory}")
-        others = [p for p in strangers(case) if p in gpu.processes.value_or([])] if own_is_known(case) else []
+        others = [p for p in other_gpu_processes(case) if p in gpu.processes.value_or([])] if own_is_known(case) else []
         room.append((float(total) - sum(p.vram_bytes.value_or(0) for p in others), place))
     return max(room, key=lambda one: one[0])
 

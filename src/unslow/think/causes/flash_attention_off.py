@@ -36,19 +36,25 @@ import msgspec
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.cure import with_settings
-from unslow.think.adapt.demand import read_demand
-from unslow.think.adapt.experiments import blames, tried
-from unslow.think.adapt.placement import seen_split
-from unslow.think.adapt.sides import slow_side_has
-from unslow.think.adapt.vram import buffers_of
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._depths import fall_with_depth
-from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.predict import Prediction, measured_prefill, predict, predict_prefill
+from unslow.facts.values import GIB, Known, MissingFactError
+from unslow.think.case.demand import read_demand
+from unslow.think.case.narrative import blames, slow_side_has, tried
+from unslow.think.case.placement import seen_split
+from unslow.think.case.prediction import Prediction, measured_prefill, predict, predict_prefill
+from unslow.think.case.vram import buffers_of
+from unslow.think.case.work import Cure, with_settings
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    first_to_decide,
+    need,
+)
+from unslow.think.causes._evidence import fall_with_depth
 from unslow.think.report import Evidence
 
 WORTH = 1.08

@@ -34,22 +34,31 @@ Answers change only by rounding. A native build runs only on CPUs like this one.
 
 import re
 
-from unslow.catalog.cpu_families import find_cpu_family
+from unslow.catalog.hardware_families import find_cpu_family
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import experiment_on, is_clear
-from unslow.think.adapt.hardware import has_no_gpu, is_apple
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.contention import crowded, stalled_share, strangers
-from unslow.think.predict import Prediction, measured_prefill, measured_rate, predict, predict_prefill
+from unslow.think.case.gpus import has_no_gpu, is_apple
+from unslow.think.case.narrative import experiment_on, is_clear, remarks_on
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.prediction import Prediction, measured_prefill, measured_rate, predict, predict_prefill
+from unslow.think.case.slowness import generates_slowly
+from unslow.think.case.waits import other_processes, stalled_share, threads_exceed_cpus
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    need,
+)
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
 
 _NEON, _DOT_PRODUCTS = "NEON", "DOTPROD"
 _DECISIVE = {
@@ -143,7 +152,7 @@ def _by_features(case: Case) -> Found | Absent | None:
 def _by_prompt(case: Case) -> Absent | Suspected | None:
     """How fast prompts are read where the CPU does it alone: arithmetic is what those instructions are for."""
     measured, expected = measured_prefill(case), predict_prefill(case)
-    others = strangers(case)
+    others = other_processes(case)
     contended = others is not None and others.cpus > OTHERS_BUSY
     if not has_no_gpu(case) or contended or not isinstance(measured, Known) or not isinstance(expected, Prediction):
         return None
@@ -191,7 +200,7 @@ def _gain(case: Case) -> float | None:
     rate, expected = measured_rate(case), predict(case)
     if not isinstance(rate, Known):
         return LEAST_GAIN  # physics, which reckons with a build for this CPU, sees nothing of it
-    if not isinstance(expected, Prediction) or crowded(case):
+    if not isinstance(expected, Prediction) or threads_exceed_cpus(case):
         return None
     stalled = stalled_share(case, 1 / rate.value)
     gain = (1 - stalled) / rate.value / expected.seconds.mid

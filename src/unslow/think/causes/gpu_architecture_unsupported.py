@@ -34,15 +34,12 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import is_report
-from unslow.think.adapt.gpu_code import Card, cards_of, names_of
-from unslow.think.adapt.gpu_reach import unreached
-from unslow.think.adapt.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of, runtime_sees_gpu
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.predict import measured_rate
+from unslow.think.case.gpus import Card, cards_of, names_of, unreached
+from unslow.think.case.narrative import is_report, remarks_on
+from unslow.think.case.prediction import measured_rate
+from unslow.think.case.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of, runtime_sees_gpu
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(

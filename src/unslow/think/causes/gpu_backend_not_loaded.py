@@ -37,15 +37,12 @@ from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.gpu_reach import unreached
-from unslow.think.adapt.hardware import device_of, is_integrated
-from unslow.think.adapt.shape import missing
-from unslow.think.adapt.story import lost_since_a_version, places_layers_itself
-from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpu_places, gpus_of, runtime_sees_gpu
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.case.demand import missing
+from unslow.think.case.gpus import device_of, is_integrated, unreached
+from unslow.think.case.narrative import lost_since_a_version, places_layers_itself, remarks_on
+from unslow.think.case.vram import buffers_of, free_vram_bytes, gpu_places, gpus_of, runtime_sees_gpu
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 _HIDES = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES"}

@@ -27,17 +27,27 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import blames
-from unslow.think.adapt.gpu_load import POWER, THERMAL, LoadedGpu
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._clocks import figure_of
-from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.case.gpus import POWER, THERMAL, LoadedGpu
+from unslow.think.case.narrative import blames, remarks_on
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.slowness import generates_slowly
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    at_work,
+    cite,
+    cite_remarks,
+    first_to_decide,
+    gpu_state,
+    must_be_slow,
+)
+from unslow.think.causes._evidence import figure_of
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
 
 AT_WORK = 0.7
 """Of the time: one that works less may lower its clocks by itself."""

@@ -33,22 +33,33 @@ import re
 from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError, Origin
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.beside import USABLE
-from unslow.think.adapt.demand import fitting_placement
-from unslow.think.adapt.experiments import is_report, names_phase
-from unslow.think.adapt.hardware import SURELY_FREE, has_no_gpu, is_apple, is_integrated, vram_total_bytes
-from unslow.think.adapt.overrides import overrides_of, sent_away
-from unslow.think.adapt.placement import ALL_LAYERS, leaves_out_the_output, seen_split
-from unslow.think.adapt.shape import missing, read_shape
-from unslow.think.adapt.story import places_layers_itself, settings_unread, tells_only_of_slowness
-from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
-from unslow.think.adapt.work import EVERYTHING, Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.slowness import lost_against
+from unslow.facts.values import GIB, Known, MissingFactError, Origin
+from unslow.think.case.demand import fitting_placement, missing, read_shape
+from unslow.think.case.gpus import SURELY_FREE, has_no_gpu, is_apple, is_integrated, vram_total_bytes
+from unslow.think.case.narrative import (
+    is_report,
+    names_phase,
+    places_layers_itself,
+    remarks_on,
+    settings_unread,
+    tells_only_of_slowness,
+)
+from unslow.think.case.overrides import overrides_of, sent_away
+from unslow.think.case.placement import ALL_LAYERS, leaves_out_the_output, seen_split
+from unslow.think.case.slowness import lost_against
+from unslow.think.case.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
+from unslow.think.case.work import EVERYTHING, USABLE, Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_remarks,
+    first_to_decide,
+    free_before_load,
+)
 
 TOO_FEW = 4
 """Layers: a card on which no more than these fit is no reason to use it."""

@@ -29,18 +29,29 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear
-from unslow.think.adapt.gpu_load import POWER, LoadedGpu, explains, starved
-from unslow.think.adapt.vram import gpus_of
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.causes._shares import cpu_dominates
+from unslow.think.case.gpus import POWER, LoadedGpu, explains, starved
+from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, times_as_fast
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.slowness import generates_slowly, shortfall
+from unslow.think.case.vram import gpus_of
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    at_work,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    gpu_state,
+    must_be_slow,
+)
+from unslow.think.causes._evidence import cpu_dominates
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly, shortfall
 
 LOW_CLOCK = 0.85
 """Of the highest clock: a cap that leaves more than this costs next to nothing."""

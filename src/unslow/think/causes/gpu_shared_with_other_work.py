@@ -31,20 +31,29 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio, remarks_on
-from unslow.think.adapt.gpu_load import FULLY_BUSY, explains, gpu_samples, loaded_gpus
-from unslow.think.adapt.placement import layers_left_on_host
-from unslow.think.adapt.shape import missing
-from unslow.think.adapt.sides import slow_side_has
-from unslow.think.adapt.vram import gpu_places, gpus_used, strangers
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import must_tell_own
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.causes._watched import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
-from unslow.think.predict import DECODE
+from unslow.think.case.demand import missing
+from unslow.think.case.gpus import FULLY_BUSY, explains, gpu_samples, loaded_gpus
+from unslow.think.case.narrative import remarks_on, slow_side_has, told_ratio
+from unslow.think.case.placement import layers_left_on_host
+from unslow.think.case.prediction import DECODE
+from unslow.think.case.slowness import WORTH_NAMING, lost_against, times_slower
+from unslow.think.case.vram import gpu_places, gpus_used, other_gpu_processes
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    must_tell_own,
+    need,
+)
+from unslow.think.causes._evidence import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
 from unslow.think.report import Evidence
-from unslow.think.slowness import WORTH_NAMING, lost_against, times_slower
 
 AT_WORK = 0.3
 """The least that a GPU is busy in any look between requests: what a runtime leaves behind is over sooner."""
@@ -74,7 +83,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.GPU_SHARED)
     if not said:
         return None
-    slower = [c for c in case.account.comparisons.value_or(()) if _is_of_sharing(c) and ratio(c) >= FAR_BELOW]
+    slower = [c for c in case.account.comparisons.value_or(()) if _is_of_sharing(c) and told_ratio(c) >= FAR_BELOW]
     if not slower:
         return Suspected(said[0].text, "machine.gpus.0.processes", CAUSE.ask)
     return Found(
@@ -103,7 +112,7 @@ def _by_pauses(case: Case) -> Found | None:
         return None  # the driver itself counts nobody else's work: an answer of ours that was cut off may go on
     if lost is None or lost < FAR_BELOW or layers_left_on_host(case):
         return None
-    others = strangers(case)
+    others = other_gpu_processes(case)
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})" if others else "a program unseen here"
     words = f"{pause.mean:.0%} busy between requests"
     return _found(
@@ -119,7 +128,7 @@ def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
 
 def _by_processes(case: Case) -> Found | Absent | Suspected:
     _must_be_listed(case)
-    others = strangers(case)
+    others = other_gpu_processes(case)
     if not others:
         return Absent("no other process is on the GPU")
     place, busy = _busiest(case)

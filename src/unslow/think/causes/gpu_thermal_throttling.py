@@ -31,22 +31,30 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import blames, is_report
-from unslow.think.adapt.gpu_load import HOT_C, THERMAL, LoadedGpu, explains, is_held_back_by_heat, loaded_gpus, starved
-from unslow.think.adapt.several_gpus import splits_tensors
-from unslow.think.adapt.surroundings import system_of
-from unslow.think.adapt.vram import gpus_used
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._clocks import figure_of
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._shares import cpu_dominates
-from unslow.think.causes._watched import cite_watched
+from unslow.think.case.bandwidth import splits_tensors
+from unslow.think.case.gpus import HOT_C, THERMAL, LoadedGpu, explains, is_held_back_by_heat, loaded_gpus, starved
+from unslow.think.case.instructions import system_of
+from unslow.think.case.narrative import blames, is_report, remarks_on
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.slowness import generates_slowly, shortfall
+from unslow.think.case.vram import gpus_used
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    at_work,
+    cite,
+    cite_remarks,
+    first_to_decide,
+    gpu_state,
+    must_be_slow,
+)
+from unslow.think.causes._evidence import cite_watched, cpu_dominates, figure_of
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly, shortfall
 
 LOW = 0.9
 """Of the clock or the speed before it got hot: less of a fall is noise."""

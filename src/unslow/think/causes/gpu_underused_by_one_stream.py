@@ -26,16 +26,14 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import WORTH_COMPARING, remarks_on
-from unslow.think.adapt.experiments import is_report
-from unslow.think.adapt.runtime_family import runs_ggml
-from unslow.think.adapt.vram import buffers_of, runtime_sees_gpu
-from unslow.think.bench.users_expected import expected_together
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
-from unslow.think.causes._routes import cite_remarks
-from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, nobody_else, waited
-from unslow.think.predict import measured_rate
+from unslow.think.case.narrative import WORTH_COMPARING, is_report, remarks_on
+from unslow.think.case.prediction import measured_rate
+from unslow.think.case.runtime import runs_ggml
+from unslow.think.case.slowness import expected_together
+from unslow.think.case.vram import buffers_of, runtime_sees_gpu
+from unslow.think.case.waits import SOMEBODY
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, cite, cite_remarks
+from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.report import Evidence
 
 USUAL = 4

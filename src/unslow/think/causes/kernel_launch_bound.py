@@ -32,16 +32,25 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.gpu_load import gpu_samples
-from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.predict import measured_rate
+from unslow.think.case.demand import read_shape
+from unslow.think.case.gpus import gpu_samples
+from unslow.think.case.narrative import remarks_on
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.prediction import measured_rate
+from unslow.think.case.slowness import lost_against
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_remarks,
+    first_to_decide,
+    need,
+)
 from unslow.think.report import Evidence
-from unslow.think.slowness import lost_against
 
 ONE_BY_ONE = ("transformers", "exllama", "text-generation-webui", "ctransformers", "autogptq", "autoawq")
 """Runtimes that start every operation from Python."""

@@ -27,11 +27,10 @@ Answers do not change. The GPU's memory must hold the cache of the whole configu
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known
-from unslow.think.adapt.runtime_family import runs_paged
-from unslow.think.adapt.vram import buffers_of
-from unslow.think.adapt.work import Cure
+from unslow.facts.values import GIB, Known
+from unslow.think.case.runtime import runs_paged
+from unslow.think.case.vram import buffers_of
+from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
 

@@ -30,16 +30,23 @@ A quantised cache changes the answers slightly; a shorter context cuts long conv
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio, remarks_on
-from unslow.think.adapt.cache_type import can_shrink_cache
-from unslow.think.adapt.experiments import experiment_on
-from unslow.think.adapt.runtime_family import runs_ggml, runs_paged
-from unslow.think.adapt.vram import buffers_of, gpus_used, runtime_sees_gpu
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._depths import BEYOND, Fall, fall_with_depth
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.facts.values import GIB, MIB, Known
+from unslow.think.case.demand import can_shrink_cache
+from unslow.think.case.narrative import experiment_on, remarks_on, told_ratio
+from unslow.think.case.runtime import runs_ggml, runs_paged
+from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import BEYOND, Fall, fall_with_depth
 from unslow.think.report import Evidence
 
 CLIFF = 2.5
@@ -101,14 +108,14 @@ def _by_fall(case: Case) -> Found | Absent | Suspected | None:
     fall = experiment_on(case, Topic.DEPTH, Topic.CONTEXT, metrics=("decode",))
     if fall is None:
         return None
-    if ratio(fall) < CLIFF:
-        return Absent(f"{ratio(fall):.1f} times slower with depth: the ordinary cost of a longer cache")
+    if told_ratio(fall) < CLIFF:
+        return Absent(f"{told_ratio(fall):.1f} times slower with depth: the ordinary cost of a longer cache")
     full = _full(case)
     if not full:
-        why = f"{ratio(fall):.1f} times slower with depth: {fall.text}"
+        why = f"{told_ratio(fall):.1f} times slower with depth: {fall.text}"
         return Suspected(why, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
-    because = f"deep in the context it is {ratio(fall):.1f} times slower, and the GPU's memory is full"
-    return _found(case, because, (cite_comparison(case, fall), *full), ratio(fall))
+    because = f"deep in the context it is {told_ratio(fall):.1f} times slower, and the GPU's memory is full"
+    return _found(case, because, (cite_comparison(case, fall), *full), told_ratio(fall))
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:

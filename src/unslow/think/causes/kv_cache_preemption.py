@@ -30,17 +30,25 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import blames
-from unslow.think.adapt.runtime_family import runs_paged
-from unslow.think.adapt.vram import gpus_used
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, waited
-from unslow.think.physics.kinds import HALF
+from unslow.think.case.narrative import blames, remarks_on
+from unslow.think.case.runtime import runs_paged
+from unslow.think.case.vram import gpus_used
+from unslow.think.case.waits import SOMEBODY
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_remarks,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import cite_traffic, counts_waiting, waited
+from unslow.think.physics.chip import HALF
 from unslow.think.report import Evidence
-from unslow.think.speed.types import class_of
+from unslow.think.speed.load import type_class
 
 FULL = 0.9
 """Of the cache: the next request no longer finds its blocks."""
@@ -183,7 +191,7 @@ def _blocks_set(case: Case) -> tuple[Remedy, ...]:
 
 def _smaller_weights(case: Case) -> tuple[Remedy, ...]:
     """What weights of half the bytes leave is cache."""
-    if not runs_paged(case) or class_of(case.model.quant.value_or("?")) != HALF:
+    if not runs_paged(case) or type_class(case.model.quant.value_or("?")) != HALF:
         return ()
     return (Remedy(Knob.QUANT.to("fp8", "half the bytes of weights leave room for the cache"), None, "answers change"),)
 

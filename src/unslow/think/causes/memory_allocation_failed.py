@@ -31,13 +31,11 @@ Answers do not change, but for a q8_0 cache, slightly.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, MissingFactError, first_known
-from unslow.think.adapt.demand import fitting_placement
-from unslow.think.adapt.shape import kv_per_token, read_shape
-from unslow.think.adapt.story import places_layers_itself
-from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
-from unslow.think.adapt.work import Cure
+from unslow.facts.values import GIB, MIB, Known, MissingFactError, first_known
+from unslow.think.case.demand import fitting_placement, kv_per_token, read_shape
+from unslow.think.case.narrative import places_layers_itself
+from unslow.think.case.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
+from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
 from unslow.think.report import Evidence

@@ -27,18 +27,24 @@ Too many layers end in an out-of-memory error at load, or later at full context:
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.hardware import is_unified, vram_total_bytes
-from unslow.think.adapt.placement import layers_left_on_host, seen_split, set_on_purpose
-from unslow.think.adapt.shape import missing, read_shape
-from unslow.think.adapt.story import places_layers_itself, settings_unread
-from unslow.think.adapt.vram import available_vram_bytes, gpus_used, margin_bytes
-from unslow.think.adapt.work import EVERYTHING, Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.facts.values import GIB, Known, MissingFactError
+from unslow.think.case.demand import missing, read_shape
+from unslow.think.case.gpus import is_unified, vram_total_bytes
+from unslow.think.case.narrative import amount_bytes, places_layers_itself, remarks_on, settings_unread
+from unslow.think.case.placement import layers_left_on_host, seen_split, set_on_purpose
+from unslow.think.case.vram import available_vram_bytes, gpus_used, margin_bytes
+from unslow.think.case.work import EVERYTHING, Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Evidence
 
 ROOM_FOR = 2

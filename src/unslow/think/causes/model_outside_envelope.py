@@ -26,12 +26,11 @@ Another model gives other answers.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known
-from unslow.think.adapt.hardware import is_unified, vram_total_bytes
-from unslow.think.adapt.placement import seen_split
-from unslow.think.adapt.shape import kv_per_token, missing
-from unslow.think.adapt.work import EVERYTHING
+from unslow.facts.values import GIB, Known
+from unslow.think.case.demand import kv_per_token, missing
+from unslow.think.case.gpus import is_unified, vram_total_bytes
+from unslow.think.case.placement import seen_split
+from unslow.think.case.work import EVERYTHING
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 from unslow.think.report import Evidence

@@ -36,14 +36,20 @@ from unslow.facts.knob import Knob
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import names_phase
-from unslow.think.adapt.past_loads import EACH, Reloading, keep_alive_s, load_time_s, own_loads, reloading
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._command import serves_one_model
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._traffic import cite_traffic
+from unslow.think.case.narrative import names_phase, remarks_on
+from unslow.think.case.runtime import EACH, Reloading, keep_alive_s, load_time_s, own_loads, reloading
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_remarks,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import cite_traffic, serves_one_model
 from unslow.think.report import Cost, Evidence
 
 SEVERAL = 2

@@ -30,24 +30,43 @@ Answers do not change beyond rounding. By layers each GPU needs room for its own
 
 import re
 
-from unslow.catalog.changes import VersionChange, changes_at
+from unslow.catalog.runtimes import VersionChange, changes_at
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import WORTH_COMPARING, gain_of, ratio, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
-from unslow.think.adapt.several_gpus import TENSOR_SPLITS, has_fast_links, splits_tensors
-from unslow.think.adapt.sides import counts_of, labels, set_elsewhere, slow_side_has
-from unslow.think.adapt.vram import gpus_of
-from unslow.think.adapt.who_computes import gpus_computing
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.predict import Prediction, measured_rate, predict
+from unslow.think.case.bandwidth import TENSOR_SPLITS, has_fast_links, splits_tensors
+from unslow.think.case.narrative import (
+    WORTH_COMPARING,
+    counts_of,
+    experiment_on,
+    gain_of,
+    is_clear,
+    labels,
+    names_phase,
+    remarks_on,
+    set_elsewhere,
+    slow_side_has,
+    times_as_fast,
+    told_ratio,
+)
+from unslow.think.case.placement import gpus_computing
+from unslow.think.case.prediction import Prediction, measured_rate, predict
+from unslow.think.case.slowness import shortfall
+from unslow.think.case.vram import gpus_of
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    first_to_decide,
+)
 from unslow.think.report import Evidence
-from unslow.think.slowness import shortfall
 
 SHOW = "{gpu_links}, and {try_split}"
 BY_LAYERS = Cure(by_layers=True)
@@ -113,7 +132,7 @@ def _by_change(case: Case) -> Found | None:
     words = f"from {known.version} on {known.what}, and {len(gpus_of(case))} GPUs take turns"
     slowdown = case.account.slowdown
     trial = experiment_on(case, Topic.VERSION)
-    lost = ratio(trial) if trial and is_clear(trial) else slowdown.value if isinstance(slowdown, Known) else None
+    lost = told_ratio(trial) if trial and is_clear(trial) else slowdown.value if isinstance(slowdown, Known) else None
     evidence = (cite(case, "account.version_since", known.source), *((cite_comparison(case, trial),) if trial else ()))
     return _found(words, evidence, known.undo or None, lost)
 

@@ -28,14 +28,22 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import tried
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.causes._watched import host_at_work
+from unslow.think.case.narrative import gain_of, remarks_on, times_as_fast, tried
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.slowness import generates_slowly, shortfall
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import host_at_work
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly, shortfall
 
 EVEN = 1.5
 """Times its fair share: pages that are spread differ by less from node to node."""

@@ -35,28 +35,36 @@ from unslow.facts.knob import Knob
 from unslow.facts.machine import GpuProcess
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError, Unknown
-from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.demand import must_have_room, read_demand
-from unslow.think.adapt.hardware import is_much_faster, vram_total_bytes
-from unslow.think.adapt.past_loads import LEAST_SHARE, free_of, layers_of, robbed_load
-from unslow.think.adapt.placement import layers_left_on_host, seen_split
-from unslow.think.adapt.strangers import driver_lends, held_by_strangers, memory_before
-from unslow.think.adapt.vram import (
+from unslow.facts.values import GIB, Known, MissingFactError, Unknown
+from unslow.think.case.demand import must_have_room, read_demand
+from unslow.think.case.gpus import is_much_faster, vram_total_bytes
+from unslow.think.case.narrative import amount_bytes, remarks_on
+from unslow.think.case.placement import driver_lends, held_by_others, layers_left_on_host, memory_before, seen_split
+from unslow.think.case.runtime import LEAST_SHARE, free_of, layers_of, robbed_load
+from unslow.think.case.vram import (
     available_vram_bytes,
     failed_on_gpu,
     gpu_places,
     gpus_held,
     gpus_of,
     gpus_used,
+    other_gpu_processes,
     seen_gpus,
-    strangers,
 )
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import must_tell_own
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
-from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_remarks,
+    first_to_decide,
+    free_before_load,
+    must_tell_own,
+    need,
+)
 from unslow.think.report import Evidence
 
 LEAST_UNACCOUNTED = 2 * GIB
@@ -86,8 +94,8 @@ def _by_list(case: Case) -> Found | Absent:
         return Absent("the whole model is on the GPU")
     if failed and not failed_on_gpu(case):
         return Absent("it was memory of the host that could not be allocated")
-    others = [p for p in strangers(case) if p.vram_bytes.value_or(1)]
-    held = held_by_strangers(case, others, CAUSE.ask)
+    others = [p for p in other_gpu_processes(case) if p.vram_bytes.value_or(1)]
+    held = held_by_others(case, others, CAUSE.ask)
     demand, total = read_demand(case), vram_total_bytes(case)
     # memory that may move is counted with the host's: then what the GPU itself has is what strangers leave of it
     left = min(demand.available, total - held) if total and driver_lends(case) else demand.available
@@ -127,7 +135,7 @@ def _must_list_processes(case: Case) -> None:
 
 def _must_have_room(case: Case) -> None:
     """A model that counts as on a GPU where strangers leave it no room: a driver lends, if the settings let it."""
-    total, held = vram_total_bytes(case), sum(p.vram_bytes.value_or(0) for p in strangers(case))
+    total, held = vram_total_bytes(case), sum(p.vram_bytes.value_or(0) for p in other_gpu_processes(case))
     try:
         asked = read_demand(case).asked
     except MissingFactError:

@@ -31,10 +31,10 @@ Answers do not change beyond rounding.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.overrides import overrides_of, sent_away
-from unslow.think.adapt.placement import leaves_out_the_output
-from unslow.think.adapt.vram import buffers_of
-from unslow.think.adapt.work import Cure
+from unslow.think.case.overrides import overrides_of, sent_away
+from unslow.think.case.placement import leaves_out_the_output
+from unslow.think.case.vram import buffers_of
+from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
 

@@ -27,21 +27,27 @@ Answers do not change. Switch the machine off before touching the card.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import MissingFactError
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
-from unslow.think.adapt.gpu_load import LoadedGpu
-from unslow.think.adapt.hardware import is_unified
-from unslow.think.adapt.host_weights import SHOW_LINK, host_weights_bytes
-from unslow.think.adapt.several_gpus import TENSOR_SPLITS
-from unslow.think.adapt.vram import gpus_of, gpus_used
-from unslow.think.adapt.who_computes import gpus_computing
-from unslow.think.causes._asking import ask_for, at_work
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._copies import copies
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.physics.pcie import link_bytes_per_s
+from unslow.facts.values import GIB, MissingFactError
+from unslow.think.case.bandwidth import TENSOR_SPLITS
+from unslow.think.case.gpus import LoadedGpu, is_unified
+from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
+from unslow.think.case.placement import SHOW_LINK, gpus_computing, host_weights_bytes
+from unslow.think.case.vram import gpus_of, gpus_used
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    at_work,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import copies
+from unslow.think.physics.chip import link_bytes_per_s
 
 DEGRADED = 0.6
 """Of the rate that both ends could have."""

@@ -29,17 +29,33 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import WORTH_COMPARING, gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
-from unslow.think.adapt.overrides import sent_away
-from unslow.think.adapt.prompt_speed import prompt_speed
-from unslow.think.adapt.sides import counts_of, slow_side_has_more
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.predict import predict_prefill
+from unslow.think.case.narrative import (
+    WORTH_COMPARING,
+    counts_of,
+    experiment_on,
+    gain_of,
+    is_clear,
+    names_phase,
+    remarks_on,
+    slow_side_has_more,
+    times_as_fast,
+)
+from unslow.think.case.overrides import sent_away
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.prediction import predict_prefill
+from unslow.think.case.work import Cure, prompt_speed
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Cost, Evidence
 
 ENOUGH = 512

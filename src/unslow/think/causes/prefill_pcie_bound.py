@@ -28,20 +28,30 @@ import msgspec
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GB
-from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import WORTH_COMPARING, remarks_on
-from unslow.think.adapt.experiments import is_report, names_phase
-from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, SHOW_LINK, host_link_bytes_per_s, host_weights_bytes
-from unslow.think.adapt.prompt_speed import measured_prompt_tokens, prompt_speed
-from unslow.think.adapt.shape import missing
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._copies import USUAL_UBATCH, Price, copies
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.predict import Prediction, predict_prefill
+from unslow.facts.values import GB, Known, Unknown
+from unslow.think.case.demand import missing
+from unslow.think.case.narrative import WORTH_COMPARING, is_report, names_phase, remarks_on
+from unslow.think.case.placement import (
+    FASTEST_BYTES_PER_S,
+    SHOW_LINK,
+    cpu_computes,
+    host_link_bytes_per_s,
+    host_weights_bytes,
+)
+from unslow.think.case.prediction import Prediction, predict_prefill
+from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_remarks,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import USUAL_UBATCH, Price, copies
 from unslow.think.report import Evidence
 
 LARGE_UBATCH = 4096

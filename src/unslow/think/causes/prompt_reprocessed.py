@@ -36,13 +36,29 @@ from unslow.facts.knob import Knob
 from unslow.facts.run import SeenPrompt, Turn
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
-from unslow.think.adapt.prompt_speed import prompt_speed
-from unslow.think.adapt.sides import slow_side_has
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.case.narrative import (
+    experiment_on,
+    gain_of,
+    is_clear,
+    is_report,
+    names_phase,
+    remarks_on,
+    slow_side_has,
+    times_as_fast,
+)
+from unslow.think.case.work import prompt_speed
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Cost, Evidence
 
 LEAST_AGAIN = 64

@@ -28,14 +28,21 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import is_report, names_phase
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, nobody_else, waited
+from unslow.think.case.narrative import is_report, names_phase, remarks_on
+from unslow.think.case.waits import SOMEBODY, is_history
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_remarks,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.report import Cost, Evidence
-from unslow.think.waits import is_history
 
 MOST = 0.5
 """Of the time to the first token."""

@@ -30,14 +30,31 @@ from unslow.facts.account import Comparison, Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import WORTH_COMPARING, compared_by, gain_of, ratio, remarks_on
-from unslow.think.adapt.experiments import experiment_on, is_clear, is_report
-from unslow.think.adapt.hardware import has_no_gpu
-from unslow.think.adapt.versions import is_older
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.case.gpus import has_no_gpu
+from unslow.think.case.narrative import (
+    WORTH_COMPARING,
+    compared_by,
+    experiment_on,
+    gain_of,
+    is_clear,
+    is_report,
+    remarks_on,
+    told_ratio,
+)
+from unslow.think.case.runtime import is_older
+from unslow.think.case.slowness import shortfall
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Evidence
-from unslow.think.slowness import shortfall
 
 _OTHERWISE_EXPLAINED = (
     Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING, Topic.GPU_LOST, Topic.SWAPPING, Topic.SHARED_MEMORY_USED,
@@ -108,7 +125,7 @@ def _by_boundary(case: Case) -> Found | Absent | Suspected | None:
     if (known and shown) or len(known) == len(_VERSIONS) or back:
         found = _found(case, loss, (*sides, *shown, *cite_remarks(case, back[:1])))
         return found._replace(sure=True, explains=_WITH_EITHER) if _is_tried(case, back) else found
-    if trial and ratio(trial) < USUAL_LOSS and Topic.VERSION in trial.differs:
+    if trial and told_ratio(trial) < USUAL_LOSS and Topic.VERSION in trial.differs:
         return _found(case, loss, shown)
     lacking = "the speed with the version before" if known else "which version was well, and which is not"
     return Suspected("it got slower with a version", lacking, CAUSE.ask)
@@ -126,7 +143,7 @@ def _trial(case: Case, *, both: bool) -> Comparison | None:
     if alone or not both:
         return alone
     bare = [c for c in case.account.comparisons.value_or(()) if not c.differs and c.slow > 0]
-    return compared_by(case, Topic.VERSION) or max(bare, key=ratio, default=None)
+    return compared_by(case, Topic.VERSION) or max(bare, key=told_ratio, default=None)
 
 
 def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, tuple[Evidence, ...]]:

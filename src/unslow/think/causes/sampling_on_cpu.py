@@ -30,23 +30,36 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import WORTH_COMPARING, gain_of, times_as_fast
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
-from unslow.think.adapt.gpu_load import gpu_samples
-from unslow.think.adapt.hardware import has_no_gpu
-from unslow.think.adapt.sampling_trial import sampling_turns
-from unslow.think.adapt.sides import slow_side_has
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._command import started_without
-from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.contention import strangers
-from unslow.think.physics.sampling import LOGPROBS_SPREAD, logprobs_s, sorting_s
-from unslow.think.predict import SLOWEST, Prediction, measured_rate, predict
+from unslow.think.case.gpus import gpu_samples, has_no_gpu
+from unslow.think.case.narrative import (
+    WORTH_COMPARING,
+    blames,
+    experiment_on,
+    gain_of,
+    is_clear,
+    is_report,
+    slow_side_has,
+    times_as_fast,
+)
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.prediction import SLOWEST, Prediction, measured_rate, predict
+from unslow.think.case.slowness import shortfall
+from unslow.think.case.waits import other_processes
+from unslow.think.case.work import Cure, sampling_turns
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import started_without
+from unslow.think.physics.token_time import LOGPROBS_SPREAD, logprobs_s, sorting_s
 from unslow.think.report import Evidence
-from unslow.think.slowness import shortfall
 
 LEAST_SHARE = 0.1
 """Of a token's time: sorting that takes less is not what makes it slow."""
@@ -269,7 +282,7 @@ def _is_bound(case: Case) -> bool:
 
 def _waits_for_host(case: Case) -> bool:
     """Whether the GPU is idle most of the time, or there is none, beside a CPU that nobody else uses."""
-    others = strangers(case)
+    others = other_processes(case)
     if others is None or others.cpus >= IDLE:
         return False
     busy = [gpu.busy.value_or(1.0) for _, gpu in gpu_samples(case)]

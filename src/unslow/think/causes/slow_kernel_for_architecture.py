@@ -33,18 +33,24 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Change, Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio, remarks_on
-from unslow.think.adapt.experiments import blames, is_report, tried
-from unslow.think.adapt.hardware import device_of
-from unslow.think.adapt.runtime_family import computes_in_half, runs_ggml, runs_paged
-from unslow.think.adapt.sides import slow_side_has, slow_side_names
-from unslow.think.adapt.versions import dotted
-from unslow.think.adapt.vram import gpus_used
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.case.gpus import device_of
+from unslow.think.case.narrative import blames, is_report, remarks_on, slow_side_has, slow_side_names, told_ratio, tried
+from unslow.think.case.runtime import computes_in_half, dotted_version, runs_ggml, runs_paged
+from unslow.think.case.slowness import generates_slowly, shortfall
+from unslow.think.case.vram import gpus_used
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly, shortfall
 
 SLOW_HALF = 8
 """32-bit products for each 16-bit one, at least: 64 on Pascal but the P100; every later GPU has at most one."""
@@ -112,7 +118,7 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
         return None
     if "marlin" in named or named not in _PLAIN:
         return Absent(f"{named} has fast kernels on this GPU")
-    too_old = [c for c in map(dotted, _capabilities(case)) if c and c < MARLIN_FROM]
+    too_old = [c for c in map(dotted_version, _capabilities(case)) if c and c < MARLIN_FROM]
     if too_old:
         return Absent("this GPU is too old for a faster kernel")
     fact = "runtime.kernel" if isinstance(runtime.kernel, Known) else "runtime.quantization"
@@ -179,7 +185,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.NO_FAST_KERNEL)
     if not said:
         return None
-    far = next((c for c in case.account.comparisons.value_or(()) if ratio(c) >= FRACTION), None)
+    far = next((c for c in case.account.comparisons.value_or(()) if told_ratio(c) >= FRACTION), None)
     if far is None and (shortfall(case) or 1.0) < FRACTION:
         return Suspected(said[0].text, "the speed with another format or kernel", CAUSE.ask)
     shown = (*cite_remarks(case, said[:1]), *((cite_comparison(case, far),) if far else ()))

@@ -31,13 +31,20 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Disk
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GB
-from unslow.facts.values import Known, Unknown, not_found
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.facts.values import GB, Known, Unknown, not_found
+from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Cost, Evidence
 
 LONG_S = 20.0

@@ -29,17 +29,23 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, remarks_on
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear
-from unslow.think.adapt.sides import slow_side_has
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._command import started_without
-from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.physics.speculative import accepted_tokens
+from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, slow_side_has
+from unslow.think.case.slowness import shortfall
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import started_without
+from unslow.think.physics.decode import accepted_tokens
 from unslow.think.report import Evidence
-from unslow.think.slowness import shortfall
 
 GOOD = 0.6
 """Accepted more often than this, drafting pays almost anywhere."""

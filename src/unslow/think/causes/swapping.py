@@ -28,17 +28,15 @@ import re
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
-from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.hardware import has_no_gpu, is_apple
-from unslow.think.adapt.placement import computes_all_on_gpus
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._watched import cite_watched, host_at_work
+from unslow.facts.values import GIB, MIB, Known
+from unslow.think.case.gpus import has_no_gpu, is_apple
+from unslow.think.case.narrative import amount_bytes, remarks_on
+from unslow.think.case.placement import computes_all_on_gpus
+from unslow.think.case.slowness import generates_slowly
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._evidence import cite_watched, host_at_work
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
 
 PRESSED = 0.10
 """Share of the time in which something waited for memory: a healthy system shows next to none."""

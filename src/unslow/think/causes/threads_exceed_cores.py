@@ -30,14 +30,11 @@ import msgspec
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, not_found
-from unslow.think.adapt.account import gain_of, times_as_fast
-from unslow.think.adapt.bandwidth import cores_of, cpus_of
-from unslow.think.adapt.cpu_limits import limits_of
-from unslow.think.adapt.thread_trials import ThreadTrial, thread_trial, threads_of
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, fact_at
-from unslow.think.causes._routes import cite_comparison
+from unslow.think.case.bandwidth import cores_of, cpus_of, limits_of
+from unslow.think.case.narrative import ThreadTrial, gain_of, thread_trial, threads_of, times_as_fast
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, cite_comparison, fact_at
 from unslow.think.report import Evidence
 
 MOST_PER_CORE = 2

@@ -30,17 +30,24 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import LARGEST_COUNT, Known
-from unslow.think.adapt.account import gain_of, remarks_on
-from unslow.think.adapt.cpu_limits import allowed_of, limits_of, quota_of
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
-from unslow.think.adapt.placement import computes_all_on_gpus
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.case.bandwidth import allowed_of, limits_of, quota_of
+from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, is_report, remarks_on
+from unslow.think.case.placement import computes_all_on_gpus, cpu_computes
+from unslow.think.case.slowness import generates_slowly
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
 
 THROTTLED = 0.05
 """Of the periods: fewer are noise."""

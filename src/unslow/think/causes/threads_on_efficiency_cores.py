@@ -29,16 +29,32 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear
-from unslow.think.adapt.thread_trials import fewer_are_faster
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.causes._watched import cite_watched, host_at_work
-from unslow.think.instructions import spelled_out
-from unslow.think.slowness import generates_slowly, shortfall
+from unslow.think.case.instructions import spelled_out
+from unslow.think.case.narrative import (
+    blames,
+    experiment_on,
+    fewer_are_faster,
+    gain_of,
+    is_clear,
+    remarks_on,
+    times_as_fast,
+)
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.slowness import generates_slowly, shortfall
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    need,
+)
+from unslow.think.causes._evidence import cite_watched, host_at_work
 
 SLOW_SHARE = "own_slow_core_share"
 HELD_UP = 0.1

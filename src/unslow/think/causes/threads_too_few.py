@@ -25,16 +25,35 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError, Unknown
-from unslow.think.adapt.account import WORTH_COMPARING, gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.bandwidth import cores_of
-from unslow.think.adapt.experiments import experiment_on, is_clear, is_report
-from unslow.think.adapt.thread_trials import fewer_are_faster, thread_trial, threads_of
-from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.predict import predict
+from unslow.think.case.bandwidth import cores_of
+from unslow.think.case.narrative import (
+    WORTH_COMPARING,
+    experiment_on,
+    fewer_are_faster,
+    gain_of,
+    is_clear,
+    is_report,
+    remarks_on,
+    thread_trial,
+    threads_of,
+    times_as_fast,
+)
+from unslow.think.case.placement import cpu_computes
+from unslow.think.case.prediction import predict
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    ask_for,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    fact_at,
+    first_to_decide,
+)
 from unslow.think.report import Evidence
 
 SHOW = "{try_threads}"

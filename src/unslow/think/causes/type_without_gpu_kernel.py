@@ -36,18 +36,25 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
-from unslow.think.adapt.account import ratio, remarks_on
-from unslow.think.adapt.bandwidth import backend_name
-from unslow.think.adapt.cache_kernels import on_cuda, usually_lacks_kernels
-from unslow.think.adapt.experiments import tried
-from unslow.think.adapt.overrides import sent_away
-from unslow.think.adapt.shape import is_mixture
-from unslow.think.adapt.sides import slow_side_has, slow_side_names
-from unslow.think.adapt.versions import NEWEST, build_number
-from unslow.think.adapt.vram import buffers_of, gpus_of
-from unslow.think.causes._cache_without_kernel import OTHER_TYPE, by_cache
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide, if_slow
+from unslow.think.case.bandwidth import backend_name
+from unslow.think.case.demand import is_mixture
+from unslow.think.case.narrative import remarks_on, slow_side_has, slow_side_names, told_ratio, tried
+from unslow.think.case.overrides import sent_away
+from unslow.think.case.runtime import NEWEST, build_number
+from unslow.think.case.vram import buffers_of, gpus_of
+from unslow.think.causes._cache_kernels import OTHER_TYPE, by_cache, on_cuda, usually_lacks_kernels
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+    if_slow,
+)
 
 _RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
 BF16_SINCE = 4400
@@ -95,14 +102,14 @@ def _by_trial(case: Case) -> Found | None:
     """Two speeds that differ in nothing but the type."""
     cache = tried(case, Topic.KV_TYPE, Topic.FLASH_ATTENTION, Topic.QUANT_TYPE)
     weights = tried(case, Topic.QUANT_TYPE)
-    if cache and (ratio(cache) >= CLEARLY or (ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
+    if cache and (told_ratio(cache) >= CLEARLY or (told_ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
         return _tried(case, cache, "of the KV cache", Remedy(OTHER_TYPE, None, "answers change slightly"))
     attention = tried(case, Topic.FLASH_ATTENTION)
     if attention and _lacks_flash_attention(case) and slow_side_has(attention, Topic.FLASH_ATTENTION):
         change = Knob.FLASH_ATTENTION.to(value=False, why="this build computes it on the CPU")
         return _tried(case, attention, "of attention", Remedy(change))
     rare = weights and _RARE_WEIGHTS.search(f"{weights.text} {case.model.quant.value_or('')}")
-    if weights and rare and slow_side_names(weights, _RARE_WEIGHTS) is not False and ratio(weights) >= CLEARLY:
+    if weights and rare and slow_side_names(weights, _RARE_WEIGHTS) is not False and told_ratio(weights) >= CLEARLY:
         return _tried(case, weights, "of the weights", Remedy(Knob.QUANT.to("F16", "a type that has kernels")))
     return None
 
@@ -116,7 +123,7 @@ def _lacks_flash_attention(case: Case) -> bool:
 
 
 def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
-    faster = ratio(trial)
+    faster = told_ratio(trial)
     because = f"with another type {whose} it is {faster:.1f} times faster, far more than its bytes explain"
     return Found(because, (cite_comparison(case, trial),), None, (remedy,), speedup=faster)
 

@@ -29,15 +29,13 @@ import math
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known
-from unslow.think.adapt.account import WORTH_COMPARING
-from unslow.think.adapt.cure import Cure
-from unslow.think.adapt.several_gpus import MARGIN_BYTES, Share, filled, gpu_numbered, shares, splits_tensors
-from unslow.think.adapt.vram import gpu_places, gpus_of
-from unslow.think.adapt.who_computes import cpu_computes, gpus_computing
-from unslow.think.causes._asking import ask_for
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.facts.values import GIB, Known
+from unslow.think.case.bandwidth import MARGIN_BYTES, GpuShare, filled_shares, gpu_numbered, gpu_shares, splits_tensors
+from unslow.think.case.narrative import WORTH_COMPARING
+from unslow.think.case.placement import cpu_computes, gpus_computing
+from unslow.think.case.vram import gpu_places, gpus_of
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, cite
 
 SHOW = "{placement}; and {gpu_memory}"
 
@@ -48,12 +46,12 @@ def check(case: Case) -> Found | Absent:
     if len(gpus_of(case)) < 2 or gpus_computing(case) == 1:  # noqa: PLR2004 (several)
         return Absent("one GPU computes")
     ask_for(case, "runtime.buffers", SHOW)
-    parts = shares(case)
+    parts = gpu_shares(case)
     if len(parts) < 2:  # noqa: PLR2004 (several)
         return Absent("one of the GPUs that are listed computes")
     if splits_tensors(case):
         return Absent("every layer is split: the GPUs work at the same time")
-    best = filled(parts)
+    best = filled_shares(parts)
     gain = _time(parts) / _time(best)
     idle = max(parts, key=lambda p: p.free_bytes)
     spilled = cpu_computes(case) and isinstance(case.runtime.tensor_split, Known)
@@ -75,19 +73,19 @@ def check(case: Case) -> Found | Absent:
     )
 
 
-def _in_numbers(parts: list[Share]) -> str:
+def _in_numbers(parts: list[GpuShare]) -> str:
     """Each GPU's part of the model, in the smallest whole numbers that are right to a hundredth of it."""
     whole = sum(p.model_bytes for p in parts)
     hundredths = [round(100 * p.model_bytes / whole) for p in parts]
     return ",".join(str(part // math.gcd(*hundredths)) for part in hundredths)
 
 
-def _time(parts: list[Share]) -> float:
+def _time(parts: list[GpuShare]) -> float:
     """Seconds to read the model once, one GPU after the other."""
     return sum(p.model_bytes / p.bytes_per_s for p in parts)
 
 
-def _place(case: Case, part: Share) -> int:
+def _place(case: Case, part: GpuShare) -> int:
     return next(place for place, gpu in gpu_places(case) if gpu == gpu_numbered(case, part.gpu))
 
 

@@ -29,21 +29,18 @@ A limit that is too high can freeze the machine. It is back to its default after
 
 import re
 
-from unslow.catalog.unified_memory import unified_memory
+from unslow.catalog.hardware_families import unified_memory
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Fact, Known, Origin
-from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.hardware import is_unified, unified_limit_bytes
-from unslow.think.adapt.placement import seen_split
-from unslow.think.adapt.shape import kv_per_token
-from unslow.think.adapt.story import tells_only_of_slowness
-from unslow.think.adapt.vram import buffers_of, compute_bytes, is_gpu, margin_bytes
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.facts.values import GIB, MIB, Fact, Known, Origin
+from unslow.think.case.demand import kv_per_token
+from unslow.think.case.gpus import is_unified, unified_limit_bytes
+from unslow.think.case.narrative import amount_bytes, remarks_on, tells_only_of_slowness
+from unslow.think.case.placement import seen_split
+from unslow.think.case.vram import buffers_of, compute_bytes, is_gpu, margin_bytes
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 LARGE_SHARE = 0.5

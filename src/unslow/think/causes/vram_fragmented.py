@@ -31,12 +31,10 @@ import re
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.placement import layers_left_on_host
-from unslow.think.adapt.runtime_family import runs_ggml
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
-from unslow.think.causes._routes import first_to_decide
+from unslow.facts.values import GIB, MIB, Known, MissingFactError
+from unslow.think.case.placement import layers_left_on_host
+from unslow.think.case.runtime import runs_ggml
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.report import Evidence
 
 _UNALLOCATED = re.compile(r"(\d{1,6}(?:\.\d+)?) ([GM])iB is reserved by PyTorch but unallocated")

@@ -36,30 +36,24 @@ import re
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
-from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.beside import USABLE
-from unslow.think.adapt.demand import must_have_room, read_demand
-from unslow.think.adapt.experiments import is_report
-from unslow.think.adapt.hardware import has_no_gpu, is_unified, is_windows, vram_total_bytes
-from unslow.think.adapt.host_weights import host_weights_bytes
-from unslow.think.adapt.overrides import sent_away
-from unslow.think.adapt.placement import (
+from unslow.facts.values import GIB, Known
+from unslow.think.case.demand import is_mixture, must_have_room, read_demand
+from unslow.think.case.gpus import has_no_gpu, is_unified, is_windows, vram_total_bytes
+from unslow.think.case.narrative import is_report, remarks_on, tells_only_of_slowness
+from unslow.think.case.overrides import sent_away
+from unslow.think.case.placement import (
     computes_all_on_gpus,
     counted_layers,
+    host_weights_bytes,
     layers_left_on_host,
     seen_split,
     set_on_purpose,
 )
-from unslow.think.adapt.runtime_family import runs_ggml
-from unslow.think.adapt.shape import is_mixture
-from unslow.think.adapt.story import tells_only_of_slowness
-from unslow.think.adapt.vram import gpus_used, margin_bytes
-from unslow.think.adapt.work import EVERYTHING
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.case.runtime import runs_ggml
+from unslow.think.case.vram import gpus_used, margin_bytes
+from unslow.think.case.work import EVERYTHING, USABLE
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
 from unslow.think.causes._memory_remedies import memory_remedies
-from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 ROOMY = 2

@@ -31,18 +31,25 @@ A smaller quant or model changes the answers.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
-from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.experiments import names_phase
-from unslow.think.adapt.hardware import has_no_gpu, vram_total_bytes
-from unslow.think.adapt.shape import missing
-from unslow.think.adapt.vram import gpus_of, runtime_sees_gpu
-from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
-from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._watched import cite_watched, host_at_work
-from unslow.think.predict import measured_rate
+from unslow.facts.values import GIB, MIB, Known
+from unslow.think.case.demand import missing
+from unslow.think.case.gpus import has_no_gpu, vram_total_bytes
+from unslow.think.case.narrative import amount_bytes, names_phase, remarks_on
+from unslow.think.case.prediction import measured_rate
+from unslow.think.case.vram import gpus_of, runtime_sees_gpu
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite,
+    cite_remarks,
+    fact_at,
+    first_to_decide,
+)
+from unslow.think.causes._evidence import cite_watched, host_at_work
 from unslow.think.report import Evidence
 
 LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB

@@ -31,12 +31,19 @@ from unslow.facts.knob import Knob
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import experiment_on, is_clear
-from unslow.think.adapt.hardware import has_far_more_bandwidth, is_integrated_name
-from unslow.think.adapt.vram import buffers_of, seen_gpus
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.case.gpus import has_far_more_bandwidth, is_integrated_name
+from unslow.think.case.narrative import experiment_on, is_clear, remarks_on
+from unslow.think.case.vram import buffers_of, seen_gpus
+from unslow.think.causes._cause import (
+    Absent,
+    Cause,
+    Found,
+    Remedy,
+    Suspected,
+    cite_comparison,
+    cite_remarks,
+    first_to_decide,
+)
 from unslow.think.report import Evidence
 
 _SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)

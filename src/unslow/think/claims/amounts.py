@@ -1,10 +1,82 @@
-"""Numbers with a unit, as people write them: ~100 tok/s, 35-40 t/s, 300+, thousands of tok/s, 12 ms per token."""
+"""Sentences, phrases and numbers with a unit: as people write them in a claim, and as an answer writes them."""
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
-from unslow.facts.units import GB, GIB, MB, MIB
+from unslow.facts.values import GB, GIB, KIB, MB, MIB
+
+
+def any_phrase(*phrases: str) -> re.Pattern[str]:
+    """Any of the phrases, as whole words; each may be an expression itself."""
+    return re.compile(rf"\b(?:{'|'.join(phrases)})\b")
+
+
+_SAME_LENGTH = str.maketrans(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ–—−‑×≈µμ\u00a0\u202f\u2009’“”≤≥→", 'abcdefghijklmnopqrstuvwxyz----x~uu   \'""<>>'
+)
+_ENDS = re.compile(
+    r"(?<=[.!?])(?:[)\"'*_]*)\s+(?=[A-Z~*_`\"(\d\-])|\n\s*\n|\n(?=\s*(?:[-*+•]|\d{1,2}[.)])\s)|\n(?=\s*#)"
+)
+_MARKUP = re.compile(r"[*`]{1,3}|^\s*(?:#{1,6}|[-*+•>]|\d{1,2}[.)])\s+|<!--.*?-->", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,400}\)")
+_ROW = re.compile(r"^\s*\|(.+)\|?\s*$")
+_RULE = re.compile(r"^[\s|:\-]+$")
+LONGEST_SENTENCE = 2000
+
+
+def plain_letters(text: str) -> str:
+    """The text in small letters and with one form of each sign; every letter stays where it is."""
+    return text.translate(_SAME_LENGTH)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Each sentence, and each cell of a table with the heads of its row and column, without markup."""
+    for block, kind in _blocks(text):
+        if kind == "table":
+            yield from _cells(block)
+            continue
+        if kind == "code":
+            yield from (" ".join(line.split())[:LONGEST_SENTENCE] for line in block.splitlines() if line.strip())
+            continue
+        for part in _ENDS.split(_MARKUP.sub("", _LINK.sub(r"\1", block))):
+            if sentence := " ".join(part.split()):
+                yield sentence[:LONGEST_SENTENCE]
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Stretches of lines that are rows of a table, lines of code or words."""
+    lines = text.splitlines()
+    kinds: list[str] = []
+    fenced = False
+    for line in lines:
+        fence = line.lstrip().startswith("```")
+        fenced ^= fence
+        is_code = fenced or fence or line.startswith("    ")
+        kinds.append("code" if is_code else "table" if _ROW.match(line) else "words")
+    starts = [i for i in range(len(lines)) if i == 0 or kinds[i] != kinds[i - 1]]
+    for start, end in pairwise([*starts, len(lines)]):
+        yield "\n".join(line for line in lines[start:end] if not line.lstrip().startswith("```")), kinds[start]
+
+
+def _cells(block: str) -> Iterator[str]:
+    table = [_row(line) for line in block.splitlines() if not _RULE.match(line)]
+    heads, *rows = table or [[]]
+    if heads and not rows:
+        yield " ".join(heads)[:LONGEST_SENTENCE]
+    for row in rows:
+        numbers = [n for n, cell in enumerate(row) if n and re.search(r"\d|thousands", cell)]
+        subject = ", ".join(cell for n, cell in enumerate(row) if n not in numbers or not n)
+        for n in numbers:
+            head = heads[n] if n < len(heads) else ""
+            yield f"{subject}: {row[n]} ({head})"[:LONGEST_SENTENCE]
+
+
+def _row(line: str) -> list[str]:
+    clean = _MARKUP.sub("", _LINK.sub(r"\1", line)).strip().strip("|")
+    return [cell.strip() for cell in clean.split("|")]
+
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,15})(?:\.\d{1,9})?"
 _MANY = {"dozens": 24, "hundreds": 100, "thousands": 1000, "tens of thousands": 10_000}
@@ -103,3 +175,54 @@ def _ends(match: re.Match[str]) -> tuple[float, float]:
 def number(text: str) -> float:
     """A number with or without commas."""
     return float(text.replace(",", ""))
+
+
+_TERABYTES_FROM = 1e13  # of chips with memory of their own
+
+
+def rate(tokens_per_s: float) -> str:
+    """Three digits, or as many as the number has before its point."""
+    if tokens_per_s == float("inf"):
+        return "any number of tok/s"
+    return f"{three_digits(tokens_per_s)} tok/s"
+
+
+def three_digits(value: float) -> str:
+    """Three digits."""
+    for limit, places in ((100, 0), (10, 1), (1, 2)):
+        if value >= limit:
+            text = f"{value:,.{places}f}"
+            return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.2g}"
+
+
+def gb(count: float) -> str:
+    """Bytes in units of thousands, as files and reads are counted."""
+    return f"{three_digits(count / GB)} GB" if count >= GB / 10 else f"{three_digits(count / MB)} MB"
+
+
+def gib(count: float) -> str:
+    """Bytes in binary units, as memories are."""
+    return f"{three_digits(count / GIB)} GiB" if count >= GIB / 10 else f"{three_digits(count / MIB)} MiB"
+
+
+def gb_and_gib(count: float) -> str:
+    """Bytes in both."""
+    return f"{gb(count)} ({gib(count)})"
+
+
+def bandwidth(bytes_per_s: float) -> str:
+    """GB/s, or TB/s from ten on."""
+    if bytes_per_s >= _TERABYTES_FROM:
+        return f"{three_digits(bytes_per_s / 1e12)} TB/s"
+    return f"{three_digits(bytes_per_s / GB)} GB/s"
+
+
+def percent(part: float) -> str:
+    """A percentage."""
+    return f"{part * 100:.0f} %"
+
+
+def tokens(count: int) -> str:
+    """A length of context."""
+    return f"{count // KIB}K" if count >= KIB and count % KIB == 0 else f"{count:,}"

@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator
 
-from unslow.think.claims.amounts import Amount
-from unslow.think.claims.bandwidths import judge_bandwidth
-from unslow.think.claims.caches import judge_cache
-from unslow.think.claims.differences import judge_ratio
-from unslow.think.claims.efficiencies import judge_efficiency, speaks_of_efficiency
-from unslow.think.claims.fits import judge_fit, room_bytes, speaks_of_fitting
-from unslow.think.claims.layers import judge_count, judge_layer_size, judge_placed
-from unslow.think.claims.parameters import judge_parameters
-from unslow.think.claims.ratios import ratio_said
-from unslow.think.claims.report import Judged
-from unslow.think.claims.roles import Role, role_of
-from unslow.think.claims.said import Said, parse_sentence, with_earlier
-from unslow.think.claims.sizes import judge_size
-from unslow.think.claims.speeds import judge_speed
-from unslow.think.claims.text import sentences
-from unslow.think.claims.verdicts import Expected, Interval
+from unslow.think.claims.amounts import Amount, sentences
+from unslow.think.claims.ratios import judge_ratio, ratio_said
+from unslow.think.claims.report import Expected, Interval, Judged
+from unslow.think.claims.sentence import Role, Said, parse_sentence, role_of, with_earlier
+from unslow.think.claims.sizes import (
+    judge_cache,
+    judge_count,
+    judge_fit,
+    judge_layer_size,
+    judge_parameters,
+    judge_placed,
+    judge_size,
+    room_bytes,
+    speaks_of_fitting,
+)
+from unslow.think.claims.speeds import judge_bandwidth, judge_efficiency, judge_speed, speaks_of_efficiency
 
 LONGEST_TEXT = 200_000
 _MOST_CLAIMS = 2000

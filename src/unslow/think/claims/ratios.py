@@ -1,11 +1,15 @@
-"""Claims of a ratio as a text has them: 37x faster, twice the speed, 30-50 % less memory."""
+"""Claims of a ratio, and how much of one a quant, a device, more devices or a setting can make."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from unslow.think.claims.amounts import number
-from unslow.think.claims.phrases import any_of
-from unslow.think.claims.said import Said
+from unslow.think.claims.amounts import any_phrase, bandwidth, gb, gb_and_gib, number, percent, rate, three_digits
+from unslow.think.claims.devices import DeviceSaid, places
+from unslow.think.claims.models import QuantSaid, Reading, cache_share, models_said, readings
+from unslow.think.claims.report import Finding, Judged, Subject, cannot_tell, judged_claim
+from unslow.think.claims.sentence import Said
+from unslow.think.claims.speeds import MOST_GUESSED, USUALLY_GUESSED, CeilingQuestion, one_stream_ceiling
 
 _N = r"(?P<low>\d{1,6}(?:,\d{3})?(?:\.\d{1,3})?)(?:\s?(?:-|to)\s?(?P<high>\d{1,6}(?:\.\d{1,3})?))?"
 _ABOUT = r"(?:about |around |~)?"
@@ -19,12 +23,12 @@ _SAVES = re.compile(
     rf"[^.;]{{0,60}}?(?:by\s)?{_ABOUT}{_N}\s?%"
 )
 _FASTER = r"(?:the |its |your )?(?:speed|throughput|performance|tok\w*)"
-_TWICE = any_of("twice (?:as fast|the speed|the throughput|the performance)", rf"doubl\w+ {_FASTER}")
-_THRICE = any_of(rf"tripl\w+ {_FASTER}")
-_HALF = any_of(r"halv\w+", r"half (?:the|as much|of the|its)?\s?(?:\w+\s)?(?:memory|vram|size|data|footprint|kv)")
-_QUARTER = any_of("quarters? (?:the|of the) (?:memory|vram|size|kv)")
+_TWICE = any_phrase("twice (?:as fast|the speed|the throughput|the performance)", rf"doubl\w+ {_FASTER}")
+_THRICE = any_phrase(rf"tripl\w+ {_FASTER}")
+_HALF = any_phrase(r"halv\w+", r"half (?:the|as much|of the|its)?\s?(?:\w+\s)?(?:memory|vram|size|data|footprint|kv)")
+_QUARTER = any_phrase("quarters? (?:the|of the) (?:memory|vram|size|kv)")
 _IN_WORDS = ((_TWICE, 2.0, False), (_THRICE, 3.0, False), (_HALF, 0.5, True), (_QUARTER, 0.25, True))
-_OF_MEMORY = any_of("memory", "vram", "size", "footprint", "kv", "cache", "data", "smaller")
+_OF_MEMORY = any_phrase("memory", "vram", "size", "footprint", "kv", "cache", "data", "smaller")
 
 
 class Ratio(NamedTuple):
@@ -64,3 +68,158 @@ def _as_factor(value: float, *, shrinks: bool, is_percent: bool) -> float:
     if is_percent:
         return max(0.0, 1 - value / 100 if shrinks else 1 + value / 100)
     return 1 / max(value, 1e-9) if shrinks else value
+
+
+_FLASH = any_phrase("flash[ -]?attention", "flash[ -]attn", "fa2?")
+_CACHE = any_phrase("kv", "cache")
+_GPUS = re.compile(r"\b(?:(\d{1,2})|two|dual|second|four)\s?(?:x\s)?(?:gpus?|cards?)\b")
+_THAN = any_phrase("than", "as fast as", "over")
+"""`A is faster than B` has the faster one first, `A to B` the slower one."""
+_PAIR = 2
+_NEARLY = 0.13
+_SLACK = 1.25
+"""Two quants, or two devices, may also differ in how much of their bandwidth they reach."""
+_EXAMPLE = "llama 3.1 8b"
+"""The model whose quants are compared where none is named."""
+
+
+def judge_ratio(said: Said, ratio: Ratio) -> Judged:
+    """The claimed difference against the one that is possible."""
+    finding = _finding(said, ratio)
+    if finding is None:
+        missing = ["from what to what: two quants, two devices, a number of GPUs or a setting"]
+        return cannot_tell(said, ratio.text, "ratio", missing)
+    return judged_claim(said, ratio.text, "ratio", finding)
+
+
+def _finding(said: Said, ratio: Ratio) -> Finding | None:
+    if _FLASH.search(said.rest):
+        return _flash(ratio) if _CACHE.search(said.rest) and ratio.of_size else None
+    if said.cache_quants and ratio.of_size:
+        return _cache_type(said.cache_quants[-1], ratio)
+    pair = said.quants[-_PAIR:]
+    if len(pair) == _PAIR and pair[0].label != pair[1].label:
+        return _quants(said, pair, ratio)
+    if len(said.devices) > 1:
+        return _devices(said.devices[0], said.devices[1], ratio)
+    number = said.devices[0].number if said.devices else _gpus(said.rest)
+    if number > 1:
+        return _several(number, ratio, said)
+    return _guessing(ratio) if said.settings.guessing else None
+
+
+def _gpus(text: str) -> int:
+    match = _GPUS.search(text)
+    return int(match[1] or (4 if "four" in match[0] else 2)) if match else 0
+
+
+def _flash(ratio: Ratio) -> Finding:
+    ends = percent(ratio.low) if ratio.low == ratio.high else f"{percent(ratio.low)} to {percent(ratio.high)}"
+    lines = (
+        "KV cache = layers x KV heads x length of a head x 2 x context x bytes of an element",
+        "flash attention is in none of these: it spares the matrix of scores in the compute buffer",
+        f"so the cache keeps its size; claimed {ends} of it",
+    )
+    return Finding("impossible", "flash attention does not change the size of the KV cache", lines)
+
+
+def _cache_type(quant: QuantSaid, ratio: Ratio) -> Finding:
+    truth = cache_share(quant.label)
+    lines = (
+        "an element of F16 takes 2 bytes",
+        f"one of {quant.label} takes {three_digits(truth * 2)}, scales included",
+        f"the cache becomes {percent(truth)} of what it was; claimed {percent(ratio.low)}",
+    )
+    right = ratio.low - _NEARLY / 2 <= truth <= ratio.high + _NEARLY / 2
+    return Finding("possible" if right else "impossible", f"it becomes {percent(truth)}", lines)
+
+
+def _quants(said: Said, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
+    model = said.model_at(ratio.start) or models_said(_EXAMPLE)[0]
+    if _THAN.search(said.rest, pair[0].end, pair[1].start):
+        pair = pair[::-1]
+    before, after = (readings(model, quant) for quant in pair)
+    if ratio.of_size:
+        return _smaller(before[0], after, ratio)
+    return _faster(before[0], min(after, key=lambda r: r.read_bytes), ratio, said.device_at(ratio.start))
+
+
+def _smaller(one: Reading, after: list[Reading], ratio: Ratio) -> Finding:
+    two = min(after, key=lambda r: abs(r.weights_bytes / one.weights_bytes - ratio.low))
+    truth = two.weights_bytes / one.weights_bytes
+    lines = (
+        f"{one.name}: {gb_and_gib(one.weights_bytes)}",
+        f"{two.name}: {gb_and_gib(two.weights_bytes)}",
+        f"{percent(truth)} of it; claimed {percent(ratio.low)}",
+    )
+    right = ratio.low * (1 - _NEARLY) <= truth <= ratio.high * (1 + _NEARLY)
+    because = f"{two.quant} has {percent(truth)} of the size"
+    return Finding("possible" if right else "impossible", because, lines, Subject(model=one.model))
+
+
+def _faster(one: Reading, two: Reading, ratio: Ratio, device: DeviceSaid | None) -> Finding:
+    """By the bytes of a token; on a device that holds only one of them, by the ceilings there."""
+    most = one.read_bytes / two.read_bytes
+    how = f"{three_digits(most)} times as fast at most where both fit"
+    if device:
+        place = max(places(device), key=lambda p: p.bytes_per_s)
+        slow, fast = (one_stream_ceiling(CeilingQuestion(reading, place)).tokens_per_s for reading in (one, two))
+        most = max(most, fast / slow)
+        how = f"ceilings on {place.label}: {rate(slow)} and {rate(fast)}, {three_digits(most)} times"
+    lines = (
+        f"a token reads {gb(one.read_bytes)} of {one.name}",
+        f"and {gb(two.read_bytes)} of {two.name}",
+        f"{how}; claimed {three_digits(ratio.low)}",
+    )
+    found = Finding("possible", f"up to {three_digits(most)} times", lines, Subject(model=one.model))
+    if ratio.low > most * _SLACK:
+        return found._replace(verdict="impossible", because=f"{three_digits(most)} times at most")
+    if ratio.low > most:
+        return found._replace(verdict="unlikely", because=f"{three_digits(most)} times where both are as efficient")
+    return found
+
+
+def _devices(one: DeviceSaid, two: DeviceSaid, ratio: Ratio) -> Finding:
+    pairs = [(p, q, p.bytes_per_s / max(1.0, q.bytes_per_s)) for p in places(one) for q in places(two)]
+    fast, slow, truth = min(pairs, key=lambda pair: abs(pair[2] - ratio.low))
+    lines = (
+        f"{fast.label}: {bandwidth(fast.bytes_per_s)}",
+        f"{slow.label}: {bandwidth(slow.bytes_per_s)}",
+        f"{three_digits(truth)} times; claimed {three_digits(ratio.low)}",
+    )
+    found = Finding(
+        "possible", f"bandwidth gives {three_digits(truth)} times", lines, Subject(device=f"{fast.label}, {slow.label}")
+    )
+    if ratio.of_bandwidth:
+        right = ratio.low * (1 - _NEARLY / 2) <= truth <= ratio.high * (1 + _NEARLY / 2)
+        return found if right else found._replace(verdict="impossible")
+    if ratio.low > truth * _SLACK:
+        because = f"bandwidth gives {three_digits(truth)} times, unless the model fits on one of them alone"
+        return found._replace(verdict="unlikely", because=because)
+    return found
+
+
+def _several(number: int, ratio: Ratio, said: Said) -> Finding:
+    lines = (
+        f"{number} GPUs that share each layer read {number} times as fast together",
+        "GPUs that take the layers in turn add memory, and no speed for one stream",
+        f"so {number} times at most; claimed {three_digits(ratio.low)}",
+    )
+    if ratio.low <= number:
+        return Finding("possible", f"up to {number} times where each layer is shared", lines)
+    if said.models:
+        return Finding("unlikely", f"{number} times at most, unless the model did not fit on one", lines)
+    return Finding("impossible", f"{number} times at most", lines)
+
+
+def _guessing(ratio: Ratio) -> Finding:
+    lines = (
+        "one step checks all guesses at once and gives those that were right, and one more",
+        f"{MOST_GUESSED - 1} guesses, all right: {MOST_GUESSED} tokens; {USUALLY_GUESSED} are a good average",
+        f"claimed {three_digits(ratio.low)} times",
+    )
+    if ratio.low > MOST_GUESSED:
+        return Finding("impossible", f"{MOST_GUESSED} tokens a step at most", lines)
+    if ratio.low > USUALLY_GUESSED:
+        return Finding("unlikely", "only with nearly every guess right", lines)
+    return Finding("possible", "within what good guesses give", lines)

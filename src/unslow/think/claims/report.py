@@ -1,8 +1,14 @@
-"""The versioned answer of `unslow check`: these fields are a promise to whoever reads the JSON."""
+"""The versioned answer of `unslow check`, a promise to whoever reads the JSON.
 
-from typing import Literal
+And the verdict on the readings of a claim.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
+
+from unslow.think.claims.sentence import Said
 
 SCHEMA = "unslow.check/1"
 Verdict = Literal["possible", "unlikely", "impossible", "cannot_tell"]
@@ -68,3 +74,86 @@ class CheckReport(Shown, frozen=True, kw_only=True):
 def worst(judged: tuple[Judged, ...]) -> Verdict:
     """The verdict that counts for all together."""
     return min((one.verdict for one in judged), key=WORST_FIRST.index, default="cannot_tell")
+
+
+_BEST_FIRST: tuple[Verdict, ...] = ("possible", "unlikely", "cannot_tell", "impossible")
+
+
+class Interval(Protocol):
+    """A prediction."""
+
+    @property
+    def low(self) -> float: ...
+    @property
+    def mid(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+
+
+Expected = Callable[[str, str, str, int, int], Interval | None]
+"""Model, quant, device, number of devices and context to the expected tok/s; None where nobody can tell."""
+
+
+class Finding(NamedTuple):
+    """What one reading gives."""
+
+    verdict: Verdict
+    because: str
+    arithmetic: tuple[str, ...]
+    subject: Subject = Subject()
+    assumed: bool = False
+    """Whether the reading rests on something that the text does not say."""
+    nearness: float = 0.0
+    """How near the claim comes to holding; the reading that is nearest is shown where none holds."""
+    ceiling: float | None = None
+    expected: Range | None = None
+    notes: tuple[str, ...] = ()
+
+
+def best_finding(findings: Sequence[Finding]) -> Finding:
+    """The most favourable; one that rests on what nobody said makes it unlikely at best.
+
+    What is usual comes first in the list, and is shown where several are as good.
+    """
+    stated = [f for f in findings if not f.assumed] or findings[:1]
+    first = min(stated, key=lambda f: _BEST_FIRST.index(f.verdict))
+    if first.verdict != "impossible":
+        return first
+    other = next((f for f in findings if f.verdict in {"possible", "unlikely"}), None)
+    if other:
+        guess = other.subject.quant or other.subject.device
+        because = f"only as {guess} or smaller, which nobody named; as {first.subject.quant}, {first.because}"
+        return other._replace(verdict="unlikely", because=because)
+    nearest = max(stated, key=lambda f: f.nearness)
+    several = len({f.subject for f in stated}) > 1
+    return nearest._replace(notes=(*nearest.notes, "the most favourable of several readings")) if several else nearest
+
+
+def judged_claim(said: Said, what: str, kind: Kind, finding: Finding) -> Judged:
+    """The finding as it is reported."""
+    carried = (f"taken from before: {', '.join(said.carried)}",) if said.carried else ()
+    return Judged(
+        claim=said.original,
+        what=what,
+        kind=kind,
+        verdict=finding.verdict,
+        because=finding.because,
+        arithmetic=finding.arithmetic,
+        subject=finding.subject,
+        ceiling_tokens_per_s=finding.ceiling if finding.ceiling != float("inf") else None,
+        expected_tokens_per_s=finding.expected,
+        notes=(*finding.notes, *carried),
+    )
+
+
+def cannot_tell(said: Said, what: str, kind: Kind, missing: Sequence[str], lines: tuple[str, ...] = ()) -> Judged:
+    """Nothing to hold the claim against; what has to be said for that."""
+    return Judged(
+        claim=said.original,
+        what=what,
+        kind=kind,
+        verdict="cannot_tell",
+        because=f"it does not say {' or '.join(missing)}",
+        arithmetic=lines,
+        missing=tuple(missing),
+    )

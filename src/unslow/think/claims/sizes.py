@@ -1,13 +1,15 @@
-"""Claims of size: what a file weighs, and what a model needs."""
+"""Claims of size: what a file weighs, what a cache, a layer or a model needs, and whether it fits in a memory."""
 
-from unslow.facts.units import GIB
-from unslow.think.claims import wording as w
-from unslow.think.claims.amounts import Amount
-from unslow.think.claims.readings import Reading, readings
-from unslow.think.claims.report import Judged, Subject
-from unslow.think.claims.roles import Role
-from unslow.think.claims.said import Said
-from unslow.think.claims.verdicts import Finding, best, cannot_tell, judged
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from unslow.facts.values import GIB, KIB, MIB
+from unslow.think.claims.amounts import Amount, any_phrase, gb, gb_and_gib, gib, percent, three_digits, tokens
+from unslow.think.claims.devices import places
+from unslow.think.claims.models import ModelSaid, Reading, readings
+from unslow.think.claims.report import Finding, Judged, Subject, best_finding, cannot_tell, judged_claim
+from unslow.think.claims.sentence import ALL_LAYERS, Role, Said, contexts_said
 
 _EXACT, _BY_SIZE_ALONE = 0.045, 0.12
 _BESIDE_BYTES = 3 * GIB
@@ -23,12 +25,12 @@ def judge_size(said: Said, claim: Amount, role: Role) -> Judged:
         return cannot_tell(said, what, "size", ["which model (name or size, and quant)"])
     found = readings(model, said.quant_at(claim.start), any_quant=True)
     held = [_need(r, claim, said.settings.context) if role == "need" else _weights(r, claim, said) for r in found]
-    return judged(said, what, "size", best(held))
+    return judged_claim(said, what, "size", best_finding(held))
 
 
 def spelled(claim: Amount) -> str:
     """The claim in GB."""
-    return w.gb(claim.low) if claim.low == claim.high else f"{w.gb(claim.low)} to {w.gb(claim.high)}"
+    return gb(claim.low) if claim.low == claim.high else f"{gb(claim.low)} to {gb(claim.high)}"
 
 
 def in_units(claim: Amount) -> tuple[tuple[float, float, str], ...]:
@@ -52,16 +54,18 @@ def _weights(reading: Reading, claim: Amount, said: Said) -> Finding:
     unit = right_unit(claim, size, _EXACT if reading.shaped else _BY_SIZE_ALONE)
     if not unit and "token" in said.text:
         unit = right_unit(claim, reading.read_bytes, _EXACT)
-    bits = w.digits(size * 8 / reading.parameters)
+    bits = three_digits(size * 8 / reading.parameters)
     lines = (
-        f"{reading.name}: {w.digits(reading.parameters / 1e9)}B parameters, {bits} bits each on average",
-        f"weights {w.both(size)}",
-        f"claimed {spelled(claim)}: {w.digits(claim.low / size * 100)} % of it",
+        f"{reading.name}: {three_digits(reading.parameters / 1e9)}B parameters, {bits} bits each on average",
+        f"weights {gb_and_gib(size)}",
+        f"claimed {spelled(claim)}: {three_digits(claim.low / size * 100)} % of it",
     )
     subject = Subject(model=reading.model, quant=reading.quant)
     if not unit:
         nearness = -abs(claim.low - size)
-        return Finding("impossible", f"its tensors add up to {w.both(size)}", lines, subject, reading.assumed, nearness)
+        return Finding(
+            "impossible", f"its tensors add up to {gb_and_gib(size)}", lines, subject, reading.assumed, nearness
+        )
     counted = ", counted in GiB" if unit == "GiB" else ""
     return Finding("possible", f"its tensors add up to that{counted}", lines, subject, reading.assumed)
 
@@ -72,16 +76,339 @@ def _need(reading: Reading, claim: Amount, context: int) -> Finding:
     longest = cache if context else reading.cache_bytes(_LONG_CONTEXT) or reading.weights_bytes
     least = reading.weights_bytes - reading.table_bytes + (cache if context else 0.0)
     most = (reading.weights_bytes + longest) * _ROUNDED_UP + _BESIDE_BYTES
-    at = w.tokens(context or _USUAL_CONTEXT)
+    at = tokens(context or _USUAL_CONTEXT)
     lines = (
-        f"{reading.name}: weights {w.both(reading.weights_bytes)}",
-        f"KV cache of {at} tokens: {w.both(cache)}" if cache else "KV cache: not known for a size alone",
-        f"together {w.both(reading.weights_bytes + cache)} and some buffers; claimed {spelled(claim)}",
+        f"{reading.name}: weights {gb_and_gib(reading.weights_bytes)}",
+        f"KV cache of {at} tokens: {gb_and_gib(cache)}" if cache else "KV cache: not known for a size alone",
+        f"together {gb_and_gib(reading.weights_bytes + cache)} and some buffers; claimed {spelled(claim)}",
     )
     subject = Subject(model=reading.model, quant=reading.quant, context=context)
     largest = max(high for _, high, _ in in_units(claim))
     found = Finding("possible", "about what it takes", lines, subject, reading.assumed, largest / least)
     if largest * (1 + _EXACT) < least:
         alone = "" if context else " for the weights alone"
-        return found._replace(verdict="impossible", because=f"{w.gb(least - claim.high)} too little{alone}")
+        return found._replace(verdict="impossible", because=f"{gb(least - claim.high)} too little{alone}")
     return found._replace(verdict="impossible", because="far more than it takes") if claim.low > most else found
+
+
+_TOLERANCE = 0.1
+_UNNAMED_TYPES = ("Q8_0", "Q4_0", "F32")
+
+
+def judge_cache(said: Said, claim: Amount) -> Judged:
+    """What keys and values take, at any of the contexts that are named."""
+    model, what, contexts = said.model_at(claim.start), f"{spelled(claim)} of KV cache", contexts_said(said.rest)
+    if not model or not contexts:
+        missing = ["which model"] * (not model) + ["at which context"] * (not contexts)
+        return cannot_tell(said, what, "kv_cache", missing)
+    found = list(_findings(said, claim, model, contexts))
+    if not found:
+        return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of that size"])
+    return judged_claim(said, what, "kv_cache", best_finding(found))
+
+
+def _findings(said: Said, claim: Amount, model: ModelSaid, contexts: list[int]) -> Iterator[Finding]:
+    """In the named type, else in F16; other types are guesses."""
+    kinds = [said.cache_type] if said.cache_type else ["F16", *_UNNAMED_TYPES]
+    models = {r.model: r for r in readings(model, None) if r.shaped}
+    for n, kind in enumerate(kinds):
+        for reading in models.values():
+            yield from (_held(reading, claim, context, kind)._replace(assumed=n > 0) for context in contexts)
+
+
+def _held(reading: Reading, claim: Amount, context: int, kind: str) -> Finding:
+    size = max(1.0, reading.cache_bytes(context, kind) or 0.0)
+    lines = (
+        f"{reading.model} keeps {size / context / KIB:,.4g} KiB for each token in {kind}, in {reading.layers} layers",
+        f"{tokens(context)} tokens: {gb_and_gib(size)}",
+        f"claimed {spelled(claim)}: {three_digits(claim.low / size)} times as much",
+    )
+    subject = Subject(model=reading.model, quant=f"{kind} KV cache", context=context)
+    found = Finding("possible", "keys and values add up to that", lines, subject, nearness=-abs(claim.low / size - 1))
+    if right_unit(claim, size, _TOLERANCE):
+        return found
+    because = f"keys and values of {tokens(context)} tokens are {gb_and_gib(size)}"
+    return found._replace(verdict="impossible", because=because)
+
+
+_EVERYTHING = any_phrase(
+    "everything", "whole", "entire", "entirely", "fully", "all of", "completely",
+    "all (?:of )?(?:the |its )?(?:layers|weights|model)",
+)  # fmt: skip
+
+
+def judge_count(said: Said) -> Judged:
+    """How many layers a model has; logs count the output as one more."""
+    claimed, model = said.settings.layers_named or 0, said.model_at(0)
+    known = {r.model: r for r in (readings(model, None) if model else []) if r.layers}
+    if not known:
+        return cannot_tell(said, f"{claimed} layers", "layers", ["which model"])
+    return judged_claim(said, f"{claimed} layers", "layers", best_finding([_count(r, claimed) for r in known.values()]))
+
+
+def _count(reading: Reading, claimed: int) -> Finding:
+    layers = reading.layers
+    lines = (
+        f"{reading.model} has {layers} repeating layers",
+        f"logs of llama.cpp count the output as one more: {layers + 1}",
+        f"claimed {claimed}",
+    )
+    subject = Subject(model=reading.model)
+    if claimed in {layers, layers + 1}:
+        return Finding("possible", "that is how many it has", lines, subject)
+    return Finding("impossible", f"it has {layers}", lines, subject)
+
+
+def judge_placed(said: Said, room_bytes: float) -> Judged:
+    """So many layers on a card, or everything by -ngl."""
+    claimed, model, device = said.settings.gpu_layers or 0, said.model_at(0), said.device_at(0)
+    what = f"{'all' if claimed == ALL_LAYERS else claimed} layers on the GPU"
+    found = [r for r in (readings(model, next(iter(said.quants), None)) if model else []) if r.layers]
+    if not found:
+        return cannot_tell(said, what, "layers", ["which model (name or size, and quant)"])
+    everything = bool(_EVERYTHING.search(said.rest))
+    if everything and claimed < min(r.layers for r in found) + 1:
+        return judged_claim(said, what, "layers", best_finding([_everything(r, claimed) for r in found]))
+    place = max(places(device), key=lambda p: p.capacity_bytes) if device else None
+    capacity = room_bytes or (place.capacity_bytes if place else 0.0)
+    if capacity:
+        label = place.label if place and device and not device.is_class else "the card"
+        return judged_claim(
+            said, what, "layers", best_finding([_layer_held(r, claimed, capacity, label, said) for r in found])
+        )
+    if everything:
+        return judged_claim(said, what, "layers", best_finding([_everything(r, claimed) for r in found]))
+    return cannot_tell(said, what, "layers", ["on which device, or in how much memory"])
+
+
+def _everything(reading: Reading, claimed: int) -> Finding:
+    layers, left = reading.layers, reading.layers - claimed
+    lines = (
+        f"{reading.model} has {layers} repeating layers and the output",
+        f"all of it is -ngl {layers + 1} or more",
+        f"claimed {claimed}",
+    )
+    subject = Subject(model=reading.model)
+    if left < 0:
+        return Finding("possible", "that is all of them", lines, subject)
+    stay = {0: "the output matrix stays", 1: "a layer stays"}.get(left, f"{left} layers stay")
+    return Finding("impossible", f"{stay} on the host: it has {layers} and the output", lines, subject)
+
+
+def _layer_held(reading: Reading, claimed: int, capacity: float, label: str, said: Said) -> Finding:
+    """Whether so many layers fit, with the cache of a context that is named."""
+    number, context = min(claimed, reading.layers), said.settings.context
+    of_all = (reading.cache_bytes(context, said.cache_type or "F16") or 0.0) if context else 0.0
+    cache = of_all / reading.layers
+    need = number * (reading.layer_bytes + cache)
+    most = min(reading.layers, int(capacity // (reading.layer_bytes + cache)))
+    with_cache = f", and {gb(number * cache)} of KV cache at {tokens(context)}" if cache else ""
+    lines = (
+        f"{reading.name}: {gb(reading.layer_bytes)} a layer, {reading.layers} layers",
+        f"{number} layers take {gb_and_gib(number * reading.layer_bytes)}{with_cache}",
+        f"{label} has {gib(capacity)}: {most} layers at most, before any buffer",
+    )
+    subject = Subject(model=reading.model, quant=reading.quant, device=label, context=context)
+    found = Finding("possible", "so many fit", lines, subject, reading.assumed, capacity / max(1.0, need))
+    if need <= capacity:
+        return found
+    return found._replace(verdict="impossible", because=f"{gib(need - capacity)} too much: {most} layers at most")
+
+
+def judge_layer_size(said: Said, claim: Amount) -> Judged:
+    """What one layer weighs."""
+    model, what = said.model_at(claim.start), f"{gb(claim.low)} a layer"
+    found = [r for r in (readings(model, said.quant_at(claim.start)) if model else []) if r.layers]
+    if not found:
+        return cannot_tell(said, what, "layers", ["which model (name or size, and quant)"])
+    return judged_claim(said, what, "layers", best_finding([_layer_size(r, claim) for r in found]))
+
+
+def _layer_size(reading: Reading, claim: Amount) -> Finding:
+    size = reading.layer_bytes
+    lines = (
+        f"{reading.name}: {gb(size * reading.layers)} in {reading.layers} repeating layers",
+        f"{gb_and_gib(size)} a layer on average",
+        f"claimed {gb(claim.low)}: {percent(claim.low / size)} of it",
+    )
+    subject = Subject(model=reading.model, quant=reading.quant)
+    if right_unit(claim, size, _TOLERANCE):
+        return Finding("possible", "its tensors add up to that", lines, subject, reading.assumed)
+    nearness = -abs(claim.low - size)
+    return Finding("impossible", f"a layer has {gb(size)}", lines, subject, reading.assumed, nearness)
+
+
+_COUNT = re.compile(
+    r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?([bmt])\s?(?:of\s)?"
+    r"(?:(total|active|activated)|(?:parameters|params|weights)(?:\s(?:are\s)?(total|active|in all))?)\b"
+)
+_UNITS = {"m": 1e6, "b": 1e9, "t": 1e12}
+_TOTAL_NEAR, _ACTIVE_NEAR = 0.04, 0.12
+
+
+def judge_parameters(said: Said) -> Iterator[Judged]:
+    """Each number of parameters of a model that is named."""
+    for match in _COUNT.finditer(said.rest):
+        model = said.model_at(match.start())
+        known = {r.model: r for r in (readings(model, None) if model and model.named else []) if r.shaped}
+        if known:
+            is_active = "activ" in f"{match[3]} {match[4]}"
+            claimed = float(match[1]) * _UNITS[match[2]]
+            found = [_counted(r, claimed, is_active=is_active) for r in known.values()]
+            yield judged_claim(said, match[0], "parameters", best_finding(found))
+
+
+def _counted(reading: Reading, claimed: float, *, is_active: bool) -> Finding:
+    truth = reading.active if is_active else reading.parameters
+    which = "used for a token" if is_active else "in all"
+    lines = (
+        f"{reading.model}: {three_digits(reading.parameters / 1e9)}B parameters",
+        f"{three_digits(truth / 1e9)}B {which}",
+        f"claimed {three_digits(claimed / 1e9)}B",
+    )
+    near = abs(claimed / truth - 1) <= (_ACTIVE_NEAR if is_active else _TOTAL_NEAR)
+    return Finding(
+        "possible" if near else "impossible",
+        f"it has {three_digits(truth / 1e9)}B {which}",
+        lines,
+        Subject(model=reading.model),
+    )
+
+
+_FITS = any_phrase(
+    "fits?", "fitting", "fully (?:on|in|offloaded|loaded|resident)", "entirely (?:on|in)", "completely (?:on|in)",
+    "everything (?:on|in)", "whole model", r"all (?:the |of the |its |\d+ )?layers", "100 ?% (?:on (?:the )?)?gpu",
+    "natively?", "avoids? (?:paging|spilling)", "is enough", r"comfortabl\w+", "sweet spot",
+)  # fmt: skip
+_DENIED = any_phrase(
+    "(?:not|never|won't|can't|cannot|doesn't|don't|no longer|hardly)[^.;]{0,20} (?:fit|hold|load)", "spills?",
+    "always page", "too (?:large|big|much)",
+)  # fmt: skip
+_RUNS = any_phrase("runs?", "running", "loads?", "works?")
+_SEVERAL = re.compile(r"\b(two|dual|both|three|four|[2-4] ?x)\b")
+_NUMBERS = {"two": 2, "dual": 2, "both": 2, "three": 3, "four": 4}
+_BUFFERS_BYTES = 300 * MIB
+_SURELY = 0.97
+_MOST_SPILLED = 4
+"""Times the memory: what is larger does not run partly either."""
+
+
+class Room(NamedTuple):
+    """A memory, and what it is called."""
+
+    label: str
+    bytes: float
+
+
+class Need(NamedTuple):
+    """What a model asks of a memory."""
+
+    weights: float
+    cache: float
+    least: float
+    """Weights, and the cache of a context that is named."""
+
+    @property
+    def usual(self) -> float:
+        """With a cache and with buffers."""
+        return self.weights + self.cache + _BUFFERS_BYTES
+
+
+def speaks_of_fitting(said: Said) -> bool:
+    """Whether a sentence says that something fits, or that it does not."""
+    return any(pattern.search(said.rest) for pattern in (_FITS, _DENIED, _RUNS))
+
+
+def room_bytes(room: Amount) -> float:
+    """A memory of 24 GB has 24 GiB, whatever a file of 24 GB has; of a range, the largest."""
+    return room.high * (1.024**3 if room.unit == "gb" else 1.0)
+
+
+def judge_fit(said: Said, amount: Amount | None) -> Judged:
+    """A model against a memory of a size, or of a device."""
+    at = amount.start if amount else len(said.text)
+    model, room = said.model_at(at), _room(said, amount, at)
+    if not model or not room.bytes:
+        missing = ["which model (name or size, and quant)"] * (not model) + ["how much memory"] * (not room.bytes)
+        return cannot_tell(said, "fits", "fit", missing)
+    found = readings(model, said.quant_at(at))
+    if _DENIED.search(said.rest):
+        return judged_claim(said, f"does not fit in {room.label}", "fit", _denied(found[0], room, said))
+    return judged_claim(
+        said, f"fits in {room.label}", "fit", best_finding([_fit(reading, room, said) for reading in found])
+    )
+
+
+def _room(said: Said, amount: Amount | None, at: int) -> Room:
+    device = said.device_at(at)
+    if device and (not amount or device.memory_bytes):
+        largest = max(places(device), key=lambda place: place.capacity_bytes)
+        return Room(device.label if device.is_class else largest.label, largest.capacity_bytes)
+    if not amount:
+        return Room("", 0.0)
+    several = _SEVERAL.search(said.text)
+    number = _NUMBERS.get(several[1], 0) or int(several[1][0]) if several else 1
+    one = three_digits(room_bytes(amount) / GIB)
+    return Room(f"{number} x {one} GB" if number > 1 else f"{one} GB", room_bytes(amount) * number)
+
+
+def _need_to_fit(reading: Reading, said: Said) -> Need:
+    context = said.settings.context
+    cache = reading.cache_bytes(context or _USUAL_CONTEXT, said.cache_type or "F16") or 0.0
+    weights = reading.weights_bytes - reading.table_bytes
+    return Need(weights, cache, weights + (cache if context else 0.0))
+
+
+def _lines(reading: Reading, room: Room, said: Said) -> tuple[str, ...]:
+    need = _need_to_fit(reading, said)
+    depth = tokens(said.settings.context or _USUAL_CONTEXT)
+    return (
+        f"{reading.name}: {gb_and_gib(need.weights)} of weights on the device",
+        f"KV cache of {depth} tokens: {gb_and_gib(need.cache)}"
+        if need.cache
+        else "KV cache: not known for a size alone",
+        f"together {gib(need.weights + need.cache)} and buffers, against {gib(room.bytes)}",
+    )
+
+
+def _found(reading: Reading, room: Room, said: Said) -> Finding:
+    need = _need_to_fit(reading, said)
+    subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=said.settings.context)
+    because = f"it leaves {gib(room.bytes - need.usual)} free"
+    return Finding("possible", because, _lines(reading, room, said), subject, reading.assumed, room.bytes / need.least)
+
+
+def _denied(reading: Reading, room: Room, said: Said) -> Finding:
+    """That it does not fit is wrong only where it surely does."""
+    need, found = _need_to_fit(reading, said), _found(reading, room, said)
+    if need.usual <= room.bytes * _SURELY:
+        return found._replace(
+            verdict="impossible", because=f"it does fit, and leaves {gib(room.bytes - need.usual)} free"
+        )
+    lacking = need.usual - room.bytes
+    return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves next to nothing free")
+
+
+def _fit(reading: Reading, room: Room, said: Said) -> Finding:
+    need, found = _need_to_fit(reading, said), _found(reading, room, said)
+    if need.least > room.bytes:
+        return _too_large(reading, room, said, found)
+    if need.usual > room.bytes:
+        depth = tokens(said.settings.context or _USUAL_CONTEXT)
+        lacking = gib(need.usual - room.bytes)
+        return found._replace(
+            verdict="unlikely", because=f"so tight that {lacking} are missing for {depth} tokens and buffers"
+        )
+    return found
+
+
+def _too_large(reading: Reading, room: Room, said: Said, found: Finding) -> Finding:
+    """Impossible, unless a cache in fewer bits would do, or unless it is only said to run."""
+    need, context = _need_to_fit(reading, said), said.settings.context
+    smallest = need.weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else need.least
+    if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:
+        return found._replace(verdict="unlikely", because="only with a KV cache in fewer bits, which nobody named")
+    lacking = gib(need.least - room.bytes)
+    if _RUNS.search(said.rest) and not _FITS.search(said.rest) and need.least <= room.bytes * _MOST_SPILLED:
+        return found._replace(verdict="unlikely", because=f"{lacking} of it must stay on the host, which is slow")
+    return found._replace(verdict="impossible", because=f"{lacking} too much, before any buffer")

@@ -1,20 +1,320 @@
-"""Claims of speed: what kind it is, and every reading of the model and the device that it is held against."""
+"""Claims of speed, bandwidth and efficiency, held against what memory and arithmetic allow at most."""
 
+import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from unslow.catalog.mixes import estimated_mix
-from unslow.catalog.model_names import same_shape_as
-from unslow.think.claims import wording as w
-from unslow.think.claims.amounts import Amount
-from unslow.think.claims.ceilings import Question
-from unslow.think.claims.hosts import desktop
-from unslow.think.claims.many_tokens import judge_prompt, judge_streams
-from unslow.think.claims.one_token import deep_enough, judge_stream
-from unslow.think.claims.places import Place, on_host, places
-from unslow.think.claims.readings import readings
-from unslow.think.claims.report import Judged, Kind
-from unslow.think.claims.said import Said
-from unslow.think.claims.verdicts import Expected, Finding, best, cannot_tell, judged
+from unslow.catalog.hardware_families import MemoryKind, memory_kinds
+from unslow.catalog.models import same_shape_as
+from unslow.catalog.quants import estimated_mix
+from unslow.think.claims.amounts import Amount, any_phrase, bandwidth, gb, gib, percent, rate, three_digits, tokens
+from unslow.think.claims.devices import (
+    BOOST,
+    Host,
+    Place,
+    desktop_host,
+    disk_host,
+    host_for,
+    host_said,
+    on_host,
+    places,
+)
+from unslow.think.claims.models import Reading, readings
+from unslow.think.claims.report import (
+    Expected,
+    Finding,
+    Judged,
+    Kind,
+    Range,
+    Subject,
+    best_finding,
+    cannot_tell,
+    judged_claim,
+)
+from unslow.think.claims.sentence import Said, Settings
+
+MOST_GUESSED = 9
+"""Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one."""
+USUALLY_GUESSED = 4
+"""Published speed-ups of speculative decoding are 1.5 to 3; those of the best trained heads reach 4 to 6."""
+
+
+class CeilingQuestion(NamedTuple):
+    """A model somewhere, with what decides the bytes of a token."""
+
+    reading: Reading
+    place: Place
+    depth: int = 0
+    """Tokens whose keys and values are read."""
+    context: int = 0
+    """Tokens that there must be room for."""
+    gpu_layers: int | None = None
+    host: Host | None = None
+    by_layer: bool = False
+    """Whether one device works after the other."""
+
+
+class Ceiling(NamedTuple):
+    """The least time of a token, and from where its bytes come."""
+
+    tokens_per_s: float
+    device_bytes: float
+    host_bytes: float
+    resident_tokens_per_s: float
+    """If all of it lay in the device's memory."""
+    host: Host
+    cache_bytes: float
+    disk_bytes: float = 0.0
+    """Of the weights, what no memory holds."""
+
+    @property
+    def read_bytes(self) -> float:
+        """All that a token reads."""
+        return self.device_bytes + self.host_bytes
+
+
+def one_stream_ceiling(question: CeilingQuestion) -> Ceiling:
+    """The most tokens a second of a single stream; both memories are taken to be read at the same time."""
+    reading = question.reading
+    place = question.place.for_model(reading.weights_bytes)
+    cache = reading.cache_bytes(question.depth) or 0.0 if question.depth else 0.0
+    total = reading.read_bytes + cache
+    away = _bytes_away(question._replace(place=place))
+    spills_to_disk = away > 0 and place.is_all_memory
+    host = disk_host() if spills_to_disk else host_for(away, place.number, question.host)
+    from_host = _read_of(reading, away)
+    bytes_per_s = place.read_bytes_per_s(reading.weights_bytes) / (place.number if question.by_layer else 1)
+    if not place.bytes_per_s:
+        return Ceiling(float("inf"), total, 0.0, float("inf"), host, cache)
+    seconds = max((total - from_host) / bytes_per_s, from_host / host.bytes_per_s)
+    return Ceiling(
+        1 / seconds, total - from_host, from_host, bytes_per_s / total, host, cache, away if spills_to_disk else 0.0
+    )
+
+
+def _bytes_away(question: CeilingQuestion) -> float:
+    """The least of the weights that the device can't hold, or is told not to."""
+    reading, place = question.reading, question.place
+    cache = (reading.cache_bytes(question.context) or 0.0) if question.context else 0.0
+    by_memory = (
+        reading.weights_bytes - reading.table_bytes + cache - place.capacity_bytes if place.capacity_bytes else 0.0
+    )
+    by_layers = 0.0
+    if question.gpu_layers is not None and reading.layers and question.gpu_layers < reading.layers:
+        by_layers = (reading.layers - question.gpu_layers) * reading.layer_bytes
+    return max(0.0, by_memory, by_layers)
+
+
+def _read_of(reading: Reading, away: float) -> float:
+    """What a token reads of weights that are away: experts are put away first, of which it reads a few."""
+    of_experts = min(away, reading.expert_bytes)
+    share = reading.expert_share if reading.expert_bytes else 0.0
+    return of_experts * share + (away - of_experts)
+
+
+def prefill_ceiling(reading: Reading, place: Place) -> float | None:
+    """The most prompt tokens a second: two operations for each active parameter; None where nothing is known."""
+    place = place.for_model(reading.weights_bytes)
+    if not place.operations_per_s:
+        return None
+    return place.operations_per_s / (2 * max(1.0, reading.active - _output_parameters(reading)))
+
+
+def _output_parameters(reading: Reading) -> float:
+    """The output matrix is used for the last token of a prompt alone."""
+    return reading.active * reading.output_bytes / max(1.0, reading.read_bytes) if not reading.expert_bytes else 0.0
+
+
+def throughput_ceiling(question: CeilingQuestion, users: int) -> float | None:
+    """The most tokens a second of all streams together; None where their number and the arithmetic are unknown."""
+    by_arithmetic = prefill_ceiling(question.reading, question.place)
+    by_memory = one_stream_ceiling(question._replace(depth=0)).tokens_per_s * users if users else None
+    return min((limit for limit in (by_arithmetic, by_memory) if limit is not None), default=None)
+
+
+_BEST_MEASURED = 0.95
+"""Of the bandwidth: the most that a published measurement of one stream without guessing reaches."""
+_FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
+_LIMIT_TOLERANCE = 1.12
+"""For a ceiling that somebody worked out from rounded sizes."""
+_LEAST_SHOWN = 0.01
+_UNBOUND = float("inf")
+
+
+def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, expected: Expected) -> Finding:
+    """The claim against the ceiling, then against what is expected below it."""
+    ceiling = one_stream_ceiling(question)
+    steps = MOST_GUESSED if settings.guessing else 1
+    most = ceiling.tokens_per_s * steps
+    lines = _lines(question, ceiling, claim, steps)
+    found = Finding(
+        "possible", "", lines, subject_of(question), question.reading.assumed, most, most, notes=_notes(question)
+    )
+    if claim.low > most * (_LIMIT_TOLERANCE if settings.limit else BOOST):
+        because = f"{three_digits(claim.low / most)} times what memory bandwidth allows"
+        return found._replace(verdict="impossible", because=because)
+    if settings.limit:
+        return found._replace(because=f"memory bandwidth allows {rate(most)}")
+    known = _expected(question, expected) if steps == 1 else None
+    doubt = _doubt(question.place, claim, ceiling, steps, known)
+    if doubt:
+        return found._replace(verdict="unlikely", because=doubt, expected=known)
+    return found._replace(because=_below(claim, most, known), expected=known)
+
+
+def _doubt(place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Range | None) -> str:
+    """Why a speed that is not impossible is not likely; empty where it is."""
+    part = claim.low / ceiling.tokens_per_s
+    if ceiling.disk_bytes:
+        return f"does not fit in {gib(place.capacity_bytes)}: {gb(ceiling.disk_bytes)} of it would stay on a disk"
+    if steps > 1:
+        return (
+            f"needs {three_digits(part)} tokens a step; {USUALLY_GUESSED} are a good average"
+            if part > USUALLY_GUESSED
+            else ""
+        )
+    if part > _BEST_MEASURED and place.device and place.device.kind != "asic":
+        return f"{percent(part)} of the ceiling; no published measurement beats {percent(_BEST_MEASURED)}"
+    if known and claim.low > known.high * _FAR_ABOVE:
+        return f"below the ceiling, but {three_digits(claim.low / known.mid)} times the expected {rate(known.mid)}"
+    return ""
+
+
+def _below(claim: Amount, most: float, known: Range | None) -> str:
+    if known and claim.high * _FAR_BELOW < known.low:
+        return f"possible, but slow: {three_digits(known.mid / claim.high)} times slower than expected"
+    if most == _UNBOUND:
+        return "no memory is read: the weights are part of the chip"
+    part = claim.low / most
+    return (
+        f"{percent(part)} of what memory bandwidth allows"
+        if part >= _LEAST_SHOWN
+        else "far below what bandwidth allows"
+    )
+
+
+def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amount, settings: Settings) -> Finding:
+    """The same at the stated context, where that is filled or where the claim holds only while it is not."""
+    if finding.verdict != "possible" or not settings.context or settings.limit or settings.guessing:
+        return finding
+    question = next(q for q in questions if subject_of(q) == finding.subject)._replace(depth=settings.context)
+    ceiling = one_stream_ceiling(question)
+    if claim.low <= ceiling.tokens_per_s * BOOST:
+        return finding
+    depth, most = tokens(settings.context), ceiling.tokens_per_s
+    changed = finding._replace(arithmetic=_lines(question, ceiling, claim, 1), ceiling=most)
+    if settings.deep:
+        because = (
+            f"{three_digits(claim.low / most)} times what memory bandwidth allows with {depth} tokens in the context"
+        )
+        return changed._replace(verdict="impossible", because=because)
+    because = f"only while the context is nearly empty: {rate(most)} at most once it holds {depth}"
+    return changed._replace(verdict="unlikely", because=because)
+
+
+def _lines(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: int) -> tuple[str, str, str]:
+    """What a token reads, how quickly that can be read, and what the claim would need."""
+    reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
+    parts = [f"a token reads {gb(ceiling.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})"]
+    if reading.expert_bytes and reading.expert_share:
+        parts.append(f"{percent(reading.expert_share)} of its experts")
+    if ceiling.cache_bytes:
+        parts.append(f"{gb(ceiling.cache_bytes)} of that the KV cache")
+    if not place.bytes_per_s:
+        wired = f"{place.label} has its weights in the chip: they are not read from a memory"
+        return ", ".join(parts), wired, "so bandwidth sets no limit"
+    needed = bandwidth(ceiling.read_bytes * claim.low / steps)
+    end = f"{_limit(ceiling, steps)}; {rate(claim.low)} would need {needed}"
+    return ", ".join(parts), _memory(question, place, ceiling), end
+
+
+def _memory(question: CeilingQuestion, place: Place, ceiling: Ceiling) -> str:
+    has = f"{place.label}: {bandwidth(place.bytes_per_s)}"
+    if place.capacity_bytes:
+        has += f", {gib(place.capacity_bytes)}"
+    if ceiling.host_bytes:
+        host = f"{ceiling.host.label}, {bandwidth(ceiling.host.bytes_per_s)} at most"
+        return f"{has}; {gb(ceiling.host_bytes)} of it come from {host}"
+    if place.cache_bytes and question.reading.weights_bytes <= place.cache_bytes:
+        return f"{has}; its cache of {gib(place.cache_bytes)} holds all of it, and may be ten times as fast"
+    return has
+
+
+def _limit(ceiling: Ceiling, steps: int) -> str:
+    if steps > 1:
+        each = three_digits(ceiling.tokens_per_s)
+        return f"ceiling {rate(ceiling.tokens_per_s * steps)}, with {steps} tokens in each of {each} steps"
+    if ceiling.host_bytes and ceiling.resident_tokens_per_s > ceiling.tokens_per_s:
+        return f"ceiling {rate(ceiling.tokens_per_s)} ({three_digits(ceiling.resident_tokens_per_s)} if it all fitted)"
+    return f"ceiling {rate(ceiling.tokens_per_s)}"
+
+
+def _notes(question: CeilingQuestion) -> tuple[str, ...]:
+    return (f"no quant is named: {question.reading.quant} is assumed",) if question.reading.assumed else ()
+
+
+def subject_of(question: CeilingQuestion) -> Subject:
+    """What was understood."""
+    reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
+    return Subject(model=reading.model, quant=reading.quant, device=place.label, context=question.context)
+
+
+def _expected(question: CeilingQuestion, expected: Expected) -> Range | None:
+    place, reading = question.place, question.reading
+    if not reading.shaped or not place.device:
+        return None
+    found = expected(reading.model, reading.quant, place.device.name, place.number, question.context)
+    return Range(low=found.low, mid=found.mid, high=found.high) if found else None
+
+
+_TRILLION = 1e12
+
+
+def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
+    """Prompt tokens a second, against the arithmetic of the device."""
+    reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
+    most = prefill_ceiling(reading, question.place)
+    if most is None:
+        because = f"the catalogue has no arithmetic speed of {place.label}"
+        return Finding("cannot_tell", because, (), subject_of(question))
+    trillions, needed = place.operations_per_s / _TRILLION, claim.low / most * place.operations_per_s / _TRILLION
+    lines = (
+        f"each prompt token takes 2 operations for each of {three_digits(reading.active / 1e9)}B active parameters",
+        f"{place.label}: {three_digits(trillions)} trillion of them a second at most, in 8 bits",
+        f"ceiling {rate(most)}; {rate(claim.low)} would need {three_digits(needed)} trillion",
+    )
+    return _bounded(question, claim, most, lines, "its arithmetic allows")
+
+
+def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Finding:
+    """Tokens a second of all streams together; with none counted, only arithmetic limits them."""
+    one, most = one_stream_ceiling(question), throughput_ceiling(question, users)
+    if most is None:
+        return Finding("cannot_tell", "it does not say for how many streams", (), subject_of(question))
+    shared = f"{users} streams share each read: {rate(one.tokens_per_s * users)} by memory alone"
+    arithmetic = prefill_ceiling(question.reading, question.place)
+    single, place = f"{rate(one.tokens_per_s)} for one stream", subject_of(question).device
+    lines = (
+        f"a token reads {gb(one.read_bytes)} of {question.reading.name}: {single} on {place}",
+        shared if users else "however many streams share each read, each token takes its arithmetic",
+        f"ceiling {rate(most)}" + (f"; arithmetic allows {rate(arithmetic)}" if arithmetic else ""),
+    )
+    return _bounded(question, claim, most, lines, "all streams together can have")
+
+
+def _bounded(question: CeilingQuestion, claim: Amount, most: float, lines: tuple[str, ...], limit: str) -> Finding:
+    found = Finding(
+        "possible",
+        f"{percent(claim.low / most)} of what {limit}",
+        lines,
+        subject_of(question),
+        nearness=most,
+        ceiling=most,
+    )
+    if claim.low > most * BOOST:
+        found = found._replace(verdict="impossible", because=f"{three_digits(claim.low / most)} times what {limit}")
+    return found._replace(assumed=question.reading.assumed)
+
 
 _WORDS: dict[Kind, str] = {"prefill": " of a prompt", "throughput": " in all", "ceiling": " at most"}
 
@@ -24,7 +324,7 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     kind = _kind(said)
     what = _what(claim, kind)
     if claim.is_limit:
-        return judged(said, what, kind, Finding("possible", "nothing keeps a machine from being slow", ()))
+        return judged_claim(said, what, kind, Finding("possible", "nothing keeps a machine from being slow", ()))
     model, where = said.model_at(claim.start), _places(said, claim)
     if not model or not where:
         missing = ["which model (name or size, and quant)"] * (not model) + ["on which device"] * (not where)
@@ -32,7 +332,7 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     found = _finding(kind, list(_questions(said, claim)), claim, said, expected)
     if found.verdict == "impossible" and model.stranger:
         found = _perhaps_with_experts(found, model.label)
-    return judged(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
+    return judged_claim(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
 
 
 def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
@@ -47,12 +347,12 @@ def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
         yield f"{quant.label} is an estimate by {subject.quant}"
 
 
-def _finding(kind: Kind, questions: list[Question], claim: Amount, said: Said, expected: Expected) -> Finding:
+def _finding(kind: Kind, questions: list[CeilingQuestion], claim: Amount, said: Said, expected: Expected) -> Finding:
     if kind == "prefill":
-        return best([judge_prompt(question, claim) for question in questions])
+        return best_finding([judge_prompt(question, claim) for question in questions])
     if kind == "throughput":
-        return best([judge_streams(question, claim, said.settings.users) for question in questions])
-    found = best([judge_stream(question, claim, said.settings, expected) for question in questions])
+        return best_finding([judge_streams(question, claim, said.settings.users) for question in questions])
+    found = best_finding([judge_stream(question, claim, said.settings, expected) for question in questions])
     return deep_enough(found, questions, claim, said.settings)
 
 
@@ -62,11 +362,11 @@ def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
     if not model:
         return ()
     reading = readings(model, said.quant_at(claim.start))[0]
-    needed = w.bandwidth(reading.read_bytes * claim.low)
+    needed = bandwidth(reading.read_bytes * claim.low)
     return (
-        f"a token reads {w.gb(reading.read_bytes)} of {reading.name} ({w.gb(reading.weights_bytes)})",
-        f"{w.rate(claim.low)} would need {needed} of memory bandwidth, all of it used",
-        f"and {w.gib(reading.weights_bytes)} of memory, without the KV cache",
+        f"a token reads {gb(reading.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})",
+        f"{rate(claim.low)} would need {needed} of memory bandwidth, all of it used",
+        f"and {gib(reading.weights_bytes)} of memory, without the KV cache",
     )
 
 
@@ -87,18 +387,18 @@ def _kind(said: Said) -> Kind:
 
 
 def _what(claim: Amount, kind: Kind) -> str:
-    ends = w.rate(claim.high) if claim.low == claim.high else f"{w.digits(claim.low)}-{w.rate(claim.high)}"
+    ends = rate(claim.high) if claim.low == claim.high else f"{three_digits(claim.low)}-{rate(claim.high)}"
     return f"{'under ' if claim.is_limit else ''}{ends}{_WORDS.get(kind, '')}"
 
 
-def _questions(said: Said, claim: Amount) -> Iterator[Question]:
+def _questions(said: Said, claim: Amount) -> Iterator[CeilingQuestion]:
     """Every reading of the model on every reading of the device."""
     model, s = said.model_at(claim.start), said.settings
     if not model:
         return
     found = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
     for place in _places(said, claim):
-        yield from (Question(r, place, 0, s.context, s.gpu_layers, said.host, s.by_layer) for r in found)
+        yield from (CeilingQuestion(r, place, 0, s.context, s.gpu_layers, said.host, s.by_layer) for r in found)
 
 
 def _places(said: Said, claim: Amount) -> list[Place]:
@@ -107,5 +407,118 @@ def _places(said: Said, claim: Amount) -> list[Place]:
         return places(device)
     stated = next((a for a in said.amounts if a.kind == "bandwidth"), None)
     if stated and not said.on_cpu:
-        return [Place(f"a memory of {w.bandwidth(stated.high)}", stated.high)]
-    return [on_host(said.host or desktop())] if said.on_cpu else []
+        return [Place(f"a memory of {bandwidth(stated.high)}", stated.high)]
+    return [on_host(said.host or desktop_host())] if said.on_cpu else []
+
+
+_ROUNDED = 1.03
+_MUCH_LESS = 0.75
+_TIMES_FROM = 10
+"""From here on a claim is so many times the truth, below a percentage of it."""
+_BEFORE, _AFTER, _BESIDE = 60, 30, 40
+"""Letters: how far from the number what it belongs to may stand."""
+
+
+def judge_bandwidth(said: Said, claim: Amount) -> Judged:
+    """So many bytes a second, of what stands nearest."""
+    device, what = said.device_at(claim.start), bandwidth(claim.low)
+    near = said.text[max(0, claim.start - _BEFORE) : claim.end + _AFTER]
+    host = host_said(near)
+    if host and (not device or abs(device.start - claim.start) > _BESIDE):
+        how = "(8 bytes for each transfer and channel)"
+        return judged_claim(said, what, "bandwidth", _against(claim, host.label, host.bytes_per_s, how))
+    if device:
+        found = [_against(claim, place.label, place.bytes_per_s, "by its datasheet") for place in places(device)]
+        return judged_claim(said, what, "bandwidth", best_finding(found))
+    kind = next((k for k in memory_kinds() if any(re.search(rf"\b{word}\b", near) for word in k.words)), None)
+    if not kind:
+        return cannot_tell(said, what, "bandwidth", ["of which device or kind of memory"])
+    return judged_claim(said, what, "bandwidth", _of_kind(claim, kind))
+
+
+def _against(claim: Amount, label: str, truth: float, how: str) -> Finding:
+    subject = Subject(device=label)
+    if not truth:
+        return Finding("cannot_tell", f"the catalogue has no bandwidth of {label}", (), subject)
+    part = claim.low / truth
+    lines = (
+        f"{label}: {bandwidth(truth)} {how}",
+        f"claimed {bandwidth(claim.low)}",
+        f"that is {percent(part)} of it" if part < _TIMES_FROM else f"that is {three_digits(part)} times as much",
+    )
+    found = Finding("possible", f"it has {bandwidth(truth)}", lines, subject, nearness=truth)
+    if part > BOOST * _ROUNDED:
+        return found._replace(verdict="impossible")
+    if claim.high < truth * _MUCH_LESS:
+        because = f"it has {bandwidth(truth)}; so much less points at a fault, or at another device"
+        return found._replace(verdict="unlikely", because=because)
+    return found
+
+
+def _of_kind(claim: Amount, kind: MemoryKind) -> Finding:
+    lines = (
+        f"{kind.name}: {bandwidth(kind.low_bytes_per_s)} to {bandwidth(kind.high_bytes_per_s)}",
+        f"from {kind.source}",
+        f"claimed {bandwidth(claim.low)}",
+    )
+    found = Finding("possible", f"within what {kind.name} gives", lines, Subject(device=kind.name))
+    if claim.low > kind.high_bytes_per_s * BOOST:
+        return found._replace(verdict="impossible", because=f"no product with {kind.name} has so much")
+    if claim.high < kind.low_bytes_per_s * _MUCH_LESS:
+        return found._replace(verdict="unlikely", because=f"products with {kind.name} have more")
+    return found
+
+
+_EFFICIENCY = any_phrase(
+    r"efficien\w+", "of (?:the |its |peak |theoretical |memory )*bandwidth", "bandwidth (?:use|utili[sz]ation)", "mbu"
+)
+_EFFICIENCY_BEFORE, _EFFICIENCY_AFTER = 30, 40
+_NEAR = 0.12
+
+
+def speaks_of_efficiency(said: Said, claim: Amount) -> bool:
+    """Whether a percentage is the share of the bandwidth that a speed uses."""
+    return bool(_EFFICIENCY.search(said.rest[max(0, claim.start - _EFFICIENCY_BEFORE) : claim.end + _EFFICIENCY_AFTER]))
+
+
+def judge_efficiency(said: Said, claim: Amount) -> Judged:
+    """A share of the bandwidth, against what the speed beside it comes to."""
+    what = f"{percent(claim.low)} of the bandwidth"
+    if claim.low > 1:
+        lines = (
+            f"{percent(claim.low)} is more than 100 %",
+            "a byte that is read must come over the bus",
+            "none comes twice",
+        )
+        return judged_claim(
+            said, what, "bandwidth", Finding("impossible", "nothing reads more than all of its bandwidth", lines)
+        )
+    findings = _findings(said, claim)
+    if findings:
+        return judged_claim(said, what, "bandwidth", best_finding(findings))
+    return judged_claim(said, what, "bandwidth", Finding("possible", "60 to 95 % are usual for large models", ()))
+
+
+def _findings(said: Said, claim: Amount) -> list[Finding]:
+    """One for each reading; none where the sentence has no speed, model or device to work it out from."""
+    speed = next((a for a in said.amounts if a.kind == "speed"), None)
+    model, device = said.model_at(claim.start), said.device_at(claim.start)
+    if not (speed and model and device):
+        return []
+    found = [CeilingQuestion(r, place) for place in places(device) for r in readings(model, said.quant_at(claim.start))]
+    return [_efficiency_finding(question, claim, speed.low) for question in found if question.place.bytes_per_s]
+
+
+def _efficiency_finding(question: CeilingQuestion, claim: Amount, tokens_per_s: float) -> Finding:
+    reading, place, each = question.reading, question.place, one_stream_ceiling(question).read_bytes
+    used_bytes, said = tokens_per_s * each, rate(tokens_per_s)
+    used = used_bytes / place.bytes_per_s
+    lines = (
+        f"a token reads {gb(each)} of {reading.name}",
+        f"{said} x {gb(each)} = {bandwidth(used_bytes)}, of {bandwidth(place.bytes_per_s)}",
+        f"that is {percent(used)} on {place.label}; claimed {percent(claim.low)}",
+    )
+    right = claim.low - _NEAR <= used <= claim.high + _NEAR
+    subject = Subject(model=reading.model, quant=reading.quant, device=place.label)
+    because = f"the speed comes to {percent(used)}"
+    return Finding("possible" if right else "impossible", because, lines, subject, reading.assumed)

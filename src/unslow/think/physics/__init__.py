@@ -1,1 +1,1 @@
-"""What is possible: one phenomenon in each file, on plain numbers."""
+"""What is possible: the terms of time, on plain numbers or arrays."""

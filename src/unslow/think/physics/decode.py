@@ -1,79 +1,395 @@
-"""The time of one generated token of a diagnosed machine: what its GPUs take, what its CPU takes, what sampling takes.
+"""The time of one generated token as terms: on GPUs, on the CPU, between GPUs, for batches and with drafts."""
 
-What either side takes are the terms of `decoding` and `host_decoding`; a CPU's are with the bandwidth that was measured
-on the machine, which says more than a catalogue. Threads in each other's way and a quota come on top.
-"""
+from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.think.physics.crowding import CROWDING_SPREAD
-from unslow.think.physics.interval import Interval, around
+from unslow.think.physics.chip import HALF, Chip, SpeedSetting, class_of_kind, progress, reading_bytes_per_s
+from unslow.think.physics.placement import largest_fitting
+from unslow.think.physics.terms import KEPT, Factor, Factors, Term, at_most, larger, smaller
 
-CROWD, QUOTA, SAMPLING = "threads in each other's way", "stopped by the quota", "sampling"
-_QUOTA_SPREAD, _SAMPLING_SPREAD = 1.3, 2.0
-_FEW_TIMES = 2.0
-"""By how many times a quota was exceeded where its cost was measured; beyond, it is as uncertain as any crowd."""
+if TYPE_CHECKING:
+    from unslow.think.physics.terms import Number
 
-
-class Part(NamedTuple):
-    """A share of the time of a token, and how far off it may be, as a factor."""
-
-    name: str
-    seconds: float
-    spread: float
+NO_AMOUNTS: Mapping[str, Number] = MappingProxyType({})
 
 
-class Side(NamedTuple):
-    """The GPUs or the CPU: what they take by part of the budget, what bandwidth alone would take, how far off it is."""
+class Amounts(NamedTuple):
+    """What a step reads and computes where it lies."""
 
-    seconds: Mapping[str, float]
-    least_s: float
-    spread: float
+    dense_bytes: Number = 0.0
+    dense_weights: Number = 0.0
+    expert_bytes: Number = 0.0
+    """Of the experts that are met."""
+    expert_weights: Number = 0.0
+    kinds: Mapping[str, Number] = NO_AMOUNTS
+    """The weights that one token meets, by the kind of their type."""
+    cache_bytes: Number = 0.0
+    """Keys and values that are looked at."""
+    cache_elements: Number = 0.0
+    attention_products: Number = 0.0
+    """Multiply-adds of attention."""
+    met_kinds: Mapping[str, Number] = NO_AMOUNTS
+    """The weights that all conversations meet together, by kind."""
+    state_bytes: Number = 0.0
+    layers: Number = 0.0
+    expert_layers: Number = 0.0
+    state_layers: Number = 0.0
+    width: Number = 4096.0
+    tokens: Number = 1.0
+    """Conversations that the step brings forward; weights are counted for one of them."""
 
-
-class Work(NamedTuple):
-    """All that decides the time of one token."""
-
-    device: Side | None
-    host: Side | None
-    vocabulary: float
-    logits_s_per_entry: float
-    crowding_s: float = 0.0
-    """What the host's threads lose to each other."""
-    throttling: float = 1.0
-    """How many times longer the host takes under its quota."""
-    beside: tuple[Part, ...] = ()
-    """What settings cost that have nothing to do with how much is read: copies, crossings, sorting."""
-
-    @property
-    def is_hindered(self) -> bool:
-        """Whether threads outnumber processors, or use up a quota."""
-        return self.crowding_s > 0 or self.throttling > 1
-
-
-def decode_parts(work: Work) -> list[Part]:
-    """The parts of the time of one token; their sum is the prediction."""
-    parts: list[Part] = []
-    for side in (work.device, work.host):
-        parts += [Part(name, seconds, side.spread) for name, seconds in side.seconds.items()] if side else []
-    if work.host:
-        computing = sum(work.host.seconds.values()) + work.crowding_s
-        parts.append(Part(CROWD, work.crowding_s, CROWDING_SPREAD))
-        spread = _QUOTA_SPREAD if work.throttling <= _FEW_TIMES else CROWDING_SPREAD
-        parts.append(Part(QUOTA, computing * (work.throttling - 1), spread))
-    parts.append(Part(SAMPLING, work.vocabulary * work.logits_s_per_entry, _SAMPLING_SPREAD))
-    return [part for part in (*parts, *work.beside) if part.seconds > 0]
-
-
-def total_seconds(parts: list[Part]) -> Interval:
-    """The sum, with an interval as wide as its largest parts make it."""
-    seconds = sum(p.seconds for p in parts)
-    spread = sum(p.seconds * p.spread for p in parts) / seconds
-    return around(seconds, spread)
+    def shared(self, parts: Number) -> Amounts:
+        """One of so many equal parts of the weights and the cache; every part walks all layers."""
+        return self._replace(
+            dense_bytes=self.dense_bytes / parts,
+            dense_weights=self.dense_weights / parts,
+            expert_bytes=self.expert_bytes / parts,
+            expert_weights=self.expert_weights / parts,
+            kinds={kind: weights / parts for kind, weights in self.kinds.items()},
+            cache_bytes=self.cache_bytes / parts,
+            cache_elements=self.cache_elements / parts,
+            attention_products=self.attention_products / parts,
+            met_kinds={kind: weights / parts for kind, weights in self.met_kinds.items()},
+            state_bytes=self.state_bytes / parts,
+        )
 
 
-def ceiling_tokens_per_s(work: Work) -> float:
-    """What bandwidth alone allows: no measurement of one stream can beat it."""
-    seconds = sum(side.least_s for side in (work.device, work.host) if side)
-    return 1 / seconds if seconds else 0.0
+# Several conversations in one step: weights are read once for all, products are computed for each.
+# Up to a few conversations, each is multiplied as if it were alone. Beyond, the matrix units take over: they cost more
+# to begin with and next to nothing for each further conversation, up to the ridge where they are busy all the time.
+
+FEW = 8
+"""As many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)."""
+
+
+def batched_product_terms(
+    part: str, weights: Number, met: Number, tokens: Number, chip: Chip, factors: Factors, backend: str
+) -> Iterator[Term]:
+    """What products cost for so many tokens: `weights` for one of them, `met` are all that they meet together."""
+    few, many = share_of_few(tokens), 1 - share_of_few(tokens)
+    one = weights / chip.flops_per_s
+    yield Term(part, one * few, factors)
+    yield Term(part, one * (tokens - 1) * few, (*factors, Factor(f"batched/{backend}")))
+    yield Term(part, met / chip.flops_per_s * many, (*factors, Factor(f"tiles/{backend}")))
+    yield Term(part, 2 * weights * tokens / chip.matrix_flops_per_s * many, (Factor(f"batch/{backend}"),))
+
+
+def share_of_few(tokens: Number) -> Number:
+    """1 where the tokens are few, 0 where they are many."""
+    return at_most(tokens, FEW)
+
+
+def ridge_tokens(bytes_per_weight: Number, chip: Chip) -> Number:
+    """How many conversations keep the matrix units as busy as the memory."""
+    return bytes_per_weight / chip.bytes_per_s * chip.matrix_flops_per_s / 2
+
+
+# The time of one generated token on a GPU, as terms.
+#     bytes / bandwidth                     no kernel is faster
+#     + bytes / bandwidth x waste           kernels that do not keep the memory busy all the time
+#     + weights / arithmetic x operations   unpacking and multiplying what was read
+#     + layers x (launch + width x small kernels), experts and states on top
+#     + keys and values / bandwidth x what attention costs
+#     + a step's own cost: graph, sampling, the way to the host and back
+# Every factor is learned for a backend, and deviates for a family of chips as far as measurements of it say so.
+
+REFERENCE_WIDTH = 4096
+REREADING = ("cuda", "rocm")
+"""Backends whose attention without flash attention reads keys and values once for every query head that shares them."""
+REREAD = 0.5
+"""Of what it reads again, the part that its last cache does not serve: without flash attention an 8B model with four
+query heads a key took 0.62 ms more for 16,384 tokens on an H200, where reading three times again would take 1.3
+(lab/data/h200_speed_learning.jsonl), and 1.5 of 2.7 ms more for 32,000."""
+MOST_SHARING = 8.0
+"""Query heads a key that this is believed of: the one latent that all heads of DeepSeek's models share was not measured
+without flash attention."""
+READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
+
+
+def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Number) -> Iterator[Term]:
+    """What a step costs on a GPU that holds all of these amounts."""
+    yield from read_terms(amounts, chip, setting)
+    yield from product_terms(amounts, chip, setting, year)
+    yield from launch_terms(amounts, setting, year)
+    yield Term(
+        ROUND_TRIP,
+        1.0,
+        (Factor(f"step/{setting.backend}"), *device_factors("step", setting), *_overhead(setting, year)),
+    )
+    if not serves_many(setting):  # which samples for all conversations at once, on the GPU
+        yield Term(ROUND_TRIP, amounts.tokens - 1, (Factor(f"conversation/{setting.backend}"),))
+
+
+def serves_many(setting: SpeedSetting) -> bool:
+    """Whether the engine is made for many conversations, as vLLM and its kin are.
+
+    Its matrix units multiply plain weights from the first conversation on, while they arrive; it has no other kernels
+    for many, samples for all at once, and with recorded graphs its host costs nothing: torch.compile fuses what is
+    small, and only packed weights have small kernels of their own (scales, activations). What was learned of
+    llama.cpp in these is not charged: of Llama 3 8B in BF16 on an H200, vLLM 0.26 was measured at 4.95 ms a step for
+    one, 5.2 for 4, 5.4 for 16 and 7.3 for 64 conversations (tests/machines/vllm_0_26_h200_full).
+    """
+    return setting.runtime == "vllm"
+
+
+def read_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
+    """Reading weights, keys and values, and states."""
+    waste = (*deviating("waste", setting), *_runtime("waste", setting))
+    read = amounts.dense_bytes + amounts.expert_bytes
+    yield Term(READS, read / reading_bytes_per_s(read, chip))
+    yield Term(READS, amounts.dense_bytes / chip.bytes_per_s, waste)
+    experts = (Factor(f"expert waste/{setting.backend}"), *waste[1:], *device_factors("expert waste", setting))
+    yield Term(READS, amounts.expert_bytes / chip.bytes_per_s, experts)
+    yield Term(READS, 2 * amounts.state_bytes / chip.bytes_per_s)  # read, and written again
+    unfused = () if setting.fused else (Factor(f"unfused/{setting.backend}"),)
+    cache = amounts.cache_bytes / chip.bytes_per_s
+    yield Term(READS, cache)
+    yield Term(
+        READS, cache, (Factor(f"cache waste/{setting.backend}"), *unfused, *device_factors("cache waste", setting))
+    )
+    if not setting.fused and setting.backend in REREADING:
+        heads_per_key = amounts.attention_products / larger(amounts.cache_elements, 1.0)
+        yield Term(READS, cache * REREAD * larger(smaller(heads_per_key, MOST_SHARING) - 1, 0.0))
+    if setting.packed_cache:
+        unpacked = amounts.cache_elements / chip.flops_per_s
+        yield Term(COMPUTE, unpacked, (Factor(f"packed cache/{setting.backend}"),))
+
+
+def product_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Number) -> Iterator[Term]:
+    """Unpacking and multiplying, which the plain units do, and which takes longer for some types than for others."""
+    if serves_many(setting) and setting.types == HALF:  # nothing is unpacked first
+        products = sum(by_kind(amounts, setting).values()) * amounts.tokens
+        yield Term(COMPUTE, 2 * products / chip.matrix_flops_per_s, (Factor(f"batch/{setting.backend}"),))
+        return
+    common = (*deviating("product", setting), _progress(setting, year))
+    for kind, weights in by_kind(amounts, setting).items():
+        factors = (*common, *kind_factors(kind, setting.backend))
+        met = amounts.met_kinds.get(kind, weights)
+        yield from batched_product_terms(COMPUTE, weights, met, amounts.tokens, chip, factors, setting.backend)
+
+
+def by_kind(amounts: Amounts, setting: SpeedSetting) -> Mapping[str, Number]:
+    """The weights by kind; all of the setting's class where nothing tells them apart."""
+    return amounts.kinds or {setting.types: amounts.dense_weights + amounts.expert_weights}
+
+
+@lru_cache(maxsize=KEPT)
+def kind_factors(kind: str, backend: str) -> Factors:
+    """How a kind deviates from its class, everywhere and on one backend."""
+    class_ = class_of_kind(kind)
+    apart = () if kind == class_ else (Factor(f"types/{class_}/{kind}"), Factor(f"types/{backend}/{kind}"))
+    return Factor(f"types/{class_}"), Factor(f"types/{backend}/{class_}"), *apart
+
+
+def launch_terms(amounts: Amounts, setting: SpeedSetting, year: Number) -> Iterator[Term]:
+    """What layers cost beyond their bytes: launches, and kernels too small to fill the chip."""
+    per_layer = (*deviations("launch", setting), *_overhead(setting, year))
+    wide = amounts.layers * amounts.width / REFERENCE_WIDTH
+    counts = (("layer", amounts.layers), ("wide layer", wide), ("expert layer", amounts.expert_layers))
+    many = 0.0 if serves_many(setting) else amounts.layers * (1 - share_of_few(amounts.tokens))
+    for kind, count in (*counts, ("state layer", amounts.state_layers), ("batched layer", many)):
+        yield Term(LAUNCHES, count, (Factor(f"{kind}/{setting.backend}"), *per_layer, *device_factors(kind, setting)))
+
+
+@lru_cache(maxsize=KEPT)
+def deviating(kind: str, setting: SpeedSetting) -> Factors:
+    """A backend's factor, how a family deviates from it, and how a device does from its family."""
+    return Factor(f"{kind}/{setting.backend}"), *deviations(kind, setting)
+
+
+@lru_cache(maxsize=KEPT)
+def deviations(kind: str, setting: SpeedSetting) -> Factors:
+    """How a family deviates from its backend, and a device from its family."""
+    family = f"{kind}/{setting.backend}/{setting.family}"
+    own = (Factor(f"{family}/{setting.device}"),) if setting.device else ()
+    return Factor(family), *own
+
+
+@lru_cache(maxsize=KEPT)
+def device_factors(kind: str, setting: SpeedSetting) -> Factors:
+    """What only a device that was measured closely deviates in."""
+    if not setting.device:
+        return ()
+    return (Factor(f"own {kind}/{setting.backend}/{setting.family}/{setting.device}"),)
+
+
+def _overhead(setting: SpeedSetting, year: Number) -> Factors:
+    """What makes all overheads larger or smaller."""
+    host = (Factor("slow host"),) if setting.slow_host else ()
+    newer = Factor(f"launch progress/{setting.backend}", progress(year))
+    recorded = serves_many(setting) and setting.graphs and setting.types == HALF
+    return newer, *host, *(() if recorded else _runtime("launch", setting))
+
+
+def _progress(setting: SpeedSetting, year: Number) -> Factor:
+    return Factor(f"progress/{setting.backend}", progress(year))
+
+
+@lru_cache(maxsize=KEPT)
+def _runtime(kind: str, setting: SpeedSetting) -> Factors:
+    return (Factor(f"{kind}/runtime/{setting.runtime}"),) if setting.runtime else ()
+
+
+# The time of one generated token on a CPU, as terms.
+#     time = the longer of two sides, nearly, as cores fetch the next weights while they multiply these:
+#              reading:   bytes / bandwidth x (1 + waste)
+#              computing: weights / arithmetic x operations, which differ by the weights' type and the vectors' width
+#                         + rows of matrices, each of which is begun and summed up
+#                         + attention: products of one vector with many short ones
+#          + layers x threads x waiting for each other
+# No line of it needs a measurement of this machine; `physics.token_time` has the form that does.
+
+HOST_READS, HOST_COMPUTE, HOST_LAYERS = "host memory reads", "host compute", "host layer overhead"
+HOST_ATTENTION = "host attention"
+FUSED_ON_CPU, PACKED_ON_CPU = 1.7, 1.33
+"""Flash attention on a CPU, and of a cache in q8_0: at 4,096 tokens of depth a layer of Llama 3.1 8B beside an H200
+took 16 threads 1.39 ms, and 1.86 with q8_0 (lab/plan_gpu), where a server's plain kernels are expected to take 0.83."""
+READING, COMPUTING = "reading", "computing"
+"""The two sides of a token on a CPU."""
+
+
+def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
+    """What a step costs on a CPU that holds all of these amounts."""
+    read = amounts.dense_bytes + amounts.expert_bytes + amounts.cache_bytes + 2 * amounts.state_bytes
+    yield Term(HOST_READS, read / chip.bytes_per_s, side=READING)
+    yield Term(HOST_READS, read / chip.bytes_per_s, deviating("waste", setting), READING)
+    common = (*deviating("product", setting), *_vectors(setting))
+    for kind, weights in by_kind(amounts, setting).items():
+        product = (*common, *kind_factors(kind, "cpu"), *_rearranged(kind, setting))
+        yield Term(HOST_COMPUTE, weights * amounts.tokens / chip.flops_per_s, product, COMPUTING)
+    known = at_most(1.0, amounts.width)  # else nothing is said of rows
+    rows = (amounts.dense_weights + amounts.expert_weights) / larger(amounts.width, 1.0) * known
+    yield Term(HOST_COMPUTE, rows * amounts.tokens / chip.threads, (Factor("row/cpu"),), COMPUTING)
+    attention = (Factor("attention/cpu"), *_servers(setting))
+    yield Term(HOST_ATTENTION, amounts.attention_products * _fused(setting) / chip.flops_per_s, attention, COMPUTING)
+    yield Term(HOST_LAYERS, amounts.layers * chip.threads, (Factor("barrier/cpu"),))
+    yield Term(HOST_LAYERS, amounts.layers, (Factor("layer/cpu"),))
+    yield Term(HOST_LAYERS, amounts.expert_layers * chip.threads, (Factor("expert barrier/cpu"),))
+    yield Term(HOST_LAYERS, 1.0, (Factor("step/cpu"),))
+
+
+def _vectors(setting: SpeedSetting) -> Factors:
+    """Wider vectors, servers that compute less than their clock says, and forks with kernels of their own."""
+    wide = (Factor("wide vectors/cpu"),) if setting.wide_vectors else ()
+    fork = (Factor(f"product/runtime/{setting.runtime}"),) if setting.runtime else ()
+    return *wide, *_servers(setting), *fork
+
+
+def _servers(setting: SpeedSetting) -> Factors:
+    return (Factor("server/cpu"),) if setting.server else ()
+
+
+def _fused(setting: SpeedSetting) -> float:
+    """How many times as long attention takes in one kernel, which a GPU beside the CPU makes llama.cpp choose."""
+    if not setting.beside_gpu or not setting.fused:
+        return 1.0
+    return FUSED_ON_CPU * (PACKED_ON_CPU if setting.packed_cache else 1.0)
+
+
+def _rearranged(kind: str, setting: SpeedSetting) -> Factors:
+    """How weights lie: as in the file beside a GPU, else in an order for AMX where there is that."""
+    if setting.beside_gpu:
+        return (Factor(f"beside gpu/cpu/{kind}"),)
+    return (Factor(f"tiles/cpu/{kind}"),) if setting.tiles else ()
+
+
+LINK = "link"
+SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR = "layer", "row", "tensor"
+"""How a model is split: whole layers; rows of each matrix, gathered by llama.cpp; or by a runtime made for it."""
+
+
+def layer_split_terms(gpus: Number, backend: str, weights_s: Number) -> Iterator[Term]:
+    """Whole layers on each GPU, one after the other: a crossing between two, and a part that runs less smoothly."""
+    yield Term(LINK, gpus - 1, (Factor(f"crossing/{backend}"),))
+    yield Term(LINK, (gpus - 1) / gpus * weights_s, (Factor("crossing waste"),))
+
+
+def tensor_split_terms(gpus: Number, layers: Number, width: Number, split: str, ways: Factors) -> Iterator[Term]:
+    """A part of each layer on each GPU: all wait for all, twice a layer, by the ways that they have."""
+    others = layers * (gpus - 1)
+    yield Term(LINK, layers, (Factor(f"gather/{split}"), *ways))
+    yield Term(LINK, others, (Factor(f"gather each/{split}"), *ways))
+    yield Term(LINK, others * width / REFERENCE_WIDTH, (Factor(f"gather wide/{split}"), *ways))
+
+
+def ways_between(*, peers: bool, linked: bool) -> Factors:
+    """What makes gathering slower or faster: GPUs that can't talk directly, or that have links of their own."""
+    return (Factor("linked"),) if linked else () if peers else (Factor("no peers"),)
+
+
+def offload_terms(crossings: Number, backend: str) -> Iterator[Term]:
+    """Between layers on a GPU and layers on the CPU: each crossing waits for the other side."""
+    yield Term(LINK, crossings, (Factor(f"host crossing/{backend}"),))
+
+
+# Launches that a processor makes one by one while the GPU works: whichever of the two takes longer sets the pace.
+# With recorded graphs (CUDA graphs) launches cost next to nothing and are part of what a layer costs on the GPU.
+
+LAUNCHED_ONE_BY_ONE = "launches one by one"
+_SHARPNESS = 3.0
+"""How nearly the longer of the two is all that counts: 1 is the sum of both, infinity the longer one alone."""
+
+
+class Launching(NamedTuple):
+    """What a runtime's own work costs on the processor."""
+
+    layer_s: float
+    expert_layer_s: float
+    step_s: float
+
+
+PLAIN = Launching(62e-6, 25e-6, 450e-6)
+"""llama.cpp without CUDA graphs: lab/data/h200_speed_learning.jsonl, section d, on one 16-core host."""
+EAGER = Launching(720e-6, 700e-6, 1e-3)
+"""Transformers in eager mode: the same, section j; a host with slower cores takes 1.4 times as long."""
+
+SERVED = Launching(550e-6, 250e-6, 0.7e-3)
+"""vLLM and its kin in eager mode, between a slow and a fast host: 22 and 19 ms a token for 28 and 24 layers, of which
+the GPU needs 13 and 6 (https://github.com/vllm-project/vllm-omni/issues/7960); 14.2 ms for the 32 of Llama 3 8B on an
+H200, of which it needs 5 (tests/machines/vllm_0_26_h200_eager). Their experts are one operation for all of a layer."""
+
+
+def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:
+    """Seconds that the processor needs for the launches of a step."""
+    return how.layer_s * layers + how.expert_layer_s * expert_layers + how.step_s
+
+
+def overlapped(gpu_s: Number, host_s: Number) -> Number:
+    """The time of a step of which the GPU and the processor each do their part at the same time."""
+    return (gpu_s**_SHARPNESS + host_s**_SHARPNESS) ** (1 / _SHARPNESS)
+
+
+# Speculative decoding: a small model drafts some tokens, the large one checks them in one step.
+# tokens of a step = 1 + a + a^2 + ... + a^k    with k drafted tokens, each accepted with the chance a
+# time of a step   = checking k + 1 tokens at once + k steps of the draft model
+
+_STEPS = 1000
+
+
+def accepted_tokens(drafted: int, acceptance: float) -> float:
+    """How many tokens a step yields on average: those accepted in a row, and the one that the large model adds."""
+    if acceptance >= 1:
+        return drafted + 1.0
+    return (1 - acceptance ** (drafted + 1)) / (1 - acceptance)
+
+
+def speculative_rate(drafted: int, acceptance: float, check_s: float, draft_s: float) -> float:
+    """Tokens per second."""
+    return accepted_tokens(drafted, acceptance) / (check_s + drafted * draft_s)
+
+
+def break_even(drafted: int, check_s: float, draft_s: float, plain_s: float) -> float | None:
+    """The acceptance from which on drafting is not slower than plain decoding; None where it always is."""
+    needed = (check_s + drafted * draft_s) / plain_s
+    if needed > drafted + 1:
+        return None
+
+    def short(thousandths: int) -> float:
+        return needed - accepted_tokens(drafted, thousandths / _STEPS)
+
+    below = largest_fitting(0, _STEPS, short)
+    return 0.0 if below is None else below / _STEPS

@@ -1,11 +1,4 @@
-"""The time of one prompt token, as terms.
-
-    operations / matrix arithmetic x 1 / utilisation + operations / power x energy
-    + what a micro-batch shares: weights read, unpacked, launches
-    + attention, which grows with depth
-
-The largest GPUs do not reach what their matrix units could do, because they would have to draw more than they may.
-"""
+"""The time of one prompt token as terms: where a GPU computes, where the CPU does, or lends its weights."""
 
 from __future__ import annotations
 
@@ -13,16 +6,32 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.think.physics.chip import Chip, Setting, progress
-from unslow.think.physics.decoding import COMPUTE, LAUNCHES, READS, deviating, own
-from unslow.think.physics.interconnect import LAYER, LINK
-from unslow.think.physics.kv_cache import F16_BYTES
-from unslow.think.physics.numbers import logarithm
-from unslow.think.physics.terms import KEPT, Factor, Factors, Term
+from unslow.think.physics.chip import Chip, SpeedSetting, progress
+from unslow.think.physics.decode import (
+    COMPUTE,
+    HOST_COMPUTE,
+    HOST_READS,
+    LAUNCHES,
+    LINK,
+    READS,
+    SPLIT_BY_LAYER,
+    Amounts,
+    by_kind,
+    deviating,
+    device_factors,
+    host_decode_terms,
+)
+from unslow.think.physics.placement import F16_BYTES
+from unslow.think.physics.terms import KEPT, Factor, Factors, Term, larger, logarithm
 
 if TYPE_CHECKING:
-    from unslow.think.physics.amounts import Amounts
-    from unslow.think.physics.numbers import Number
+    from unslow.think.physics.terms import Number
+
+# The time of one prompt token, as terms.
+#     operations / matrix arithmetic x 1 / utilisation + operations / power x energy
+#     + what a micro-batch shares: weights read, unpacked, launches
+#     + attention, which grows with depth
+# The largest GPUs do not reach what their matrix units could do, because they would have to draw more than they may.
 
 _ACTIVATIONS = 20
 """Numbers of two bytes that a token writes and reads in each layer, for each of its width, about."""
@@ -42,7 +51,7 @@ class Prompt(NamedTuple):
     micro_batch: Number
     is_quantised: bool = True
     gpus: Number = 1.0
-    split: str = LAYER
+    split: str = SPLIT_BY_LAYER
     pipelined: Number = 1.0
     """How many GPUs work at once on micro-batches of one prompt."""
     peers: bool = True
@@ -50,10 +59,10 @@ class Prompt(NamedTuple):
     @property
     def parts(self) -> Number:
         """Into how many parts every matrix is split."""
-        return 1.0 if self.split == LAYER else self.gpus
+        return 1.0 if self.split == SPLIT_BY_LAYER else self.gpus
 
 
-def prefill_terms(prompt: Prompt, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
+def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Number) -> Iterator[Term]:
     """What a prompt token costs."""
     pipeline = Factor("pipeline", logarithm(prompt.pipelined))
     shared = (Factor(f"prompt progress/{setting.backend}", progress(year)), pipeline)
@@ -64,12 +73,12 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: Setting, year: Number) ->
     yield from _link_terms(prompt, setting)
 
 
-def _product_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
+def _product_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
     types = (*_type_factors(setting), *shared)
     dense, experts = 2 * prompt.token_weights / prompt.parts, 2 * prompt.token_expert_weights / prompt.parts
     used = (*deviating("prompt", setting), *types)
     yield Term(COMPUTE, dense / chip.matrix_flops_per_s, used)
-    sparse = (Factor(f"prompt experts/{setting.backend}"), *own("prompt experts", setting))
+    sparse = (Factor(f"prompt experts/{setting.backend}"), *device_factors("prompt experts", setting))
     yield Term(COMPUTE, experts / chip.matrix_flops_per_s, (*used, *sparse))
     if _is_known(chip.watts):
         energy = (*deviating("energy", setting), *types)
@@ -77,13 +86,17 @@ def _product_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors
 
 
 @lru_cache(maxsize=KEPT)
-def _type_factors(setting: Setting) -> Factors:
+def _type_factors(setting: SpeedSetting) -> Factors:
     """How a class of types deviates: everywhere, on a backend, and on a device."""
     types, backend = setting.types, setting.backend
-    return Factor(f"prompt types/{types}"), Factor(f"prompt types/{backend}/{types}"), *own(f"prompt {types}", setting)
+    return (
+        Factor(f"prompt types/{types}"),
+        Factor(f"prompt types/{backend}/{types}"),
+        *device_factors(f"prompt {types}", setting),
+    )
 
 
-def _read_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
+def _read_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
     """Weights, which all tokens of a micro-batch share: read, and unpacked; and each token's own activations."""
     amounts, (_, pipeline) = prompt.amounts, shared
     each = chip.bytes_per_s * prompt.micro_batch * prompt.parts
@@ -95,11 +108,16 @@ def _read_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -
     yield Term(READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
 
 
-def _launch_terms(prompt: Prompt, setting: Setting, shared: Factors) -> Iterator[Term]:
+def _launch_terms(prompt: Prompt, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
     """Launches, which all tokens of a micro-batch share too."""
     host = (Factor("slow host prompt"),) if setting.slow_host else ()
     for kind, count in _counts(prompt.amounts):
-        factors = (Factor(f"prompt {kind}/{setting.backend}"), *own(f"prompt {kind}", setting), *shared, *host)
+        factors = (
+            Factor(f"prompt {kind}/{setting.backend}"),
+            *device_factors(f"prompt {kind}", setting),
+            *shared,
+            *host,
+        )
         yield Term(LAUNCHES, count / prompt.micro_batch, factors)
 
 
@@ -107,16 +125,16 @@ def _counts(amounts: Amounts) -> tuple[tuple[str, Number], ...]:
     return ("layer", amounts.layers), ("expert layer", amounts.expert_layers), ("state layer", amounts.state_layers)
 
 
-def _attention_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
+def _attention_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
     unfused = () if setting.fused else (Factor(f"unfused prompt/{setting.backend}"),)
     seconds = 2 * prompt.attention_products / chip.matrix_flops_per_s
     yield Term(COMPUTE, seconds, (*deviating("prompt attention", setting), *unfused, *shared))
 
 
-def _link_terms(prompt: Prompt, setting: Setting) -> Iterator[Term]:
+def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:
     """Sending a token's state on to the next GPU, or gathering it from all in every layer."""
     width, others = prompt.amounts.width, prompt.gpus - 1
-    if prompt.split == LAYER:
+    if prompt.split == SPLIT_BY_LAYER:
         yield Term(LINK, others * width, (Factor("prompt crossing"),))
         return
     linked = (Factor("linked"),) if setting.linked else ()
@@ -133,3 +151,47 @@ def pipelined(gpus: Number, micro_batches: Number) -> Number:
 
 def _is_known(watts: Number) -> bool:
     return bool(watts > 0) if isinstance(watts, (int, float)) else bool((watts > 0).all())
+
+
+ROW_BY_ROW = {"q4_1": 2.7, "q5_0": 1.9, "q5_1": 3.5}
+"""How many times as long as for Q4_0 products take of types that llama.cpp does not rearrange for whole matrices on a
+CPU, but multiplies row by row (`repack.cpp` and `sgemm.cpp` in ggml-cpu). Two cores with AVX-512 multiplied 55 billion
+weights a second of Q4_0, 20 of Q4_1, 30 of Q5_0 and 16 of Q5_1. What other types take was learned of their class."""
+
+
+def host_prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
+    """A prompt token on a CPU alone."""
+    amounts = prompt.amounts
+    yield Term(HOST_READS, (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s / prompt.micro_batch)
+    # each pass over the weights begins as for one token: of a small model, two cores took 16 ms more for each 8 tokens
+    for term in host_decode_terms(amounts._replace(tokens=1.0), chip, setting):
+        if term.part != HOST_READS:
+            yield term._replace(seconds=term.seconds / prompt.micro_batch, side="")
+    used = (Factor("prompt/cpu"), Factor(f"prompt types/cpu/{setting.types}"), *_vectors(setting))
+    products = 2 * (prompt.token_weights + prompt.token_expert_weights) * _row_by_row(amounts, setting)
+    yield Term(HOST_COMPUTE, products / chip.flops_per_s, used)
+    yield Term(HOST_COMPUTE, 2 * prompt.attention_products / chip.flops_per_s, (Factor("prompt attention/cpu"),))
+
+
+def _vectors(setting: SpeedSetting) -> Factors:
+    """Wider vectors, and forks with kernels of their own: whole matrices gain more by both than single vectors do."""
+    wide = (Factor("prompt wide vectors/cpu"),) if setting.wide_vectors else ()
+    fork = (Factor(f"prompt product/runtime/{setting.runtime}"),) if setting.runtime else ()
+    return *wide, *fork
+
+
+def _row_by_row(amounts: Amounts, setting: SpeedSetting) -> Number:
+    """How many times as long all products take as if there were a kernel for whole matrices of every type."""
+    every: Number = 0.0
+    longer: Number = 0.0
+    for kind, weights in by_kind(amounts, setting).items():
+        every, longer = every + weights, longer + weights * (ROW_BY_ROW.get(kind, 1.0) - 1)
+    return 1 + longer / larger(every, 1.0)
+
+
+def lent_weights_terms(prompt: Prompt, link_bytes_per_s: Number, setting: SpeedSetting) -> Iterator[Term]:
+    """A prompt token on a GPU, whose weights lie in the host's memory: copied once for each micro-batch."""
+    amounts, each = prompt.amounts, prompt.micro_batch
+    for kind, lent in (("prompt copy", amounts.dense_bytes), ("prompt copy experts", amounts.expert_bytes)):
+        factors = (Factor(f"{kind}/{setting.backend}"), *device_factors(kind, setting))
+        yield Term(LINK, lent / link_bytes_per_s / each, factors)

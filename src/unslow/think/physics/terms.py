@@ -1,19 +1,70 @@
-"""Costs as sums of terms: what physics alone gives, times factors that were learned from measurements.
-
-Every factor is positive, so a sum of such terms never falls below the time that bandwidth and arithmetic take by
-themselves. Numbers may be arrays: a million configurations are priced like one.
-"""
+"""Costs as sums of terms with learned factors, on numbers and arrays alike, and the intervals of predictions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unslow.think.physics.numbers import exponential, larger
+from unslow.facts.values import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from unslow.think.physics.numbers import Number
+    from numpy import float64
+    from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    Number = float | NDArray[float64]
+
+
+def exponential(x: Number) -> Number:
+    """The exponential, element by element."""
+    if isinstance(x, (int, float)):
+        return math.exp(x)
+    found: Number = _numpy().exp(x)
+    return found
+
+
+def logarithm(x: Number) -> Number:
+    """The natural logarithm, element by element."""
+    if isinstance(x, (int, float)):
+        return math.log(x)
+    found: Number = _numpy().log(x)
+    return found
+
+
+def smaller(a: Number, b: Number) -> Number:
+    """The smaller of two, element by element."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return min(a, b)
+    found: Number = _numpy().minimum(a, b)
+    return found
+
+
+def larger(a: Number, b: Number) -> Number:
+    """The larger of two, element by element."""
+    return -smaller(-a, -b)
+
+
+def at_most(a: Number, b: Number) -> Number:
+    """1 where the first is no larger than the second, 0 elsewhere."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return 1.0 if a <= b else 0.0
+    found: Number = _numpy().less_equal(a, b).astype("float64")
+    return found
+
+
+@cache
+def _numpy() -> Any:
+    """NumPy takes long to load, and who asks about one case needs none of it."""
+    import numpy as np  # noqa: PLC0415  (only once there is an array)
+
+    return np
+
+
+# Every factor is positive, so a sum of such terms never falls below the time that bandwidth and arithmetic take by
+# themselves. Numbers may be arrays: a million configurations are priced like one.
 
 SHARPNESS = 2.0
 """How nearly the longer of two sides is all that counts: 1 is the sum of both, infinity the longer one alone. Of 1,
@@ -43,7 +94,7 @@ class Term(NamedTuple):
     """Of work that is done while another side works: which one it is. Everything waits for what has none."""
 
 
-def priced(term: Term, learned: Mapping[str, float]) -> Number:
+def priced_term(term: Term, learned: Mapping[str, float]) -> Number:
     """The seconds of a term by itself; a factor that nothing was learned of is one."""
     exponent: Number = 0.0
     for factor in term.factors:
@@ -51,12 +102,12 @@ def priced(term: Term, learned: Mapping[str, float]) -> Number:
     return term.seconds * exponential(exponent)
 
 
-def shares(terms: Iterable[Term], learned: Mapping[str, float]) -> Iterator[tuple[Term, Number]]:
+def term_shares(terms: Iterable[Term], learned: Mapping[str, float]) -> Iterator[tuple[Term, Number]]:
     """Every term with the seconds that it adds to the sum: less than its own where it is done beside something else.
 
     Sides of s seconds each take t = (sum of s^p)^(1/p) together, and each adds s (s/t)^(p-1) to it.
     """
-    alone = [(term, priced(term, learned)) for term in terms]
+    alone = [(term, priced_term(term, learned)) for term in terms]
     sides: dict[str, Number] = {}
     for term, seconds in alone:
         if term.side:
@@ -74,22 +125,49 @@ def side_by_side(sides: Iterable[Number]) -> Number:
     return larger(powers, _INSTANT) ** (1 / SHARPNESS)
 
 
-def total(terms: Iterable[Term], learned: Mapping[str, float]) -> Number:
+def total_of_terms(terms: Iterable[Term], learned: Mapping[str, float]) -> Number:
     """The seconds of all terms."""
     whole: Number = 0.0
-    for _, seconds in shares(terms, learned):
+    for _, seconds in term_shares(terms, learned):
         whole = whole + seconds
     return whole
 
 
-def least(terms: Iterable[Term]) -> Number:
+def least_seconds(terms: Iterable[Term]) -> Number:
     """The seconds that nothing can be faster than: of the terms that nothing learned is in."""
-    return total((term for term in terms if not term.factors), {})
+    return total_of_terms((term for term in terms if not term.factors), {})
 
 
 def by_part(terms: Iterable[Term], learned: Mapping[str, float]) -> dict[str, Number]:
     """The seconds of each part of the budget, in the order of the terms."""
     parts: dict[str, Number] = {}
-    for term, seconds in shares(terms, learned):
+    for term, seconds in term_shares(terms, learned):
         parts[term.part] = parts.get(term.part, 0.0) + seconds
     return parts
+
+
+# How far the truth may lie from a figure of this origin, as a factor either way. Two publishers of the same card and
+# quant differ by 9 % in the median, so nothing looked up is sharper than that.
+SPREAD = {Origin.MEASURED: 1.10, Origin.REPORTED: 1.15, Origin.DATASHEET: 1.15, Origin.ESTIMATED: 2.0}
+
+
+class Interval(NamedTuple):
+    """Low, most likely, high."""
+
+    low: float
+    mid: float
+    high: float
+
+    def shifted(self, by: float) -> Interval:
+        """With so much more of what has no spread of its own."""
+        return Interval(self.low + by, self.mid + by, self.high + by)
+
+
+def interval_around(value: float, factor: float) -> Interval:
+    """The interval that reaches a factor down and up from a value."""
+    return Interval(value / factor, value, value * factor)
+
+
+def inverse_interval(interval: Interval) -> Interval:
+    """Seconds per token as tokens per second, or back."""
+    return Interval(1 / interval.high, 1 / interval.mid, 1 / interval.low)

@@ -1,21 +1,248 @@
 """What a quant and a type of cache cost in answers, by published measurements of models like it."""
 
 import re
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
-from math import log1p
+from math import inf, log, log1p
+from typing import NamedTuple
 
 import msgspec
 
-from unslow.catalog.layouts import layouts
-from unslow.catalog.mixes import find_mix, mixes
-from unslow.catalog.quality import Figure
-from unslow.catalog.scheme_words import find_scheme
-from unslow.catalog.sensitive import sensitive
+from unslow.catalog.architectures import layouts
+from unslow.catalog.quality import CacheException, Figure, cache_exceptions, figures, tables
+from unslow.catalog.quants import find_mix, mixes, quants, sensitive
+from unslow.catalog.weight_parts import find_scheme
 from unslow.facts.errors import UserError
-from unslow.think.plan.cache_quality import cost_of_cache
-from unslow.think.plan.published import Number, divergence, increase, never_worse_than, of_weights, speaking_for
-from unslow.think.plan.quality_part import FREE, Loss, unknown
+from unslow.think.physics.chip import HALF
 from unslow.think.plan.report import QualityShown
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Against 16 bits."""
+
+    increase: float | None
+    """Of the perplexity, as a share; None where nobody published one."""
+    kl: float | None
+    at_least: bool = False
+    """Whether only a part of it, or something that loses less, was measured."""
+    words: str = ""
+    sources: tuple[str, ...] = ()
+
+
+NO_LOSS = Loss(0.0, 0.0)
+
+
+def unknown_loss(words: str, *sources: str) -> Loss:
+    """What nobody published, and why."""
+    return Loss(None, None, words=words, sources=sources)
+
+
+FigureNumber = Callable[[Figure], float | None]
+
+_SAME_SIZE = log(1.25)  # a 7B and an 8B lose differently by their training, not by their size
+_TABLES_AGREE = 2  # so many must have both quants before an order between them counts as known
+
+
+def nearest_figure(
+    parameters: int, architecture: str, among: Iterable[Figure], number: FigureNumber
+) -> tuple[Figure, float] | None:
+    """The figure to take, and its number; of models of about the same size the worst, because newer ones lose more."""
+    found = [(f, n) for f in figures_about(architecture, among) if (n := number(f)) is not None]
+    for spoils in (_is_older, _is_by_the_word):
+        found = [(f, n) for f, n in found if not spoils(f)] or found
+    if not found or parameters <= 0:
+        return None
+    nearest = min((f for f, _ in found), key=lambda f: _distance(f, parameters))
+    alike = [(f, n) for f, n in found if f is nearest or _distance(f, nearest.table.parameters) <= _SAME_SIZE]
+    return max(alike, key=lambda pair: pair[1])
+
+
+def figures_about(architecture: str, among: Iterable[Figure]) -> list[Figure]:
+    """Figures of models that are built like it where there are such, else those that speak for every model."""
+    among = list(among)
+    return [f for f in among if architecture in f.table.only_for] or [f for f in among if not f.table.only_for]
+
+
+def _is_older(figure: Figure) -> bool:
+    return figure.table.older
+
+
+def _is_by_the_word(figure: Figure) -> bool:
+    return figure.table.per == "word"
+
+
+def _distance(figure: Figure, parameters: int) -> float:
+    """Between sizes, as a logarithm; nothing is near to a model whose size is not known."""
+    both = figure.table.parameters and parameters
+    return abs(log(parameters / figure.table.parameters)) if both else inf
+
+
+def figure_increase(figure: Figure) -> float | None:
+    """Of the perplexity, as a share."""
+    return figure.increase
+
+
+def figure_divergence(figure: Figure) -> float | None:
+    """The mean KL divergence."""
+    return figure.kl
+
+
+@cache
+def weight_figures(quant: str) -> tuple[Figure, ...]:
+    """What was measured of one quant."""
+    return tuple(f for f in figures() if f.row.quant == quant)
+
+
+@cache
+def cache_figures(keys: str, values: str) -> tuple[Figure, ...]:
+    """What was measured of caches of these types; an empty one stands for 16 bits."""
+    return tuple(f for f in figures() if not f.row.quant and (f.row.keys, f.row.values) == (keys, values))
+
+
+@cache
+def never_worse_than(quant: str) -> frozenset[str]:
+    """Quants that came out better in every table that has both, or better than one that did.
+
+    Tables have different quants of different models; this keeps a quant that only an old model was measured with from
+    looking better than one that it has always lost against.
+    """
+    better, asked = _better(), [quant]
+    found: set[str] = set()
+    while asked:
+        new = better.get(asked.pop(), frozenset()) - found
+        found |= new
+        asked += new
+    return frozenset(found - {quant})
+
+
+@cache
+def _better() -> dict[str, frozenset[str]]:
+    by_table = [worst for t in tables() if not tables()[t].only_for and (worst := _worst_of(t))]
+    quants = {quant for worst in by_table for quant in worst}
+    return {a: frozenset(b for b in quants if a != b and _is_better(b, a, by_table)) for a in quants}
+
+
+def _is_better(one: str, other: str, by_table: list[dict[str, float]]) -> bool:
+    both = [worst for worst in by_table if one in worst and other in worst]
+    return len(both) >= _TABLES_AGREE and all(worst[one] < worst[other] for worst in both)
+
+
+def _worst_of(name: str) -> dict[str, float]:
+    """The increase of each quant in one table; without an importance matrix where there are both."""
+    worst: dict[str, float] = {}
+    for row in tables()[name].rows:
+        share = Figure(tables()[name], row).increase
+        if row.quant and share is not None:
+            worst[row.quant] = max(share, worst.get(row.quant, 0.0))
+    return worst
+
+
+_WIDE_CACHE = {"", "auto", "f16", "fp16", "float16", "half", "bf16", "bfloat16", "f32", "fp32", "float32"}
+_SAME = {"fp8_e4m3": "fp8"}  # what vLLM means by fp8
+_EIGHT = 8.0  # bits of types that ggml does not have, such as fp8
+
+
+def cost_of_cache(
+    key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
+) -> Loss:
+    """Of the cache alone; the names of types as runtimes spell them."""
+    keys, values = _plain(key_type), _plain(value_type)
+    if not keys and not values:
+        return NO_LOSS
+    warnings = [w for w in cache_exceptions().values() if _is_about(w, keys, values, architecture)]
+    decided = next((w for w in warnings if w.architectures), None)
+    if decided:
+        nats = [decided.kl.get(t) for t in (keys, values) if t]
+        return Loss(None, _worst(nats), words=f"cache: {decided.words}", sources=(decided.source,))
+    loss = _measured_cache(keys, values, parameters, architecture, rotated=rotated)
+    words = [loss.words, *(w.words for w in warnings)]
+    return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
+
+
+def _plain(name: str) -> str:
+    """The type in small letters; empty for one of 16 bits or more."""
+    name = name.casefold()
+    return "" if name in _WIDE_CACHE else _SAME.get(name, name)
+
+
+def _worst(numbers: list[float | None]) -> float | None:
+    known = [n for n in numbers if n is not None]
+    return max(known) if len(known) == len(numbers) else None
+
+
+def _is_about(warning: CacheException, keys: str, values: str, architecture: str) -> bool:
+    types = (keys,) if warning.part == "keys" else (keys, values)
+    few = any(t and _bits(t) <= warning.bits_at_most for t in types)
+    return few and (not warning.architectures or architecture in warning.architectures)
+
+
+def _bits(name: str) -> float:
+    quant = quants().get(name.upper())
+    return quant.block_bytes * 8 / quant.block_elements if quant else _EIGHT
+
+
+def _measured_cache(keys: str, values: str, parameters: int, architecture: str, *, rotated: bool) -> Loss:
+    label = f"cache {keys or 'f16'}/{values or 'f16'}: "
+    if parameters <= 0:
+        return unknown_loss(label + "the size of the model is not known")
+    asked = _Asked(parameters, architecture, rotated)
+    shares, nats = (_found(keys, values, asked, number) for number in (figure_increase, figure_divergence))
+    if not shares.taken:
+        return unknown_loss(label + "nobody published the perplexity of it")
+    models = " and ".join(dict.fromkeys(figure.table.model for figure, _ in shares.taken))
+    return Loss(
+        shares.sum,
+        nats.sum if nats.taken and not nats.at_least else None,
+        shares.at_least,
+        f"{label}{'at least ' if shares.at_least else ''}{shares.sum:+.2%} perplexity of {models}",
+        tuple(dict.fromkeys(figure.table.source for figure, _ in (*shares.taken, *nats.taken))),
+    )
+
+
+class _Asked(NamedTuple):
+    """The model, and whether its runtime rotates."""
+
+    parameters: int
+    architecture: str
+    rotated: bool
+
+
+class _Found(NamedTuple):
+    """Figures that add up to an answer; none where nobody measured all of it."""
+
+    taken: tuple[tuple[Figure, float], ...] = ()
+    at_least: bool = False
+
+    @property
+    def sum(self) -> float:
+        """Of their numbers."""
+        return sum(number for _, number in self.taken)
+
+
+def _found(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+    """Both halves as they were measured together, and never less than one of them alone; else one and the other."""
+    whole = _one(keys, values, asked, number)
+    if not keys or not values or any(figure.table.only_for for figure, _ in whole.taken):
+        return whole
+    halves = _one(keys, "", asked, number), _one("", values, asked, number)
+    if whole.taken:
+        worst = max((whole, *halves), key=lambda found: found.sum)
+        return _Found(worst.taken, whole.at_least)
+    if halves[0].taken and halves[1].taken:
+        return _Found((*halves[0].taken, *halves[1].taken), halves[0].at_least or halves[1].at_least)
+    return _Found()
+
+
+def _one(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+    """What was measured of just this, rotated as asked if that was; rotating only ever loses less."""
+    known = [f for f in figures_about(asked.architecture, cache_figures(keys, values)) if number(f) is not None]
+    for rotated in (asked.rotated, not asked.rotated):
+        among = [f for f in known if f.row.rotated == rotated]
+        found = nearest_figure(asked.parameters, asked.architecture, among, number)
+        if found:
+            return _Found((found,), at_least=rotated and not asked.rotated)
+    return _Found()
+
 
 _WIDE = ("F32", "F16", "BF16")
 _EQUAL = 0.001
@@ -45,7 +272,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=_CACHED)
-def cost_of(
+def quality_cost(
     quant: str, key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
 ) -> Cost:
     """The cost of weights and cache together; `rotated` where llama.cpp is b8624 or newer (see the catalogue).
@@ -87,26 +314,26 @@ def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss
     """Of the weights alone."""
     name = _name(quant)
     if name in _WIDE:
-        return FREE
+        return NO_LOSS
     published = _published_in(name, architecture)
     if published:
         return Loss(0.0, 0.0, words=f"{quant} is how the model was published", sources=(published,))
-    if name is None or not of_weights(name):
-        return unknown(f"weights: nobody published what {quant} costs")
+    if name is None or not weight_figures(name):
+        return unknown_loss(f"weights: nobody published what {quant} costs")
     if parameters <= 0:
-        return unknown("weights: the size of the model is not known")
+        return unknown_loss("weights: the size of the model is not known")
     return _measured(name, quant, parameters, architecture)
 
 
 def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss:
-    def found(quant: str, number: Number) -> tuple[Figure, float] | None:
-        return speaking_for(parameters, architecture, of_weights(quant), number)
+    def found(quant: str, number: FigureNumber) -> tuple[Figure, float] | None:
+        return nearest_figure(parameters, architecture, weight_figures(quant), number)
 
-    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := found(q, increase))]
+    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := found(q, figure_increase))]
     if not shares:
-        return unknown(f"weights: nobody published the perplexity of {quant} for such a model")
+        return unknown_loss(f"weights: nobody published the perplexity of {quant} for such a model")
     figure, number = max(shares, key=lambda share: share[1])
-    nats = found(name, divergence)
+    nats = found(name, figure_divergence)
     sources = dict.fromkeys(taken.table.source for taken, _ in filter(None, ((figure, number), nats)))
     return Loss(
         number,
@@ -173,7 +400,7 @@ def _is_near(one: Loss, other: Loss) -> bool:
     return one.kl is None or other.kl is None or abs(one.kl - other.kl) <= _EQUAL_KL
 
 
-def shown(cost: Cost) -> QualityShown:
+def shown_quality(cost: Cost) -> QualityShown:
     """The cost as the report tells it."""
     return QualityShown(
         perplexity_increase=cost.perplexity_increase,
@@ -181,3 +408,33 @@ def shown(cost: Cost) -> QualityShown:
         words=cost.words,
         sources=cost.sources,
     )
+
+
+FULL = "full precision: nothing is lost"
+_PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
+_CACHES = {"quantized": "int4"}
+"""Caches of Transformers by the type that they keep."""
+
+
+def hf_cost(quant: str, types: str, cache: str, parameters: int, architecture: str) -> Cost:
+    """The cost of weights and cache together."""
+    kept = "f16" if cache in _PLAIN else _CACHES.get(cache, cache)
+    return quality_cost("F16" if types == HALF else quant, kept, kept, parameters, architecture)
+
+
+def hf_quality(quant: str, types: str, cache: str, parameters: int, architecture: str) -> QualityShown:
+    """The same as the report shows it."""
+    cost = hf_cost(quant, types, cache, parameters, architecture)
+    return QualityShown(
+        perplexity_increase=cost.perplexity_increase,
+        kl_divergence=cost.kl_divergence,
+        words=cost.words or FULL,
+        sources=cost.sources,
+    )
+
+
+def is_as_good(one: Cost, other: Cost) -> bool:
+    """Whether nobody could tell them apart, or the first is better."""
+    known = one.perplexity_increase is not None and other.perplexity_increase is not None
+    better = known and (one.perplexity_increase or 0.0) <= (other.perplexity_increase or 0.0)
+    return better or is_equal_quality(one, other)

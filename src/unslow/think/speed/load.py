@@ -1,14 +1,56 @@
-"""What one token asks of a model: bytes to read, products to compute, keys and values to look at, layer by layer."""
+"""What one token asks of a model.
+
+Bytes to read, products to compute, keys and values to look at, by layer and as sums.
+"""
+
+from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.facts.blueprint import Blueprint, Tensor
-from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
-from unslow.think.physics.kinds import kind_of
+from unslow.catalog.weight_parts import Part, Role, parts_of_shape, plain_storage
+from unslow.facts.model import Blueprint, HfShape, LayerKind, Tensor
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
+from unslow.think.physics.chip import BYTES, HALF, NIBBLES, SUPER_BLOCKS, TABLES, class_of_kind, kind_of
+from unslow.think.physics.decode import Amounts
+from unslow.think.physics.placement import F16_BYTES
+from unslow.think.physics.terms import larger, smaller
+
+if TYPE_CHECKING:
+    from unslow.think.physics.terms import Number
+
+_HALVES = re.compile(r"b?f(?:p)?(?:16|32)\b|bfloat16|float16|half")
+_BYTES = re.compile(r"q8|int8|fp8|w8|8-?bit|mxfp8|8bpw")
+_SUPER_BLOCKS = re.compile(r"q[2-6]_k")
+_TYPE_TABLES = re.compile(r"iq[1-5]|tq\d|i2_s|bitnet")
+_NOT_TABLES = re.compile(r"iq4_nl")
+
+
+def type_class(quant: str) -> str:
+    """The class of a quant by its name: `UD-Q4_K_XL`, `MXFP4`, `awq-int4`; what is not known counts as 4 bits."""
+    text = quant.lower()
+    if _HALVES.match(text):
+        return HALF
+    if _BYTES.search(text):
+        return BYTES
+    if _NOT_TABLES.search(text):
+        return NIBBLES
+    if _TYPE_TABLES.search(text):
+        return TABLES
+    return SUPER_BLOCKS if _SUPER_BLOCKS.search(text) else NIBBLES
+
+
+def type_class_of_model(plan: Blueprint) -> str:
+    """The class that most of a model's bytes are of."""
+    sums: dict[str, int] = {}
+    for tensor in plan.tensors:
+        class_ = class_of_kind(kind_of(tensor.type))
+        sums[class_] = sums.get(class_, 0) + tensor.bytes
+    return max(sums, key=sums.__getitem__, default=NIBBLES)
+
 
 _F32_BYTES = 4
 _EXPERTS = re.compile(r"_exps(\.|$)|_chexps")
@@ -17,7 +59,7 @@ _BLOCK, _ENCODER, _DECODER = "blk", "enc.blk", "dec.blk"
 _TABLES = ("token_embd.weight", "per_layer_token_embd.weight", "token_types.weight", "position_embd.weight")
 """Of these a token looks up one row."""
 _MATRIX = 2
-NOTHING: Mapping[str, float] = MappingProxyType({})
+NO_LOAD: Mapping[str, float] = MappingProxyType({})
 
 
 class LayerLoad(NamedTuple):
@@ -28,9 +70,9 @@ class LayerLoad(NamedTuple):
     expert_bytes: float = 0.0
     """Of all experts, the idle ones too."""
     expert_weights: float = 0.0
-    kinds: Mapping[str, float] = NOTHING
+    kinds: Mapping[str, float] = NO_LOAD
     """The dense weights by the kind of their type."""
-    expert_kinds: Mapping[str, float] = NOTHING
+    expert_kinds: Mapping[str, float] = NO_LOAD
     key_elements: float = 0.0
     value_elements: float = 0.0
     window: float = 0.0
@@ -65,7 +107,7 @@ class ModelLoad(NamedTuple):
         """Whether a token meets only some of the experts."""
         return 0 < self.experts_used < self.experts
 
-    def scaled(self, factor: float) -> "ModelLoad":
+    def scaled(self, factor: float) -> ModelLoad:
         """The same model with all weights as many times larger, as another mix of types makes them."""
         layers = tuple(
             layer._replace(dense_bytes=layer.dense_bytes * factor, expert_bytes=layer.expert_bytes * factor)
@@ -159,3 +201,238 @@ def _cached_elements(hyper: Hyper, layer: int) -> tuple[float, float]:
 
 def _score_products(hyper: Hyper, layer: int) -> float:
     return hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))
+
+
+_NO_SUMS = frozenset({"experts", "experts_used", "width", "window", "kinds", "expert_kinds"})
+"""Of a model as a whole, or by kind."""
+
+
+class Totals(NamedTuple):
+    """What lies in one memory; expert bytes and weights are those of all experts."""
+
+    dense_bytes: Number = 0.0
+    dense_weights: Number = 0.0
+    output_weights: Number = 0.0
+    """Among the dense ones: a prompt needs them for its last token only."""
+    expert_bytes: Number = 0.0
+    expert_weights: Number = 0.0
+    kinds: Mapping[str, Number] = NO_LOAD
+    """The dense weights by the kind of their type, and those of all experts."""
+    expert_kinds: Mapping[str, Number] = NO_LOAD
+    experts: Number = 1.0
+    experts_used: Number = 1.0
+    layers: Number = 0.0
+    expert_layers: Number = 0.0
+    state_layers: Number = 0.0
+    state_bytes: Number = 0.0
+    width: Number = 4096.0
+    full_cache: Number = 0.0
+    """Elements of keys and values for each token of depth."""
+    windowed_cache: Number = 0.0
+    window: Number = 0.0
+    full_scores: Number = 0.0
+    """Multiply-adds of attention for each token of depth."""
+    windowed_scores: Number = 0.0
+
+    def scaled(self, factor: Number) -> Totals:
+        """The same model with all weights as many times larger, as another mix of types makes them."""
+        return self._replace(dense_bytes=self.dense_bytes * factor, expert_bytes=self.expert_bytes * factor)
+
+    def cache_elements(self, depth: Number) -> Number:
+        """Keys and values that a token at this depth looks at."""
+        return self.full_cache * depth + self.windowed_cache * smaller(depth, self.window)
+
+    def attention_products(self, depth: Number) -> Number:
+        """Multiply-adds of attention at this depth."""
+        return self.full_scores * depth + self.windowed_scores * smaller(depth, self.window)
+
+    def met_share(self, tokens: Number) -> Number:
+        """The part of the experts that so many tokens meet together, if each chooses by chance."""
+        return 1 - (1 - self.experts_used / self.experts) ** tokens
+
+    def step(self, depth: Number, element_bytes: Number = F16_BYTES, tokens: Number = 1.0) -> Amounts:
+        """What one step asks that brings so many conversations forward by a token."""
+        used = self.experts_used / self.experts
+        return Amounts(
+            dense_bytes=self.dense_bytes,
+            dense_weights=self.dense_weights,
+            expert_bytes=self.expert_bytes * self.met_share(tokens),
+            expert_weights=self.expert_weights * used,
+            kinds=added_totals(self.kinds, self.expert_kinds, used),
+            met_kinds=added_totals(self.kinds, self.expert_kinds, self.met_share(tokens)),
+            cache_elements=self.cache_elements(depth) * tokens,
+            attention_products=self.attention_products(depth) * tokens,
+            cache_bytes=self.cache_elements(depth) * element_bytes * tokens,
+            state_bytes=self.state_bytes * tokens,
+            layers=self.layers,
+            expert_layers=self.expert_layers,
+            state_layers=self.state_layers,
+            width=self.width,
+            tokens=tokens,
+        )
+
+    def micro_batch(self, tokens: Number) -> Amounts:
+        """What a micro-batch of a prompt shares: every weight once."""
+        return self.step(0.0, tokens=tokens)._replace(
+            dense_weights=larger(self.dense_weights - self.output_weights, 0.0),
+            expert_weights=self.expert_weights * self.met_share(tokens),
+        )
+
+    def share(self, part: float) -> Totals:
+        """So much of it, all layers alike."""
+        return self._replace(
+            **{name: getattr(self, name) * part for name in self._fields if name not in _NO_SUMS},
+            kinds={kind: weights * part for kind, weights in self.kinds.items()},
+            expert_kinds={kind: weights * part for kind, weights in self.expert_kinds.items()},
+        )
+
+    def with_experts(self, part: Number) -> Totals:
+        """With so much of its experts, all layers alike."""
+        return self._replace(
+            expert_bytes=self.expert_bytes * part,
+            expert_weights=self.expert_weights * part,
+            expert_layers=self.expert_layers * part,
+            expert_kinds={kind: weights * part for kind, weights in self.expert_kinds.items()},
+        )
+
+    def without(self, part: Totals) -> Totals:
+        """What is left of it when another part of the same model lies elsewhere."""
+        summed = (name for name in self._fields if name not in _NO_SUMS)
+        left = {name: larger(getattr(self, name) - getattr(part, name), 0.0) for name in summed}
+        return self._replace(
+            **left,
+            kinds=added_totals(self.kinds, part.kinds, -1),
+            expert_kinds=added_totals(self.expert_kinds, part.expert_kinds, -1),
+        )
+
+    def and_also(self, part: Totals) -> Totals:
+        """With another part of the same model in the same memory."""
+        both = {name: getattr(self, name) + getattr(part, name) for name in self._fields if name not in _NO_SUMS}
+        return self._replace(
+            **both,
+            kinds=added_totals(self.kinds, part.kinds),
+            expert_kinds=added_totals(self.expert_kinds, part.expert_kinds),
+            window=larger(self.window, part.window),
+        )
+
+
+def added_totals(some: Mapping[str, Number], others: Mapping[str, Number], times: Number = 1.0) -> dict[str, Number]:
+    """Both by kind, the second so many times."""
+    names = dict.fromkeys((*some, *others))
+    return {name: some.get(name, 0.0) + others.get(name, 0.0) * times for name in names}
+
+
+def totals(load: ModelLoad) -> Totals:
+    """The whole model."""
+    return layer_totals(load, load.layers, with_output=True)
+
+
+def layer_totals(load: ModelLoad, layers: Iterable[LayerLoad], *, with_output: bool) -> Totals:
+    """Some of the layers of a model, with the output matrix or without."""
+    some = tuple(layers)
+    full, windowed = [x for x in some if not x.window], [x for x in some if x.window]
+    return Totals(
+        dense_bytes=sum(x.dense_bytes for x in some) + (load.output_bytes if with_output else 0.0),
+        dense_weights=sum(x.dense_weights for x in some) + (load.output_weights if with_output else 0.0),
+        output_weights=load.output_weights if with_output else 0.0,
+        expert_bytes=sum(x.expert_bytes for x in some),
+        expert_weights=sum(x.expert_weights for x in some),
+        kinds=_kinds((x.kinds for x in some), {load.output_kind: load.output_weights} if with_output else {}),
+        expert_kinds=_kinds((x.expert_kinds for x in some), {}),
+        experts=float(load.experts if load.is_sparse else 1),
+        experts_used=float(load.experts_used if load.is_sparse else 1),
+        layers=float(len(some)),
+        expert_layers=float(sum(x.expert_bytes > 0 for x in some)),
+        state_layers=float(sum(x.state_bytes > 0 for x in some)),
+        state_bytes=sum(x.state_bytes for x in some),
+        width=float(load.width),
+        full_cache=sum(x.key_elements + x.value_elements for x in full),
+        windowed_cache=sum(x.key_elements + x.value_elements for x in windowed),
+        window=max((x.window for x in windowed), default=0.0),
+        full_scores=sum(x.score_products for x in full),
+        windowed_scores=sum(x.score_products for x in windowed),
+    )
+
+
+def _kinds(some: Iterable[Mapping[str, float]], start: dict[str, float]) -> dict[str, Number]:
+    sums: dict[str, Number] = dict(start)
+    for one in some:
+        for kind, weights in one.items():
+            sums[kind] = sums.get(kind, 0.0) + weights
+    return sums
+
+
+_KINDS = {HALF: "f16", BYTES: "q8_0", NIBBLES: "q4_0"}
+"""The type of ggml that a class of types was learned by; of engines that read safetensors only the class counts."""
+_STATE_BYTES = 4
+_WINDOWED = frozenset({LayerKind.WINDOW, LayerKind.CHUNK})
+_BESIDE = frozenset({Role.EMBEDDING, Role.OUTPUT, Role.OTHER, Role.EXPERTS})
+
+
+def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
+    """The load of a model whose matrices are of one class of types; a tower for images is read by no token of text."""
+    counted = parts_of_shape(shape, plain_storage(1))  # a byte for each weight
+    table, output = (_sum(parts, role) for role in (Role.EMBEDDING, Role.OUTPUT))
+    after = sum(p.bytes for p in parts if p.layer >= shape.layers and p.role not in _BESIDE)
+    return ModelLoad(
+        layers=tuple(_layer(shape, n, of, weights, types) for n, of, weights in _by_layer(shape, parts, counted)),
+        output_bytes=float((table if shape.tied else output) + after),
+        output_weights=float(shape.vocabulary * shape.width),
+        output_kind=_KINDS[HALF],
+        table_bytes=0.0 if shape.tied else float(table),
+        width=shape.width,
+        experts=shape.experts,
+        experts_used=shape.experts_used,
+    )
+
+
+def _sum(parts: Iterable[Part], role: Role) -> int:
+    return sum(part.bytes for part in parts if part.role is role)
+
+
+def _by_layer(
+    shape: HfShape, parts: Sequence[Part], counted: Sequence[Part]
+) -> Iterable[tuple[int, list[Part], list[Part]]]:
+    sizes: list[list[Part]] = [[] for _ in range(shape.layers)]
+    weights: list[list[Part]] = [[] for _ in range(shape.layers)]
+    for found, into in ((parts, sizes), (counted, weights)):
+        for part in found:
+            if 0 <= part.layer < shape.layers:
+                into[part.layer].append(part)
+    return zip(range(shape.layers), sizes, weights, strict=True)
+
+
+def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], types: str) -> LayerLoad:
+    kind = _KINDS.get(types, _KINDS[NIBBLES])
+    dense = float(sum(p.bytes for p in weights if p.role not in _BESIDE))
+    experts = float(_sum(weights, Role.EXPERTS))
+    attends = shape.kind(layer) not in {LayerKind.RECURRENT, LayerKind.BARE}
+    keys, values = _cached(shape, layer) if attends else (0, 0)
+    return LayerLoad(
+        dense_bytes=float(sum(p.bytes for p in parts if p.role not in _BESIDE)),
+        dense_weights=dense,
+        expert_bytes=float(_sum(parts, Role.EXPERTS)),
+        expert_weights=experts,
+        kinds={kind: dense},
+        expert_kinds={kind: experts} if experts else {},
+        key_elements=float(keys),
+        value_elements=float(values),
+        window=float(shape.window if shape.kind(layer) in _WINDOWED else 0),
+        score_products=float(_scores(shape, layer)) if attends else 0.0,
+        state_bytes=float(_STATE_BYTES * shape.state) if shape.kind(layer) is LayerKind.RECURRENT else 0.0,
+    )
+
+
+def _cached(shape: HfShape, layer: int) -> tuple[int, int]:
+    """Numbers of a token's key and value; a latent is read once for both."""
+    if shape.kv_rank:
+        return shape.kv_rank + shape.rope_length, 0
+    heads = shape.kv_heads_of(layer)
+    return heads * shape.key_length_of(layer), heads * shape.value_length_of(layer)
+
+
+def _scores(shape: HfShape, layer: int) -> int:
+    """Multiply-adds of attention for a token of depth; with a latent, all heads look at that."""
+    if shape.kv_rank:
+        return shape.heads * (2 * shape.kv_rank + shape.rope_length)
+    return shape.heads * (shape.key_length_of(layer) + shape.value_length_of(layer))

@@ -3,12 +3,11 @@
 import re
 from functools import cache, lru_cache
 
-from unslow.catalog.mixes import find_mix
-from unslow.catalog.model_names import find_model, listed
-from unslow.catalog.models import WellKnown, well_known
+from unslow.catalog.models import WellKnown, find_model, listed_models, well_known
+from unslow.catalog.quants import find_mix
 from unslow.facts.errors import UserError
-from unslow.facts.units import GIB
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.values import GIB
+from unslow.think.blueprints import made_up
 from unslow.think.speed.load import ModelLoad, model_load
 
 _QUANT_AND_AFTER = re.compile(
@@ -53,7 +52,7 @@ def _of_architecture(text: str, size: float, *, exact: bool) -> WellKnown | None
     """As llama-bench prints it: the architecture and a size; some names of architectures are names of families too."""
     word = text.split(maxsplit=1)[0]
     off = _SAME_SIZE if exact else _LABEL
-    return _nearest(_by_architecture()[_plain(word)], size, off) or _nearest(listed(word), size, _SAME_SIZE)
+    return _nearest(_by_architecture()[_plain(word)], size, off) or _nearest(listed_models(word), size, _SAME_SIZE)
 
 
 def _by_name(name: str, text: str, parameters: float) -> WellKnown | None:

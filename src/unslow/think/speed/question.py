@@ -1,32 +1,41 @@
-"""One question about speed: a model, where it lies, what runs it, and at which depth."""
+"""One question about speed (a model, where it lies, what runs it, at which depth) and its answer with an interval."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.think.physics.chip import Chip, Setting
-from unslow.think.physics.decoding import decode_terms
-from unslow.think.physics.host_decoding import host_decode_terms
-from unslow.think.physics.host_prefill import host_prefill_terms, lent_weights_terms
-from unslow.think.physics.interconnect import (
-    LAYER,
-    ROW,
+from unslow.catalog.devices import Device
+from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
+from unslow.think.physics.chip import HALF, Chip, SpeedSetting
+from unslow.think.physics.decode import (
+    EAGER,
+    LAUNCHED_ONE_BY_ONE,
+    PLAIN,
+    SERVED,
+    SPLIT_BY_LAYER,
+    SPLIT_BY_ROW,
+    decode_terms,
+    host_decode_terms,
+    launch_s,
     layer_split_terms,
     offload_terms,
+    overlapped,
+    ridge_tokens,
     tensor_split_terms,
     ways_between,
 )
-from unslow.think.physics.kinds import HALF
-from unslow.think.physics.kv_cache import F16_BYTES
-from unslow.think.physics.numbers import larger, smaller
-from unslow.think.physics.prefill import Prompt, pipelined, prefill_terms
-from unslow.think.speed.totals import Totals
+from unslow.think.physics.placement import F16_BYTES
+from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
+from unslow.think.physics.terms import Interval, Term, by_part, larger, least_seconds, smaller, total_of_terms
+from unslow.think.speed.load import Totals
 
 if TYPE_CHECKING:
-    from unslow.think.physics.numbers import Number
-    from unslow.think.physics.terms import Term
+    from collections.abc import Iterable, Mapping
+
+    from unslow.think.physics.terms import Number
 
 USUAL_MICRO_BATCH = 512
 USUAL_LINK = 12e9
@@ -43,21 +52,21 @@ class Host(NamedTuple):
 
     totals: Totals
     chip: Chip
-    setting: Setting
+    setting: SpeedSetting
     crossings: Number = 0.0
     """How often a token changes between CPU and GPU."""
     link_bytes_per_s: Number = USUAL_LINK
     """Of the way between the two."""
 
 
-class Question(NamedTuple):
+class SpeedQuestion(NamedTuple):
     """What decides the speed; every number may be an array, what is looked up is one for all."""
 
     totals: Totals | None
     """The part that lies on GPUs, all of them together."""
     chip: Chip
     """One of the GPUs."""
-    setting: Setting
+    setting: SpeedSetting
     year: Number = 2026.0
     """When the build was made."""
     depth: Number = 0.0
@@ -66,13 +75,13 @@ class Question(NamedTuple):
     tokens: Number = 1.0
     """Conversations that are brought forward at once."""
     gpus: Number = 1.0
-    split: str = LAYER
+    split: str = SPLIT_BY_LAYER
     peers: bool = True
     """Whether the GPUs can read each other's memory."""
     host: Host | None = None
 
 
-def step_terms(q: Question) -> Iterator[Term]:
+def step_terms(q: SpeedQuestion) -> Iterator[Term]:
     """What one step costs, which generates a token for each conversation."""
     if q.totals is not None:
         yield from _gpu_terms(q, q.totals)
@@ -82,21 +91,21 @@ def step_terms(q: Question) -> Iterator[Term]:
         yield from offload_terms(q.host.crossings, q.setting.backend)
 
 
-def _gpu_terms(q: Question, totals: Totals) -> Iterator[Term]:
+def _gpu_terms(q: SpeedQuestion, totals: Totals) -> Iterator[Term]:
     amounts = totals.step(q.depth, q.element_bytes, q.tokens)
-    if q.split == LAYER:
+    if q.split == SPLIT_BY_LAYER:
         weights_s = (amounts.dense_bytes + amounts.expert_bytes) / q.chip.bytes_per_s
         crossing = layer_split_terms(q.gpus, q.setting.backend, weights_s)
         return chain(decode_terms(amounts, q.chip, q.setting, q.year), crossing)
     shared = amounts.shared(q.gpus)
-    if q.split == ROW:  # attention is not split by rows
+    if q.split == SPLIT_BY_ROW:  # attention is not split by rows
         shared = shared._replace(cache_bytes=amounts.cache_bytes)
     ways = ways_between(peers=q.peers, linked=q.setting.linked)
     gather = tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, ways)
     return chain(decode_terms(shared, q.chip, q.setting, q.year), gather)
 
 
-def prompt_terms(q: Question, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Iterator[Term]:
+def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Iterator[Term]:
     """What a token of a prompt costs on average; `depth` is where the prompt begins."""
     each = smaller(micro_batch, tokens)
     depth = q.depth + tokens / 2
@@ -111,10 +120,10 @@ def prompt_terms(q: Question, tokens: Number, micro_batch: Number = USUAL_MICRO_
         yield from lent_weights_terms(host, q.host.link_bytes_per_s, q.setting)
 
 
-def _prompt(q: Question, totals: Totals, tokens: Number, each: Number) -> Prompt:
+def _prompt(q: SpeedQuestion, totals: Totals, tokens: Number, each: Number) -> Prompt:
     """What a prompt asks of GPUs: they also compute what the host lends them."""
     at_once: Number = 1.0
-    if q.split == LAYER and not _is_before(q.year, PIPELINES_SINCE):
+    if q.split == SPLIT_BY_LAYER and not _is_before(q.year, PIPELINES_SINCE):
         at_once = pipelined(q.gpus, larger(tokens / each, 1.0))
     own = _shared_prompt(totals, each, q.depth + tokens / 2)
     if q.host is not None:
@@ -143,3 +152,161 @@ def _shared_prompt(totals: Totals, each: Number, depth: Number) -> Prompt:
 def _is_before(year: Number, limit: float) -> bool:
     """Whether the builds are older; of many, whether all are."""
     return year < limit if isinstance(year, (int, float)) else bool((year < limit).all())
+
+
+class Outcome(NamedTuple):
+    """Of one question: seconds of a step or of a prompt token, by part, and the rate in tokens per second."""
+
+    seconds: float
+    parts: dict[str, float]
+    rate: Interval
+    ceiling: float
+    """What bandwidth alone would allow."""
+
+
+def decode_outcome(q: SpeedQuestion, group: str, learned: Mapping[str, float] | None = None) -> Outcome:
+    """Tokens per second that all conversations of a step get together."""
+    terms, spread = tuple(step_terms(q)), spread_of(group, q.setting.backend)
+    launches = host_launch_s(q)
+    return _outcome(terms, float(q.tokens), spread, learned, 0.0 if launches is None else float(launches))
+
+
+def prefill_outcome(
+    q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_MICRO_BATCH, learned: Mapping[str, float] | None = None
+) -> Outcome:
+    """Prompt tokens per second."""
+    terms = tuple(prompt_terms(q, tokens, micro_batch))
+    return _outcome(terms, 1.0, spread_of("prefill", q.setting.backend), learned)
+
+
+def host_launch_s(q: SpeedQuestion) -> Number | None:
+    """What launching takes on the processor, where it is not recorded; None where it is."""
+    if q.totals is None or (q.setting.graphs and q.setting.runtime != "transformers"):
+        return None
+    how = {"transformers": EAGER, "vllm": SERVED}.get(q.setting.runtime, PLAIN)
+    return launch_s(how, q.totals.layers, q.totals.expert_layers)
+
+
+def _outcome(
+    terms: Iterable[Term], tokens: float, spread: Spread, learned: Mapping[str, float] | None, launches: float = 0.0
+) -> Outcome:
+    terms = tuple(terms)
+    factors = learned_speed().factors if learned is None else learned
+    alone = float(total_of_terms(terms, factors))
+    seconds = float(overlapped(alone, launches)) if launches else alone
+    shortest = float(least_seconds(terms))
+    ceiling = tokens / shortest if shortest else float("inf")
+    rate = tokens / seconds
+    parts = {name: float(s) for name, s in by_part(terms, factors).items() if s}
+    if launches:
+        parts[LAUNCHED_ONE_BY_ONE] = seconds - alone
+    return Outcome(
+        seconds, parts, Interval(rate * spread.low, rate, min(rate * spread.high, max(ceiling, rate))), ceiling
+    )
+
+
+def step_seconds(q: SpeedQuestion, learned: Mapping[str, float] | None = None) -> Number:
+    """Seconds of a step; of many questions at once where the numbers are arrays."""
+    alone = total_of_terms(step_terms(q), learned_speed().factors if learned is None else learned)
+    launches = host_launch_s(q)
+    return alone if launches is None else overlapped(alone, launches)
+
+
+def prompt_token_seconds(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Number:
+    """Seconds of a prompt token; of many questions at once where the numbers are arrays."""
+    return total_of_terms(prompt_terms(q, tokens, micro_batch), learned_speed().factors)
+
+
+class Wall(NamedTuple):
+    """A part of the time of a step."""
+
+    part: str
+    seconds: float
+    share: float
+    binds: bool
+    """Whether it is the largest: the one that is worth working on first."""
+    halved: float
+    """Tokens per second if this part took half as long."""
+
+
+def walls(outcome: Outcome, tokens: float = 1.0) -> list[Wall]:
+    """Every part of the step, the largest first."""
+    parts = sorted(outcome.parts.items(), key=lambda part: -part[1])
+    return [
+        Wall(name, seconds, seconds / outcome.seconds, n == 0, tokens / (outcome.seconds - seconds / 2))
+        for n, (name, seconds) in enumerate(parts)
+        if seconds > 0
+    ]
+
+
+CONVERSATIONS = (1, 2, 4, 8, 16, 32, 64)
+
+
+class BatchPoint(NamedTuple):
+    """So many conversations: tokens per second of all together, and of each."""
+
+    conversations: int
+    together: float
+    each: float
+
+
+def batching_curve(question: SpeedQuestion, group: str) -> list[BatchPoint]:
+    """The curve for one to 64 conversations, all at the same depth."""
+    rates = [(n, decode_outcome(question._replace(tokens=float(n)), group).rate.mid) for n in CONVERSATIONS]
+    return [BatchPoint(n, rate, rate / n) for n, rate in rates]
+
+
+def ridge(question: SpeedQuestion) -> float | None:
+    """From how many conversations on arithmetic takes as long as reading; None where a CPU computes."""
+    step = question.totals.step(0.0) if question.totals else None
+    if step is None or not step.dense_weights + step.expert_weights:
+        return None
+    bytes_per_weight = (step.dense_bytes + step.expert_bytes) / (step.dense_weights + step.expert_weights)
+    return float(ridge_tokens(bytes_per_weight, question.chip))
+
+
+WIDER = 1.5
+"""How much wider an interval gets, in logarithms, for each thing that nobody measured."""
+
+
+class Trust(NamedTuple):
+    """How much wider the learned interval has to be, and why."""
+
+    wider: float = 1.0
+    reasons: tuple[str, ...] = ()
+
+
+def trust_in(device: Device, setting: SpeedSetting) -> Trust:
+    """What is known of such a device under such software."""
+    reasons = tuple(_reasons(device, setting))
+    return Trust(WIDER ** len(reasons), reasons)
+
+
+def _reasons(device: Device, setting: SpeedSetting) -> list[str]:
+    found = []
+    if setting.backend != "cpu" and device.family not in learned_speed().chips.get(setting.backend, []):
+        family = f"the {device.family} family" if device.family else f"devices like the {device.name}"
+        found.append(f"no measurement of {family} under {setting.backend} was learned from")
+    if setting.runtime and not _is_learned(setting.runtime):
+        found.append(f"{setting.runtime} was measured on one machine at most")
+    if not device.verified:
+        found.append(f"the numbers of the {device.name} were not checked against a second source")
+    return found
+
+
+def _is_learned(runtime: str) -> bool:
+    return any(f"{kind}/runtime/{runtime}" in learned_speed().factors for kind in ("launch", "waste"))
+
+
+def widened(rate: Interval, wider: float, ceiling: float = math.inf) -> Interval:
+    """The interval with both distances from its middle as many times larger, in logarithms; never above the ceiling."""
+    low, mid, high = rate
+    if wider == 1.0 or mid <= 0:
+        return rate
+    top = max(mid, min(mid * (high / mid) ** wider, ceiling))
+    return Interval(mid * (low / mid) ** wider, mid, top)
+
+
+def rounded_rate(rate: float) -> str:
+    """A speed with three digits."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)

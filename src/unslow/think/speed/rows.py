@@ -1,22 +1,34 @@
-"""A row of a table of measurements, understood: the columns of `measurements.csv`, read as people fill them."""
+"""A row of a table of measurements.
+
+Its columns understood, its group, what lies where, and the question about speed.
+"""
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from unslow.catalog.device import Device
 from unslow.catalog.device_names import find_cpu, find_written
+from unslow.catalog.devices import Device
 from unslow.catalog.models import WellKnown
-from unslow.facts.values import Unknown
-from unslow.think.physics.chip import Setting
-from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
-from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
-from unslow.think.speed.builds import year_of
-from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_name, usual_backend
-from unslow.think.speed.load import ModelLoad
+from unslow.facts.values import GIB, Unknown
+from unslow.think.physics.chip import Chip, SpeedSetting
+from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
+from unslow.think.physics.placement import F16_BYTES, element_bytes
+from unslow.think.speed.chips import (
+    USUAL_HOST,
+    cpu_chip,
+    gpu_chip,
+    has_links,
+    has_peers,
+    has_wide_vectors,
+    is_server_by_name,
+    usual_backend,
+    year_of_build,
+)
+from unslow.think.speed.load import LayerLoad, ModelLoad, Totals, layer_totals, totals, type_class
 from unslow.think.speed.named_models import named_load, named_model
-from unslow.think.speed.types import class_of
+from unslow.think.speed.question import Host, SpeedQuestion
 
 Row = Mapping[str, str]
 _BILLION = 1e9
@@ -41,7 +53,7 @@ _CACHE_TYPES = {"q8": "q8_0", "kv4": "q4_0", "fp8": "i8", "fp8_e4m3": "i8"}
 _USUAL_TEST = 128.0
 
 
-class Asked(NamedTuple):
+class AskedRow(NamedTuple):
     """A row that was understood."""
 
     device: Device
@@ -50,7 +62,7 @@ class Asked(NamedTuple):
     model: WellKnown | None
     """None for a file that the catalogue does not know."""
     load: ModelLoad
-    setting: Setting
+    setting: SpeedSetting
     year: float
     kind: str
     """tg or pp."""
@@ -75,7 +87,7 @@ class Asked(NamedTuple):
         return self.start + self.tokens / 2 if self.kind == "tg" else self.start
 
 
-def asked(row: Row) -> Asked | Unknown:
+def understood_row(row: Row) -> AskedRow | Unknown:
     """What a row asks, or why it can't be understood."""
     test = _TEST.match(row.get("test", "tg128").strip() or "tg128")
     if not test:
@@ -85,20 +97,20 @@ def asked(row: Row) -> Asked | Unknown:
         return device
     if _is_cpu(row) and device.kind in {"gpu", "asic"}:
         return Unknown(f"it ran on a CPU, and only the GPU is named: {device.name}")
-    model = named_model(row.get("model", ""), number(row.get("params_b")) * _BILLION)
+    model = named_model(row.get("model", ""), cell_number(row.get("params_b")) * _BILLION)
     if model is None:
         return Unknown(f"the model {row.get('model')!r} is not in the catalogue")
     return _asked(row, test, device, model)
 
 
-def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> Asked:
-    note, gib = row.get("note", "").lower(), number(row.get("model_size_gib"))
+def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> AskedRow:
+    note, gib = row.get("note", "").lower(), cell_number(row.get("model_size_gib"))
     quant = row.get("quant", "")
     load = named_load(model, quant, gib)
     backend = _backend(row, device)
-    year = year_of(row.get("date_or_build", ""))
-    gpus = max(1, int(number(row.get("n_gpus"), 1.0)))
-    return Asked(
+    year = year_of_build(row.get("date_or_build", ""))
+    gpus = max(1, int(cell_number(row.get("n_gpus"), 1.0)))
+    return AskedRow(
         device=device,
         gpus=gpus,
         backend=backend,
@@ -108,19 +120,19 @@ def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> A
         year=year,
         kind=test[1],
         tokens=float(test[2] or _USUAL_TEST),
-        start=max(0.0, number(row.get("ctx_or_depth"))),
+        start=max(0.0, cell_number(row.get("ctx_or_depth"))),
         element_bytes=_element_bytes(row),
         micro_batch=_micro_batch(row),
         split=_split(row, gpus, year),
         gpu_layers=_gpu_layers(row, len(load.layers)),
         experts_on_cpu=_experts_on_cpu(row, note),
-        threads=number(row.get("threads")),
+        threads=cell_number(row.get("threads")),
         conversations=_conversations(row),
         is_sized=gib > 0,
     )
 
 
-def number(text: str | None, default: float = 0.0) -> float:
+def cell_number(text: str | None, default: float = 0.0) -> float:
     """The number in a cell; the default where there is none."""
     try:
         value = float(text or "")
@@ -153,14 +165,14 @@ def _backend(row: Row, device: Device) -> str:
     return named[0] if named else usual_backend(device)
 
 
-def _setting(row: Row, device: Device, backend: str, quant: str) -> Setting:
+def _setting(row: Row, device: Device, backend: str, quant: str) -> SpeedSetting:
     runtime = row.get("runtime", "").lower()
     note = row.get("note", "").lower()
-    return Setting(
+    return SpeedSetting(
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
         device=device.name,
-        types=class_of(quant),
+        types=type_class(quant),
         runtime=next((r for r in (_CPU_FORKS if backend == "cpu" else _RUNTIMES) if r in runtime), ""),
         fused=_is_fused(row),
         packed_cache=_element_bytes(row) < F16_BYTES,
@@ -177,7 +189,7 @@ def _is_fused(row: Row) -> bool:
     if said:
         return said in {"1", "1.0", "true", "on", "yes"}
     built = row.get("date_or_build", "").strip()
-    return not built or year_of(built) >= _FUSES_SINCE
+    return not built or year_of_build(built) >= _FUSES_SINCE
 
 
 def _element_bytes(row: Row) -> float:
@@ -193,10 +205,10 @@ def _micro_batch(row: Row) -> float:
 def _split(row: Row, gpus: int, year: float) -> str:
     note, runtime = row.get("note", "").lower(), row.get("runtime", "").lower()
     if gpus == 1 or "split-mode layer" in note:
-        return LAYER
+        return SPLIT_BY_LAYER
     if _TENSOR_SPLIT.search(note) or any(r in runtime for r in ("vllm", "mlc", "exllama", "tensorrt", "sglang")):
-        return TENSOR
-    return ROW if year < _SPLITS_ROWS_UNTIL else LAYER
+        return SPLIT_BY_TENSOR
+    return SPLIT_BY_ROW if year < _SPLITS_ROWS_UNTIL else SPLIT_BY_LAYER
 
 
 def _gpu_layers(row: Row, layers: int) -> int | None:
@@ -213,3 +225,167 @@ def _experts_on_cpu(row: Row, note: str) -> int:
 def _conversations(row: Row) -> float:
     found = re.match(r"(?:conc|B)=(\d+)", row.get("batch", ""))
     return float(found[1]) if found else 1.0
+
+
+PREFILL, PARTIAL, CPU, SEVERAL, MOE, DEEP, DENSE = (
+    "prefill",
+    "partial offload",
+    "cpu only",
+    "several gpus",
+    "moe",
+    "deep context",
+    "dense gpu",
+)
+DEEP_FROM = 4096.0
+
+
+def group_of(asked: AskedRow) -> str:
+    """The group of a row."""
+    if asked.kind == "pp":
+        return PREFILL
+    if asked.backend == "cpu":
+        return CPU
+    if asked.experts_on_cpu or (asked.gpu_layers is not None and asked.gpu_layers < len(asked.load.layers)):
+        return PARTIAL
+    if asked.gpus > 1:
+        return SEVERAL
+    if asked.load.is_sparse:
+        return MOE
+    return DEEP if asked.start >= DEEP_FROM else DENSE
+
+
+USUAL_FAMILY = "ddr5"
+
+
+def question_of(asked: AskedRow) -> SpeedQuestion:
+    """The question of a row."""
+    return _on_cpu(asked) if asked.setting.backend == "cpu" else _on_gpus(asked)
+
+
+def _on_cpu(asked: AskedRow) -> SpeedQuestion:
+    chip = cpu_chip(asked.device, asked.threads)
+    return _common(asked, chip)._replace(host=Host(totals(asked.load), chip, asked.setting))
+
+
+def _on_gpus(asked: AskedRow) -> SpeedQuestion:
+    placed = (asked.load, asked.gpu_layers, asked.experts_on_cpu)
+    return _common(asked, gpu_chip(asked.device))._replace(
+        totals=on_gpu(*placed),
+        gpus=float(asked.gpus),
+        split=asked.split,
+        peers=has_peers(asked.device) or asked.split == SPLIT_BY_LAYER,
+        host=placed_on_host(*placed, USUAL_HOST, asked.setting),
+    )
+
+
+def _common(asked: AskedRow, chip: Chip) -> SpeedQuestion:
+    return SpeedQuestion(
+        None, chip, asked.setting, asked.year, asked.depth, asked.element_bytes, tokens=asked.conversations
+    )
+
+
+def on_gpu(load: ModelLoad, gpu_layers: int | None, experts_on_cpu: int = 0) -> Totals:
+    """The part of a model on GPUs: the output first, then the last layers, as llama.cpp places them."""
+    count = _layers_on_gpus(load, gpu_layers)
+    first = _first_layer(load, count)
+    layers = [_without_experts(x) if i < experts_on_cpu else x for i, x in enumerate(load.layers)][first:]
+    return layer_totals(load, layers, with_output=count > 0)
+
+
+def placed_on_host(
+    load: ModelLoad,
+    gpu_layers: int | None,
+    experts_on_cpu: int,
+    chip: Chip,
+    setting: SpeedSetting,
+    family: str = USUAL_FAMILY,
+) -> Host | None:
+    """The rest, which the CPU computes; None where nothing is left. `family` is the CPU's."""
+    count = _layers_on_gpus(load, gpu_layers)
+    first = _first_layer(load, count)
+    experts = [_only_experts(x) for x in load.layers[first:experts_on_cpu] if x.expert_bytes]
+    if count > 0 and not first and not experts:
+        return None
+    whole = layer_totals(load, load.layers[:first], with_output=count == 0)
+    part = layer_totals(load, experts, with_output=False)
+    both = whole.and_also(part)
+    crossings = 2.0 * len(experts) + (1.0 if first else 0.0)
+    return Host(both, chip, setting._replace(backend="cpu", family=family, device="", beside_gpu=True), crossings)
+
+
+def _first_layer(load: ModelLoad, count: int) -> int:
+    """The first layer on a GPU: the output goes there before any layer does, and counts as one."""
+    return len(load.layers) if not count else len(load.layers) + 1 - count
+
+
+def _layers_on_gpus(load: ModelLoad, asked: int | None) -> int:
+    """Layers on GPUs, the output counted as one."""
+    every = len(load.layers) + 1
+    return every if asked is None else min(asked, every)
+
+
+def _without_experts(layer: LayerLoad) -> LayerLoad:
+    return layer._replace(expert_bytes=0.0, expert_weights=0.0, expert_kinds={})
+
+
+def _only_experts(layer: LayerLoad) -> LayerLoad:
+    return LayerLoad(
+        expert_bytes=layer.expert_bytes, expert_weights=layer.expert_weights, expert_kinds=layer.expert_kinds
+    )
+
+
+USABLE = 0.97
+"""Of a card's memory, after what its driver keeps."""
+BESIDE_BYTES = GIB
+"""What a runtime's own context and its compute buffers take on each GPU, about."""
+BLOCK = 4096
+"""Caches are made larger than what is in them: in steps of so many tokens here."""
+
+
+def is_open(asked: AskedRow) -> bool:
+    """Whether the placement may have to be chosen: a GPU with a memory of its own, and nothing said about layers."""
+    all_on_gpu = asked.gpu_layers is None or asked.gpu_layers >= len(asked.load.layers)
+    memory = asked.device.capacity_bytes if asked.device.kind == "gpu" and asked.backend != "cpu" else 0
+    return bool(memory) and all_on_gpu and not asked.experts_on_cpu
+
+
+def spills(asked: AskedRow) -> bool:
+    """Whether the weights alone are larger than the memory; what was measured is taken to have fitted if it can."""
+    return asked.load.file_bytes - asked.load.table_bytes > asked.device.capacity_bytes * asked.gpus
+
+
+def block_of(depth: Any) -> Any:
+    """The context that such a depth is in, of a number or of an array."""
+    return BLOCK * (1 + depth // BLOCK)
+
+
+def placed_row(asked: AskedRow) -> AskedRow:
+    """The same with what fits on the GPUs, where not all of it does: experts stay behind first, then whole layers."""
+    if not is_open(asked) or not spills(asked):
+        return asked
+    room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - _cache_bytes(asked)
+    experts = _experts_on_host(asked, room)
+    return (
+        asked._replace(gpu_layers=_layers(asked, room)) if experts is None else asked._replace(experts_on_cpu=experts)
+    )
+
+
+def _cache_bytes(asked: AskedRow) -> float:
+    elements = float(totals(asked.load).cache_elements(block_of(asked.start)))
+    return elements * asked.element_bytes * asked.conversations
+
+
+def _experts_on_host(asked: AskedRow, room: float) -> int | None:
+    """The experts of how many layers stay on the host so that the rest fits; None where that does not help."""
+    left = room - (asked.load.file_bytes - asked.load.table_bytes)
+    for n, layer in enumerate(asked.load.layers):
+        if left >= 0:
+            return n
+        left += layer.expert_bytes
+    return len(asked.load.layers) if left >= 0 else None
+
+
+def _layers(asked: AskedRow, room: float) -> int:
+    count = len(asked.load.layers)
+    each = sum(layer.dense_bytes + layer.expert_bytes for layer in asked.load.layers) / max(1, count)
+    return max(0, min(count - 1, int(room / max(1.0, each))))

@@ -4,10 +4,9 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.trials._asker import Asker, Wanted, rate_of
-from unslow.look.system import Answer, LookError
-from unslow.look.system.door import Line
+from unslow.look.bench.trials.single_requests import Asker, Wanted, rate_of
+from unslow.look.requests import Plan, Target
+from unslow.look.system import Answer, Line, LookError
 
 URL = "http://127.0.0.1:8080"
 LONG = Wanted("a long prompt", fewest=100, most=2000)

@@ -2,16 +2,16 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Known
-from unslow.look.bench.guest import AskError, Plan, Reply, Target
-from unslow.look.bench.trials.at_once import Answered, at_once_of, perform
+from unslow.look.bench.trials.several_requests import AnsweredAtOnce, at_once_of, perform_at_once
+from unslow.look.requests import AskError, Plan, Reply, Target
 from unslow.look.system import LookError
 
 KNOWN = {"decode_tokens_per_s": 100.0, "prefill_tokens_per_s": 1000.0}
 
 
-def answered(start=0.0, first=1.0, tokens=11, step=0.1, server=None) -> Answered:
+def answered(start=0.0, first=1.0, tokens=11, step=0.1, server=None) -> AnsweredAtOnce:
     arrivals = tuple(first + step * n for n in range(tokens))
-    return Answered(start, Reply(20, tokens, arrivals, arrivals[-1], "client clock", server_decode_s=server))
+    return AnsweredAtOnce(start, Reply(20, tokens, arrivals, arrivals[-1], "client clock", server_decode_s=server))
 
 
 def test_all_together_while_all_were_generating():
@@ -35,7 +35,7 @@ def test_one_that_fails_or_comes_whole_leaves_no_figure():
     with pytest.raises(LookError, match="one failed"):
         at_once_of([answered(), AskError("stalled", "fell silent")])
     with pytest.raises(LookError, match="one piece"):
-        at_once_of([answered(), Answered(0.0, Reply(20, 11, (1.0,), 1.0, "client clock"))])
+        at_once_of([answered(), AnsweredAtOnce(0.0, Reply(20, 11, (1.0,), 1.0, "client clock"))])
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,16 @@ def test_one_that_fails_or_comes_whole_leaves_no_figure():
 def test_how_many(plan, runtime, most):
     asked = {f"at once {n}": {"requests": n, "tokens_per_s": 10.0, "first_token_s": 0.1} for n in (1, most)}
     target = Target("http://127.0.0.1:8080", runtime=runtime)
-    run = perform(FakeSystem(asks=asked), target, plan._replace(**KNOWN), lambda *_: None)
+    run = perform_at_once(FakeSystem(asks=asked), target, plan._replace(**KNOWN), lambda *_: None)
     assert [one.requests for one in run.at_once.need()] == [1, most]
 
 
 def test_one_free_slot_is_not_several():
-    run = perform(FakeSystem(), Target("http://127.0.0.1:8080"), Plan(slot=2, slots=(2,)), lambda *_: None)
+    run = perform_at_once(FakeSystem(), Target("http://127.0.0.1:8080"), Plan(slot=2, slots=(2,)), lambda *_: None)
     assert "--evict" in run.at_once.how_to_get
 
 
 def test_a_recording_that_was_tampered_with_is_no_figure():
     door = FakeSystem(asks={"at once 1": {"requests": -1}})
-    run = perform(door, Target("http://127.0.0.1:8080"), Plan(**KNOWN), lambda *_: None)
+    run = perform_at_once(door, Target("http://127.0.0.1:8080"), Plan(**KNOWN), lambda *_: None)
     assert not isinstance(run.at_once, Known)

@@ -5,10 +5,9 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.observe import Decoding
-from unslow.look.bench.trials._work import Work
-from unslow.look.bench.trials.host import SLICES, generates, perform
+from unslow.look.bench.trials.observations import HOST_SLICES, generates, perform_host
+from unslow.look.bench.trials.server_work import Decoding, Work
+from unslow.look.requests import Plan, Target
 from unslow.look.system import Answer
 from unslow.look.system.live import LiveSystem
 
@@ -49,8 +48,10 @@ class Counting(LiveSystem):
 
 
 def watched(*looks: tuple[int, int]):
-    assert len(looks) == SLICES + 1
-    return perform(Counting(*looks), Target(URL, runtime="vLLM", pid=os.getpid()), Plan(watch_s=1.2), lambda *_: None)
+    assert len(looks) == HOST_SLICES + 1
+    return perform_host(
+        Counting(*looks), Target(URL, runtime="vLLM", pid=os.getpid()), Plan(watch_s=1.2), lambda *_: None
+    )
 
 
 def seconds_of(run, phase: str) -> float:
@@ -79,13 +80,13 @@ def test_a_slow_server_counts_a_token_now_and_then():
 
 
 def test_another_machine_is_not_this_one():
-    run = perform(LiveSystem(), Target("http://192.0.2.1:8080"), Plan(), lambda *_: None)
+    run = perform_host(LiveSystem(), Target("http://192.0.2.1:8080"), Plan(), lambda *_: None)
     assert isinstance(run.others_cpus, Unknown)
     assert "another machine" in run.telemetry.why
 
 
 def test_this_machine_is_watched_and_nothing_is_sent():
-    run = perform(LiveSystem(), Target("http://127.0.0.1:9"), Plan(watch_s=0.3), lambda *_: None)
+    run = perform_host(LiveSystem(), Target("http://127.0.0.1:9"), Plan(watch_s=0.3), lambda *_: None)
     assert isinstance(run.others_cpus, Known)
     assert "while it was watched" in run.others_cpus.source
     assert run.telemetry.need().samples >= 1
@@ -96,6 +97,6 @@ def test_this_machine_is_watched_and_nothing_is_sent():
 def test_a_server_at_work_and_no_gpu():
     slots = [{"id": 0, "is_processing": True, "id_task": 7, "next_token": {"n_decoded": 9}}]
     door = FakeSystem(http={f"GET {URL}/slots": Answer(200, json.dumps(slots).encode())})
-    run = perform(door, Target(URL), Plan(), lambda *_: None)
+    run = perform_host(door, Target(URL), Plan(), lambda *_: None)
     assert "driver" in run.gpus.why
     assert all(sent.startswith("GET") for sent, _ in door.sent)

@@ -1,8 +1,8 @@
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Known
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.trials.routes import TRIES, hosts_of, perform
+from unslow.look.bench.trials.observations import ROUTE_TRIES, hosts_of, perform_routes
+from unslow.look.requests import Plan, Target
 from unslow.look.system import Answer, LookError
 
 
@@ -18,7 +18,7 @@ def test_each_way_is_asked_for_its_shortest_answer():
     door = FakeSystem(
         http={f"GET http://{host}:8080/v1/health": Answer(200, b"") for host in ("localhost", "127.0.0.1")}
     )
-    run = perform(door, Target("http://localhost:8080/v1"), Plan(), lambda *_: None)
+    run = perform_routes(door, Target("http://localhost:8080/v1"), Plan(), lambda *_: None)
     assert isinstance(run.routes, Known)
     assert [(route.host, route.seconds is not None) for route in run.routes.value] == [
         ("localhost", True),
@@ -41,6 +41,6 @@ class Hiccups(FakeSystem):
 
 def test_one_question_without_an_answer_is_no_way_that_is_closed():
     door = Hiccups(http={"GET http://192.0.2.7:8080/v1/health": Answer(200, b"")})
-    run = perform(door, Target("http://192.0.2.7:8080/v1"), Plan(), lambda *_: None)
+    run = perform_routes(door, Target("http://192.0.2.7:8080/v1"), Plan(), lambda *_: None)
     assert run.routes.value[0].seconds is not None
-    assert len(door.sent) == TRIES
+    assert len(door.sent) == ROUTE_TRIES

@@ -4,10 +4,17 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Known, Unknown
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.observe import Decoding
-from unslow.look.bench.trials._work import Asked, TaskPrompt, Work, parse_asked, parse_prompts, read_work
-from unslow.look.bench.trials.traffic import Look, perform, speed_alone, speed_of_each, traffic_of
+from unslow.look.bench.trials.observations import Look, perform_traffic, speed_alone, speed_of_each, traffic_of
+from unslow.look.bench.trials.server_work import (
+    Asked,
+    Decoding,
+    TaskPrompt,
+    Work,
+    parse_asked,
+    parse_prompts,
+    read_work,
+)
+from unslow.look.requests import Plan, Target
 from unslow.look.system import Answer, LookError
 
 URL = "http://127.0.0.1:8080"
@@ -141,7 +148,7 @@ def test_ollama_is_known_by_its_llama_server():
 
 
 def test_who_shows_nothing_says_so():
-    run = perform(FakeSystem(), Target(URL, runtime="LM Studio"), Plan(), lambda *_: None)
+    run = perform_traffic(FakeSystem(), Target(URL, runtime="LM Studio"), Plan(), lambda *_: None)
     assert run.traffic.absence is Absence.NOT_SUPPORTED
 
 
@@ -152,7 +159,7 @@ def test_a_server_that_dies_meanwhile_has_shown_what_it_has_shown():
                 raise LookError("gone")
             return super().request(method, url, body, headers, timeout_s)
 
-    run = perform(Mortal(http=server([BUSY, IDLE]).http), Target(URL), Plan(watch_s=60.0), lambda *_: None)
+    run = perform_traffic(Mortal(http=server([BUSY, IDLE]).http), Target(URL), Plan(watch_s=60.0), lambda *_: None)
     assert isinstance(run.traffic, Known)
     assert run.traffic.need().looks == 4
 

@@ -8,11 +8,11 @@ from real_llama_server import NEEDED, served
 
 from unslow.facts.run import Run
 from unslow.facts.values import Known, Unknown
-from unslow.look.bench.asking import ask
-from unslow.look.bench.guest import Plan, Question, Target
+from unslow.look.bench.timing import ask
 from unslow.look.bench.trials import trials
-from unslow.look.engine.cache import ModelCache
-from unslow.look.llama_server.measuring import read_free_slots
+from unslow.look.engine.made_up_models import ModelCache
+from unslow.look.requests import Plan, Question, Target
+from unslow.look.runtimes.llama_cpp.bench import read_free_slots
 from unslow.look.system.live import LiveSystem
 
 pytestmark = NEEDED

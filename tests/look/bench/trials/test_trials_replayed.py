@@ -9,8 +9,8 @@ from lab.replay import serve
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.facts.values import NOT_LOOKED, Known
-from unslow.look.bench.guest import Plan, Target
 from unslow.look.bench.trials import trials
+from unslow.look.requests import Plan, Target
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
 

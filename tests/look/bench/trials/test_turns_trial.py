@@ -2,9 +2,9 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Origin
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.trials._asker import Asker
-from unslow.look.bench.trials.turns import Said, timed, turns_of
+from unslow.look.bench.trials.several_requests import SaidTurn, timed_turns, turns_of
+from unslow.look.bench.trials.single_requests import Asker
+from unslow.look.requests import Plan, Target
 from unslow.look.system import LookError
 
 
@@ -14,8 +14,8 @@ def asker(shortest_s: float = 0.0) -> Asker:
     return one
 
 
-def said(whole: int, computed: int = 0, first_s: float = 1.0, *, is_told: bool = True) -> Said:
-    return Said(whole, computed, first_s, is_told=is_told)
+def said(whole: int, computed: int = 0, first_s: float = 1.0, *, is_told: bool = True) -> SaidTurn:
+    return SaidTurn(whole, computed, first_s, is_told=is_told)
 
 
 def test_what_is_new_is_what_the_turn_before_had_not():
@@ -41,11 +41,15 @@ def test_where_the_cache_is_not_told_of_the_times_have_to_tell():
 
 
 def test_times_make_no_more_than_there_is_and_no_less_than_nothing():
-    assert timed([said(1000, first_s=1.1), said(1150, first_s=9.0), said(1300, first_s=0.05)], 0.1) == [1000, 1150, 0]
+    assert timed_turns([said(1000, first_s=1.1), said(1150, first_s=9.0), said(1300, first_s=0.05)], 0.1) == [
+        1000,
+        1150,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(("first_s", "shortest_s"), [(0.015, 0.0), (0.12, 0.1), (0.1, 0.2)])
 def test_where_the_times_are_too_short_nobody_can_tell(first_s, shortest_s):
     with pytest.raises(LookError, match="too fast") as caught:
-        timed([said(1000, first_s=first_s)], shortest_s)
+        timed_turns([said(1000, first_s=first_s)], shortest_s)
     assert "--enable-prompt-tokens-details" in caught.value.how_to_get

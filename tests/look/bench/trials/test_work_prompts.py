@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.look.bench.trials._work import parse_prompts
+from unslow.look.bench.trials.server_work import parse_prompts
 
 SLOT = {"id": 0, "id_task": 3, "n_prompt_tokens": 1000, "n_prompt_tokens_cache": 100}
 

@@ -4,7 +4,7 @@ import io
 import struct
 
 from unslow.look.models.gguf.header import Header, read_header
-from unslow.look.models.gguf.sources import FileSource
+from unslow.look.models.gguf.window import FileSource
 
 HUGE = 2**60
 U32, STRING, ARRAY = 4, 8, 9

@@ -10,7 +10,7 @@ from gguf_bytes import parsed
 
 from unslow.look.models.gguf import read_gguf
 from unslow.look.models.gguf.header import Header, read_header
-from unslow.look.models.gguf.sources import FileSource, PipeSource
+from unslow.look.models.gguf.window import FileSource, PipeSource
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from unslow.facts import tensor_table
-from unslow.facts.blueprint import Tensor
+from unslow.facts import model as tensor_table
+from unslow.facts.model import Tensor
 from unslow.facts.values import Absence, Known, Origin, Unknown
-from unslow.look.models.gguf import Gguf, model_facts
-from unslow.look.models.gguf.summary import summary
+from unslow.look.models.gguf import Gguf, model_facts, tensor_summary
 
 SMOLLM2 = {  # the scalars of SmolLM2-135M-Instruct.Q4_1.gguf, as its publisher wrote them
     "general.architecture": "llama",
@@ -39,15 +38,15 @@ def gguf(metadata=None, tensors=(), lengths=None) -> Gguf:
         file_bytes=0,
         metadata=metadata or {},
         array_lengths=lengths or {},
-        tensors=summary(list(tensors)),
-        table=tensor_table.packed(tensors),
+        tensors=tensor_summary(list(tensors)),
+        table=tensor_table.packed_tensors(tensors),
     )
 
 
 def test_a_real_model():
     model = model_facts(gguf(SMOLLM2, smollm2_tensors()))
     values = {name: getattr(model, name).value for name in model.__struct_fields__}
-    assert tensor_table.unpacked(values.pop("tensors")) == smollm2_tensors()
+    assert tensor_table.unpacked_tensors(values.pop("tensors")) == smollm2_tensors()
     assert values.pop("metadata") == {k: v for k, v in SMOLLM2.items() if k.startswith("llama.")}
     assert values == {
         "name": "Smollm2 135M 8k Lc100K Mix1 Ep2",
@@ -98,7 +97,7 @@ def test_experts():
     assert (model.experts.value, model.experts_used.value, model.expert_width.value) == (128, 8, 768)
     assert model.expert_bytes.value == 40
     assert model.output_tied.value is False
-    assert summary([Tensor(n, "F16", (10,), 20) for n in names]).layer_bytes == [40, 20]
+    assert tensor_summary([Tensor(n, "F16", (10,), 20) for n in names]).layer_bytes == [40, 20]
 
 
 def test_a_table_that_is_only_looked_up_counts_as_one():

@@ -8,8 +8,8 @@ from gguf_bytes import ARRAY, HUGE, STRING, U32, array, header, info, key, neste
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.facts.blueprint import Tensor
-from unslow.look.engine.gguf_writer import Float32, Int32, TensorPlan, encoded_header
+from unslow.facts.model import Tensor
+from unslow.look.engine.made_up_models import Float32, Int32, TensorPlan, encoded_header
 from unslow.look.models.gguf.header import Header
 from unslow.look.system import LookError
 

@@ -3,8 +3,8 @@
 import pytest
 from gguf_bytes import U32, header, info, key, parsed
 
-from unslow.facts.blueprint import Tensor
-from unslow.look.engine.gguf_writer import TensorPlan, encoded_header
+from unslow.facts.model import Tensor
+from unslow.look.engine.made_up_models import TensorPlan, encoded_header
 from unslow.look.system import LookError
 
 F32, Q4_K, UNKNOWN = 0, 12, 99

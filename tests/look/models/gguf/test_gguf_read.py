@@ -11,14 +11,21 @@ import pytest
 from doubles import FakeSystem
 from gguf_bytes import header, info
 
-from unslow.catalog.shapes import shapes
-from unslow.facts.blueprint import Tensor
+from unslow.catalog.architectures import made_up_shapes
+from unslow.facts.model import Tensor
 from unslow.facts.values import Absence
-from unslow.look.engine.gguf_writer import TensorPlan, encoded_header
-from unslow.look.engine.made_up import planned, write
-from unslow.look.models.gguf import Gguf, blueprint, model_facts, part_paths, read_gguf, read_gguf_pipe, shortfall
-from unslow.look.models.gguf.parts import part_urls
-from unslow.look.models.gguf.sources import PipeSource
+from unslow.look.engine.made_up_models import TensorPlan, encoded_header, planned_model, write_model
+from unslow.look.models.gguf import (
+    Gguf,
+    blueprint,
+    model_facts,
+    part_paths,
+    part_urls,
+    read_gguf,
+    read_gguf_pipe,
+    shortfall,
+)
+from unslow.look.models.gguf.window import PipeSource
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
@@ -29,13 +36,13 @@ LIVE = LiveSystem()
 
 def made_up(path: Path, shape: str = "tiny", quant: str = "Q4_K_M") -> Path:
     with path.open("wb") as file:
-        write(planned(shapes()[shape], quant, f"made-up {shape}"), file)
+        write_model(planned_model(made_up_shapes()[shape], quant, f"made-up {shape}"), file)
     return path
 
 
 def test_a_made_up_model_is_read_to_the_byte(tmp_path):
     path = made_up(tmp_path / "tiny.gguf")
-    plan = planned(shapes()["tiny"], "Q4_K_M", "made-up tiny")
+    plan = planned_model(made_up_shapes()["tiny"], "Q4_K_M", "made-up tiny")
     found = read_gguf(LIVE, str(path))
     assert [(t.name, t.shape, t.bytes) for t in blueprint(found).tensors] == [
         (t.name, t.dimensions, t.bytes) for t in plan.tensors

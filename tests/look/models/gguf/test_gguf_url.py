@@ -4,9 +4,9 @@ import pytest
 from gguf_bytes import header, info
 from web_server import web_server, with_ranges, without_ranges
 
-from unslow.facts.blueprint import Tensor
+from unslow.facts.model import Tensor
 from unslow.facts.values import Absence
-from unslow.look.engine.gguf_writer import Float32, TensorPlan, encoded_header
+from unslow.look.engine.made_up_models import Float32, TensorPlan, encoded_header
 from unslow.look.models.gguf import blueprint, read_gguf_url
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem

@@ -10,11 +10,9 @@ from gguf_bytes import ARRAY, STRING, array, header, key, parsed, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.look.engine.gguf_writer import encoded_header
+from unslow.look.engine.made_up_models import encoded_header
 from unslow.look.models.gguf.header import read_header
-from unslow.look.models.gguf.sources import FileSource
-from unslow.look.models.gguf.strings import stepped
-from unslow.look.models.gguf.window import MOST_HEADER_BYTES
+from unslow.look.models.gguf.window import MOST_HEADER_BYTES, FileSource, stepped_over_strings
 from unslow.look.system import LookError
 
 LENGTHS = [struct.Struct(form) for form in ("<Q", ">Q", "<I", ">I")]
@@ -41,7 +39,7 @@ def test_stepping_is_reading_one_by_one(length, sizes, count, after):
     while done < count and at + length.size <= len(data):
         at += length.size + length.unpack_from(data, at)[0]
         done += 1
-    assert stepped(length, data, 0, count) == (done, at)
+    assert stepped_over_strings(length, data, 0, count) == (done, at)
 
 
 class EndlessFile(io.RawIOBase):

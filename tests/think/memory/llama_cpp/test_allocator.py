@@ -3,8 +3,7 @@ from hypothesis import strategies as st
 
 from unslow.think.memory.llama_cpp.allocator import Buffer, watched_sizes
 from unslow.think.memory.llama_cpp.backends import cpu_backend, cuda_backend
-from unslow.think.memory.llama_cpp.graph import Graph
-from unslow.think.memory.llama_cpp.node import Node, four
+from unslow.think.memory.llama_cpp.graph import Graph, Node, four
 
 MIB = 1024**2
 

@@ -3,12 +3,11 @@
 import pytest
 from lab.plan_gpu.cases import MOE, shape_of
 
-from unslow.facts.units import MIB
-from unslow.think.blueprints.made_up import made_up
-from unslow.think.memory.llama_cpp.fused import kept
-from unslow.think.memory.llama_cpp.graph import Graph
+from unslow.facts.values import MIB
+from unslow.think.blueprints import made_up
+from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.need import memory_of
-from unslow.think.memory.llama_cpp.node import Node
+from unslow.think.memory.llama_cpp.scheduler import kept_by_fused
 from unslow.think.memory.llama_cpp.settings import Settings
 
 TOKENS, WIDTH = 40, 16
@@ -45,18 +44,18 @@ def routing(experts: int, used: int, *, normalised: bool = True) -> tuple[Graph,
 def test_a_router_is_kept_until_the_node_after_it(*, normalised: bool) -> None:
     graph, scores, weights = routing(64, 8, normalised=normalised)
     after = graph.unary(graph.empty("F32", 1))
-    (found,) = kept(graph.nodes, after)
+    (found,) = kept_by_fused(graph.nodes, after)
     assert found.until is after
     assert scores in found.nodes
     assert weights in found.nodes
-    (same,) = kept([*graph.nodes, after], None)
+    (same,) = kept_by_fused([*graph.nodes, after], None)
     assert same.until is after
 
 
 @pytest.mark.parametrize(("experts", "is_kept"), [(64, True), (512, True), (576, True), (60, False), (1024, False)])
 def test_only_counts_of_experts_with_a_kernel_are_fused(experts: int, *, is_kept: bool) -> None:
     graph, *_ = routing(experts, 8)
-    assert bool(list(kept(graph.nodes, graph.empty("F32", 1)))) is is_kept
+    assert bool(list(kept_by_fused(graph.nodes, graph.empty("F32", 1)))) is is_kept
 
 
 def summed(used: int) -> tuple[Graph, Node, Node]:
@@ -76,7 +75,7 @@ def summed(used: int) -> tuple[Graph, Node, Node]:
 @pytest.mark.parametrize(("used", "is_kept"), [(1, False), (2, True), (15, True), (16, False)])
 def test_what_experts_say_is_kept_until_it_is_added_up(used: int, *, is_kept: bool) -> None:
     graph, said, total = summed(used)
-    found = list(kept(graph.nodes, None))
+    found = list(kept_by_fused(graph.nodes, None))
     assert bool(found) is is_kept
     assert all(each.until is total and said in each.nodes for each in found)
 
@@ -85,4 +84,4 @@ def test_other_products_are_left_alone() -> None:
     graph = Graph()
     x = graph.empty("F32", WIDTH, TOKENS)
     graph.expand(graph.soft_max(graph.mul(x, graph.empty("F32", WIDTH))))
-    assert not list(kept(graph.nodes, None))
+    assert not list(kept_by_fused(graph.nodes, None))

@@ -6,13 +6,13 @@ from contextlib import suppress
 import pytest
 
 from unslow.catalog.models import well_known
-from unslow.facts.blueprint import Blueprint, Value
 from unslow.facts.errors import UserError
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.model import Blueprint, MetadataValue
+from unslow.think.blueprints import made_up
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
 
-NUMBERS: list[Value] = [
+NUMBERS: list[MetadataValue] = [
     0, 1, 2, 3, -1, 63, 255, 4096, 2**31 - 1, 2**31, 2**53, 2**63, -(2**31), 1.5, 1e30, True, "x", "", [], [0],
     [1, 2, 3], [2**31] * 3, [0] * 600,
 ]  # fmt: skip

@@ -2,12 +2,12 @@
 
 import pytest
 
-from unslow.catalog.model_names import find_model
-from unslow.think.adapt.remembered import one_judgement
-from unslow.think.blueprints.made_up import made_up
-from unslow.think.memory.llama_cpp import kernels, need
+from unslow.catalog.models import find_model
+from unslow.think.blueprints import made_up
+from unslow.think.memo import one_judgement
+from unslow.think.memory.llama_cpp import model_graph, need
 from unslow.think.memory.llama_cpp.build import Build, Kernels
-from unslow.think.memory.llama_cpp.hyper import hyper_of
+from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
 
@@ -26,13 +26,13 @@ def usable(name: str, settings: Settings) -> Kernels:
     with one_judgement():
         hyper = hyper_of(made_up(find_model(name), "Q3_K_M"))
         places = Places(hyper, settings, (1.0,))
-        return kernels.usable_kernels(hyper, settings, places, need.backends_of(1))
+        return need.usable_kernels(hyper, settings, places, need.backends_of(1))
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_few_layers_tell_what_all_of_them_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few = [usable(name, settings) for settings in PLACINGS]
-    monkeypatch.setattr(kernels, "fewest", lambda kinds: list(range(len(kinds))))
+    monkeypatch.setattr(need, "fewest_layers", lambda kinds: list(range(len(kinds))))
     assert few == [usable(name, settings) for settings in PLACINGS]
     assert len(set(few)) > 1
 
@@ -44,8 +44,8 @@ def test_a_graph_is_made_once_for_all_that_is_asked_of_it(monkeypatch: pytest.Mo
         tried.append((build.tokens, len(build.layers)))
         build_graph(build)
 
-    build_graph = kernels.build_graph
-    monkeypatch.setattr(kernels, "build_graph", noted)
+    build_graph = model_graph.build_graph
+    monkeypatch.setattr(need, "build_graph", noted)
     assert usable("qwen3.5-0.8b", PLACINGS[1]).flash_attention
     assert [tokens for tokens, _ in tried] == [1, 16]
     assert all(layers <= 14 for _, layers in tried)  # sizes of weights, which differ more often, are no matter here

@@ -1,7 +1,6 @@
 from unslow.think.memory.llama_cpp.allocator import watched_sizes
 from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
-from unslow.think.memory.llama_cpp.graph import Graph
-from unslow.think.memory.llama_cpp.node import Node, four
+from unslow.think.memory.llama_cpp.graph import Graph, Node, four
 from unslow.think.memory.llama_cpp.scheduler import Rules, scheduled
 
 MIB = 1024**2

@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.catalog.model_names import find_model
-from unslow.think.adapt.remembered import one_judgement
-from unslow.think.blueprints.made_up import made_up
+from unslow.catalog.models import find_model
+from unslow.think.blueprints import made_up
+from unslow.think.memo import one_judgement
 from unslow.think.memory.llama_cpp import need
 from unslow.think.memory.llama_cpp.build import Build, Kernels
-from unslow.think.memory.llama_cpp.hyper import hyper_of
-from unslow.think.memory.llama_cpp.kernels import heeded
+from unslow.think.memory.llama_cpp.folding import Settling, fewest_layers
+from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.need import heeded_settings
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.memory.llama_cpp.settling import Settling, fewest
 
 
 def test_layers_that_are_alike_are_hardly_laid_out() -> None:
-    assert fewest("a" * 80) == [0, 1, 2, 3, 78, 79]
-    assert fewest("a" * 81) == [0, 1, 2, 3, 4, 79, 80]  # an even number is left out
+    assert fewest_layers("a" * 80) == [0, 1, 2, 3, 78, 79]
+    assert fewest_layers("a" * 81) == [0, 1, 2, 3, 4, 79, 80]  # an even number is left out
 
 
 def test_every_kind_keeps_its_first_and_its_last_and_what_it_comes_after() -> None:
     kinds = "aaaaaaaaaa" + "bba" * 20 + "aaaaaaaaaa"
-    kept = fewest(kinds)
+    kept = fewest_layers(kinds)
     assert {kinds.index("b"), kinds.rindex("b"), 0, len(kinds) - 1} <= set(kept)
     assert {"aa", "ab", "bb", "ba"} <= {kinds[n : n + 2] for n in kept if n + 1 in kept}
     assert len(kept) < 20
@@ -87,7 +87,7 @@ def both(name: str, mix: str, settings: Settings, gpus: int = 1) -> tuple[list[i
     plan = made_up(find_model(name), mix)
     with one_judgement():
         hyper = hyper_of(plan)
-        settings = heeded(hyper, settings)
+        settings = heeded_settings(hyper, settings)
         places, backends = Places(hyper, settings, (1.0,) * gpus), need.backends_of(gpus)
         begin = partial(Build, hyper, settings, places, Kernels())
         whole = begin()

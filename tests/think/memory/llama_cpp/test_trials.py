@@ -1,14 +1,14 @@
 import pytest
 
-from unslow.facts.blueprint import Blueprint, Tensor, Value
-from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.facts.model import Blueprint, MetadataValue, Tensor
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
 
 GPU, HOST = 0, 1
 
 
-def place(name: str, *shape: int, kind: str = "F32", others: tuple[str, ...] = (), **numbers: Value) -> int:
+def place(name: str, *shape: int, kind: str = "F32", others: tuple[str, ...] = (), **numbers: MetadataValue) -> int:
     keys = {f"mamba2.{key}": value for key, value in {"block_count": 1, **numbers}.items()}
     tensors = [Tensor(name, kind, shape, 0), *(Tensor(other, "F32", (1,), 0) for other in others)]
     blueprint = Blueprint(architecture="mamba2", metadata=keys, tensors=tensors)
@@ -17,7 +17,7 @@ def place(name: str, *shape: int, kind: str = "F32", others: tuple[str, ...] = (
 
 @pytest.mark.parametrize(("state", "expected"), [(128, GPU), (256, GPU), (64, HOST)])
 def test_decays_of_a_state_without_a_kernel_stay_on_the_host(state: int, expected: int) -> None:
-    numbers: dict[str, Value] = {"ssm.state_size": state, "ssm.inner_size": 4096}
+    numbers: dict[str, MetadataValue] = {"ssm.state_size": state, "ssm.inner_size": 4096}
     assert place("blk.0.ssm_a", 1, 64, others=("blk.0.ssm_conv1d.weight", "blk.0.ssm_d"), **numbers) == expected
 
 

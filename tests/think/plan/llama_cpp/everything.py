@@ -5,9 +5,9 @@ from itertools import product
 
 import msgspec
 
-from unslow.facts.blueprint import Blueprint
+from unslow.facts.model import Blueprint
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.plan.llama_cpp.placing import Placing, placed
+from unslow.think.plan.llama_cpp.placing import Placing, placed_settings
 from unslow.think.plan.llama_cpp.search import Search
 
 Placed = tuple[Placing, tuple[int, ...]]
@@ -32,7 +32,7 @@ def shortest_request(by: Search, base: Settings, micro_batches: Sequence[int], s
         prices = by.pricing.prices(way, some, by.threads)
         every += [(price.request_s, way, *one) for price, one in zip(prices, some, strict=True)]
     for seconds, way, placing, split in sorted(every, key=lambda one: one[0]):
-        if max(by._layouts.of(placed(way, placing, by.pieces, split))[1]) <= 0:
+        if max(by._layouts.of(placed_settings(way, placing, by.pieces, split))[1]) <= 0:
             return seconds
     return float("inf")
 

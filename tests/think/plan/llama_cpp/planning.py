@@ -2,17 +2,16 @@
 
 from unslow.catalog.devices import find_device
 from unslow.catalog.models import model_at
-from unslow.facts.blueprint import Blueprint
-from unslow.facts.units import GIB
-from unslow.think.blueprints.made_up import made_up
+from unslow.facts.model import Blueprint
+from unslow.facts.values import GIB
+from unslow.think.blueprints import made_up
 from unslow.think.hardware import Hardware, Processors, Room
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.chip import Setting
+from unslow.think.physics.chip import SpeedSetting
 from unslow.think.plan.goal import Work
-from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
-from unslow.think.plan.llama_cpp.found import Counted
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.price import Pricing
+from unslow.think.plan.llama_cpp.price import Counted, Pricing
+from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.search import Search
 from unslow.think.speed.chips import gpu_chip
 
@@ -32,9 +31,9 @@ def hardware(gpu_gib: float, gpus: int = 1, host_gib: float = 64, name: str = "R
     return Hardware(
         rooms=(Room(name, int(gpu_gib * GIB), context_bytes=0),) * gpus,
         chips=(gpu_chip(device),) * gpus,
-        setting=Setting("cuda", family=device.family, device=device.name),
+        setting=SpeedSetting("cuda", family=device.family, device=device.name),
         processors=Processors(8, 70e9, 14e9),
-        host_setting=Setting("cpu"),
+        host_setting=SpeedSetting("cpu"),
         host_room=Room("host", int(host_gib * GIB)),
         link_bytes_per_s=25e9,
     )

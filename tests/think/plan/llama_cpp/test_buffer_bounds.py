@@ -7,9 +7,9 @@ from tests.think.plan.llama_cpp.everything import few_layers
 from tests.think.plan.llama_cpp.planning import blueprint, settings
 
 from unslow.think.memory.llama_cpp.need import memory_of
-from unslow.think.plan.llama_cpp.buffers import Buffers
+from unslow.think.plan.llama_cpp.bounds import Buffers
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.placing import Placing, placed
+from unslow.think.plan.llama_cpp.placing import Placing, placed_settings
 
 LAYERS = 4
 MODELS = ("smollm2-1.7b", "falcon-h1-0.5b", "deepseek-v2-lite", "gemma-3-1b", "lfm2-350m", "mamba-130m")
@@ -38,7 +38,7 @@ def _placings(pieces: Pieces) -> list[Placing]:
 
 
 def _compute(pieces: Pieces, asked, placing: Placing) -> int:  # type: ignore[no-untyped-def]
-    return memory_of(pieces.blueprint, placed(asked, placing, pieces, (1,)), (1.0,)).needs[0].compute
+    return memory_of(pieces.blueprint, placed_settings(asked, placing, pieces, (1,)), (1.0,)).needs[0].compute
 
 
 def test_a_larger_micro_batch_may_need_smaller_buffers() -> None:

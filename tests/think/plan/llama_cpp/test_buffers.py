@@ -1,7 +1,7 @@
 """Buffers that are not known yet are bound by those that are, and guessed by those of other caches."""
 
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.plan.llama_cpp.buffers import Buffers
+from unslow.think.plan.llama_cpp.bounds import Buffers
 
 WHOLE, MANY, PARTLY = (1, 0, 0), (3, 0, 0), (3, 1, 2)
 ENOUGH = (0, 0)

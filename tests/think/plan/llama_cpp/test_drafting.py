@@ -3,13 +3,13 @@
 import msgspec
 from tests.think.plan.llama_cpp import planning
 
-from unslow.facts.blueprint import Blueprint, Value
-from unslow.think.plan.llama_cpp.drafting import why_no_draft
+from unslow.facts.model import Blueprint, MetadataValue
+from unslow.think.plan.llama_cpp.plan import why_no_draft
 
 MODEL = planning.blueprint("llama-3.1-8b")
 
 
-def with_keys(plan: Blueprint, **keys: Value) -> Blueprint:
+def with_keys(plan: Blueprint, **keys: MetadataValue) -> Blueprint:
     named = {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
     return msgspec.structs.replace(plan, metadata={**plan.metadata, **named})
 

@@ -5,11 +5,10 @@ from math import inf
 import pytest
 from tests.think.plan.llama_cpp import planning
 
-from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
-from unslow.think.plan.llama_cpp.fitting import Fitting, Rooms
+from unslow.think.plan.llama_cpp.bounds import Fitting, Rooms, Tried
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Ledger, Placing
-from unslow.think.plan.llama_cpp.tried import Tried
+from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities
 
 PIECES = Pieces(planning.blueprint())
 LEDGER = Ledger(PIECES, planning.settings())

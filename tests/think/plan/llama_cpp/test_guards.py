@@ -5,25 +5,22 @@ import pytest
 from tests.think.plan.llama_cpp import planning
 
 from unslow.facts.errors import UserError
-from unslow.think.adapt.remembered import one_judgement
+from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.abilities import EVERYTHING
 from unslow.think.plan.llama_cpp.choose import choose
-from unslow.think.plan.llama_cpp.guards import Guard, floor_of, other_work
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import MOST_TOKENS, Points
-from unslow.think.plan.llama_cpp.price import Price, Pricing
-from unslow.think.plan.llama_cpp.question import Question
-from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.llama_cpp.price import Guard, Price, Pricing, floor_of, other_work
+from unslow.think.plan.llama_cpp.question import EVERYTHING, LlamaPlanQuestion, Variant
 
 PIECES = Pieces(planning.blueprint())
 GIVEN = Variant("Q4_K_M", PIECES, 135_000_000, given=True, at_hand=True)
 SMALL_GPU = planning.hardware(0.30)
 
 
-def question(goal: Goal) -> Question:
-    return Question((GIVEN,), SMALL_GPU, goal, planning.MARGIN_BYTES, 8)
+def question(goal: Goal) -> LlamaPlanQuestion:
+    return LlamaPlanQuestion((GIVEN,), SMALL_GPU, goal, planning.MARGIN_BYTES, 8)
 
 
 def test_a_guard_bounds_the_request_and_each_token() -> None:

@@ -5,11 +5,10 @@ from tests.think.plan.llama_cpp import planning
 
 from unslow.think.hardware import Hardware, Room
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.question import Question
-from unslow.think.plan.llama_cpp.variants import Variant
-from unslow.think.plan.planned import Planned
+from unslow.think.plan.llama_cpp.plan import plan_with_or_without_gpus
+from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
+from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import ChangeShown
 
 GOAL = Goal(4096, Work(512, 0, 128))
@@ -23,7 +22,7 @@ def planned(gpu_gib: float, host_gib: float, *now: ChangeShown) -> Planned:
 
 
 def planned_on(machine: Hardware, *now: ChangeShown) -> Planned:
-    return plan_with_or_without_gpus(Question((GIVEN,), machine, GOAL, 2**28, 8), now, 8)[0]
+    return plan_with_or_without_gpus(LlamaPlanQuestion((GIVEN,), machine, GOAL, 2**28, 8), now, 8)[0]
 
 
 def test_a_gpu_with_room_is_used() -> None:

@@ -5,19 +5,16 @@ from itertools import pairwise
 import pytest
 from tests.think.plan.llama_cpp import planning
 
-from unslow.think.adapt.remembered import one_judgement
 from unslow.think.hardware import Hardware
+from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.options import name_of
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
-from unslow.think.plan.llama_cpp.points import Points
-from unslow.think.plan.llama_cpp.question import Draft, Question
-from unslow.think.plan.llama_cpp.variants import Variant
-from unslow.think.plan.llama_cpp.whole import fits_whole
-from unslow.think.plan.planned import Planned
+from unslow.think.plan.llama_cpp.points import Points, fits_whole
+from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities, Draft, LlamaPlanQuestion, Variant
+from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import OptionShown
 
 MODEL, PARAMETERS = "llama-3.1-8b", 8_030_000_000
@@ -38,7 +35,7 @@ def planned(
     machine: Hardware, goal: Goal, variants: tuple[Variant, ...] = (GIVEN,), abilities: Abilities = EVERYTHING
 ) -> tuple[Planned, OptionShown | None]:
     with one_judgement():
-        return plan_llama_cpp(Question(variants, machine, goal, MARGIN_BYTES, 8, abilities), (), 8)
+        return plan_llama_cpp(LlamaPlanQuestion(variants, machine, goal, MARGIN_BYTES, 8, abilities), (), 8)
 
 
 def best(found: Planned) -> OptionShown:
@@ -201,7 +198,7 @@ def test_more_memory_never_gives_a_slower_plan(prompt: int) -> None:
 
 def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended() -> None:
     draft = Draft("small", Pieces(planning.blueprint("llama-3.2-1b")), "/models/small.gguf")
-    question = Question((GIVEN,), planning.hardware(24), Goal(8192, Work(512)), MARGIN_BYTES, 8, draft=draft)
+    question = LlamaPlanQuestion((GIVEN,), planning.hardware(24), Goal(8192, Work(512)), MARGIN_BYTES, 8, draft=draft)
     with one_judgement():
         found, _ = plan_llama_cpp(question, (), 8)
     last = found.options[-1]
@@ -225,7 +222,7 @@ def test_one_gpu_that_holds_it_all_is_not_split() -> None:
 
 def test_one_layer_is_no_layers() -> None:
     given = Variant("Q4_K_M", Pieces(planning.blueprint()), 135_000_000, given=True, at_hand=True)
-    question = Question((given,), planning.hardware(24), Goal(4096, Work(512)), MARGIN_BYTES, 8)
+    question = LlamaPlanQuestion((given,), planning.hardware(24), Goal(4096, Work(512)), MARGIN_BYTES, 8)
     with one_judgement():
         point = Points(question).at(given, "F16", "F16", 4096)
     assert point
@@ -248,7 +245,7 @@ def test_the_speed_of_several_is_for_each_and_for_all() -> None:
 
 def test_of_micro_batches_that_are_nearly_as_quick_the_nearest_to_the_usual_is_taken() -> None:
     goal = Goal(8192, Work(4096, 0, 64), alone=True)
-    points = Points(Question((GIVEN,), planning.hardware(6.5), goal, MARGIN_BYTES, 8))
+    points = Points(LlamaPlanQuestion((GIVEN,), planning.hardware(6.5), goal, MARGIN_BYTES, 8))
     with one_judgement():
         taken = points.at(GIVEN, "F16", "F16", 8192)
         base = points.base(8192)

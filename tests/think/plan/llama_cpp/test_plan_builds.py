@@ -5,11 +5,11 @@ from itertools import pairwise
 from planning import hardware, search, settings
 
 from unslow.catalog.models import model_at
-from unslow.think.blueprints.made_up import made_up
+from unslow.think.blueprints import made_up
 from unslow.think.plan.goal import Work
-from unslow.think.plan.llama_cpp.abilities import Abilities
-from unslow.think.plan.llama_cpp.layouts import Layouts
 from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.question import Abilities
+from unslow.think.plan.llama_cpp.search import Layouts
 
 MODEL = "olmoe-1b-7b"
 

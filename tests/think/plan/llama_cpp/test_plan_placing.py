@@ -11,9 +11,17 @@ from tests.think.plan.llama_cpp import planning
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.placing import Ledger, Placing, held, patterns, placed, split
+from unslow.think.plan.llama_cpp.placing import (
+    Ledger,
+    Placing,
+    fewest_on_host,
+    patterns,
+    placed_settings,
+    split_by_speed,
+    split_evenly,
+    split_layers,
+)
 from unslow.think.plan.llama_cpp.price import Pricing
-from unslow.think.plan.llama_cpp.splitting import split_by_speed, split_evenly
 
 DENSE = Pieces(planning.blueprint())
 SPARSE = Pieces(planning.blueprint("olmoe-1b-7b"))
@@ -28,7 +36,7 @@ def ledger(pieces: Pieces) -> Ledger:
 @pytest.mark.parametrize("pieces", [DENSE, SPARSE], ids=["dense", "sparse"])
 @pytest.mark.parametrize("placing", [Placing(), Placing(3), Placing(0, 4), Placing(0, 0, 2), Placing(2, 3, 1)])
 def test_bytes_are_those_of_the_exact_layout(pieces: Pieces, placing: Placing) -> None:
-    asked = placed(planning.settings(), placing, pieces, (1,))
+    asked = placed_settings(planning.settings(), placing, pieces, (1,))
     need = memory_of(pieces.blueprint, asked, (1.0,)).needs[0]
     assert ledger(pieces).gpu_bytes(placing) == pytest.approx(need.weights + need.cache, rel=0.002)
 
@@ -50,10 +58,10 @@ def test_the_fewest_pieces_are_the_fewest(pieces: Pieces) -> None:
 
 def test_a_room_for_everything_takes_everything() -> None:
     book = ledger(DENSE)
-    assert held(book, Placing(), [book.all_bytes]) == Placing()
-    assert held(book, Placing(), [book.all_bytes - 1]) is None
-    assert held(book, Placing(), [book.all_bytes], most=book.all_bytes - 1) is None
-    assert split(book, Placing(), [book.all_bytes]) == (31,)
+    assert fewest_on_host(book, Placing(), [book.all_bytes]) == Placing()
+    assert fewest_on_host(book, Placing(), [book.all_bytes - 1]) is None
+    assert fewest_on_host(book, Placing(), [book.all_bytes], most=book.all_bytes - 1) is None
+    assert split_layers(book, Placing(), [book.all_bytes]) == (31,)
 
 
 @given(
@@ -98,7 +106,7 @@ def test_patterns_name_the_pieces_and_nothing_else() -> None:
 
 def test_experts_are_counted_and_only_a_part_is_named() -> None:
     placing = Placing(0, 5, 1)
-    asked = placed(planning.settings(), placing, SPARSE, (1,))
+    asked = placed_settings(planning.settings(), placing, SPARSE, (1,))
     assert asked.experts_on_cpu == 5
     assert [pattern for pattern, _ in asked.overrides] == [r"blk\.5\.(ffn_up_exps\.weight)"]
 
@@ -129,8 +137,8 @@ def test_a_quick_and_a_slow_gpu_are_no_even_pair() -> None:
     ledger, rooms = Ledger(pieces, planning.settings(512)), (0.9 * 2**30, 0.9 * 2**30)
     assert pair.speeds
     assert not planning.hardware(1.0, gpus=2).speeds
-    assert held(ledger, Placing(), rooms) == Placing()
-    found, alike = split(ledger, Placing(), rooms, pair.speeds), split(ledger, Placing(), rooms)
+    assert fewest_on_host(ledger, Placing(), rooms) == Placing()
+    found, alike = split_layers(ledger, Placing(), rooms, pair.speeds), split_layers(ledger, Placing(), rooms)
     assert found[0] < alike[0]
     assert sum(found) == sum(alike)
 
@@ -138,8 +146,8 @@ def test_a_quick_and_a_slow_gpu_are_no_even_pair() -> None:
 def test_a_layer_without_experts_gives_up_no_part_of_them() -> None:
     """The first layer of DeepSeek V2 has none: a pattern for nothing would mean all of it."""
     book = ledger(LATE)
-    assert held(book, Placing(0, 0, 1), [book.all_bytes]) is None
-    found = held(book, Placing(0, 1, 1), [0.9 * book.all_bytes])
+    assert fewest_on_host(book, Placing(0, 0, 1), [book.all_bytes]) is None
+    found = fewest_on_host(book, Placing(0, 1, 1), [0.9 * book.all_bytes])
     assert found
     assert patterns(found, LATE)
     assert all("_exps" in pattern for pattern in patterns(found, LATE))
@@ -158,5 +166,5 @@ def _step_s(pricing: Pricing, apart: int) -> float:
 
 def test_the_host_alone_is_no_layer_on_any_gpu() -> None:
     layers = len(DENSE.layers)
-    assert placed(planning.settings(), Placing(layers), DENSE, (0, 0)).gpu_layers == 0
-    assert placed(planning.settings(), Placing(layers), DENSE, (0, 1)).gpu_layers == 1
+    assert placed_settings(planning.settings(), Placing(layers), DENSE, (0, 0)).gpu_layers == 0
+    assert placed_settings(planning.settings(), Placing(layers), DENSE, (0, 1)).gpu_layers == 1

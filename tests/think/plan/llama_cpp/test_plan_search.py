@@ -4,12 +4,11 @@ import pytest
 from tests.think.plan.llama_cpp.everything import few_layers, shortest_request
 from tests.think.plan.llama_cpp.planning import blueprint, hardware, search, settings
 
-from unslow.think.adapt.remembered import one_judgement
 from unslow.think.hardware import Processors
+from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Work
-from unslow.think.plan.llama_cpp.guards import Guard
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.plan.llama_cpp.price import Pricing
+from unslow.think.plan.llama_cpp.price import Guard, Pricing
 from unslow.think.plan.llama_cpp.search import EXACTLY
 
 SOME = (128, 512)

@@ -2,25 +2,23 @@
 
 from tests.think.plan.llama_cpp import planning
 
-from unslow.think.adapt.remembered import one_judgement
+from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.choose import choose
+from unslow.think.plan.llama_cpp.choose import choose, rejected_options
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.points import Points
-from unslow.think.plan.llama_cpp.question import Question
-from unslow.think.plan.llama_cpp.rejected import rejected
-from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
 
 GIVEN = Variant("Q4_K_M", Pieces(planning.blueprint("smollm2-1.7b")), 1_700_000_000, given=True, at_hand=True)
 
 
 def told(gib: float, work: Work, gpus: int = 1) -> dict[str, str]:
-    asked = Question((GIVEN,), planning.hardware(gib, gpus), Goal(4096, work), planning.MARGIN_BYTES, 8)
+    asked = LlamaPlanQuestion((GIVEN,), planning.hardware(gib, gpus), Goal(4096, work), planning.MARGIN_BYTES, 8)
     with one_judgement():
         points = Points(asked)
         chosen = choose(points)
         assert chosen.best
-        return {other.what: other.because for other in rejected(points, chosen.best, ())}
+        return {other.what: other.because for other in rejected_options(points, chosen.best, ())}
 
 
 def test_what_was_not_laid_out_is_told_as_the_most_that_it_can_be() -> None:
@@ -49,11 +47,13 @@ def test_rows_on_each_gpu_are_priced_and_take_the_same_memory() -> None:
 def test_what_is_quicker_is_told_with_what_it_would_cost() -> None:
     """With a floor in a full context, much is quicker in an empty one."""
     goal = Goal(4096, Work(512, 0, 64), "context", least_tokens_per_s=50)
-    asked = Question((GIVEN,), planning.hardware(1.0), goal, planning.MARGIN_BYTES, 8)
+    asked = LlamaPlanQuestion((GIVEN,), planning.hardware(1.0), goal, planning.MARGIN_BYTES, 8)
     with one_judgement():
         points = Points(asked)
         chosen = choose(points)
         assert chosen.best
-        said = [other.because for other in rejected(points, chosen.best, ()) if "times as quick" in other.because]
+        said = [
+            other.because for other in rejected_options(points, chosen.best, ()) if "times as quick" in other.because
+        ]
     assert said
     assert all("but " in because for because in said)

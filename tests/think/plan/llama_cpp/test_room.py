@@ -7,7 +7,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.room import room_lacking
+from unslow.think.plan.llama_cpp.running import room_lacking
 
 SMALL = planning.blueprint()  # trained for 8,192 tokens
 

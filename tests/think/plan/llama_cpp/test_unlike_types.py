@@ -3,17 +3,14 @@
 import pytest
 from tests.think.plan.llama_cpp import planning
 
-from unslow.think.adapt.remembered import one_judgement
 from unslow.think.hardware import Hardware
+from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
-from unslow.think.plan.llama_cpp.choose import choose, mixed_types
+from unslow.think.plan.llama_cpp.choose import choose, mixed_types, unlike_types
 from unslow.think.plan.llama_cpp.options import name_of
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.points import Points
-from unslow.think.plan.llama_cpp.question import Question
-from unslow.think.plan.llama_cpp.rejected import unlike_types
-from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities, LlamaPlanQuestion, Variant
 
 GIVEN = Variant("Q4_K_M", Pieces(planning.blueprint()), 8_000_000_000, given=True, at_hand=True)
 WORK = Goal(4096, Work(512, 2048, 64))
@@ -24,8 +21,8 @@ def bare() -> Hardware:
     return machine._replace(rooms=(), chips=(), setting=machine.host_setting)
 
 
-def asked(machine: Hardware, abilities: Abilities = EVERYTHING) -> Question:
-    return Question((GIVEN,), machine, WORK, planning.MARGIN_BYTES, 8, abilities)
+def asked(machine: Hardware, abilities: Abilities = EVERYTHING) -> LlamaPlanQuestion:
+    return LlamaPlanQuestion((GIVEN,), machine, WORK, planning.MARGIN_BYTES, 8, abilities)
 
 
 def test_processors_take_them_where_somebody_measured_what_they_cost() -> None:

@@ -3,7 +3,7 @@
 from tests.think.plan.llama_cpp import planning
 
 from unslow.think.hardware import Room
-from unslow.think.plan.llama_cpp.whole import has_room_for
+from unslow.think.plan.llama_cpp.points import has_room_for
 
 PLAN = planning.blueprint("llama-3.1-8b")  # 4.6 GiB
 

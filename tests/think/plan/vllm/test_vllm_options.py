@@ -4,19 +4,26 @@ import pytest
 from tests.think.plan.vllm.vllm_questions import LLAMA_8B, PLAIN, question
 
 from unslow.catalog.weight_parts import Role
-from unslow.facts.units import GIB
+from unslow.facts.values import GIB
 from unslow.think.plan.report import OptionShown
-from unslow.think.plan.vllm.memory import Pool, freest
+from unslow.think.plan.vllm.choices import (
+    Checkpoint,
+    Pool,
+    VllmPlanQuestion,
+    can_split,
+    choices,
+    freest,
+    splits,
+    why_no_fp8,
+)
 from unslow.think.plan.vllm.plan import vllm_options
-from unslow.think.plan.vllm.question import Checkpoint, Question
 from unslow.think.plan.vllm.search import Search
-from unslow.think.plan.vllm.space import can_split, choices, splits, why_no_fp8
 
 HALVED = tuple(p if p.role in (Role.EMBEDDING, Role.OUTPUT) else p._replace(bytes=p.bytes // 2) for p in PLAIN.parts)
 AT_LOAD = Checkpoint("Llama 8B", "FP8", HALVED, "q8", "FP8 per tensor", packed_at_load=True)
 
 
-def recommended(asked: Question) -> OptionShown:
+def recommended(asked: VllmPlanQuestion) -> OptionShown:
     planned = vllm_options(asked).planned
     assert planned.recommended is not None
     return planned.options[planned.recommended]

@@ -3,18 +3,16 @@
 import pytest
 from tests.think.plan.vllm.vllm_questions import question
 
-from unslow.facts.units import GIB
-from unslow.think.memory.vllm.plan import vllm_memory
-from unslow.think.plan.frontier import ranked
-from unslow.think.plan.vllm.question import Question
-from unslow.think.plan.vllm.recommend import admitted, best, cost, felt_rate
-from unslow.think.plan.vllm.search import Point, Search, shares_of
-from unslow.think.plan.vllm.space import choices
+from unslow.facts.values import GIB
+from unslow.think.memory.vllm import vllm_memory
+from unslow.think.plan.pareto_front import ranked
+from unslow.think.plan.vllm.choices import VllmPlanQuestion, choices
+from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, choice_cost, felt_rate, shares_of
 
 TIGHT = {"others": 3 * GIB, "users": 24, "kept_tokens": 1500, "context": 16384}
 
 
-def every_point(asked: Question) -> list[Point]:
+def every_point(asked: VllmPlanQuestion) -> list[Point]:
     """All of the space, every share and every context that matters priced by itself."""
     search, found = Search(asked), []
     for choice in choices(asked, search.pool):
@@ -31,8 +29,8 @@ def every_point(asked: Question) -> list[Point]:
 @pytest.mark.parametrize("aim", ["speed", "context", "quality"])
 def test_nothing_in_the_whole_space_is_better(aim: str) -> None:
     asked = question(**TIGHT, aim=aim, least_tokens_per_s=8.0)
-    by_search = best(asked, admitted(asked, Search(asked).all_points().points))
-    by_hand = best(asked, admitted(asked, every_point(asked)))
+    by_search = best_point(asked, admitted_points(asked, Search(asked).all_points().points))
+    by_hand = best_point(asked, admitted_points(asked, every_point(asked)))
     assert by_search
     assert by_hand
     assert ranked(asked.goal, by_search.worth) == ranked(asked.goal, by_hand.worth)
@@ -77,8 +75,8 @@ def test_what_is_shown_is_the_whole_sum_and_within_the_card() -> None:
         assert all(held.total.mid <= room for held in pool.held(choice))
 
 
-def fastest(asked: Question) -> Point | None:
-    points = admitted(asked, Search(asked).all_points().points)
+def fastest(asked: VllmPlanQuestion) -> Point | None:
+    points = admitted_points(asked, Search(asked).all_points().points)
     return max(points, key=lambda p: p.worth.speed, default=None)
 
 
@@ -86,7 +84,9 @@ def fastest(asked: Question) -> Point | None:
 def test_more_memory_never_gives_a_worse_plan() -> None:
     speeds, contexts = [], []
     for held in (6, 4, 2, 0):
-        points = admitted(a := question(others=held * GIB, users=24, context=4096), Search(a).all_points().points)
+        points = admitted_points(
+            a := question(others=held * GIB, users=24, context=4096), Search(a).all_points().points
+        )
         speeds.append(max((p.worth.speed for p in points), default=0.0))
         contexts.append(max((p.worth.context for p in points), default=0.0))
     assert speeds == sorted(speeds)
@@ -127,18 +127,18 @@ def test_what_was_said_before_is_read_again_where_the_cache_forgets_it() -> None
 def test_a_cache_of_eight_bits_is_taken_only_where_it_is_needed_or_allowed() -> None:
     asked = question("H100 SXM", users=64, prompt_tokens=6000)
     points = Search(asked).all_points().points
-    plain = best(asked, admitted(asked, points))
+    plain = best_point(asked, admitted_points(asked, points))
     allowed = question("H100 SXM", users=64, prompt_tokens=6000, worst_perplexity_increase=0.005)
-    packed = best(allowed, admitted(allowed, points))
+    packed = best_point(allowed, admitted_points(allowed, points))
     assert plain
     assert packed
     assert plain.choice.kv == "auto"
     assert packed.choice.kv == "fp8"
     assert packed.worth.speed > 1.05 * plain.worth.speed
-    increase = cost(allowed, packed.choice).perplexity_increase
+    increase = choice_cost(allowed, packed.choice).perplexity_increase
     assert increase is not None
     assert increase <= 0.005
     needed = question(context=70_000)
-    chosen = best(needed, admitted(needed, Search(needed).all_points().points))
+    chosen = best_point(needed, admitted_points(needed, Search(needed).all_points().points))
     assert chosen
     assert chosen.choice.kv == "fp8"

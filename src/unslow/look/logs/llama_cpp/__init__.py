@@ -4,8 +4,396 @@ Lines are found by what they say, never by where they start: old and new builds,
 journalctl or docker all read alike. Since b9151 most of these lines need `-lv 4`; a missing line is no evidence.
 """
 
-from unslow.look.logs.llama_cpp.log import LlamaLog, parse_head_and_tail, parse_log
-from unslow.look.logs.llama_cpp.reader import DIALECT
-from unslow.look.logs.llama_cpp.run import run_of_log
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
 
-__all__ = ["DIALECT", "LlamaLog", "parse_head_and_tail", "parse_log", "run_of_log"]
+import msgspec
+from ahocorasick_rs import AhoCorasick
+
+from unslow.facts.machine import Facts, Machine
+from unslow.facts.masking import masked_text
+from unslow.facts.model import Model
+from unslow.facts.run import Completion, Run
+from unslow.facts.runtime import Buffer, Runtime, SeenDevice
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import (
+    NOT_LOOKED,
+    Amount,
+    Fact,
+    Known,
+    Origin,
+    Unknown,
+    estimated,
+    first_known,
+    not_found,
+    reported,
+)
+from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect
+from unslow.look.logs.llama_cpp.load_lines import CONTEXT_RULES, FIT_RULES, MEMORY_RULES
+from unslow.look.logs.llama_cpp.request_lines import COMPLAINT_RULES, COUNTED, OUTCOME_RULES, REQUEST_RULES, counted
+from unslow.look.logs.llama_cpp.start_lines import MODEL_RULES, START_RULES, SYSTEM_INFO_RULES, machine_of
+from unslow.look.logs.llama_cpp.state import (
+    KEPT_WARNINGS,
+    Context,
+    FactsByName,
+    Load,
+    ModelLoad,
+    Reading,
+    Rule,
+    SeenBuffer,
+)
+
+LONGEST_LINE = 2000
+RULES: tuple[Rule, ...] = (
+    *START_RULES,
+    *SYSTEM_INFO_RULES,
+    *FIT_RULES,
+    *MODEL_RULES,
+    *MEMORY_RULES,
+    *CONTEXT_RULES,
+    *OUTCOME_RULES,
+    *REQUEST_RULES,
+    *COMPLAINT_RULES,
+)
+"""In the order in which they are tried: the first that matches fills a fact first."""
+_NEEDLES = tuple(dict.fromkeys(rule.needle for rule in RULES))
+_OF_NEEDLE = tuple(tuple(n for n, rule in enumerate(RULES) if rule.needle == needle) for needle in _NEEDLES)
+_FINDER = AhoCorasick(_NEEDLES)
+HOW_TO_GET = "start llama-server with -lv 4: since b9151 it hides these lines by default"
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_LOAD_LINES = (
+    "context_length", "context_per_slot", "slots", "kv_unified", "kv_type_k", "kv_type_v", "kv_bytes", "kv_cells",
+    "flash_attention", "batch", "ubatch", "threads", "gpu_layers", "layers", "graph_splits", "backends", "devices",
+    "buffers",
+)  # fmt: skip
+
+
+class LlamaLog(Facts, frozen=True, kw_only=True):
+    """What one log tells of its last load."""
+
+    runtime: Runtime = Runtime()
+    model: Model = Model()
+    machine: Machine = Machine()
+    """As the program saw it."""
+    completions: Fact[tuple[Completion, ...]] = NOT_LOOKED
+    load_s: Fact[Amount] = NOT_LOOKED
+    rates: tuple[Fact[Amount], Fact[Amount]] = (NOT_LOOKED, NOT_LOOKED)
+    """Of prompts and answers, where it prints no more than that."""
+    decode_decay: Fact[Amount] = NOT_LOOKED
+    recognised_lines: int = 0
+
+
+def parse_log(lines: Iterable[str], source: str) -> LlamaLog:
+    """Read a log line by line, in memory that does not grow with it; every fact names its line as `source:LINE`."""
+    return _parse(((str(number), line) for number, line in enumerate(lines, 1)), source)
+
+
+def parse_head_and_tail(head: str, tail: str, source: str) -> LlamaLog:
+    """Read the two ends of a log too large to read whole; the last line of the tail is line -1."""
+    last = tail.removesuffix("\n").split("\n")[1:]  # the first line of a tail is a part of one
+    numbered_head = ((str(number), line) for number, line in enumerate(head.split("\n")[:-1], 1))
+    numbered_tail = ((str(number - len(last)), line) for number, line in enumerate(last))
+    return _parse(chain(numbered_head, numbered_tail), source)
+
+
+def _parse(lines: Iterable[tuple[str, str]], source: str) -> LlamaLog:
+    reading = Reading()
+    for number, line in lines:
+        read_line(reading, line, f"{source}:{number}")
+    return summary(reading, source)
+
+
+def read_line(reading: Reading, line: str, where: str) -> bool:
+    """Take in one line; whether it is one that llama.cpp writes."""
+    line = line[:LONGEST_LINE].rstrip()
+    if "\x1b" in line:
+        line = _COLOUR.sub("", line)
+    known = False
+    for rule in _rules_for(line):
+        if found := rule.pattern.search(line):
+            rule.take(reading, found, where)
+            reading.recognised += 1
+            reading.strong += not rule.weak
+            known = True
+    return known
+
+
+def _rules_for(line: str) -> list[Rule]:
+    """The rules whose needles the line holds, in their order; one search instead of a hundred."""
+    needles = {needle for needle, _, _ in _FINDER.find_matches_as_indexes(line, overlapping=True)}
+    return [RULES[number] for number in sorted(number for needle in needles for number in _OF_NEEDLE[needle])]
+
+
+def summary(reading: Reading, source: str) -> LlamaLog:
+    """What the lines so far add up to."""
+    load = reading.load
+    main = load.main_model()
+    facts: dict[str, Any] = {
+        **_missing(reading, source),
+        **_placement(reading, main),
+        **{name: fact for name, fact in load.facts.items() if name != "load_s"},
+        **reading.process,
+        **_outcome(reading, source),
+        **_history(reading),
+    }
+    if reading.strong:
+        facts["name"] = reported("llama.cpp", source)
+    return LlamaLog(
+        runtime=Runtime(**facts),
+        model=Model(**main.model, **_token_table(load, main)),
+        machine=machine_of(reading),
+        completions=_completions(load, source),
+        load_s=load.facts.get("load_s", not_found(f"{source} does not time the load")),
+        rates=load.rates or (NOT_LOOKED, NOT_LOOKED),
+        decode_decay=load.decay or NOT_LOOKED,
+        recognised_lines=reading.recognised,
+    )
+
+
+def _history(reading: Reading) -> dict[str, Any]:
+    """Loads before the last, complaints, and what was counted."""
+    facts: dict[str, Any] = {name: reported(count, where) for name, (count, where) in counted(reading)}
+    if loads := reading.loads():
+        facts["loads"] = reported(loads, loads[0].source)
+    complaints = [complaint for kind in reading.warnings.values() for complaint in kind]
+    if complaints:
+        texts = [masked_text(text) for text, _ in complaints[:KEPT_WARNINGS]]
+        facts["warnings"] = reported(texts, complaints[0][1])
+    return facts
+
+
+def _missing(reading: Reading, source: str) -> dict[str, Unknown]:
+    """What a log could have said; more verbosity helps only where the lines were hidden."""
+    if not reading.strong:
+        return {}
+    how = "" if reading.load.placed else HOW_TO_GET
+    return {name: not_found(f"{source} has no line that says it", how) for name in _LOAD_LINES}
+
+
+def _placement(reading: Reading, main: ModelLoad) -> dict[str, Any]:
+    """Where things went: layers, caches, buffers, devices."""
+    context = main.main_context()
+    facts: dict[str, Any] = {**main.runtime, **context.facts, **_caches(context)}
+    seen = [*main.weights.values(), *context.buffers.values()]
+    if seen:
+        facts["buffers"] = _buffers(seen)
+    if reading.backends:
+        first = next(iter(reading.backends.values()))
+        facts["backends"] = reported(list(reading.backends), first)
+    if reading.devices or reading.devices_listed:
+        facts["devices"] = _devices(reading)
+    if reading.load.overflow:
+        where = next(iter(reading.load.overflow.values()))[1]
+        facts["overflowing_layers"] = reported(sum(count for count, _ in reading.load.overflow.values()), where)
+    return facts
+
+
+def _devices(reading: Reading) -> Known[list[SeenDevice]]:
+    where = next((where for _, where in reading.devices.values()), reading.devices_listed)
+    return reported([device for device, _ in reading.devices.values()], where)
+
+
+def _buffers(seen: list[SeenBuffer]) -> Known[list[Buffer]]:
+    first, last = seen[0].where, seen[-1].where.rpartition(":")[2]
+    return reported([buffer for buffer, _ in seen], f"{first} to {last}" if len(seen) > 1 else first)
+
+
+def _caches(context: Context) -> FactsByName:
+    """The sum of a model's caches; the types are those of the largest, the others stay f16 by llama.cpp's choice."""
+    caches = list(context.caches.values())
+    if not caches:
+        return {}
+    largest = max(caches, key=lambda cache: cache.bytes)
+    facts: FactsByName = {
+        "kv_bytes": reported(sum(cache.bytes for cache in caches), largest.where),
+        "kv_type_k": reported(largest.type_k, largest.where),
+        "kv_type_v": reported(largest.type_v, largest.where),
+    }
+    cells = [cache.cells for cache in caches if cache.cells is not None]
+    if cells:
+        facts["kv_cells"] = reported(max(cells), largest.where)  # a sliding window has fewer, whatever the context
+    return facts
+
+
+def _outcome(reading: Reading, source: str) -> dict[str, Any]:
+    """What went wrong, or that nothing did."""
+    load = reading.load
+    facts: dict[str, Any] = {}
+    state = load.facts.get("state", NOT_LOOKED).value_or("")
+    if load.failure and state != "loaded":
+        facts["allocation_failure"] = reported(load.failure, load.failure_where)
+        facts["state"] = reported("failed", load.failure_where)
+    elif reading.strong:
+        facts["allocation_failure"] = not_found(f"no allocation failed in {source}")
+    refused = reading.process.get("gpu_refused")
+    # one backend of several may find nothing while another one drives the GPU
+    if reading.strong and (refused is None or (reading.devices and "failed to initialize" not in refused.value)):
+        facts["gpu_refused"] = not_found(f"{source} does not say that a GPU was refused")
+    return facts
+
+
+def _token_table(load: Load, main: ModelLoad) -> FactsByName:
+    """With every layer on the GPU and nothing overridden, what stays on the host is the token table.
+
+    It is never more than what the GPU holds: a larger part was sent to the host by a flag that the log does not name.
+    """
+    layers = main.runtime.get("layers")
+    whole = layers is not None and main.runtime["gpu_layers"].value >= layers.value
+    overflow = sum(count for count, _ in load.overflow.values())
+    host = [(buffer, where) for buffer, where in main.weights.values() if not buffer.on_gpu]
+    kept, on_gpu = (sum(b.bytes for b, _ in main.weights.values() if b.on_gpu is side) for side in (False, True))
+    if not whole or overflow or main.overridden or not host or kept > on_gpu:
+        return {}
+    return {"token_table_bytes": estimated(kept, host[0][1])}
+
+
+def _completions(load: Load, source: str) -> Fact[tuple[Completion, ...]]:
+    if not load.completions:
+        return not_found(f"{source} times no request")
+    return reported(tuple(load.completions), load.completions_where)
+
+
+def run_of_log(log: LlamaLog) -> Run:
+    """What a log tells of its requests and its load; it does not say what else went on meanwhile."""
+    if isinstance(log.completions, Known):
+        return msgspec.structs.replace(run_of_completions(log.completions, log.load_s), decode_decay=log.decode_decay)
+    prefill, decode = log.rates
+    return Run(
+        completions=log.completions,
+        decode_tokens_per_s=first_known(decode, log.completions),
+        prefill_tokens_per_s=prefill,
+        load_s=log.load_s,
+    )
+
+
+def run_of_completions(completions: Known[tuple[Completion, ...]], load_s: Fact[float]) -> Run:
+    """Medians over the completions, as well known as they are."""
+    done, origin, source = completions.value, completions.origin, completions.source
+    depths = [c.cached_tokens + c.prompt_tokens + c.generated_tokens / 2 for c in done]
+    return Run(
+        completions=completions,
+        # the first token belongs to the prompt: n tokens take n - 1 steps
+        decode_tokens_per_s=median_fact(
+            [(c.generated_tokens - 1) / c.decode_s for c in done if c.decode_s > 0 and c.generated_tokens > 1],
+            origin,
+            source,
+        ),
+        prefill_tokens_per_s=median_fact(
+            [c.prompt_tokens / c.prefill_s for c in done if c.prefill_s > 0], origin, source
+        ),
+        time_to_first_token_s=median_fact([c.prefill_s for c in done if c.prefill_s > 0], origin, source),
+        depth_tokens=Known(int(statistics.median(depths)), origin, source) if depths else not_found("no request"),
+        waiting_for_cpu_s_per_token=median_fact(
+            [c.waited_s / c.generated_tokens for c in done if c.waited_s is not None and c.generated_tokens],
+            origin,
+            source,
+        ),
+        load_s=load_s,
+    )
+
+
+def median_fact(values: Sequence[float], origin: Origin, source: str) -> Fact[float]:
+    """The middle of what was timed."""
+    return Known(statistics.median(values), origin, source) if values else not_found(f"{source} does not time it")
+
+
+class LlamaReader:
+    """One pass over a text that holds lines of llama.cpp."""
+
+    def __init__(self) -> None:
+        self._reading = Reading()
+        self._lines = 0
+
+    def take(self, line: str, where: str) -> bool:
+        """Read a line; whether llama.cpp wrote it."""
+        known = read_line(self._reading, line, where)
+        self._lines += known
+        return known
+
+    def skip(self, needle: str, count: int) -> None:
+        """Lines of a kind that is counted are counted; the others repeat what was read."""
+        if needle in COUNTED:
+            self._reading.count(needle, count)
+        self._lines += count
+
+    def seen(self, source: str) -> Seen:
+        """The last load, its requests, and the machine as llama.cpp saw it."""
+        if not self._reading.recognised:
+            return Seen()
+        reading = self._reading.last_told()
+        log = summary(reading, source)
+        subject = Subject(runtime=log.runtime, model=log.model, run=run_of_log(log))
+        return Seen(machine=machine_of(reading), subject=subject, lines=self._lines)
+
+
+_CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")
+_TABLES = ("breakdown_print: | ",)  # one at the end of each server, many while it looks for what fits
+DIALECT = LineDialect(
+    needles=tuple(dict.fromkeys(rule.needle for rule in RULES)),
+    start=LlamaReader,
+    chatty=frozenset({*_CHATTY, *_TABLES}),
+)
+
+
+ALL_LAYERS = 9999
+"""What -1 stands for: more layers than any model has."""
+_SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|n_ubatch|flash_attn|offload_kqv)["']?
+                          \s{0,3}[=:]\s{0,3}(-?[0-9]{1,9}|True|False)(?![\w.])""", re.VERBOSE)  # fmt: skip
+_PATH = re.compile(r"""(?<![\w.-])["']?model_path["']?\s{0,3}[=:]\s{0,3}["']([^"'\n]{1,400}\.gguf)["']""")
+
+
+def _layers(text: str) -> int | None:
+    return ALL_LAYERS if text == "-1" else _count(text)
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def _positive(text: str) -> int | None:
+    return _count(text) or None
+
+
+def _truth(text: str) -> bool | None:
+    return {"True": True, "False": False}.get(text)
+
+
+_FACTS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "n_gpu_layers": ("gpu_layers_set", _layers),
+    "n_ctx": ("context_set", _positive),
+    "n_threads": ("threads", _positive),
+    "n_batch": ("batch", _positive),
+    "n_ubatch": ("ubatch", _positive),
+    "flash_attn": ("flash_attention", _truth),
+    "offload_kqv": ("kv_offload", _truth),
+}
+
+
+def parse_python_settings(text: Text) -> Seen:
+    """The last value of each setting; nothing where no line sets the layers or the file, which nobody else calls so."""
+    facts: dict[str, Any] = {}
+    path: Fact[str] = NOT_LOOKED
+    lines: set[int] = set()
+    for index, line in enumerate(text.lines):
+        if "n_" not in line and "model_path" not in line and "flash_attn" not in line:
+            continue
+        where = text.where(index)
+        for name, written in _SETTING.findall(line):
+            fact, value = _FACTS[name]
+            if (known := value(written)) is not None:
+                facts[fact] = reported(known, where)
+                lines.add(index)
+        if found := _PATH.search(line):
+            path = reported(found[1], where)
+            lines.add(index)
+    if "gpu_layers_set" not in facts and path == NOT_LOOKED:
+        return Seen()
+    name = reported("llama.cpp", text.where(min(lines)))
+    return Seen(subject=Subject(runtime=Runtime(name=name, **facts), model=Model(path=path)), lines=len(lines))
+
+
+TEXT_DIALECTS: dict[str, TextDialect] = {"llama_cpp_python": parse_python_settings}

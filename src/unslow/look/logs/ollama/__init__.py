@@ -1,5 +1,166 @@
-"""Ollama's server log, from 0.1 to today; since 0.30 llama.cpp's own lines stand in it too, for another dialect."""
+"""Ollama's server log, from 0.1 to today; since 0.30 with llama.cpp's own lines, for another dialect."""
 
-from unslow.look.logs.ollama.reader import DIALECT, OllamaReader
+import re
+from typing import Any
 
-__all__ = ["DIALECT", "OllamaReader"]
+from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
+from unslow.facts.model import Model
+from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime, SeenDevice
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import NOT_LOOKED, Fact, Known, not_found, reported
+from unslow.look.logs.dialect import LineDialect, Seen
+from unslow.look.logs.ollama import load_lines, server_lines
+from unslow.look.logs.ollama.state import Loading, Reading, Rule, parse_line
+
+_VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "metal": "Apple", "oneapi": "Intel"}
+_NUMBERS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")  # ROCm on Linux was named by the numbers of its PCI device
+
+
+def machine_of(reading: Reading) -> Machine:
+    """What the lines tell of the hardware."""
+    devices = list(reading.devices.values())
+    gpus = tuple(_gpu(index, device, where) for index, (device, where) in enumerate(devices))
+    return Machine(
+        gpus=reported(gpus, devices[0][1]) if gpus else NOT_LOOKED,
+        cpu=Cpu(**reading.cpu),
+        memory=Memory(**reading.memory),
+        system=System(**reading.system),
+    )
+
+
+def _gpu(index: int, device: SeenDevice, where: str) -> Gpu:
+    capability = device.compute_capability
+    amd = str(capability.value_or("")).startswith("gfx")
+    named = device.description and not _NUMBERS.fullmatch(device.description)
+    vendor = _VENDORS.get(device.library.lower(), "")
+    return Gpu(
+        index=index,
+        vendor=reported(vendor, where) if vendor else NOT_LOOKED,
+        name=reported(device.description, where) if named else NOT_LOOKED,
+        kind=_kind(device.integrated),
+        vram_total_bytes=device.total_bytes,
+        compute_capability=NOT_LOOKED if amd or vendor != "NVIDIA" else capability,
+        architecture=capability if amd else NOT_LOOKED,
+    )
+
+
+def _kind(integrated: Fact[bool]) -> Fact[Any]:
+    if not isinstance(integrated, Known):
+        return NOT_LOOKED
+    return reported("integrated" if integrated.value else "discrete", integrated.source)
+
+
+NAME = "Ollama"
+HOW_TO_GET = "the server's log from its start: `journalctl -u ollama --no-pager`, or ~/.ollama/logs/server.log"
+RULES: tuple[Rule, ...] = (
+    server_lines.SERVER_RULES
+    + server_lines.REFUSAL_RULES
+    + load_lines.PLANNING_RULES
+    + load_lines.LOADING_RULES
+    + server_lines.REQUEST_RULES
+)
+_MOST_WARNINGS = 40
+_OWN = re.compile(
+    r"\bsource=\w{1,40}\.go:\d|\[GIN\] |\w\.go:\d+: (?:INFO|WARN|ERROR) |\blevel=(?:INFO|WARN|ERROR|DEBUG) "
+)
+
+
+class OllamaReader:
+    """Reads the lines that Ollama itself writes; those of llama.cpp in between belong to another dialect."""
+
+    def __init__(self) -> None:
+        """Nothing read yet."""
+        self._reading = Reading()
+
+    def take(self, line: str, where: str) -> bool:
+        """Read one line; whether Ollama wrote it: a sentence that quotes it is read, and left to others too."""
+        takers = list(dict.fromkeys(rule.take for rule in RULES if rule.needle in line))
+        if not takers:
+            return False
+        parsed = parse_line(line, where)
+        known = sum(take(self._reading, parsed) for take in takers) > 0
+        own = _OWN.search(line) is not None
+        if known and own:
+            self._reading.is_ollama(parsed)
+        self._reading.recognised += known
+        return known and own
+
+    def skip(self, needle: str, count: int) -> None:  # noqa: ARG002 (the contract of a reader)
+        """The last load and the last requests are always shown; how many requests there were is no longer known."""
+        self._reading.requests_skipped |= needle == "[GIN]"
+
+    def seen(self, source: str) -> Seen:
+        """The server, its last load, and the loads before it."""
+        reading = self._reading
+        if not reading.recognised:
+            return Seen()
+        runtime = Runtime(**_runtime(reading, source))
+        cut = (reading.load.context_cut,) if reading.load.context_cut else ()
+        subject = Subject(runtime=runtime, model=Model(**reading.load.model), run=_run(reading), contradictions=cut)
+        return Seen(machine=machine_of(reading), subject=subject, lines=reading.recognised)
+
+
+def _runtime(reading: Reading, source: str) -> dict[str, Any]:
+    load = reading.load if reading.load.kinds or not reading.loads else reading.loads[-1]
+    facts: dict[str, Any] = {**reading.process, **load.facts}
+    facts |= _layers(load)
+    if reading.surely:
+        facts["name"] = reported(NAME, reading.surely)
+        if "gpu_layers" not in facts:
+            facts["gpu_layers"] = not_found(f"{source} has no line of Ollama that says it", HOW_TO_GET)
+    if reading.devices or reading.devices_listed:
+        where = reading.devices_listed or next(iter(reading.devices.values()))[1]
+        facts["devices"] = reported([device for device, _ in reading.devices.values()], where)
+    if load.buffers:
+        first = next(iter(load.buffers.values()))[1]
+        facts["buffers"] = reported([buffer for buffer, _ in load.buffers.values()], first)
+    facts |= _refusal(reading, source)
+    facts |= _history(reading)
+    return facts
+
+
+def _layers(load: Loading) -> dict[str, Any]:
+    """A runner is sometimes told of more layers than the model has."""
+    on_gpu, whole = load.facts.get("gpu_layers"), load.facts.get("layers")
+    if on_gpu is None or whole is None or on_gpu.value <= whole.value:
+        return {}
+    return {"gpu_layers": reported(whole.value, on_gpu.source)}
+
+
+def _refusal(reading: Reading, source: str) -> dict[str, Any]:
+    """Why no GPU is used; one that was turned down is no matter where another one serves."""
+    if reading.refused and not reading.devices:
+        return {"gpu_refused": reading.refused[1]}
+    if reading.devices_listed:
+        return {"gpu_refused": not_found(f"{source} lists a GPU that it uses")}
+    return {}
+
+
+def _history(reading: Reading) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    counted = "" if reading.requests_skipped else reading.requests_where
+    loads = [load.past(counted) for load in (*reading.loads, reading.load) if load.kinds]
+    if loads:
+        facts["loads"] = reported(loads, loads[0].source)
+    words = [word for kind in reading.warnings.values() for word in kind]
+    if words:
+        facts["warnings"] = reported(words[:_MOST_WARNINGS], reading.warnings_where)
+    return facts
+
+
+def _run(reading: Reading) -> Run:
+    load = reading.load if reading.load.seconds or not reading.loads else reading.loads[-1]
+    facts: dict[str, Any] = {"load_s": load.seconds} if load.seconds else {}
+    if reading.requests:
+        facts["request_s"] = reported(tuple(reading.requests), reading.requests_where)
+    return Run(**facts)
+
+
+DIALECT = LineDialect(
+    needles=tuple(dict.fromkeys(rule.needle for rule in RULES)),
+    start=OllamaReader,
+    chatty=frozenset(
+        {"[GIN]", "level=WARN", "level=ERROR", "truncating input", "VRAM usage didn't recover", "evicting"}
+    ),
+)

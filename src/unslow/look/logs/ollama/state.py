@@ -1,4 +1,4 @@
-"""What one pass over Ollama's log remembers: the server, the load it is at, the loads before. All of it bounded."""
+"""Lines as Ollama writes them, in Go's sizes and durations, and what one pass remembers of them."""
 
 import re
 from collections import deque
@@ -6,10 +6,63 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from unslow.facts.masking import masked_text
 from unslow.facts.runtime import Buffer, PastLoad, SeenDevice
 from unslow.facts.snapshot import Contradiction
 from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
-from unslow.look.logs.ollama.slog import Line
+
+# Lines as Ollama writes them, `time=... level=INFO msg="several words" key=value`, and the way people quote them.
+# A quoted line may have lost its head, its quotes or its brackets; so the fields are found wherever they stand.
+
+LONGEST_LINE = 8192
+MOST_MESSAGE = 300
+
+_FIELD = re.compile(
+    r"(?<![\w.])([A-Za-z_][\w.]{0,60})="
+    r'(?:"((?:[^"\\]|\\.)*)'  # "in quotes", or cut off inside them
+    r"|(\[[^\]]*\]?)"  # [a list]
+    r'|((?:[^\s",;\[\]{}]|,(?=\d))+(?:\s[KMGT]?i?B\b)?))'  # bare; a size keeps its unit
+)
+_TIME = re.compile(r"\b(\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)|\b(\d{1,2}:\d\d(?::\d\d)?)\b")
+_ESCAPED = re.compile(r"\\(.)")
+_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b")
+"""What AMD calls the architecture of a GPU; the field that holds it has changed its name."""
+
+
+class Line(NamedTuple):
+    """One line, taken apart."""
+
+    text: str
+    fields: dict[str, str]
+    where: str
+
+    @property
+    def at(self) -> str:
+        """When it was written, as it says itself; empty where it does not."""
+        found = _TIME.search(self.text)
+        return self.fields.get("time", found[0] if found else "")[:40]
+
+    def said(self) -> str:
+        """What the line tells a person, without what could name one."""
+        message = self.fields.get("msg", "")
+        if not message:
+            return masked_text(self.text.strip())[:MOST_MESSAGE]
+        more = (self.fields.get(name, "") for name in ("error", "hint", "required_driver", "type", "value"))
+        target = "" if _TARGET.search(message) else next(filter(_TARGET.fullmatch, self.fields.values()), "")
+        said = ": ".join(part for part in (message, target, *more) if part)
+        return masked_text(said)[:MOST_MESSAGE]
+
+
+def parse_line(text: str, where: str) -> Line:
+    """The fields of a line by name; of one that is given twice the first."""
+    text = text[:LONGEST_LINE]
+    if '=\\"' in text:
+        text = text.replace('\\"', '"')  # a line inside JSON, as `docker inspect` and log collectors keep it
+    fields: dict[str, str] = {}
+    for name, quoted, listed, bare in _FIELD.findall(text):
+        fields.setdefault(name, _ESCAPED.sub(r"\1", quoted) if quoted else listed or bare.rstrip("."))
+    return Line(text, fields, where)
+
 
 FactsByName = dict[str, Known[Any]]
 
@@ -134,3 +187,45 @@ class Reading:
     def is_ollama(self, line: Line) -> None:
         """Only Ollama writes such a line."""
         self.surely = self.surely or line.where
+
+
+_SIZE = re.compile(r"(?<![-\d.])(\d{1,18}(?:\.\d{1,9})?)\s?([KMGTP]?)(i?)B\b", re.IGNORECASE)
+_PLAIN = re.compile(r"\d{1,18}")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_PART = r"\d{1,15}(?:\.\d{1,12})?(?:h|ms|m|s|µs|μs|us|ns)"  # both Greek letters: keyboards and fonts differ
+_DURATION = re.compile(rf"(?:{_PART}){{1,6}}")
+_PARTS = re.compile(r"(\d{1,15}(?:\.\d{1,12})?)(h|ms|m|s|µs|μs|us|ns)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "μs": 1e-6, "us": 1e-6, "ns": 1e-9}
+_MOST_BYTES = 2**60
+_MOST_SECONDS = 1e9
+
+DURATION = _DURATION.pattern
+"""A duration inside another pattern."""
+
+
+def parse_size_bytes(text: str) -> int | None:
+    """The first size of a text, or a bare number of bytes; None where there is neither."""
+    sizes = parse_all_sizes(text)
+    if sizes:
+        return sizes[0]
+    plain = _PLAIN.fullmatch(text.strip())
+    return int(plain[0]) if plain and int(plain[0]) < _MOST_BYTES else None
+
+
+def parse_all_sizes(text: str) -> list[int]:
+    """Every size of a text such as `[22.0 GiB 11.5 GiB]`; GB is decimal and GiB is not, as Ollama writes them."""
+    found = []
+    for number, letter, binary in _SIZE.findall(text):
+        size = round(float(number) * (1024 if binary else 1000) ** _POWERS[letter.upper()])
+        if size < _MOST_BYTES:
+            found.append(size)
+    return found
+
+
+def parse_seconds(text: str) -> float | None:
+    """A duration in seconds; None where the text is none."""
+    text = text.strip()
+    if not _DURATION.fullmatch(text):
+        return None
+    total = sum(float(number) * _SECONDS[unit] for number, unit in _PARTS.findall(text))
+    return total if total < _MOST_SECONDS else None

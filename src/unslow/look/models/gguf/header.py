@@ -1,19 +1,194 @@
-"""The bytes of a GGUF header: metadata and the list of tensors, never a weight.
+"""The bytes of a GGUF header: metadata and the list of tensors with their places, never a weight.
 
 Versions 1 to 3, little and big endian. A header comes from a stranger: every count and length is checked before
 anything is made of it.
 """
 
+import math
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from unslow.facts.blueprint import Tensor, Value
-from unslow.facts.tensor_table import MOST_TENSORS
-from unslow.look.models.gguf.metadata import read_metadata, read_name
-from unslow.look.models.gguf.places import Cut, Info, checked, cut_short, sized
-from unslow.look.models.gguf.sources import Source
-from unslow.look.models.gguf.window import Window
+from unslow.catalog.quants import Quant, quants_by_ggml_type
+from unslow.facts.model import MOST_TENSORS, MetadataValue, Tensor
+from unslow.look.models.gguf.window import Source, Window
 from unslow.look.system import LookError
+
+LONGEST_KEY_BYTES = 65_535  # the limit that the format's specification sets
+LONGEST_VALUE_BYTES = 4096
+LONGEST_KEPT_ARRAY = 1024  # one number for each layer, with room to spare
+
+_ALIGNMENT, _DEFAULT_ALIGNMENT = "general.alignment", 32
+_UINT32, _STRING, _ARRAY = 4, 8, 9
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+
+
+class Metadata(NamedTuple):
+    """What a header says of its model."""
+
+    values: dict[str, MetadataValue]
+    lengths: dict[str, int]
+    """Of the arrays and long texts that were stepped over."""
+    alignment: int
+    """Tensors start at multiples of it."""
+
+
+def read_metadata(window: Window, count: int) -> Metadata:
+    """So many keys with their values; LookError where one of them can't be."""
+    found = Metadata({}, {}, _DEFAULT_ALIGNMENT)
+    seen = set()
+    for _ in range(count):
+        key, kind = read_name(window, LONGEST_KEY_BYTES, "key"), window.integer("I")
+        if not key or key in seen:
+            raise LookError(f"has the key {key[:64]!r} twice" if key else "has a key without a name")
+        seen.add(key)
+        value, length = _read_array(window) if kind == _ARRAY else _read_scalar(window, kind)
+        if key == _ALIGNMENT:
+            found = found._replace(alignment=_alignment(kind, value))
+        if value is None:
+            found.lengths[key] = length
+        elif not (isinstance(value, float) and not math.isfinite(value)):
+            found.values[key] = value
+    return found
+
+
+def read_name(window: Window, longest: int, what: str) -> str:
+    """The name of a key or a tensor; LookError where it is not text."""
+    length = window.length()
+    if length > longest:
+        raise LookError(f"has a {what} with a name of {length} bytes; this program reads up to {longest}")
+    name = window.kept(length)
+    try:
+        text = name.decode()
+    except UnicodeDecodeError as error:
+        raise LookError(f"has a {what} whose name is not text: {name[:64]!r}") from error
+    if "\0" in text:  # what C would take for its end
+        raise LookError(f"has a {what} with a null byte in its name: {name[:64]!r}")
+    return text
+
+
+def _alignment(kind: int, value: MetadataValue | None) -> int:
+    if kind != _UINT32 or not isinstance(value, int) or value.bit_count() != 1:
+        raise LookError(f"has the alignment {str(value)[:64]!r}, which is not a power of two of 32 bits")
+    return value
+
+
+def _read_scalar(window: Window, kind: int) -> tuple[str | float | None, int]:
+    """A number or a short text; of a long text, such as a chat template, the length."""
+    if kind in _NUMBERS:
+        return window.numbers(_NUMBERS[kind])[0], 0
+    if kind != _STRING:
+        raise LookError(f"has a value of the unknown type {kind}")
+    length = window.length()
+    if length <= LONGEST_VALUE_BYTES:
+        return window.kept(length).decode("utf-8", "replace"), length
+    window.skip(length)
+    return None, length
+
+
+def _read_array(window: Window) -> tuple[list[int] | None, int]:
+    """A short array of whole numbers or flags; of any other, the length."""
+    kind, count = window.integer("I"), window.length()
+    if kind == _STRING:
+        window.skip_strings(count)
+    elif kind not in _NUMBERS:  # llama.cpp reads no arrays within arrays either
+        raise LookError(f"has an array of the type {kind}" + " (arrays within an array)" * (kind == _ARRAY))
+    elif count <= LONGEST_KEPT_ARRAY and _NUMBERS[kind] not in "fd":
+        return window.kept_integers(_NUMBERS[kind], count), count
+    else:
+        window.skip(count * struct.calcsize("<" + _NUMBERS[kind]))
+    return None, count
+
+
+FARTHEST_BYTES = 2**60  # an exabyte
+
+
+class TensorInfo(NamedTuple):
+    """A tensor as the header lists it."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: int
+    offset: int
+    """From the start of the weights."""
+
+
+class PlacedTensor(NamedTuple):
+    """A tensor of known size at its place."""
+
+    tensor: Tensor
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends, without padding."""
+        return self.offset + self.tensor.bytes
+
+
+class Cut(NamedTuple):
+    """A file that ends before its tensors do."""
+
+    missing_bytes: int
+    tensor: str
+    """The first one that is not whole."""
+
+
+def sized_tensors(infos: Sequence[TensorInfo], data_bytes: int | None) -> list[PlacedTensor]:
+    """The tensors with their sizes; one of a type that the catalogue lacks ends where the next one starts."""
+    starts = sorted({i.offset for i in infos})
+    if starts and data_bytes is not None and data_bytes > starts[-1]:
+        starts.append(data_bytes)
+    return [PlacedTensor(_tensor(info, starts), info.offset) for info in infos]
+
+
+def _tensor(info: TensorInfo, starts: Sequence[int]) -> Tensor:
+    quant = quants_by_ggml_type().get(info.type)
+    return _of_known_type(info, quant) if quant else _of_any_type(info, starts)
+
+
+def _of_known_type(info: TensorInfo, quant: Quant) -> Tensor:
+    row = info.shape[0] if info.shape else 1
+    if row % quant.block_elements:
+        blocks = f"rows of {row} elements, which are no whole blocks of {quant.block_elements}"
+        raise LookError(f"has a tensor, {info.name[:64]!r}, of the type {quant.name} with {blocks}")
+    return Tensor(info.name, quant.name, info.shape, quant.bytes_of(prod(info.shape)))
+
+
+def _of_any_type(info: TensorInfo, starts: Sequence[int]) -> Tensor:
+    """A new type's size shows all the same: whatever lies before the next tensor, or before the end of the file."""
+    after = bisect_right(starts, info.offset)
+    gap = starts[after] - info.offset if after < len(starts) else 0
+    return Tensor(info.name, f"type {info.type}", info.shape, gap if prod(info.shape) else 0)
+
+
+def checked_places(placed: list[PlacedTensor], alignment: int) -> list[PlacedTensor]:
+    """The same, or a LookError where a tensor lies where none can, or two lie in one place."""
+    for tensor, offset in placed:
+        if offset % alignment:
+            raise LookError(f"has a tensor, {tensor.name[:64]!r}, at {offset}, which is no multiple of {alignment}")
+        if offset + tensor.bytes > FARTHEST_BYTES:
+            raise LookError(f"has a tensor, {tensor.name[:64]!r}, that ends an exabyte away")
+    for one, next_one in pairwise(_in_order(placed)):
+        if one.end > next_one.offset:
+            raise LookError(f"has tensors that overlap: {one.tensor.name[:64]!r} and {next_one.tensor.name[:64]!r}")
+    return placed
+
+
+def _in_order(placed: Sequence[PlacedTensor]) -> Iterator[PlacedTensor]:
+    """Tensors that take room, from the first place to the last."""
+    return iter(sorted((p for p in placed if p.tensor.bytes), key=lambda p: p.offset))
+
+
+def cut_short(placed: Sequence[PlacedTensor], data_start: int, size: int | None) -> Cut | None:
+    """What lies beyond the end of a file of `size` bytes; nothing where the size is not known."""
+    if size is None:
+        return None
+    beyond = [p for p in _in_order(placed) if data_start + p.end > size]
+    return Cut(data_start + beyond[-1].end - size, beyond[0].tensor.name) if beyond else None
+
 
 MOST_KEYS = 10_000
 MOST_DIMENSIONS = 8  # llama.cpp has four; the format leaves room for more
@@ -27,7 +202,7 @@ class Header(NamedTuple):
     """What a GGUF file says before its weights."""
 
     version: int
-    metadata: dict[str, Value]
+    metadata: dict[str, MetadataValue]
     array_lengths: dict[str, int]
     """Of the arrays and long texts that were stepped over."""
     tensors: list[Tensor]
@@ -47,7 +222,7 @@ def read_header(source: Source) -> Header:
     values, lengths, alignment = read_metadata(window, key_count)
     infos = _read_infos(window, tensor_count)
     data_start = window.place + -window.place % alignment
-    placed = checked(sized(infos, None if window.size is None else window.size - data_start), alignment)
+    placed = checked_places(sized_tensors(infos, None if window.size is None else window.size - data_start), alignment)
     return Header(version, values, lengths, [p.tensor for p in placed], cut_short(placed, data_start, window.size))
 
 
@@ -61,8 +236,8 @@ def _read_version(window: Window) -> int:
     return version
 
 
-def _read_infos(window: Window, count: int) -> list[Info]:
-    infos: dict[str, Info] = {}
+def _read_infos(window: Window, count: int) -> list[TensorInfo]:
+    infos: dict[str, TensorInfo] = {}
     for _ in range(count):
         info = _read_info(window)
         if infos.setdefault(info.name, info) is not info:
@@ -70,7 +245,7 @@ def _read_infos(window: Window, count: int) -> list[Info]:
     return list(infos.values())
 
 
-def _read_info(window: Window) -> Info:
+def _read_info(window: Window) -> TensorInfo:
     name = read_name(window, LONGEST_NAME_BYTES, "tensor")
     rank = window.integer("I")
     if rank > MOST_DIMENSIONS:
@@ -82,4 +257,4 @@ def _read_info(window: Window) -> Info:
         raise LookError(
             f"has a tensor, {name[:64]!r}, of {' × '.join(map(str, shape))} elements, which no machine holds"
         )
-    return Info(name, shape, window.integer("I"), window.integer("Q"))
+    return TensorInfo(name, shape, window.integer("I"), window.integer("Q"))

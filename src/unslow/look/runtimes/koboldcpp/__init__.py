@@ -6,10 +6,8 @@ changed: in 1.117 flash attention is on by default and models are not mapped int
 the fit of layers to memory, `--moecpu` and names such as q8_0 for `--quantkv` came in between.
 """
 
-from unslow.look.runtimes.koboldcpp.answers import NAME
 from unslow.look.runtimes.koboldcpp.commands import commands_for
-from unslow.look.runtimes.koboldcpp.processes import find
-from unslow.look.runtimes.koboldcpp.read import read, read_url
+from unslow.look.runtimes.koboldcpp.server import NAME, find, read, read_url
 
 __all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
 

@@ -2,26 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import Commands, Place, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
-from unslow.look.at_hand import NOTHING, AtHand
 from unslow.look.command_writer import (
     DRAFT_PLACE,
     NO_DRAFT,
     NO_NUMBER,
+    NOTHING_AT_HAND,
     PLACE,
     Advice,
     Answer,
+    AtHand,
     Program,
     Turn,
     Wanted,
     Words,
+    restart_lines,
     write_commands,
 )
 from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
-from unslow.look.supervised import restarted
 
 _ALL_LAYERS = "999"
 """More than any model has: less than nought lets KoboldCpp choose."""
@@ -29,7 +29,7 @@ _CACHE_TYPES = {"f16": "0", "q8_0": "1", "q4_0": "2"}  # numbers are understood 
 _LOAD_MODES = {"none": (), "mmap": ("--usemmap",), "mlock": ("--usemlock",), "mmap+mlock": ("--usemmap", "--usemlock")}
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One command line with all changes, and the way to start it by whoever starts it now."""
     return write_commands(_PROGRAM, changes, runtime, at_hand)
 
@@ -58,7 +58,7 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
     if Knob.MODEL_FILE in wanted.changes:
         return Words()
     kind = value or "a smaller quant"
-    by_hand = labelled(Place.HAND, f"give `--model` the file of this model as {kind}")
+    by_hand = labelled_line(Place.HAND, f"give `--model` the file of this model as {kind}")
     return Advice([by_hand], f"no file of this model as {kind} was named")
 
 
@@ -112,7 +112,7 @@ def _backend(value: Setting, _wanted: Wanted) -> Answer:
     return Advice(
         [
             "--usevulkan" if value == "Vulkan" else "--usecuda",
-            labelled(Place.HAND, "take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
+            labelled_line(Place.HAND, "take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
         ]
     )
 
@@ -120,7 +120,7 @@ def _backend(value: Setting, _wanted: Wanted) -> Answer:
 def _restart(_value: Setting, wanted: Wanted) -> Answer:
     """Once the memory is free, a restart takes it."""
     command = without_secrets(wanted.runtime.command.value_or([]))
-    return Advice(restarted(command, wanted.at_hand.unit) if command else [])
+    return Advice(restart_lines(command, wanted.at_hand.unit) if command else [])
 
 
 _TURNS: Mapping[Knob, Turn] = {

@@ -8,13 +8,13 @@ cache type or the threads.
 from collections.abc import Sequence
 
 from unslow.facts.snapshot import Subject
-from unslow.look.llama_server.help_text import read_options, read_own_options
-from unslow.look.llama_server.process import find as find_servers
-from unslow.look.llama_server.process import found_server, takes_command
-from unslow.look.llama_server.server import read_server
 from unslow.look.processes import Process
+from unslow.look.runtimes._gguf_process import find_servers, found_server, takes_command
+from unslow.look.runtimes._gguf_server import read_server
+from unslow.look.runtimes.llama_cpp.bench import ask, score
 from unslow.look.runtimes.llama_cpp.commands import commands_for
-from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
+from unslow.look.runtimes.llama_cpp.flags import COMMANDS, read_options, read_own_options
+from unslow.look.runtimes.llama_cpp.urls import read_url, with_log
 
 NAME = "llama.cpp"
 PORTS = (8080,)
@@ -32,16 +32,18 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
 
 
 __all__ = [
+    "COMMANDS",
     "NAME",
     "PORTS",
     "RANK",
+    "ask",
     "commands_for",
     "find",
     "read",
-    "read_embedded",
     "read_options",
     "read_own_options",
     "read_url",
+    "score",
     "takes_command",
     "with_log",
 ]

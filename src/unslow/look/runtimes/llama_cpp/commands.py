@@ -3,28 +3,26 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import Commands, Place, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import MIB
-from unslow.facts.values import Known
-from unslow.look.at_hand import NOTHING, AtHand
+from unslow.facts.values import MIB, Known
 from unslow.look.command_writer import (
     DRAFT_PLACE,
     NO_DRAFT,
+    NOTHING_AT_HAND,
     Advice,
     Answer,
+    AtHand,
     Program,
     Turn,
     Wanted,
     Words,
+    restart_lines,
     write_commands,
 )
-from unslow.look.llama_server.arguments import spelled_flags, without_secrets
-from unslow.look.llama_server.flags import FLAGS
-from unslow.look.llama_server.options import Options
-from unslow.look.supervised import restarted
+from unslow.look.gguf_server_flags import FLAGS, spelled_flags, without_secrets
+from unslow.look.runtimes.llama_cpp.flags import Options
 
 _MOST_LAYERS = "999"
 """More than any model has, where a build has no word for all of them."""
@@ -51,7 +49,7 @@ _CLOSED = re.compile(r"(?i)permission|/dev/kfd|no ROCm-capable device")
 """What ROCm says where it may not open the device."""
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One command line with all changes, and the way to start it by whoever starts it now."""
     return write_commands(_PROGRAM, changes, runtime, at_hand)
 
@@ -143,7 +141,7 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
     if Knob.MODEL_FILE in wanted.changes:
         return Words()
     kind = value or "a smaller quant"
-    by_hand = labelled(Place.HAND, f"give `-m` the file of this model as {kind}")
+    by_hand = labelled_line(Place.HAND, f"give `-m` the file of this model as {kind}")
     return Advice([by_hand], f"no file of this model as {kind} was named")
 
 
@@ -160,7 +158,7 @@ def _layers(value: Setting, wanted: Wanted) -> Answer:
 def _fit(value: Setting, wanted: Wanted) -> Answer:
     """It places weights only where nothing else does: what stands in its way goes, unless it is asked for too."""
     if value is not False and not _fits_by_itself(wanted):
-        return Advice([labelled(Place.HAND, _FEWER)], _options(wanted).without("--fit"))
+        return Advice([labelled_line(Place.HAND, _FEWER)], _options(wanted).without("--fit"))
     if not _options(wanted).has("--fit"):
         return Words()
     asked = {Knob.GPU_LAYERS: "gpu_layers", Knob.TENSOR_SPLIT: "tensor_split", Knob.TENSOR_OVERRIDE: "override"}
@@ -329,22 +327,22 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
     handed_on = _HANDED_ON.get(str(value))
     if runtime.container.value_or("") and handed_on:
         return Advice(
-            [f"docker run {handed_on} IMAGE", labelled(Place.HAND, f"IMAGE is one that is built for {value}")]
+            [f"docker run {handed_on} IMAGE", labelled_line(Place.HAND, f"IMAGE is one that is built for {value}")]
         )
     closed = value == "ROCm" and _CLOSED.search(runtime.gpu_refused.value_or(""))
     allowed = ["sudo usermod -a -G render,video $USER"] if closed else []
     for_it = f" for {value}" if value else ""
-    return Advice([labelled(Place.HAND, f"install a llama.cpp build{for_it} and its driver"), *allowed])
+    return Advice([labelled_line(Place.HAND, f"install a llama.cpp build{for_it} and its driver"), *allowed])
 
 
 def _restart(_value: Setting, wanted: Wanted) -> Answer:
     """Once the memory is free, a restart fits the layers anew."""
     command = without_secrets(wanted.runtime.command.value_or([]))
-    return Advice(restarted(command, wanted.at_hand.unit) if command else [])
+    return Advice(restart_lines(command, wanted.at_hand.unit) if command else [])
 
 
 def _version(value: Setting, _wanted: Wanted) -> Answer:
-    return Advice([labelled(Place.HAND, f"install llama.cpp {value or 'anew, in a newer build'}")])
+    return Advice([labelled_line(Place.HAND, f"install llama.cpp {value or 'anew, in a newer build'}")])
 
 
 def _loaded_models(value: Setting, _wanted: Wanted) -> Answer:
@@ -388,9 +386,9 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.GPU_BACKEND: _backend,
     Knob.OTHER_PROCESS: _restart,
     Knob.VERSION: _version,
-    Knob.NATIVE_BUILD: _advice(labelled(Place.HAND, _NATIVE)),
+    Knob.NATIVE_BUILD: _advice(labelled_line(Place.HAND, _NATIVE)),
     Knob.THINKING: _advice(
-        "--reasoning-budget 0", labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')
+        "--reasoning-budget 0", labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')
     ),
     Knob.LOADED_MODELS: _loaded_models,
 }

@@ -7,8 +7,7 @@ are no longer in the Developer Logs, and until about 0.4.17 its llama-server wro
 """
 
 from unslow.look.runtimes.lm_studio.commands import commands_for
-from unslow.look.runtimes.lm_studio.processes import find
-from unslow.look.runtimes.lm_studio.read import NAME, read, read_url
+from unslow.look.runtimes.lm_studio.server import NAME, find, read, read_url
 
 __all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
 

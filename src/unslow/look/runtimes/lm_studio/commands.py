@@ -8,13 +8,10 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import Commands, Place, labelled_line, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
-from unslow.facts.shell_words import quoted
-from unslow.look.at_hand import NOTHING, AtHand
-from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, PLACE, Wanted
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, NOTHING_AT_HAND, PLACE, AtHand, Wanted
 
 MODEL = "MODEL"
 _URL = "http://127.0.0.1:1234"
@@ -39,19 +36,19 @@ _CLICKS = {
 }
 """Switches of a model in the app."""
 _LOAD_MODES = {"mmap": True, "none": False}
-_SPREAD = labelled(Place.HAND, "Settings > Hardware > Strategy: Split evenly, or Priority order")
+_SPREAD = labelled_line(Place.HAND, "Settings > Hardware > Strategy: Split evenly, or Priority order")
 _ADVICE: Mapping[Knob, Sequence[str]] = {
-    Knob.FIT: [labelled(Place.HAND, "Settings > Hardware: Limit model offload to dedicated GPU memory")],
-    Knob.DEVICE: [labelled(Place.HAND, "Settings > Hardware: switch the other GPUs off")],
+    Knob.FIT: [labelled_line(Place.HAND, "Settings > Hardware: Limit model offload to dedicated GPU memory")],
+    Knob.DEVICE: [labelled_line(Place.HAND, "Settings > Hardware: switch the other GPUs off")],
     Knob.SPLIT_MODE: [_SPREAD],
     Knob.TENSOR_SPLIT: [_SPREAD],
     Knob.GPU_BACKEND: ["lms runtime ls", "lms runtime get", "lms runtime select"],
     Knob.VERSION: ["lms runtime update"],
-    Knob.THINKING: [labelled(Place.HAND, "in the chat, switch Think off below the input")],
+    Knob.THINKING: [labelled_line(Place.HAND, "in the chat, switch Think off below the input")],
 }
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """The clicks first, for they hold for the load that follows."""
     asked = list({change.knob: change for change in changes}.values())  # the last word on a knob counts
     wanted = Wanted({change.knob: change.value for change in asked}, runtime, at_hand)
@@ -62,7 +59,11 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     advice = tuple(line for change in asked for line in _advice(change, wanted))
     load, model = _load_lines(have, wanted) if have else (), _model(wanted)
     lines = (*(load or short), *advice)
-    notes = (labelled(Place.HAND, _UNNAMED),) if model == MODEL and any(MODEL in line.split() for line in lines) else ()
+    notes = (
+        (labelled_line(Place.HAND, _UNNAMED),)
+        if model == MODEL and any(MODEL in line.split() for line in lines)
+        else ()
+    )
     argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
     return Commands(short if load else (), (*lines, *notes), left, argv)
 
@@ -76,13 +77,13 @@ def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:
     """The model loaded anew; what is loaded now goes first."""
     model, now = _model(wanted), wanted.at_hand.model.name.value_or("") or MODEL
     loaded = wanted.runtime.state.value_or("" if wanted.at_hand.anew else "loaded") == "loaded"  # as what is seen is
-    unload = f"lms unload {quoted(now)} && " if loaded else ""
+    unload = f"lms unload {shell_quoted(now)} && " if loaded else ""
     if _by_http(changes):
         fields = {_FIELDS[change.knob]: change.value for change in changes if change.knob in _FIELDS}
         url = wanted.runtime.url.value_or(_URL)
-        body = quoted(json.dumps({"model": model, **fields}))
+        body = shell_quoted(json.dumps({"model": model, **fields}))
         return f"{unload}curl {url}/api/v1/models/load -H 'Content-Type: application/json' -d {body}"
-    return f"{unload}lms load {' '.join(quoted(word) for word in (model, *_flags(changes, wanted)))}"
+    return f"{unload}lms load {' '.join(shell_quoted(word) for word in (model, *_flags(changes, wanted)))}"
 
 
 def _model(wanted: Wanted) -> str:
@@ -132,8 +133,8 @@ def _advice(change: Change, wanted: Wanted) -> Sequence[str]:
     model = _model(wanted)
     if change.value:
         quant = str(change.value).casefold()
-        return [f"lms get {quoted(model.partition('@')[0] + '@' + quant)}"]
-    return [f"lms get {quoted(model)}", labelled(Place.HAND, "choose a smaller quant from its list")]
+        return [f"lms get {shell_quoted(model.partition('@')[0] + '@' + quant)}"]
+    return [f"lms get {shell_quoted(model)}", labelled_line(Place.HAND, "choose a smaller quant from its list")]
 
 
 def _by_http(changes: Sequence[Change]) -> bool:
@@ -155,7 +156,7 @@ def _clicked(change: Change, wanted: Wanted) -> list[str]:
         switches.append(_CLICKS[Knob.VALUE_CACHE_TYPE])
     value = _LOAD_MODES.get(str(change.value)) if change.knob is Knob.LOAD_MODE else change.value
     word = "" if value is None else f" = {value}" if not isinstance(value, bool) else " = on" if value else " = off"
-    return [labelled(Place.HAND, f"My Models > gear > Load: {switch}{word}") for switch in switches]
+    return [labelled_line(Place.HAND, f"My Models > gear > Load: {switch}{word}") for switch in switches]
 
 
 def share_of(value: Setting, layers: int) -> str | None:

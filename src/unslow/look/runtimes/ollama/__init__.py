@@ -8,11 +8,12 @@ of the cache 0.5.0; OLLAMA_CONTEXT_LENGTH 0.5.13; the column CONTEXT of `ollama 
 context that grows with VRAM 0.15.5; LLAMA_ARG_* of llama-server, drafting and OLLAMA_IGPU_ENABLE 0.30.
 """
 
+from unslow.look.runtimes.ollama.bench import ask
 from unslow.look.runtimes.ollama.commands import commands_for
 from unslow.look.runtimes.ollama.processes import find
-from unslow.look.runtimes.ollama.read import NAME, read, read_url
+from unslow.look.runtimes.ollama.server import NAME, read, read_url
 
-__all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
+__all__ = ["NAME", "PORTS", "RANK", "ask", "commands_for", "find", "read", "read_url"]
 
 PORTS = (11434,)
 RANK = 0

@@ -8,12 +8,11 @@ import msgspec
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.units import MIB
-from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_known, reported
-from unslow.look.json_fields import at, count, objects, text, word
-from unslow.look.logs.ollama_options import option_facts
-from unslow.look.openai_api.server import OK, Server
-from unslow.look.paths import is_absolute
+from unslow.facts.values import MIB, Fact, Known, Unknown, estimated, failed, first_known, reported
+from unslow.look.command_line import is_absolute_path
+from unslow.look.logs.ollama_commands import option_facts
+from unslow.look.openai_api import OK, Server
+from unslow.look.server_answers import count_fact, objects_at, text_fact, value_at, word_at
 from unslow.look.system import LookError, unknown
 
 GREETING = b"Ollama is running"
@@ -58,7 +57,7 @@ def is_ollama(server: Server) -> bool:
 def read_version(server: Server) -> Fact[str]:
     """The version of the server."""
     try:
-        return text(server.json("/api/version"), f"{server.url}/api/version", "version")
+        return text_fact(server.json("/api/version"), f"{server.url}/api/version", "version")
     except LookError as error:
         return unknown(error)
 
@@ -66,22 +65,22 @@ def read_version(server: Server) -> Fact[str]:
 def read_loaded(server: Server) -> list[Loaded]:
     """The models that are loaded now; LookError where the server does not tell."""
     source = f"{server.url}/api/ps"
-    models = objects(server.json("/api/ps"), "models", most=MOST_MODELS)
+    models = objects_at(server.json("/api/ps"), "models", most=MOST_MODELS)
     return [_loaded(server, model, source) for model in models]
 
 
 def read_names(server: Server) -> list[str]:
     """The models that it could load; none where it does not tell."""
     try:
-        models = objects(server.json("/api/tags"), "models", most=MOST_MODELS)
+        models = objects_at(server.json("/api/tags"), "models", most=MOST_MODELS)
     except LookError:
         return []
     # a name comes from whoever made the model, and is shown as part of a command
-    return [name for model in models if _NAME.fullmatch(name := word(model, "name"))]
+    return [name for model in models if _NAME.fullmatch(name := word_at(model, "name"))]
 
 
 def _loaded(server: Server, model: Any, source: str) -> Loaded:
-    name = word(model, "name") or word(model, "model")
+    name = word_at(model, "name") or word_at(model, "model")
     try:
         shown = server.json("/api/show", "POST", {"model": name})
     except LookError:
@@ -94,8 +93,8 @@ def _loaded(server: Server, model: Any, source: str) -> Loaded:
 
 def parse_loaded(model: Any, source: str) -> Subject:
     """One entry of /api/ps: bytes that were planned, and the context of one request."""
-    size, vram = count(model, source, "size"), count(model, source, "size_vram")
-    context = count(model, source, "context_length")
+    size, vram = count_fact(model, source, "size"), count_fact(model, source, "size_vram")
+    context = count_fact(model, source, "context_length")
     runtime = Runtime(
         state=reported("loaded", source),
         size_bytes=size,
@@ -104,10 +103,10 @@ def parse_loaded(model: Any, source: str) -> Subject:
         context_per_slot=context if context.value_or(0) else failed(f"{source} tells no context: it is before 0.9.6"),
     )
     described = Model(
-        name=first_known(text(model, source, "name"), text(model, source, "model")),
-        architecture=text(model, source, "details", "family"),
+        name=first_known(text_fact(model, source, "name"), text_fact(model, source, "model")),
+        architecture=text_fact(model, source, "details", "family"),
         quant=_quant(model, source),
-        parameters=_parameters(word(model, "details", "parameter_size"), source),
+        parameters=_parameters(word_at(model, "details", "parameter_size"), source),
     )
     return Subject(runtime=runtime, model=described)
 
@@ -133,17 +132,17 @@ def with_doubt(subject: Subject, warnings: list[str]) -> Subject:
 
 def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
     """What a model is by /api/show, and what its Modelfile sets."""
-    info = at(shown, "model_info")
-    kind = word(info, "general.architecture")
-    facts: dict[str, Any] = {name: count(info, source, f"{kind}.{key}") for name, key in _LAYER_COUNTS.items()}
+    info = value_at(shown, "model_info")
+    kind = word_at(info, "general.architecture")
+    facts: dict[str, Any] = {name: count_fact(info, source, f"{kind}.{key}") for name, key in _LAYER_COUNTS.items()}
     path = _FROM.search(_modelfile(shown))
     model = Model(
         **facts,
-        architecture=text(info, source, "general.architecture"),
+        architecture=text_fact(info, source, "general.architecture"),
         quant=_quant(shown, source),
         parameters=first_known(
-            count(info, source, "general.parameter_count"),
-            _parameters(word(shown, "details", "parameter_size"), source),
+            count_fact(info, source, "general.parameter_count"),
+            _parameters(word_at(shown, "details", "parameter_size"), source),
         ),
         path=_path(path[1].strip(), source) if path else failed(f"{source} names no file"),
     )
@@ -157,16 +156,16 @@ def _modelfile(shown: Any) -> str:
 
 
 def _text(shown: Any, name: str) -> str:
-    value = at(shown, name)
+    value = value_at(shown, name)
     return value[:100_000] if isinstance(value, str) else ""
 
 
 def _path(path: str, source: str) -> Fact[str]:
-    return reported(path, source) if is_absolute(path) else failed(f"{source} names no file")
+    return reported(path, source) if is_absolute_path(path) else failed(f"{source} names no file")
 
 
 def _quant(data: Any, source: str) -> Fact[str]:
-    kind = text(data, source, "details", "quantization_level")
+    kind = text_fact(data, source, "details", "quantization_level")
     return failed(f"{source} does not know it") if kind.value_or("") == "unknown" else kind
 
 

@@ -1,29 +1,142 @@
-"""The commands of Ollama: variables of its service, parameters of a model, and what is neither as advice.
+"""The commands of Ollama: variables of its service, parameters of a model, and advice for what is neither.
 
 A parameter holds for one chat (`/set parameter`), one request (`"options": {...}`) or one model, by a Modelfile: the
 model at hand stays as it is, and whoever wants the new settings asks for the new name. A variable holds for the whole
 server, which must be started again; in a client's shell it does nothing.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import WINDOWS, Commands, Place, labelled_line, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
-from unslow.facts.shell_words import WINDOWS, quoted
-from unslow.facts.units import MIB
-from unslow.facts.values import Known, reported
-from unslow.look.at_hand import NOTHING, AtHand
-from unslow.look.command_writer import DRAFT_PLACE, NO_NUMBER, PLACE, Advice, Wanted
-from unslow.look.paths import is_absolute
-from unslow.look.runtimes.ollama.backend import backend_lines, hiding_variable, visible_device
-from unslow.look.runtimes.ollama.names import derived_name
-from unslow.look.runtimes.ollama.places import home_of, is_at_least, is_known_at_least, option, variables_set
-from unslow.look.supervised import COMPOSE_UP
+from unslow.facts.values import MIB, Known, reported
+from unslow.look.command_line import is_absolute_path
+from unslow.look.command_writer import (
+    COMPOSE_UP,
+    DRAFT_PLACE,
+    NO_NUMBER,
+    NOTHING_AT_HAND,
+    PLACE,
+    Advice,
+    AtHand,
+    Wanted,
+)
+from unslow.look.runtimes.ollama.places import (
+    derived_name,
+    home_of,
+    is_at_least,
+    is_known_at_least,
+    option,
+    variable,
+    variables_set,
+)
+
+_INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
+_NVIDIA_CONTAINER = "docker run -d --gpus all -v ollama:/root/.ollama -p 11434:11434 --name ollama ollama/ollama"
+_AMD_CONTAINER = (
+    "docker run -d --device /dev/kfd --device /dev/dri -v ollama:/root/.ollama -p 11434:11434 --name ollama "
+    "ollama/ollama:rocm"
+)
+_NVIDIA_SERVICE = labelled_line(
+    Place.COMPOSE, "deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}"
+)
+_AMD_SERVICE = labelled_line(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
+_AMD_IMAGE = labelled_line(Place.COMPOSE, "image: ollama/ollama:rocm")
+_NVIDIA_POD = labelled_line(Place.MANIFEST, "resources: {limits: {nvidia.com/gpu: 1}}")
+_AMD_POD = labelled_line(Place.MANIFEST, "resources: {limits: {amd.com/gpu: 1}}")
+_GROUPS = "sudo usermod -a -G render,video ollama"
+_HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
+_SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
+_VISIBLE = {"cuda": _HIDES[0], "rocm": _HIDES[2], "vulkan": _HIDES[3]}
+
+
+def backend_lines(value: Setting, runtime: Runtime) -> list[str]:
+    """Commands for the reason that the log names, else for the GPU's backend, else for all there are."""
+    environment = runtime.environment.value_or({})
+    hidden = [name for name in _HIDES if environment.get(name, "x").strip() in ("", "-1")]
+    if hidden:
+        return variable(hidden[0], None, runtime)
+    reason = runtime.gpu_refused.value_or("")
+    by_reason = (words(runtime) for pattern, words in _BY_REASON if re.search(pattern, reason))
+    return next(by_reason, None) or _anything(str(value or ""), runtime)
+
+
+def _anything(backend: str, runtime: Runtime) -> list[str]:
+    """What hands a GPU on, or installs what it needs; `backend` is the one of the GPU, or empty."""
+    home, cuda, rocm = home_of(runtime), backend in ("", "CUDA"), backend in ("", "ROCm")
+    if home == "compose":
+        return [*([_NVIDIA_SERVICE] if cuda else []), *([_AMD_SERVICE, _AMD_IMAGE] if rocm else []), COMPOSE_UP]
+    if home == "pod":
+        return [*([_NVIDIA_POD] if cuda else []), *([_AMD_POD] if rocm else [])]
+    if home == "container":
+        return [*([_NVIDIA_CONTAINER] if cuda else []), *([_AMD_CONTAINER] if rocm else [])]
+    if home in ("service", "shell"):
+        return [_INSTALL, *(["nvidia-smi"] if cuda else []), *(["rocminfo"] if rocm else [])]
+    return [labelled_line(Place.HAND, "install Ollama anew from https://ollama.com")]
+
+
+def _opened(runtime: Runtime) -> list[str]:
+    home = home_of(runtime)
+    if home in ("compose", "pod"):
+        return _anything("ROCm", runtime)
+    if home == "shell":
+        return [
+            "sudo usermod -a -G render,video $USER",
+            labelled_line(Place.HAND, "log in again and start `ollama serve`"),
+        ]
+    return [_AMD_CONTAINER] if home == "container" else [_GROUPS, "sudo systemctl restart ollama"]
+
+
+def _other_target(runtime: Runtime) -> list[str]:
+    """A sibling that is supported, where its family has one; else the backend that every GPU has."""
+    found = re.search(r"gfx(90|103|110|115)[0-9a-f]\b", runtime.gpu_refused.value_or(""))
+    if not found or home_of(runtime) == "windows":  # whose ROCm takes no override
+        return variable("OLLAMA_VULKAN", 1, runtime)
+    return variable("HSA_OVERRIDE_GFX_VERSION", _SIBLINGS[found[1]], runtime)
+
+
+def _integrated(runtime: Runtime) -> list[str]:
+    return variable("OLLAMA_IGPU_ENABLE", 1, runtime)
+
+
+def _newer_driver(_runtime: Runtime) -> list[str]:
+    return [labelled_line(Place.HAND, "install a newer driver of the GPU, and start the machine again")]
+
+
+def _libraries(runtime: Runtime) -> list[str]:
+    return [_INSTALL] if home_of(runtime) in ("service", "shell") else _anything("", runtime)
+
+
+_BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
+    (r"permission|/dev/kfd|kfd driver", _opened),
+    (r"driver.{0,20}too old|old CUDA driver", _newer_driver),
+    (r"iGPU|integrated GPU", _integrated),
+    (r"gfx\w+|amdgpu is not supported|no rocblas support", _other_target),
+    (r"no compatible rocm library|verify rocm library", _libraries),
+)
+
+
+def hiding_variable(runtime: Runtime) -> str:
+    """The variable of its environment that hides a device; empty where none does."""
+    return next((name for name in _HIDES if name in runtime.environment.value_or({})), "")
+
+
+def visible_device(value: Setting, runtime: Runtime) -> tuple[str, str] | None:
+    """The variable that leaves one device to be seen, and its value; None for what names no device."""
+    named = re.fullmatch(r"(CUDA|ROCm|Vulkan)?(\d{1,3})", str(value), re.IGNORECASE)
+    if not named:
+        return None
+    backend = (named[1] or "cuda").lower()
+    used = runtime.device_used.value_or("").lower()
+    if used.startswith("vulkan") and backend != "vulkan":
+        return "OLLAMA_VULKAN", "0"  # then only the other backend is left to choose from
+    return _VISIBLE[backend], named[2]
+
 
 SINCE: Mapping[str, tuple[int, ...]] = {
     "OLLAMA_FLASH_ATTENTION": (0, 1, 39),
@@ -69,7 +182,7 @@ _Answer = Put | Advice | str
 _Turn = Callable[[Setting, Wanted], _Answer]
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """The service's variables first, then the model that has the parameters."""
     asked = {change.knob: change for change in changes}  # the last word on a knob counts
     wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
@@ -120,15 +233,15 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
     own = at_hand.model.name.value_or("")
     is_file = chosen.lower().endswith(".gguf")
     if not parameters and not is_file:
-        return (labelled(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
+        return (labelled_line(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
     if not chosen and not own:
         return _of_nameless(parameters)
     name = derived_name(own or chosen)
     system = WINDOWS if home_of(runtime) == "windows" else ""
     return (
-        labelled(Place.WHOLE_MODELFILE, modelfile(chosen or own, parameters)),
-        f"ollama create {quoted(name, system)} -f Modelfile",
-        labelled(Place.HAND, f"ask for the model {name}{_instead('' if is_file else own)}"),
+        labelled_line(Place.WHOLE_MODELFILE, modelfile(chosen or own, parameters)),
+        f"ollama create {shell_quoted(name, system)} -f Modelfile",
+        labelled_line(Place.HAND, f"ask for the model {name}{_instead('' if is_file else own)}"),
     )
 
 
@@ -143,8 +256,8 @@ def _of_nameless(parameters: Mapping[str, Setting]) -> tuple[str, ...]:
     """What to do for a model of which nobody knows what Ollama calls it."""
     lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
     return (
-        labelled(Place.HAND, _NAMELESS),
-        *(labelled(Place.MODELFILE, line) for line in lines),
+        labelled_line(Place.HAND, _NAMELESS),
+        *(labelled_line(Place.MODELFILE, line) for line in lines),
         f"ollama create {derived_name('model')} -f Modelfile",
     )
 
@@ -193,7 +306,7 @@ def _word(value: Setting) -> str:
 def _model_file(value: Setting, wanted: Wanted) -> _Answer:
     """A file of this machine, or a name that Ollama lists: nobody has checked any other."""
     name = str(value or "")
-    if name in wanted.at_hand.listed or (is_absolute(name) and name.lower().endswith(".gguf")):
+    if name in wanted.at_hand.listed or (is_absolute_path(name) and name.lower().endswith(".gguf")):
         return Put(base=name)
     return f"{name} is no file of this machine and no model that Ollama lists"
 
@@ -201,10 +314,10 @@ def _model_file(value: Setting, wanted: Wanted) -> _Answer:
 def _keep_alive(value: Setting, wanted: Wanted) -> _Answer:
     """What a request says goes before the variable; None leaves it out of requests."""
     if value is None:
-        line = labelled(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')
+        line = labelled_line(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')
         return Advice([line], "the client's requests set keep_alive, which goes before what the server has")
     is_variable = wanted.runtime.keep_alive_s.value_or(None) == 0  # then that is what every client suffers from
-    short = () if is_variable else (labelled(Place.REQUEST, f'"keep_alive": {value}'),)
+    short = () if is_variable else (labelled_line(Place.REQUEST, f'"keep_alive": {value}'),)
     return Put(variables={"OLLAMA_KEEP_ALIVE": str(value)}, short=short)
 
 
@@ -214,8 +327,8 @@ def _quant(value: Setting, wanted: Wanted) -> _Answer:
         return Put()
     name = _name(wanted).partition(":")[0].replace(_MODEL, "NAME")
     kind = f"with {value}" if value else "of a smaller quant, or of a smaller model"
-    which = labelled(Place.HAND, f"TAG is the one {kind} on the model's page at ollama.com/library")
-    return Advice([f"ollama pull {quoted(f'{name}:TAG')}", which], f"no model or file {kind} was named")
+    which = labelled_line(Place.HAND, f"TAG is the one {kind} on the model's page at ollama.com/library")
+    return Advice([f"ollama pull {shell_quoted(f'{name}:TAG')}", which], f"no model or file {kind} was named")
 
 
 def _context(value: Setting, wanted: Wanted) -> _Answer:
@@ -326,7 +439,7 @@ def _backend(value: Setting, wanted: Wanted) -> _Answer:
 
 def _restart(_value: Setting, wanted: Wanted) -> _Answer:
     """Layers are placed when a model is loaded, and not again."""
-    return Advice([f"ollama stop {quoted(_name(wanted))}", f"ollama run {quoted(_name(wanted))}"])
+    return Advice([f"ollama stop {shell_quoted(_name(wanted))}", f"ollama run {shell_quoted(_name(wanted))}"])
 
 
 def _version(value: Setting, wanted: Wanted) -> _Answer:
@@ -336,21 +449,21 @@ def _version(value: Setting, wanted: Wanted) -> _Answer:
         case "container":
             return Advice([f"docker pull {image}"])
         case "compose":
-            return Advice([labelled(Place.COMPOSE, f"image: {image}"), COMPOSE_UP])
+            return Advice([labelled_line(Place.COMPOSE, f"image: {image}"), COMPOSE_UP])
         case "pod":
-            return Advice([labelled(Place.MANIFEST, f"image: {image}"), "kubectl apply -f FILE"])
+            return Advice([labelled_line(Place.MANIFEST, f"image: {image}"), "kubectl apply -f FILE"])
         case "windows" | "mac":
             where = f"https://github.com/ollama/ollama/releases/tag/v{tag}" if tag else "https://ollama.com/download"
-            return Advice([labelled(Place.HAND, f"install it from {where}")])
+            return Advice([labelled_line(Place.HAND, f"install it from {where}")])
     return Advice([f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"])
 
 
 def _thinking(_value: Setting, wanted: Wanted) -> _Answer:
     return Advice(
         [
-            f"ollama run {quoted(_name(wanted))} --think=false",
-            labelled(Place.CHAT, "/set nothink"),
-            labelled(Place.REQUEST, '"think": false'),
+            f"ollama run {shell_quoted(_name(wanted))} --think=false",
+            labelled_line(Place.CHAT, "/set nothink"),
+            labelled_line(Place.REQUEST, '"think": false'),
         ]
     )
 

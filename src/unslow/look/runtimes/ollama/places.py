@@ -1,16 +1,23 @@
-"""Where a setting is put: in a chat, in a model, or in the service of each operating system."""
+"""Where a setting of Ollama is put: in a chat, in a model made from another one, or in its service."""
 
 import re
 from collections.abc import Mapping
 from typing import Literal
 
+from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Setting
-from unslow.facts.placed import Place, labelled
+from unslow.facts.masking import SHOWN_KEY
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Known, Unknown
-from unslow.look.at_hand import Unit
-from unslow.look.keys import SHOWN
-from unslow.look.supervised import COMPOSE_UP, COMPOSED, composed_variables, drop_in, pod_variables, shell_line
+from unslow.look.command_writer import (
+    COMPOSE_UP,
+    COMPOSED,
+    Unit,
+    composed_variables,
+    drop_in,
+    pod_variables,
+    shell_line,
+)
 
 Home = Literal["container", "pod", "compose", "windows", "mac", "service", "shell"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
@@ -23,8 +30,8 @@ _NAMED: dict[Home, re.Pattern[str]] = {
 _INSTALLED = Unit("ollama.service")
 """What Ollama's installer makes on Linux."""
 _SERVE = ("ollama", "serve")
-_APP_AGAIN = labelled(Place.HAND, "quit Ollama and start it again")
-_STOPPED = labelled(Place.HAND, "stop the server, then start it again so")
+_APP_AGAIN = labelled_line(Place.HAND, "quit Ollama and start it again")
+_STOPPED = labelled_line(Place.HAND, "stop the server, then start it again so")
 _MAC = re.compile(r"/Users/|/Applications/")
 
 
@@ -80,9 +87,9 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
         case "mac":
             lines = [*(_of_launchd(name, value) for name, value in variables.items()), _APP_AGAIN]
         case "compose":
-            lines = [labelled(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP]
+            lines = [labelled_line(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP]
         case "pod":
-            lines = [labelled(Place.MANIFEST, pod_variables(variables)), "kubectl apply -f FILE"]
+            lines = [labelled_line(Place.MANIFEST, pod_variables(variables)), "kubectl apply -f FILE"]
         case "container":
             lines = [_of_container(variables)]
     return lines
@@ -93,14 +100,16 @@ def _of_service(variables: Mapping[str, str | None], runtime: Runtime) -> list[s
     if isinstance(runtime.unit, Known):
         return list(drop_in(Unit.named(runtime.unit.value), variables))
     by_shell = f"this is for the service that its installer makes; in a shell: {_served(variables, runtime)}"
-    return [*drop_in(_INSTALLED, variables), labelled(Place.HAND, by_shell)]
+    return [*drop_in(_INSTALLED, variables), labelled_line(Place.HAND, by_shell)]
 
 
 def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
     """The server in a shell, with what it has of its own variables by now."""
     own, seen = runtime.environment, runtime.environment.value_or({})
     is_own = isinstance(own, Known) and own.source.startswith("/proc/")  # a log lists every default too
-    kept = {name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN not in value}
+    kept = {
+        name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN_KEY not in value
+    }
     return shell_line(_SERVE, {**{n: v for n, v in kept.items() if n not in variables}, **variables})
 
 
@@ -116,16 +125,16 @@ def _of_container(variables: Mapping[str, str | None]) -> str:
     given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
     away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)
     parts = [f"with `{given}`" if given else "", f"without `{away}`" if away else ""]
-    return labelled(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")
+    return labelled_line(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")
 
 
 def option(name: str, value: Setting) -> list[str]:
     """An option for a chat, for a request and for a model."""
     word = _word("N" if value is None else value)
     return [
-        labelled(Place.CHAT, f"/set parameter {name} {word}"),
-        labelled(Place.REQUEST, f'"options": {{"{name}": {word}}}'),
-        labelled(Place.MODELFILE, f"PARAMETER {name} {word}"),
+        labelled_line(Place.CHAT, f"/set parameter {name} {word}"),
+        labelled_line(Place.REQUEST, f'"options": {{"{name}": {word}}}'),
+        labelled_line(Place.MODELFILE, f"PARAMETER {name} {word}"),
     ]
 
 
@@ -144,3 +153,22 @@ def is_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
     if not numbers or numbers[0] in ("0.0.0", "0.0"):  # builds of distributions often carry no number
         return True
     return tuple(int(part or 0) for part in numbers.groups()) >= version
+
+
+MADE = "unslow"
+"""The end of the name of every model that is made here."""
+USUAL_TAG = "latest"
+"""What Ollama takes for a name without a tag."""
+_NOT_TAG = re.compile(r"[^\w.-]")
+
+
+def full_name(name: str) -> str:
+    """A name as the server lists it."""
+    return name if ":" in name.rpartition("/")[2] else f"{name}:{USUAL_TAG}"
+
+
+def derived_name(model: str) -> str:
+    """A name beside the one of the model: another tag of it, or another name where it has none but the usual."""
+    name, _, tag = re.split(r"[\\/]", model)[-1].removesuffix(".gguf").partition(":")
+    plain = _NOT_TAG.sub("-", name).lower()
+    return f"{plain}-{MADE}" if tag in ("", USUAL_TAG) else f"{plain}:{tag}-{MADE}"

@@ -1,13 +1,17 @@
-"""The processes of Ollama: the server, and one more for each model."""
+"""The processes of Ollama, the server and one more for each model, and the log of the server."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from unslow.facts.values import Fact, Known, estimated, reported
-from unslow.look.addresses import seen_host
-from unslow.look.llama_server.process import is_server
+from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, reported
+from unslow.look.command_line import name_of_path
+from unslow.look.logs.stream import clean_line
+from unslow.look.models.stores import read_surroundings
 from unslow.look.processes import Process, read_processes, started_by, words_of
+from unslow.look.runtimes._gguf_process import is_server
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.http import reachable_host
 
 DEFAULT_URL = "http://127.0.0.1:11434"
 _NAMES = ("ollama",)
@@ -79,5 +83,183 @@ def parse_host(text: str) -> str:
     host, _, path = rest.partition("/")
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?", host)
     name, port = (found[1], found[2] or port) if found else (host, port)
-    url = f"{scheme}://{seen_host(name)}:{port}"
+    url = f"{scheme}://{reachable_host(name)}:{port}"
     return f"{url}/{path.strip('/')}" if path.strip("/") else url
+
+
+# The log of a running Ollama: the journal of its unit, a file, or that of its container.
+# The file is the one that the output of its process goes to; on a Mac and under Windows, where nobody sees a process,
+# the one that the app always writes.
+
+HOW_TO_GET = (
+    "read the journal as a member of the group systemd-journal, or give the log: `journalctl -u ollama --no-pager`; "
+    "on a Mac ~/.ollama/logs/server.log, on Windows %LOCALAPPDATA%\\Ollama\\server.log, else `docker logs`"
+)
+LAST_LINES = 20_000
+HEAD_BYTES = 2 * 1024**2
+TAIL_BYTES = 2 * 1024**2
+_STARTS = r"server config|Listening on|inference compute|vram-based default context"
+_UNIT = re.compile(r"/([\w@.:\\-]{1,120}\.service)\b")
+_CONTAINER = re.compile(r"\b([0-9a-f]{64})\b")
+_TIMEOUT_S = 10.0
+_START = re.compile(r"starting (?:llama-server|llama server|runner)\"? cmd=")
+_ENDS = re.compile(r"started in |Listening on|inference compute|vram-based")
+
+
+class Log(NamedTuple):
+    """Lines of a log, each with its place."""
+
+    path: Fact[str]
+    lines: Sequence[str]
+    name: str = "log"
+
+    def where(self, index: int) -> str:
+        """The place of a line, counted from the end where only the end was read."""
+        return f"{self.name}:{index + 1 if not self.from_end else index - len(self.lines)}"
+
+    @property
+    def from_end(self) -> bool:
+        """Whether the lines are the last of more."""
+        return self.name.startswith("journal")
+
+
+def read_log(process: Process) -> Log:
+    """The log of a server, or why there is none to read."""
+    why: Unknown = not_found("its output goes to no log that was found", HOW_TO_GET)
+    for reader in (_file, _journal, _container):
+        try:
+            log = reader(process)
+        except LookError as error:
+            why = unknown(error, HOW_TO_GET)
+            continue
+        if log and log.lines:
+            return log
+    return Log(why, [])
+
+
+def read_app_log(system: System) -> Log:
+    """The log that the app keeps for this user, or why there is none to read."""
+    why: Unknown = not_found("no log lies where the app keeps it", HOW_TO_GET)
+    try:
+        paths = _of_app(system)
+    except LookError as error:
+        return Log(unknown(error, HOW_TO_GET), [])
+    for path in paths:
+        try:
+            return Log(reported(path, "where the app keeps it"), _read_lines(system, path), name_of_path(path))
+        except LookError as error:
+            why = unknown(error, HOW_TO_GET)
+    return Log(why, [])
+
+
+def _of_app(system: System) -> list[str]:
+    """Where the app of each system writes its log; rotated ones beside it tell of earlier servers."""
+    around = read_surroundings(system)
+    local = around.variable("LOCALAPPDATA")
+    windows = [f"{local}\\Ollama\\server.log"] if local else []
+    return [*windows, f"{around.home}/.ollama/logs/server.log"]
+
+
+def _file(process: Process) -> Log | None:
+    """Where its output goes, if that is a file; of a long one the start and the end."""
+    paths = process.outputs()
+    return _read_file(process, paths[0]) if paths else None
+
+
+def _read_file(process: Process, path: str) -> Log:
+    place = f"/proc/{process.pid}/root{path}"  # a container has files of its own
+    return Log(reported(path, f"/proc/{process.pid}/fd"), _read_lines(process.system, place), name_of_path(path))
+
+
+def _read_lines(system: System, place: str) -> list[str]:
+    head = system.read_head(place, HEAD_BYTES)
+    lines = head.split(b"\n")
+    if len(head) == HEAD_BYTES:
+        tail = system.read_tail(place, TAIL_BYTES)
+        lines = [*lines[:-1], *tail.split(b"\n")[1:]]
+    return [clean_line(line) for line in lines]
+
+
+def _journal(process: Process) -> Log | None:
+    """The last lines of its unit; where they do not reach back to the server's start, that too."""
+    unit = parse_unit(process.text("cgroup"))
+    if not unit:
+        return None
+    command = ["journalctl", *unit, "--no-pager", "-o", "cat"]
+    lines = _output(process, [*command, "-n", str(LAST_LINES)])
+    if lines and not any("inference compute" in line for line in lines):
+        lines = [*_output(process, [*command, "-n", "40", "-g", _STARTS]), *lines]
+    return Log(reported(" ".join(command[:3]), f"/proc/{process.pid}/cgroup"), lines, "journal")
+
+
+def parse_unit(cgroup: str) -> list[str]:
+    """The option of journalctl for the unit of a control group; none for a shell of a user."""
+    units = _UNIT.findall(cgroup)
+    if not units or units[-1].startswith("user@"):
+        return []
+    return ["--user-unit" if "/user.slice/" in cgroup else "-u", units[-1]]
+
+
+def _container(process: Process) -> Log | None:
+    found = _CONTAINER.search(process.text("cgroup"))
+    if not found:
+        return None
+    short = found[1][:12]
+    lines = _output(process, ["docker", "logs", "--tail", str(LAST_LINES), short])
+    return Log(reported(f"docker logs {short}", f"/proc/{process.pid}/cgroup"), lines, "journal of the container")
+
+
+def _output(process: Process, command: list[str]) -> list[str]:
+    """What a command prints; docker passes both of a container's outputs on."""
+    done = process.system.run(command, _TIMEOUT_S)
+    if done.status != 0:
+        message = done.stderr.strip().splitlines()
+        raise LookError(f"{command[0]}: {message[-1][:200] if message else f'status {done.status}'}")
+    text = f"{done.stdout}\n{done.stderr}" if command[0] == "docker" else done.stdout
+    return [clean_line(line.encode()) for line in text.split("\n")]
+
+
+class Part(NamedTuple):
+    """The lines of a log that tell of one load."""
+
+    start: int
+    end: int
+
+
+def load_of(log: Log, port: str, model: str) -> Part | None:
+    """The last load of a process: known by its port, which no other has at the time, and its file."""
+    starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
+    own = [
+        i for i in starts if re.search(rf"--port {re.escape(port)}\b", log.lines[i]) and model in _plain(log.lines[i])
+    ]
+    return _part(log, own[-1], starts) if port and own else None
+
+
+def last_load_of(log: Log, model: str) -> Part | None:
+    """The last load of a file, where nobody knows the port of its process; without a name, that of any."""
+    starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
+    own = [i for i in starts if name_of_path(model) in _plain(log.lines[i])]
+    return _part(log, own[-1], starts) if own else None
+
+
+def _part(log: Log, start: int, starts: Sequence[int]) -> Part:
+    """From what was said before a start to the next one."""
+    later = [index for index in starts if index > start]
+    return Part(_beginning(log, start), later[0] if later else len(log.lines))
+
+
+def _plain(line: str) -> str:
+    return line.replace("\\\\", "\\")
+
+
+def _beginning(log: Log, start: int) -> int:
+    """What Ollama says before it starts the process belongs to the load: free memory, the choice of a GPU."""
+    while start > 0 and " level=" in log.lines[start - 1] and not _ENDS.search(log.lines[start - 1]):
+        start -= 1
+    return start
+
+
+def lines_of(log: Log, part: Part) -> Iterator[tuple[str, str]]:
+    """The lines of a part with their places."""
+    for index in range(part.start, part.end):
+        yield log.lines[index], log.where(index)

@@ -4,10 +4,9 @@ Written by its documentation and by recorded text: it needs a GPU, and none of i
 """
 
 from unslow.look.runtimes.sglang.commands import commands_for
-from unslow.look.runtimes.sglang.read import ENGINE, find
-from unslow.look.serving.sglang_flags import PROGRAM as NAME
+from unslow.look.runtimes.sglang.server import COMMANDS, ENGINE, NAME, find
 
-__all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
+__all__ = ["COMMANDS", "NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
 
 PORTS = (30000,)
 RANK = 2

@@ -2,14 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import Commands, Place, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
-from unslow.look.at_hand import NOTHING, AtHand
-from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, write_commands
-from unslow.look.serving.sglang_flags import FLAGS
-from unslow.look.serving.turns import (
+from unslow.look.command_writer import (
+    NOTHING_AT_HAND,
+    PLACE,
+    Advice,
+    Answer,
+    AtHand,
+    Turn,
+    Wanted,
+    Words,
+    write_commands,
+)
+from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
     MOST_MEMORY,
     NO_GPUS,
@@ -25,6 +32,7 @@ from unslow.look.serving.turns import (
     unthinking,
     visible_device,
 )
+from unslow.look.runtimes.sglang.server import FLAGS
 
 _CACHE_TYPES = {
     **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
@@ -34,7 +42,7 @@ _CACHE_TYPES = {
 """By the nearest that it has; e5m2 needs no scales in the checkpoint (srt/server_args.py)."""
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One command line with all changes, and the way to start it by whoever starts it now."""
     return write_commands(_PROGRAM, changes, runtime, at_hand)
 
@@ -101,7 +109,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.FIT_MARGIN: _margin,
     Knob.DEVICE: visible_device,
     Knob.CAPACITY: _capacity,
-    Knob.QUANT: advice(labelled(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
+    Knob.QUANT: advice(labelled_line(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
     Knob.THINKING: unthinking,
     Knob.VERSION: advice("pip install --upgrade sglang"),
 }

@@ -11,31 +11,16 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
-from unslow.look.addresses import LOCAL, is_port, seen_host
-from unslow.look.kernel.cpu_time import read_own_pid
+from unslow.look.kernel.processors import read_own_pid
 from unslow.look.models.safetensors import model_facts, read_checkpoint
-from unslow.look.openai_api.models import read_models
-from unslow.look.openai_api.server import Server
+from unslow.look.openai_api import Server, read_model_list
 from unslow.look.processes import Process, words_of
 from unslow.look.runtimes.transformers.commands import commands_for
-from unslow.look.runtimes.transformers.described import describe
-from unslow.look.runtimes.transformers.facts import NAME, subject_of
-from unslow.look.runtimes.transformers.timing import Call, Timer
+from unslow.look.runtimes.transformers.in_process import NAME, describe, subject_of
 from unslow.look.system import LookError, System
+from unslow.look.system.http import LOCAL_HOST, is_port, reachable_host
 
-__all__ = [
-    "NAME",
-    "PORTS",
-    "RANK",
-    "Call",
-    "Timer",
-    "commands_for",
-    "describe",
-    "find",
-    "read",
-    "read_model",
-    "read_url",
-]
+__all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_model", "read_url"]
 
 PORTS = (8000,)
 RANK = 7
@@ -75,7 +60,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     words = words_of(process.command())
     options = _options(words)
     host, port = options.get("host", ""), options.get("port", "")
-    url = f"http://{LOCAL if host == 'localhost' else seen_host(host)}:{port if is_port(port) else PORTS[0]}"
+    url = f"http://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{port if is_port(port) else PORTS[0]}"
     subjects = read_url(process.system, url, api_key) or (Subject(runtime=_runtime(url)),)
     told, model = _told(words, options), _forced(words, process)
     return tuple(_of_process(subject, process, told, model) for subject in subjects)
@@ -150,7 +135,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 def _only_model(server: Server) -> Fact[str]:
     """The model, where the server has just one to offer; without a cache of the hub it can't list any."""
     try:
-        models = read_models(server) or []
+        models = read_model_list(server) or []
     except LookError:
         return _UNTOLD
     return reported(models[0].name, f"{server.url}/v1/models") if len(models) == 1 else _UNTOLD

@@ -4,13 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import Commands, Place, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
-from unslow.look.at_hand import NOTHING, AtHand
-from unslow.look.command_writer import Advice, Wanted
-from unslow.look.paths import is_absolute
+from unslow.look.command_line import is_absolute_path
+from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, Wanted
 
 _UNNAMED = "MODEL"
 _NAMELESS = f"{_UNNAMED} stands for the folder of the model, or its name in the hub"
@@ -48,7 +46,7 @@ _Answer = Code | Advice | str
 _Turn = Callable[[Setting, Wanted], _Answer]
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One program with all changes; where a program runs already, what to change in it."""
     asked = {change.knob: change for change in changes}  # the last word on a knob counts
     wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
@@ -62,9 +60,9 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     if not codes:
         return Commands(lines=advice, left_out=left)
     model = next((code.model for code in codes if code.model), "") or at_hand.checkpoint or _UNNAMED
-    notes = (labelled(Place.HAND, _NAMELESS),) if model == _UNNAMED else ()
+    notes = (labelled_line(Place.HAND, _NAMELESS),) if model == _UNNAMED else ()
     needed = (f"pip install {packages}",) if (packages := _packages(codes)) else ()
-    return Commands(lines=(*needed, labelled(Place.PYTHON, program(model, codes)), *notes, *advice), left_out=left)
+    return Commands(lines=(*needed, labelled_line(Place.PYTHON, program(model, codes)), *notes, *advice), left_out=left)
 
 
 def _answer(change: Change, wanted: Wanted) -> _Answer:
@@ -97,10 +95,10 @@ def _fragments(codes: Sequence[Code]) -> Iterator[str]:
         *(line for code in codes for line in code.after),
         *([_call("model.generate", ["...", *_arguments(generate)])] if generate else []),
     ]
-    yield from (labelled(Place.PYTHON, line) for line in dict.fromkeys(lines))
+    yield from (labelled_line(Place.PYTHON, line) for line in dict.fromkeys(lines))
     yield from (line for code in codes for line in code.beside)
     if packages := _packages(codes):
-        yield labelled(Place.HAND, f"it needs a package: pip install {packages}")
+        yield labelled_line(Place.HAND, f"it needs a package: pip install {packages}")
 
 
 def program(model: str, codes: Sequence[Code]) -> str:
@@ -211,14 +209,14 @@ def _quant(value: Setting, wanted: Wanted) -> _Answer:
     argument = _BITS.get("4bit" if value is None and not packed else str(value).lower())
     if argument is None:
         kind = value or "AWQ or GPTQ"
-        by_hand = labelled(Place.HAND, f"load a checkpoint of this model as {kind}")
+        by_hand = labelled_line(Place.HAND, f"load a checkpoint of this model as {kind}")
         return Advice([by_hand], f"no checkpoint of this model as {kind} was named")
     config = f"BitsAndBytesConfig({argument}=True)"
     return Code({"quantization_config": config}, imports=("BitsAndBytesConfig",), packages=("bitsandbytes",))
 
 
 def _seen(value: Setting, wanted: Wanted) -> bool:
-    return is_absolute(str(value)) or str(value) in wanted.at_hand.listed
+    return is_absolute_path(str(value)) or str(value) in wanted.at_hand.listed
 
 
 def _model_file(value: Setting, wanted: Wanted) -> _Answer:
@@ -271,7 +269,9 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.PROMPT_CACHE: _prompt_cache,
     Knob.CONTEXT_LENGTH: _context,
     Knob.GPU_BACKEND: _advice(
-        labelled(Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
+        labelled_line(
+            Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`"
+        )
     ),
-    Knob.THINKING: _advice(labelled(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")),
+    Knob.THINKING: _advice(labelled_line(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")),
 }

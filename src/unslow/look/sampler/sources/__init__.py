@@ -1,9 +1,9 @@
-"""One file for each source that can be read many times a second, found by presence.
+"""Sources that can be read many times a second, found by presence.
 
-A source is a module with `open_readings(live, pids, closing) -> list[Reading]`: it opens what it needs once, so that a
+A source is a function `open_<name>(live, pids, closing) -> list[Reading]`: it opens what it needs once, so that a
 reading is one system call and as little parsing as will do. LookError says why there is nothing to read. What must be
-closed is given to `closing`. A source with `DRIVER = True` asks a driver, which may hang: it is opened with a limit of
-time, and each of its devices is read in a thread of its own.
+closed is given to `closing`. In a module with `DRIVER = True` it asks a driver, which may hang: it is opened with a
+limit of time, and each of its devices is read in a thread of its own.
 """
 
 import importlib
@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from functools import partial
 from threading import Thread
-from types import ModuleType
+from typing import NamedTuple
 
-from unslow.look.sampler.reading import Reading
+from unslow.look.sampler.readings import Reading
 from unslow.look.system import Live, LookError
 
 OPEN_LIMIT_S = 5.0
@@ -23,20 +23,32 @@ OPEN_LIMIT_S = 5.0
 Opener = Callable[[], list[Reading]]
 
 
-def all_sources() -> list[tuple[str, ModuleType]]:
+class Source(NamedTuple):
+    """How a source is opened, and whether it asks a driver."""
+
+    open_readings: Callable[[Live, Collection[int], ExitStack], list[Reading]]
+    DRIVER: bool = False
+
+
+def all_sources() -> list[tuple[str, Source]]:
     """Every source by name: drivers last, NVIDIA's the first of them, as everywhere."""
-    names = [info.name for info in pkgutil.iter_modules(__path__)]
-    modules = [(name, importlib.import_module(f"{__name__}.{name}")) for name in sorted(names)]
-    return sorted(modules, key=lambda item: (is_driver(item[1]), item[0] != "nvml", item[0]))
+    modules = [importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)]
+    found = [
+        (name.removeprefix("open_"), Source(function, getattr(module, "DRIVER", False)))
+        for module in modules
+        for name, function in vars(module).items()
+        if name.startswith("open_") and function.__module__ == module.__name__
+    ]
+    return sorted(found, key=lambda item: (is_driver(item[1]), item[0] != "nvml", item[0]))
 
 
-def is_driver(source: ModuleType) -> bool:
+def is_driver(source: Source) -> bool:
     """Whether it may hang."""
     return getattr(source, "DRIVER", False) is True
 
 
 def open_sources(
-    live: Live, pids: Collection[int], closing: ExitStack, sources: Iterable[tuple[str, ModuleType]] = ()
+    live: Live, pids: Collection[int], closing: ExitStack, sources: Iterable[tuple[str, Source]] = ()
 ) -> tuple[list[Reading], dict[str, str]]:
     """All readings that there are, and why the others can't be had."""
     readings: list[Reading] = []

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.backends import Backend
-from unslow.think.memory.llama_cpp.node import Node
+from unslow.think.memory.llama_cpp.graph import Node
 
 _ENDLESS = 2**62
 

@@ -1,30 +1,259 @@
-"""Attention over a cache, or over the tokens of the batch alone, and what a layer makes of its result."""
+"""Attention: queries, keys and values with their rotary positions, their product.
+
+And what a layer makes of its result.
+"""
+
+from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.cache_inputs import CacheInputs
-from unslow.think.memory.llama_cpp.heads import Heads
-from unslow.think.memory.llama_cpp.node import Node
-from unslow.think.memory.llama_cpp.product import NO_EXTRAS, Extras, Operands, product
-from unslow.think.memory.llama_cpp.stored import stored
+from unslow.think.memory.llama_cpp.cache import CacheInputs, store_in_cache
+from unslow.think.memory.llama_cpp.graph import Node, row_bytes
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
+
+
+def turned_by_rope(build: Build, layer: int, x: Node) -> Node:
+    """Turned by the positions of the tokens."""
+    return build.graph.rope(x, build.positions, rope_factors(build, layer))
+
+
+def has_rope(hyper: Hyper, layer: int) -> bool:
+    """Whether a layer turns queries and keys; some know no places, or learn them otherwise."""
+    habits, blueprint = hyper.habits, hyper.blueprint
+    by_layer = hyper.rope_pattern[layer]
+    skipped = habits.rope_skips > 0 and (layer + 1) % habits.rope_skips == 0
+    other_model = habits.rope_model_layers not in (0, hyper.all_layers)
+    if not by_layer or skipped or other_model:
+        return False
+    match habits.rope:
+        case "windows":
+            return not hyper.window or hyper.windowed[layer]
+        case "windows_or_dense":
+            return hyper.windowed[layer] or layer < hyper.leading_dense
+        case "unless_untrained":
+            return bool(blueprint.number("rope.scaling.finetuned", default=True))
+        case kind:
+            return kind == "all"
+
+
+def rope_factors(build: Build, layer: int) -> Node | None:
+    """What the frequencies are divided by, chosen by the context; each device has its own copy."""
+    hyper = build.hyper
+    users = hyper.habits.rope_factors
+    if users == "none" or (users == "no_windows" and hyper.windowed[layer]):
+        return None
+    trained = hyper.blueprint.count("context_length")
+    original = hyper.blueprint.count("rope.scaling.original_context_length", trained)
+    length = "long" if build.settings.slot_context > original else "short"
+    for name in ("rope_freqs.weight", f"rope_factors_{length}.weight"):
+        if build.has(name):
+            return build.weight(name, build.places.tensor(name, layer))
+    return None
+
+
+def tempered(build: Build, layer: int, query: Node) -> Node:
+    """Queries times a factor that grows with the position: in layers that don't turn (Llama 4), or in all."""
+    if build.hyper.tempers or (build.hyper.habits.tempers_unturned and not has_rope(build.hyper, layer)):
+        return build.graph.mul(query, build.temperatures)
+    return query
+
+
+class Heads(NamedTuple):
+    """Queries, keys and values of the new tokens: (length, heads, tokens); without keys, a layer reads another's."""
+
+    query: Node
+    key: Node | None
+    value: Node | None
+    gate: Node | None = None
+    """What the result is multiplied by (Qwen3-Next)."""
+
+
+def heads_of(build: Build, layer: int, x: Node) -> Heads:
+    """All of them, ready for attention."""
+    return rotated_heads(build, layer, plain_heads(build, layer, x))
+
+
+def plain_heads(build: Build, layer: int, x: Node) -> Heads:
+    """Queries, keys and values by one product each, or by one for all."""
+    name, hyper, graph = build.block(layer), build.hyper, build.graph
+    length, heads, kv_heads = hyper.key_length(layer), hyper.heads[layer], hyper.kv_heads[layer]
+    shapes = (length, heads), (length, kv_heads), (hyper.value_length(layer), kv_heads)
+    if build.has(f"{name}.attn_qkv.weight"):
+        joined = _clamped(build, build.linear(x, f"{name}.attn_qkv"))
+        row = joined.strides[1]
+        return Heads(*(graph.view(joined, (n, h, build.tokens), (row_bytes("F32", n), row)) for n, h in shapes))
+    query = _projected(build, layer, x, "q")
+    if not hyper.keeps_keys(layer):
+        return Heads(graph.reshape(query, length, heads, build.tokens), None, None)
+    key = _projected(build, layer, x, "k")
+    value = _projected(build, layer, x, "v") if build.has(f"{name}.attn_v.weight") else key
+    key, value = (graph.reshape(p, *s, build.tokens) for p, s in zip((key, value), shapes[1:], strict=True))
+    if query.shape[0] == 2 * length * heads:
+        return _gated_heads(build, query, key, value, (length, heads, build.tokens))
+    return Heads(graph.reshape(query, length, heads, build.tokens), key, value)
+
+
+def _projected(build: Build, layer: int, x: Node, part: str) -> Node:
+    """One of the products, normed before it is divided into heads where the norm is that of all heads together."""
+    name = f"{build.block(layer)}.attn_{part}"
+    product = _clamped(build, build.linear(x, name))
+    if _norms_all_heads(build, layer, f"{name}_norm"):
+        product = build.norm(product, f"{name}_norm")
+    return product
+
+
+def _clamped(build: Build, x: Node) -> Node:
+    return build.graph.clamp(x) if build.hyper.clamps_heads else x
+
+
+def _norms_all_heads(build: Build, layer: int, name: str) -> bool:
+    if not build.has(f"{name}.weight"):
+        return False
+    shape = build.hyper.blueprint.by_name[f"{name}.weight"].shape
+    return len(shape) == 1 and shape[0] > build.hyper.key_length(layer)
+
+
+def _gated_heads(build: Build, joined: Node, key: Node, value: Node, shape: tuple[int, int, int]) -> Heads:
+    """Each head's query and the gate of its result come from one product, side by side."""
+    graph = build.graph
+    length, heads, tokens = shape
+    step = row_bytes("F32", 2 * length)
+    query, gate = (graph.view(joined, shape, (step, step * heads)) for _ in range(2))
+    return Heads(query, key, value, graph.cont(gate, length * heads, tokens))
+
+
+def rotated_heads(build: Build, layer: int, heads: Heads) -> Heads:
+    """With the norms of the heads, the rotary positions, and what scales the queries."""
+    graph, habits = build.graph, build.hyper.habits
+    query, key, value, gate = heads
+    query = _scaled(build, layer, _turned(build, layer, query, "q"))
+    key = key and _turned(build, layer, key, "k")
+    if value is not None and habits.norms_values:
+        value = graph.norm(value)
+    return Heads(query, key, value, gate)
+
+
+def _turned(build: Build, layer: int, x: Node, part: str) -> Node:
+    """Normed and turned by the positions, in the order that the architecture has."""
+    hyper, turns_here = build.hyper, has_rope(build.hyper, layer)
+    if not hyper.habits.norms_after_rope:
+        x = _normed(build, layer, x, part)
+    if turns_here:
+        x = turned_by_rope(build, layer, x)
+    if hyper.habits.norms_after_rope:
+        x = _normed(build, layer, x, part)
+    return build.graph.norm(x) if turns_here and hyper.norms_turned_heads else x
+
+
+def _normed(build: Build, layer: int, x: Node, part: str) -> Node:
+    """Head by head; some models have a weight for queries only."""
+    name = f"{build.block(layer)}.attn_{part}_norm"
+    if _norms_all_heads(build, layer, name):
+        return x
+    if build.has(f"{name}.weight"):
+        return build.norm(x, name, build.hyper.habits.head_norm)
+    bare = build.hyper.habits.norms_without_weights and build.has(f"{build.block(layer)}.attn_q_norm.weight")
+    return build.graph.norm(x) if bare else x
+
+
+def _scaled(build: Build, layer: int, query: Node) -> Node:
+    if build.hyper.habits.scales_queries:
+        query = build.graph.scale(query)
+    return tempered(build, layer, query)
+
+
+class Extras(NamedTuple):
+    """What only some models add to attention."""
+
+    value_matrix: Node | None = None
+    """Brings compressed values back to a head's own, in latent attention."""
+    picked: Node | None = None
+    """The places in the cache that each query sees; none for all."""
+    score_bias: Node | None = None
+    """Added to the scores, such as a bias for each distance; no kernel can do that."""
+
+
+NO_EXTRAS = Extras()
+
+
+class Operands(NamedTuple):
+    """What attention is computed of: (length, heads, tokens, streams), but for the mask."""
+
+    query: Node
+    keys: Node
+    values: Node
+    mask: Node
+
+
+def attention_product(build: Build, layer: int, operands: Operands, extras: Extras = NO_EXTRAS) -> Node:
+    """Each query's mean of the values, weighed by its scores: (heads x length, tokens)."""
+    graph, query, keys = build.graph, operands.query, operands.keys
+    streams = keys.shape[3]
+    length, heads, tokens = query.shape[:3]
+    per_stream = tokens // streams
+    strides = (query.strides[1], query.strides[2], query.strides[2] * per_stream)
+    query = graph.view(query, (length, heads, per_stream, streams), strides)
+    transposed = operands.values.strides[1] > operands.values.strides[2]
+    query, keys, values = (graph.permute(n, 0, 2, 1, 3) for n in (query, keys, operands.values))
+    operands = Operands(query, keys, values, operands.mask)
+    if build.kernels.flash_attention and extras.score_bias is None:
+        return graph.expand(_flash(build, layer, operands, extras))
+    if not transposed:
+        operands = operands._replace(values=graph.cont(graph.transpose(values)))
+    return graph.expand(_by_hand(build, layer, operands, extras))
+
+
+def _sinks(build: Build, layer: int) -> Node | None:
+    name = f"{build.block(layer)}.attn_sinks.weight"
+    return build.weight(name) if build.has(name) else None
+
+
+def _flash(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
+    """In one kernel."""
+    graph = build.graph
+    keys, values = (graph.cast(n, "F16") if n.kind == "F32" else n for n in (operands.keys, operands.values))
+    result = graph.flash_attn(operands.query, keys, values, operands.mask, _sinks(build, layer))
+    build.fused.append((layer, result))
+    if extras.value_matrix is not None:
+        result = graph.mul_mat(extras.value_matrix, graph.permute(result, 0, 2, 1, 3))
+        result = graph.cont(graph.permute(result, 0, 2, 1, 3))
+    a, b, c, d = result.shape
+    return graph.reshape(result, a * b, c * d)
+
+
+def _by_hand(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
+    """Scores, softmax and sum one after the other; the scores of all heads are the largest tensor by far."""
+    graph = build.graph
+    scores = graph.mul_mat(operands.keys, operands.query)
+    if build.hyper.caps_scores:
+        scores = graph.scale(graph.unary(graph.scale(scores)))
+    if extras.score_bias is not None:
+        scores = graph.add(scores, extras.score_bias)
+    scores = graph.soft_max(scores, operands.mask, _sinks(build, layer))
+    result = graph.mul_mat(operands.values, scores)
+    if extras.value_matrix is not None:
+        result = graph.mul_mat(extras.value_matrix, result)
+    result = graph.permute(result, 0, 2, 1, 3)
+    a, b, c, d = result.shape
+    return graph.cont(result, a * b, c * d)
 
 
 def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:
     """Attend to all that the cache holds after keys and values were written to it: (heads x length, tokens)."""
     graph = build.graph
-    query, key, value, gate = rotated(build, heads, inputs)
+    query, key, value, gate = rotated_for_cache(build, heads, inputs)
     keys_first = (build.hyper.window and not build.hyper.is_latent) or not build.hyper.reads_cache
     for node in (query, key, value) if keys_first else (query, value, key):
         if node is not None:
             graph.expand(node)
-    keys, values = stored(build, layer, key, value, inputs)
-    mask = inputs.mask if extras.picked is None else only(build, extras.picked, inputs.mask)
-    result = product(build, layer, Operands(query, keys, values, mask), extras)
+    keys, values = store_in_cache(build, layer, key, value, inputs)
+    mask = inputs.mask if extras.picked is None else mask_of_picked(build, extras.picked, inputs.mask)
+    result = attention_product(build, layer, Operands(query, keys, values, mask), extras)
     if inputs.value_rotation is not None:
         result = hadamard(build, result, inputs.value_rotation)
     return result if gate is None else graph.mul(result, graph.unary(gate))
 
 
-def rotated(build: Build, heads: Heads, inputs: CacheInputs) -> Heads:
+def rotated_for_cache(build: Build, heads: Heads, inputs: CacheInputs) -> Heads:
     """The same with queries, keys and values rotated, where the cache asks for it."""
     query, key, value, gate = heads
     if inputs.key_rotation is not None:
@@ -35,7 +264,7 @@ def rotated(build: Build, heads: Heads, inputs: CacheInputs) -> Heads:
     return Heads(query, key, value, gate)
 
 
-def only(build: Build, picked: Node, mask: Node, kind: str = "F32") -> Node:
+def mask_of_picked(build: Build, picked: Node, mask: Node, kind: str = "F32") -> Node:
     """A mask that hides all but the picked tokens, and what was hidden before."""
     graph = build.graph
     count, tokens, _, streams = picked.shape
@@ -88,3 +317,29 @@ def _gated(build: Build, layer: int, result: Node, gate: Node) -> Node:
         return graph.cont(gated, width, tokens)
     gated = graph.mul(by_head, graph.reshape(graph.unary(gate), 1, heads, tokens))
     return graph.reshape(gated, width, tokens)
+
+
+class CrossAttention:
+    """The second attention of each layer; llama.cpp reserves as much as the longest input of the model takes."""
+
+    def __init__(self, build: Build) -> None:
+        length = build.hyper.blueprint.count("context_length")
+        kind = "F16" if build.kernels.flash_attention else "F32"
+        self._encoded = build.graph.input("F32", build.hyper.width, length, name="encoded")
+        self._mask = build.graph.input(kind, length, build.tokens, name="mask of the encoded")
+        self._build = build
+
+    def attended(self, layer: int, x: Node) -> Node:
+        """What a layer takes from the encoder's words."""
+        build, graph, name = self._build, self._build.graph, self._build.block(layer)
+        hyper, length = build.hyper, self._encoded.shape[1]
+        query, key, value = (
+            graph.expand(graph.reshape(build.linear(read, f"{name}.cross_attn_{part}"), *shape))
+            for part, read, shape in (
+                ("q", x, (hyper.key_length(layer), hyper.heads[layer], build.tokens)),
+                ("k", self._encoded, (hyper.key_length(layer), hyper.kv_heads[layer], length)),
+                ("v", self._encoded, (hyper.value_length(layer), hyper.kv_heads[layer], length)),
+            )
+        )
+        result = attention_product(build, layer, Operands(query, key, value, self._mask))
+        return build.linear(result, f"{name}.cross_attn_o")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.facts.units import padded
-from unslow.think.memory.llama_cpp.node import Node, block_of, row_bytes
+from unslow.facts.values import padded
+from unslow.think.memory.llama_cpp.graph import Node, block_of, row_bytes
 
 _HOST_ALIGNMENT = 32
 _CUDA_ALIGNMENT = 128

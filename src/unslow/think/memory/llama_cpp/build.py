@@ -5,9 +5,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from unslow.catalog.quants import quants
-from unslow.think.memory.llama_cpp.graph import Graph, UnknownLayoutError
-from unslow.think.memory.llama_cpp.hyper import Hyper
-from unslow.think.memory.llama_cpp.node import Node, four
+from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError, four
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
 

@@ -1,11 +1,15 @@
-"""What llama.cpp keeps of the tokens it has seen: keys and values, or a state, for each layer."""
+"""The cache of llama.cpp.
+
+What each layer keeps, what the host tells it before each computation, and how it is written and read.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from unslow.facts.units import padded
-from unslow.think.memory.llama_cpp.hyper import LOW_RATIO, Hyper
-from unslow.think.memory.llama_cpp.node import Node
+from unslow.facts.values import padded
+from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.graph import Node, block_of, row_bytes
+from unslow.think.memory.llama_cpp.hyperparameters import LOW_RATIO, Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 
 
@@ -84,3 +88,146 @@ def _state_tables(hyper: Hyper, settings: Settings, layer: int) -> tuple[Node, .
         return ()
     elements = (hyper.convolution_elements, hyper.memory_elements)
     return tuple(Node("none", "F32", (n, max(1, settings.slots), 1, 1)) for n in elements)
+
+
+_ROTATION = 64
+"""The smallest matrix that quantised keys and values are rotated with."""
+
+
+class CacheInputs(NamedTuple):
+    """What the host tells a kind of cache before each computation."""
+
+    mask: Node
+    key_rows: Node | None = None
+    value_rows: Node | None = None
+    key_rotation: Node | None = None
+    value_rotation: Node | None = None
+
+
+def cache_inputs(build: Build, layer: int) -> CacheInputs:
+    """The inputs of the cache that this layer and all of its kind use."""
+    hyper, settings, graph = build.hyper, build.settings, build.graph
+    kind, tokens = "F16" if build.kernels.flash_attention else "F32", build.tokens
+    if not hyper.reads_cache:
+        return CacheInputs(graph.input(kind, tokens, tokens, name="mask"))
+    value_rows = None
+    if not hyper.is_latent and not hyper.is_compressed:
+        width = hyper.widest_values if settings.transposes_values else 1
+        value_rows = graph.input("I64", tokens * width, name="value rows")
+    return CacheInputs(
+        mask=mask_input(build, layer, kind),
+        key_rows=graph.input("I64", tokens, name="key rows"),
+        value_rows=value_rows,
+        key_rotation=_key_rotation(build, layer),
+        value_rotation=_value_rotation(build, layer),
+    )
+
+
+def mask_input(build: Build, layer: int, kind: str) -> Node:
+    """Which tokens of the cache each new one sees."""
+    streams = build.settings.streams
+    cells = cells_of(build.hyper, build.settings, layer)
+    return build.graph.input(kind, cells, build.tokens // streams, 1, streams, name="mask")
+
+
+def _key_rotation(build: Build, layer: int) -> Node | None:
+    hyper = build.hyper
+    if hyper.is_latent or not _can_rotate(build, layer, "key"):
+        return None
+    return rotation_input(build, hyper.key_length(layer))
+
+
+def rotation_input(build: Build, length: int, *, always: bool = False) -> Node | None:
+    """A matrix that keys of this length are rotated with, where they are quantised."""
+    if not always and block_of(build.settings.key_type)[0] == 1:
+        return None
+    size = length & -length  # the largest power of two that divides it
+    return build.graph.input("F32", size, size, name="key rotation")
+
+
+def _value_rotation(build: Build, layer: int) -> Node | None:
+    quantised = block_of(build.settings.value_type)[0] > 1
+    if build.hyper.is_latent or not quantised or not _can_rotate(build, layer, "value"):
+        return None
+    return build.graph.input("F32", _ROTATION, _ROTATION, name="value rotation")
+
+
+def _can_rotate(build: Build, layer: int, what: str) -> bool:
+    """Whether all heads of this cache are equally long, and those of the first layer are of a fitting length."""
+    hyper = build.hyper
+    if hyper.window and any(hyper.recurrent):
+        return False  # llama.cpp has no rotation for such a pair of caches beside states
+    length_of = hyper.key_length if what == "key" else hyper.value_length
+    kin = [il for il in range(hyper.all_layers) if hyper.has_own_cache(il) and hyper.attends(il)]
+    lengths = {length_of(il) for il in kin if hyper.windowed[il] == hyper.windowed[layer]}
+    return len(lengths) == 1 and length_of(0) % _ROTATION == 0
+
+
+def store_in_cache(
+    build: Build, layer: int, key: Node | None, value: Node | None, inputs: CacheInputs
+) -> tuple[Node, Node]:
+    """The keys and values of the whole cache as views, after the new ones were written; those given without a cache."""
+    hyper, settings, graph = build.hyper, build.settings, build.graph
+    if inputs.key_rows is None and key is not None and value is not None:
+        return key, value
+    owner, streams = hyper.cache_layer(layer), settings.streams
+    cells = cells_of(hyper, settings, owner)
+    kv_heads, key_length = hyper.kv_heads[owner], hyper.key_length(owner)
+    key_width = key_length * kv_heads
+    cache = build.cached(settings.key_type, owner, key_width, cells, streams)
+    if key is not None and inputs.key_rows is not None:
+        _write_rows(build, cache, key, inputs.key_rows)
+    row = row_bytes(settings.key_type, key_width)
+    strides = (row_bytes(settings.key_type, key_length), row, row * cells)
+    keys = graph.view(cache, (key_length, kv_heads, cells, streams), strides)
+    if hyper.is_latent:
+        length = value.shape[0] if value is not None else key_length
+        return keys, graph.view(keys, (length, *keys.shape[1:]), keys.strides[1:])
+    return keys, _stored_values(build, owner, cells, value, inputs.value_rows)
+
+
+def store_index_keys(build: Build, layer: int, key: Node, rows: Node, cells: int) -> Node:
+    """The keys of an indexer's whole cache, one head for all, after the new ones were written."""
+    kind, streams, length = build.settings.key_type, build.settings.streams, key.shape[0]
+    cache = build.cached(kind, layer, length, cells, streams)
+    _write_rows(build, cache, key, rows)
+    row = row_bytes(kind, length)
+    return build.graph.view(cache, (length, 1, cells, streams), (row, row, row * cells))
+
+
+def _stored_values(build: Build, owner: int, cells: int, value: Node | None, rows: Node | None) -> Node:
+    """The values of the whole cache; where they lie transposed, with a row for each element."""
+    hyper, settings, graph = build.hyper, build.settings, build.graph
+    streams, kind, transposed = settings.streams, settings.value_type, settings.transposes_values
+    kv_heads, length = hyper.kv_heads[owner], hyper.value_length(owner)
+    width = value_width(hyper, settings, owner)
+    cache = build.cached(kind, owner, width, cells, streams)
+    if value is not None and rows is not None:
+        write = _write_transposed if transposed else _write_rows
+        write(build, cache, value, rows)
+    if not transposed:
+        row = row_bytes(kind, width)
+        return graph.view(cache, (length, kv_heads, cells, streams), (row_bytes(kind, length), row, row * cells))
+    row = row_bytes(kind, cells)
+    return graph.view(cache, (cells, kv_heads, length, streams), (row * length, row, row * width))
+
+
+def _write_rows(build: Build, cache: Node, value: Node, rows: Node) -> None:
+    """The new tokens' part of a cache, a row for each."""
+    graph = build.graph
+    width, cells, streams = cache.shape[:3]
+    new = graph.view(value, (width, build.tokens), (value.strides[2],))
+    target = cache if streams == 1 else graph.reshape(cache, width, cells * streams)
+    graph.expand(graph.set_rows(target, new, rows))
+
+
+def _write_transposed(build: Build, cache: Node, value: Node, rows: Node) -> None:
+    """Element by element, filled up to the width of the widest layer."""
+    graph, width = build.graph, cache.shape[0]
+    own = value.shape[0] * value.shape[1]
+    merged = value.strides[2] == row_bytes(value.kind, own)
+    new = graph.reshape(value, own, build.tokens) if merged else graph.cont(value, own, build.tokens)
+    if own < width:
+        new = graph.pad(new, width - own)
+    target = graph.reshape(cache, 1, cache.elements)
+    graph.expand(graph.set_rows(target, graph.reshape(new, 1, new.elements), rows))

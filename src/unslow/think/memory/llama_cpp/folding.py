@@ -1,17 +1,22 @@
-"""Which layers of a model are laid out: of many that are alike, as many as it takes until nothing changes any more.
+"""How few of a model's layers are laid out.
 
-After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the buffer
-larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can tell: settling.py.
+Of many that are alike, as many as it takes until nothing changes any more.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeAlias
 
-from unslow.facts.blueprint import Tensor
-from unslow.think.adapt.remembered import remembered
+from unslow.facts.model import Tensor
+from unslow.think.memo import remembered
+from unslow.think.memory.llama_cpp.attention import has_rope
 from unslow.think.memory.llama_cpp.backends import UNUSUAL_TYPES
-from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.rope import turns
+
+# After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the
+# buffer larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can
+# tell (`fewest_layers`).
 
 _LONGEST_PERIOD = 12
 _KEPT_PERIODS = 4
@@ -83,7 +88,7 @@ def _own_kind(hyper: Hyper, layer: int) -> Hashable:
     tensors = _tensors(hyper, layer)
     numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compression(layer))
     habits = (
-        hyper.windowed[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), turns(hyper, layer),
+        hyper.windowed[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), has_rope(hyper, layer),
         hyper.clamps("exp", layer), hyper.clamps("shexp", layer), layer < hyper.blueprint.count("n_deepstack_layers"),
     )  # fmt: skip
     return tuple((t.name, t.shape) for t in tensors), numbers, habits
@@ -120,3 +125,80 @@ def _exact_kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashabl
     homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
     lent = tuple(t.bytes for t in tensors) if places.host and places.host in homes else ()
     return alike, homes, lent, places.layer(layer), places.cache(layer), hyper.ends_loop(layer)
+
+
+# How few layers do for a layout, as the allocator's own gaps tell.
+# From the same gaps a layer of the same kind goes to the same gaps. So a few layers are laid out, and the steps from
+# gaps to gaps are written down; where those that were left out, step by step, end at the gaps that they begin with,
+# they would have changed nothing.
+
+_Steps: TypeAlias = dict[tuple[Hashable, Hashable], Hashable]
+"""By the gaps before a layer and its kind: the gaps after it."""
+_FIRST, _LAST = 4, 2
+"""Layers at either end that are always laid out: as a rule gaps settle or alternate after two of them."""
+
+
+def fewest_layers(kinds: Sequence[Hashable]) -> list[int]:
+    """Both ends, the first and the last of each kind, and each kind once after every other that it comes after.
+
+    What layers share is so made by the same layer and given back after the same one as if all of them were there. An
+    even number is left out at a time, for gaps may alternate.
+    """
+    kept = {*range(min(_FIRST, len(kinds))), *range(max(0, len(kinds) - _LAST), len(kinds)), *_last_ones(kinds)}
+    seen: set[Hashable] = set()
+    for layer, pair in enumerate(pairwise(kinds)):
+        if pair not in seen:
+            seen.add(pair)
+            kept.update((layer, layer + 1))
+    kept.update(before + 1 for before, after in pairwise(sorted(kept)) if (after - before) % 2 == 0)
+    return sorted(kept)
+
+
+def _last_ones(kinds: Sequence[Hashable]) -> set[int]:
+    return set({kind: layer for layer, kind in enumerate(kinds)}.values())
+
+
+class Settling:
+    """The layers of one model that are laid out, more with each try that shows that they are too few."""
+
+    def __init__(self, kinds: Sequence[Hashable]) -> None:
+        self._kinds, self._different = kinds, _last_ones(kinds)
+        self.kept = fewest_layers(kinds)
+
+    @property
+    def is_worth_a_try(self) -> bool:
+        """Whether it saves much to leave out so many."""
+        return len(self.kept) <= _WORTH * len(self._kinds)
+
+    def settles(self, states: Sequence[Hashable]) -> bool:
+        """Whether those left out change nothing, by the gaps after each kept layer; else some of them are kept.
+
+        Only steps of this very layout count: its size is that of the largest of them.
+        """
+        steps: _Steps = {}
+        for n, layer in enumerate(self.kept):
+            if n and layer not in self._different:  # the last of a kind gives back what only that kind reads
+                steps.setdefault((states[n - 1], self._kinds[layer]), states[n])
+        gaps = zip(pairwise(self.kept), states, strict=False)
+        missing = {layer for (before, after), state in gaps for layer in self._missing(before, after, state, steps)}
+        self.kept = sorted({*self.kept, *missing})
+        return not missing
+
+    def _missing(self, before: int, after: int, start: Hashable, steps: _Steps) -> Iterator[int]:
+        """Of the layers between two: those after the last that ends at the gaps that the first one begins with."""
+        state: Hashable = start
+        back, reached = before, before
+        for layer in range(before + 1, after):
+            state, reached = steps.get((state, self._kinds[layer])), layer
+            if state is None:
+                reached = min(layer + _MORE, after - 1)
+                break
+            if state == start:
+                back = layer
+        yield from range(back + 1, reached + 1)
+
+
+_MORE = 3
+"""Layers that are laid out beyond one that goes where none went before: the next would as a rule."""
+_WORTH = 0.5
+"""Of all layers; with more of them a try that fails costs as much as it can save."""

@@ -1,35 +1,108 @@
-"""The compute graph of a whole model, layer by layer."""
+"""The compute graph of a whole model, layer by layer, with the inputs that the host gives it."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 
-from unslow.think.memory.llama_cpp.altup import AltUp
-from unslow.think.memory.llama_cpp.attention import attended, attention_output
-from unslow.think.memory.llama_cpp.block_sparse import is_block_sparse
+from unslow.think.memory.llama_cpp.attention import (
+    CrossAttention,
+    Extras,
+    attended,
+    attention_output,
+    distance_bias,
+    heads_of,
+)
 from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.compression import CompressedAttention
-from unslow.think.memory.llama_cpp.embedding import Start, embedded
+from unslow.think.memory.llama_cpp.cache import CacheInputs, cache_inputs
+from unslow.think.memory.llama_cpp.deepseek import (
+    CompressedAttention,
+    HyperConnections,
+    Indexer,
+    expanded_heads,
+    latent_attention,
+)
+from unslow.think.memory.llama_cpp.delta_net import delta_net
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.folding import laid_out_layers
-from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
-from unslow.think.memory.llama_cpp.heads import heads_of
-from unslow.think.memory.llama_cpp.hyper_connections import HyperConnections
-from unslow.think.memory.llama_cpp.inputs import Inputs
-from unslow.think.memory.llama_cpp.latent import expanded_heads, latent_attention
-from unslow.think.memory.llama_cpp.layer_ends import ended
-from unslow.think.memory.llama_cpp.node import Node
-from unslow.think.memory.llama_cpp.output import add_output
-from unslow.think.memory.llama_cpp.product import Extras
-from unslow.think.memory.llama_cpp.recurrent_mixers import recurrent_mixer
-from unslow.think.memory.llama_cpp.residual_attention import ResidualAttention
+from unslow.think.memory.llama_cpp.gemma3n import AltUp
+from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError
+from unslow.think.memory.llama_cpp.kimi import ResidualAttention, kimi_delta
+from unslow.think.memory.llama_cpp.minimax import BlockSparse, is_block_sparse, lightning_attention
+from unslow.think.memory.llama_cpp.recurrent import StateRows, mamba, short_convolution, state_rows
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
-from unslow.think.memory.llama_cpp.transformer import transformer_layer
+from unslow.think.memory.llama_cpp.transformer import Start, add_output, embedded_tokens, end_layer, transformer_layer
+
+
+class Inputs:
+    """All inputs but the tokens and their positions."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._caches: dict[bool, CacheInputs] = {}
+        self._rows: StateRows | None = None
+        self._distances: Node | None = None
+
+    def cache(self, layer: int) -> CacheInputs:
+        """Those of the layer's kind of cache."""
+        windowed = self._build.hyper.windowed[layer]
+        if windowed not in self._caches:
+            self._caches[windowed] = cache_inputs(self._build, layer)
+        return self._caches[windowed]
+
+    def distance_bias(self, layer: int) -> Node | None:
+        """A bias of the scores for each distance, in models that know places by it alone (T5)."""
+        build, name = self._build, "attn_rel_b.weight"
+        owner = layer if build.has(f"{build.block(layer)}.{name}") else 0
+        if not build.has(f"{build.block(owner)}.{name}"):
+            return None
+        if self._distances is None:
+            self._distances = build.graph.input("I32", self.cache(layer).mask.shape[0], build.tokens, name="distances")
+        return distance_bias(build, build.weight(f"{build.block(owner)}.{name}"), self._distances)
+
+    @cached_property
+    def blocks(self) -> BlockSparse:
+        """What picks blocks of tokens, in models that attend to these."""
+        return BlockSparse(self._build, self.cache(0).mask)
+
+    @cached_property
+    def indexer(self) -> Indexer | None:
+        """What picks the tokens that attention sees, in models that have it."""
+        return Indexer(self._build) if self._build.hyper.index_length else None
+
+    @cached_property
+    def encoded(self) -> CrossAttention:
+        """What an encoder said."""
+        return CrossAttention(self._build)
+
+    @property
+    def state_rows(self) -> StateRows:
+        """That of recurrent layers."""
+        if self._rows is None:
+            self._rows = state_rows(self._build)
+        return self._rows
+
+
+Mixer = Callable[[Build, int, Node, StateRows], Node]
+
+_BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
+    ("ssm_conv1d_q.weight", kimi_delta),
+    ("ssm_ba.weight", delta_net),
+    ("ssm_beta.weight", delta_net),
+    ("shortconv.conv.weight", short_convolution),
+    ("attn_norm_2.weight", lightning_attention),
+)
+"""The first tensor that a layer has tells; one with none of them is a state-space layer."""
+
+
+def recurrent_mixer(build: Build, layer: int) -> Mixer:
+    """What a layer that keeps a state computes."""
+    return next((mixer for tensor, mixer in _BY_TENSOR if build.has(f"{build.block(layer)}.{tensor}")), mamba)
 
 
 def build_graph(build: Build) -> None:
     """Add the nodes that read a prompt."""
     if not build.hyper.habits.is_known:
         raise UnknownLayoutError(f"layers of the architecture {build.hyper.blueprint.architecture!r} are not known")
-    start, inputs = embedded(build), Inputs(build)
+    start, inputs = embedded_tokens(build), Inputs(build)
     if build.has("altup_proj.weight"):
         x = _through_versions(build, start, inputs)
     elif build.hyper.is_rwkv:
@@ -46,7 +119,7 @@ def build_graph(build: Build) -> None:
 def _through_layers(build: Build, start: Start, inputs: Inputs) -> Node:
     x = start.x
     for layer in build.layers or laid_out_layers(build.hyper, build.places):
-        x = ended(build, layer, _layer(build, layer, x, inputs), start)
+        x = end_layer(build, layer, _layer(build, layer, x, inputs), start)
         build.ends.append(x)
     return x
 

@@ -1,28 +1,102 @@
-"""The memory that llama.cpp asks of each device and of the host for a model with given settings."""
+"""The memory that llama.cpp asks of each device and of the host, and the settings with which it does not start."""
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 from unslow.catalog.quants import quants
-from unslow.facts.blueprint import Blueprint, Tensor
-from unslow.facts.units import padded
-from unslow.think.adapt.remembered import remembered
+from unslow.facts.model import Blueprint, Tensor
+from unslow.facts.values import padded
+from unslow.think.memo import remembered
 from unslow.think.memory.llama_cpp.allocator import watched_sizes
 from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.estimate import estimated_compute
-from unslow.think.memory.llama_cpp.folding import exact_kinds
-from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
-from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
-from unslow.think.memory.llama_cpp.kernels import heeded, usable_kernels
+from unslow.think.memory.llama_cpp.folding import Settling, exact_kinds, fewest_layers, placed_kinds
+from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError, block_of, four
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
 from unslow.think.memory.llama_cpp.model_graph import build_graph
-from unslow.think.memory.llama_cpp.node import Node, four
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.scheduler import Rules, scheduled
+from unslow.think.memory.llama_cpp.scheduler import Rules, assign, scheduled
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.memory.llama_cpp.settling import Settling
+
+_F32 = 4
+
+
+def estimated_compute(hyper: Hyper, settings: Settings, places: Places, kernels: Kernels) -> list[int]:
+    """For each backend, the larger of a layer's tensors and of the logits; fitted to recorded allocations."""
+    tokens, cells = settings.tokens, settings.slot_context
+    heads = max(hyper.heads, default=0)
+    inner = hyper.blueprint.count("feed_forward_length") or 4 * hyper.width
+    used = max(hyper.experts_used, default=0)
+    if hyper.experts:
+        inner = used * hyper.blueprint.count("expert_feed_forward_length", inner)
+    layer = 3 * inner + 2 * hyper.width + heads * hyper.key_length(0)
+    mask = 2 * cells if kernels.flash_attention else (4 * heads + 4) * cells
+    body = tokens * (_F32 * layer + mask)
+    logits = settings.most_outputs * (hyper.vocabulary + hyper.width) * _F32
+    inputs = tokens * (_F32 * hyper.width + 2 * cells)
+    on_devices = [max(body, logits) if n in places.layers else 0 for n in range(places.host)]
+    return [*on_devices, inputs if any(on_devices) else max(body, logits)]
+
+
+_PROBES = (
+    ("flash_attention", "flash_attn", 1),
+    ("delta_step", "gated_delta_net", 1),
+    ("delta_chunk", "gated_delta_net", 16),
+    ("indexer", "lightning_indexer", 1),
+    ("stream_sums", "hc_pre", 1),
+    ("stream_weights", "hc_comb", 1),
+    ("stream_writes", "hc_post", 1),
+)
+"""The kernel, its operation, and the tokens of each sequence in the graph that is tried."""
+
+
+def heeded_settings(hyper: Hyper, settings: Settings) -> Settings:
+    """The settings as llama.cpp takes them: some decide over flash attention before anything is tried."""
+    if not hyper.habits.flash_attention:
+        return settings._replace(flash_attention=False)
+    if hyper.is_compressed and settings.unified:  # each slot has a cache for the whole context
+        settings = settings._replace(context=settings.whole_context * settings.slots, unified=False)
+    if settings.flash_attention is None and block_of(settings.value_type)[0] > 1:
+        return settings._replace(flash_attention=True)
+    return settings
+
+
+def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> Kernels:
+    """The kernels of a model with these settings; flash attention as the user wants it, else like the others."""
+    kernels = Kernels(flash_attention=settings.flash_attention is not False)
+    # a memory is written back to its layer's cache at once: where all caches lie with layers on GPUs, so do its kernels
+    strays = hyper.has_delta_nets and (places.host in places.layers or not settings.cache_on_gpu)
+    open_questions = {
+        "flash_attention": settings.flash_attention is None,
+        "delta_step": strays,
+        "delta_chunk": strays,
+        "indexer": hyper.index_length > 0 and (hyper.is_latent or hyper.is_compressed),
+        **dict.fromkeys(("stream_sums", "stream_weights", "stream_writes"), hyper.is_compressed),
+    }
+    layers = fewest_layers(placed_kinds(hyper, places)) if any(open_questions.values()) else []
+    tried: dict[tuple[Kernels, int], Build] = {}
+    """A graph answers every question that is asked of such a one."""
+    for kernel, op, tokens in _PROBES:
+        if not open_questions[kernel]:
+            continue
+        if (kernels, tokens) not in tried:
+            build = Build(hyper, settings, places, kernels, tokens * settings.slots)
+            build.layers = layers
+            tried[kernels, tokens] = _tried(build, backends)
+        fused = tried[kernels, tokens].fused
+        elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in fused)
+        kernels = kernels._replace(**{kernel: not elsewhere})
+    return kernels
+
+
+def _tried(build: Build, backends: Sequence[Backend]) -> Build:
+    """The graph, and where each of its nodes is computed."""
+    build_graph(build)
+    assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
+    return build
+
 
 _IN_FLIGHT = 4
 """Batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)."""
@@ -69,7 +143,7 @@ def memory_needs(blueprint: Blueprint, settings: Settings, shares: Sequence[floa
 def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> Memory:
     """The needs of the devices and of the host; UserError where the numbers of the model can't be."""
     hyper = hyper_of(blueprint)
-    settings = heeded(hyper, settings)
+    settings = heeded_settings(hyper, settings)
     places = Places(hyper, settings, settings.split or shares)
     backends = backends_of(len(shares))
     weights = weight_bytes(blueprint, places, backends)
@@ -87,7 +161,7 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
 def needs_without_compute(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> list[Need]:
     """Weights and caches alone: in a hundredth of the time that laying out a graph takes."""
     hyper = hyper_of(blueprint)
-    settings = heeded(hyper, settings)
+    settings = heeded_settings(hyper, settings)
     places, backends = Places(hyper, settings, settings.split or shares), backends_of(len(shares))
     pairs = zip(weight_bytes(blueprint, places, backends), cache_bytes(hyper, settings, places, backends), strict=True)
     return [Need(weights, cache, 0) for weights, cache in pairs]
@@ -172,3 +246,26 @@ def _is_pipelined(build: Build, devices: int) -> bool:
     settings, places = build.settings, build.places
     everything = places.host not in places.layers and settings.cache_on_gpu
     return devices > 1 and everything and not settings.overrides and not settings.experts_on_cpu
+
+
+_MOST_SLOTS = 256
+
+
+def refusal(hyper: Hyper, settings: Settings) -> str:
+    """Why llama.cpp refuses to start; empty where it would."""
+    key, value = settings.key_type, settings.value_type
+    if settings.slots > _MOST_SLOTS:
+        return f"llama.cpp has at most {_MOST_SLOTS} slots"
+    if hyper.is_latent and key != value:
+        return "keys and values of this model lie in one row, so their types can't differ"
+    if settings.flash_attention is False:
+        return "values can only be quantised with flash attention" if block_of(value)[0] > 1 else ""
+    return _uneven(hyper, "key", key) or _uneven(hyper, "value", value)
+
+
+def _uneven(hyper: Hyper, what: str, kind: str) -> str:
+    """Whether a head's row is no multiple of the type's block."""
+    block = block_of(kind)[0]
+    lengths = {(hyper.key_length if what == "key" else hyper.value_length)(il) for il in range(hyper.all_layers)}
+    odd = [n for n in lengths if n % block]
+    return f"{kind.lower()} packs {block} numbers, and a head has {max(odd)} {what} numbers" if odd else ""

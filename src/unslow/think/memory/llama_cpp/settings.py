@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from unslow.facts.units import padded
+from unslow.facts.values import padded
 
 CELLS_PADDING = 256
 """The context, and the cells of each slot, are multiples of this."""

@@ -1,11 +1,75 @@
-"""A layer of a transformer: attention, or what stands for it, then a feed-forward network, with norms and sums."""
+"""A transformer: the embeddings of its tokens, its layers with norms and sums, and the logits of the wanted tokens."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.feed_forward import dense, experts, feed_forward, two_networks
-from unslow.think.memory.llama_cpp.node import Node
+from unslow.think.memory.llama_cpp.feed_forward import dense, experts_output, feed_forward, two_networks
+from unslow.think.memory.llama_cpp.graph import Node
+from unslow.think.memory.llama_cpp.places import OUTPUT
+
+
+class Start(NamedTuple):
+    """What layers read: the first one `x`, and later ones what else an architecture keeps from the start."""
+
+    x: Node
+    rows: Node
+    """The embeddings as they were looked up."""
+    for_layers: Node | None
+    """Embeddings of the tokens for each layer: (length, tokens, layers) (Gemma 3n and 4)."""
+
+
+def embedded_tokens(build: Build) -> Start:
+    """The embeddings of the tokens: (width, tokens)."""
+    graph, hyper = build.graph, build.hyper
+    rows = x = _looked_up(build)
+    if hyper.scales_embeddings:
+        x = graph.scale(x)
+    if not hyper.habits.scales_embeddings:
+        graph.expand(x)  # where the file asks for it, llama.cpp scales as a part of looking up
+    if build.has("token_types.weight"):
+        x = graph.add(x, graph.view(build.weight("token_types.weight"), (hyper.width,)))
+    if build.has("position_embd.weight"):
+        places = graph.get_rows(build.weight("position_embd.weight"), build.positions)
+        x = graph.add(x, places) if hyper.reads_cache else graph.add(places, x)
+    if build.has("token_embd_norm.weight") and hyper.last_norm != "token_embd_norm":
+        x = build.norm(x, "token_embd_norm")
+    if hyper.habits.norms_embeddings:
+        x = graph.norm(x)
+    return Start(x, rows, _for_layers(build, x) if build.has("per_layer_token_embd.weight") else None)
+
+
+def _looked_up(build: Build) -> Node:
+    """Rows of the token table; beside them lie embeddings that an image could give in their place."""
+    graph, width = build.graph, build.hyper.width
+    images = build.hyper.blueprint.count("n_deepstack_layers")  # whose embeddings are as many rows longer
+    rows = graph.get_rows(build.weight("token_embd.weight"), build.token_numbers)
+    if images:
+        rows = graph.pad(rows, images * width)
+    graph.expand(rows)
+    graph.expand(graph.input("F32", (1 + images) * width, build.tokens, name="embeddings"))
+    return graph.view(rows, (width, build.tokens), (rows.strides[1],)) if images else rows
+
+
+def _for_layers(build: Build, x: Node) -> Node:
+    """A second table, and a product with the embeddings, added up and divided among the layers."""
+    graph, layers = build.graph, build.hyper.layers
+    tokens = graph.input("I32", build.tokens, name="tokens")
+    found = graph.get_rows(build.weight("per_layer_token_embd.weight"), tokens)
+    length = found.shape[0] // layers
+    found = graph.expand(graph.scale(graph.reshape(found, length, layers, build.tokens)))
+    projected = graph.scale(graph.mul_mat(build.weight("per_layer_model_proj.weight"), x))
+    projected = build.norm(graph.reshape(projected, length, layers, build.tokens), "per_layer_proj_norm")
+    return graph.cont(graph.permute(graph.scale(graph.add(projected, found)), 0, 2, 1, 3))
+
+
+def embedding_for_layer(build: Build, layer: int, x: Node, for_layers: Node) -> Node:
+    """What a layer makes of the embeddings that are its own."""
+    graph, name = build.graph, build.block(layer)
+    own = graph.view(for_layers, for_layers.shape[:2])
+    gate = graph.unary(build.linear(x, f"{name}.inp_gate"))
+    return build.norm(build.linear(graph.mul(gate, own), f"{name}.proj"), f"{name}.post_norm")
+
 
 Mixer = Callable[[Node], Node]
 """What lets the tokens of a layer see each other."""
@@ -85,7 +149,7 @@ def _fed(build: Build, layer: int, x: Node, middle: Node, norms: _Norms, scores:
     name = build.block(layer)
     if build.has(f"{name}.ffn_norm_exps.weight"):  # the experts read what the layer read (Arctic)
         both = build.graph.add(dense(build, layer, _normed(build, middle, norms.second)), middle)
-        return build.graph.add(experts(build, layer, build.norm(x, f"{name}.ffn_norm_exps")), both)
+        return build.graph.add(experts_output(build, layer, build.norm(x, f"{name}.ffn_norm_exps")), both)
     normed = _normed(build, middle, norms.second)
     if build.has(f"{name}.post_ffw_norm_1.weight"):
         fed = two_networks(build, layer, middle)
@@ -134,3 +198,63 @@ def _norms_after_sums(build: Build, layer: int, x: Node, mix: Mixer) -> Node:
         middle = build.norm(graph.add(middle, x), f"{name}.attn_norm_2")
     fed = feed_forward(build, layer, middle)
     return build.norm(graph.add(fed, middle), f"{name}.layer_output_norm")
+
+
+def end_layer(build: Build, layer: int, x: Node, start: Start) -> Node:
+    """The end of a layer, which most have none of."""
+    graph, hyper, scale = build.graph, build.hyper, f"{build.block(layer)}.layer_output_scale.weight"
+    if start.for_layers is not None:
+        x = graph.add(x, embedding_for_layer(build, layer, x, start.for_layers))
+    if build.has(scale) and hyper.habits.skips_embeddings:
+        rows = graph.get_rows(start.x, build.wanted) if build.picks(layer) else start.x
+        x = graph.add(x, graph.mul(rows, build.weight(scale)))
+    elif build.has(scale):
+        x = graph.mul(x, build.weight(scale))
+    if layer < hyper.blueprint.count("n_deepstack_layers"):
+        x = graph.add(x, graph.view(start.rows, start.rows.shape[:2], (start.rows.strides[1],)))
+    if hyper.ends_loop(layer):
+        x = build.norm(x, "output_norm")
+    return x
+
+
+def add_output(build: Build, x: Node) -> None:
+    """Add the last nodes; what they give to the host is kept to the end."""
+    graph, habits = build.graph, build.hyper.habits
+    if habits.picks_outputs == "layers":
+        x = _picked(build, x)
+    if build.hyper.last_norm:
+        x = build.norm(x, build.hyper.last_norm)
+    if habits.picks_outputs == "norm":
+        x = _picked(build, x)
+    x.is_output = True
+    graph.expand(_logits(build, x) if habits.has_output else x)
+
+
+def _picked(build: Build, x: Node) -> Node:
+    """The wanted tokens; all of them are kept for drafts."""
+    x.is_output = True
+    return build.graph.get_rows(x, build.wanted)
+
+
+def _logits(build: Build, x: Node) -> Node:
+    graph, hyper = build.graph, build.hyper
+    if hyper.habits.scales_last:
+        x = graph.scale(x)
+    if build.has("output.weight"):
+        logits = build.linear(x, "output")
+    else:
+        place = build.places.tensor("token_embd.weight", OUTPUT) if hyper.habits.copies_table else None
+        logits = graph.mul_mat(build.weight("token_embd.weight", place), x)
+    if hyper.scales_logits:
+        logits = graph.scale(logits)
+    if hyper.caps_logits:
+        logits = graph.scale(graph.unary(graph.scale(logits)))
+    missing = build.weight("token_embd.weight").shape[1] - logits.shape[0]
+    if hyper.habits.pads_logits and missing > 0:
+        nothing = graph.scale(graph.view(build.weight("output_norm.weight"), (1,)))
+        logits = graph.concat(graph.repeat(nothing, missing, logits.shape[1]), logits, 0)
+    if hyper.habits.hidden_tokens:
+        nothing = graph.clamp(graph.empty("F32", hyper.habits.hidden_tokens))
+        logits = graph.special("set", logits.shape, logits, nothing)
+    logits.is_output = True
+    return logits

@@ -1,18 +1,129 @@
-"""Points as the report has them: what to change, what that gives, and what it costs."""
+"""Points as the report has them: which knobs to change, what that gives, and what it costs."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from unslow.catalog.learned_speed import spread_of
-from unslow.facts.units import MIB
+from unslow.facts.knob import Knob, Setting
+from unslow.facts.values import MIB
+from unslow.think.fit.answers import Parts, shown_memory
 from unslow.think.fit.report import MemoryShown
-from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.need import Need
-from unslow.think.plan.llama_cpp.changes import Usual, changes_of, settings_of
-from unslow.think.plan.llama_cpp.found import Found
-from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
-from unslow.think.plan.llama_cpp.price import Price
-from unslow.think.plan.llama_cpp.question import Question
+from unslow.think.plan.llama_cpp.placing import patterns
+from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
+from unslow.think.plan.llama_cpp.price import FoundSettings, Price
+from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
 from unslow.think.plan.report import ChangeShown, OptionShown, QualityShown, SpeedShown
-from unslow.think.speed.group import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 from unslow.think.speed.report import RateShown
+from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
+
+_USUAL_BATCH = 2048
+
+
+class Turned(NamedTuple):
+    """A knob, its value, and why it is turned so."""
+
+    knob: Knob
+    value: Setting
+    why: str = ""
+
+
+class Usual(NamedTuple):
+    """What a runtime does where nobody says, and what the machine allows."""
+
+    threads: int
+    slots: int | None = None
+    """None where one cache is shared by several, which no number of slots with a cache of their own is."""
+    micro_batch: int | None = DEFAULT_MICRO_BATCH
+    """None where it depends on the memory that is free."""
+    pinned: bool = False
+    """Whether weights with the host may lie in memory that a GPU copies from directly."""
+
+
+def settings_of(point: Point, usual: Usual) -> tuple[ChangeShown, ...]:
+    """All that a start must be told."""
+    return tuple(
+        ChangeShown(knob=knob.value, value=value, why=why)
+        for knob, value, why in _turned(point.variant, point.found, usual)
+    )
+
+
+def changes_of(point: Point, now: tuple[ChangeShown, ...], usual: Usual) -> tuple[ChangeShown, ...]:
+    """What differs from what is set now, with what it was; what is only set now is taken away."""
+    was = {change.knob: change.value for change in now}
+    wanted = settings_of(point, usual)
+    turned = [
+        ChangeShown(knob=c.knob, value=c.value, was=was.get(c.knob), why=c.why)
+        for c in wanted
+        if c.knob not in was or was[c.knob] != c.value
+    ]
+    names = {change.knob for change in wanted}
+    gone = [
+        ChangeShown(knob=knob, value=None, was=value, why="not needed any more")
+        for knob, value in was.items()
+        if knob not in names
+    ]
+    return (*turned, *gone)
+
+
+def _turned(variant: Variant, found: FoundSettings, usual: Usual) -> Iterator[Turned]:
+    settings = found.settings
+    if not variant.given:
+        yield Turned(Knob.MODEL_FILE, variant.file or variant.quant, f"the same model as {variant.quant}")
+    yield Turned(Knob.CONTEXT_LENGTH, settings.context, "tokens of all conversations")
+    if not settings.unified and settings.slots != usual.slots:
+        yield Turned(Knob.PARALLEL, settings.slots, "conversations at a time")
+    yield from _cache(found)
+    yield from _where(variant, found)
+    if settings.micro_batch != usual.micro_batch:
+        yield Turned(Knob.BATCH, settings.micro_batch, _why_micro_batch(settings.micro_batch))
+    if settings.batch != _USUAL_BATCH:
+        yield Turned(Knob.LOGICAL_BATCH, settings.batch, "a micro-batch is part of a batch")
+    if found.threads != usual.threads:
+        yield Turned(Knob.THREADS, found.threads, "one for each core")
+    if usual.pinned and found.placing.first_complete and any(found.split):
+        yield Turned(Knob.LOAD_MODE, "none", "the GPU copies weights for prompts from memory, not from a mapped file")
+
+
+def _cache(found: FoundSettings) -> Iterator[Turned]:
+    settings = found.settings
+    if settings.key_type != DEFAULT_CACHE:
+        yield Turned(Knob.KV_CACHE_TYPE, settings.key_type.lower(), "a smaller cache leaves room for weights")
+    if settings.value_type != settings.key_type:
+        yield Turned(Knob.VALUE_CACHE_TYPE, settings.value_type.lower(), "")
+    if settings.value_type != DEFAULT_CACHE:
+        yield Turned(Knob.FLASH_ATTENTION, value=True, why="a cache of a smaller type needs it")
+    if not settings.cache_on_gpu:
+        yield Turned(Knob.KV_OFFLOAD, value=False, why="the cache lies with the host")
+
+
+def _where(variant: Variant, found: FoundSettings) -> Iterator[Turned]:
+    """Where everything goes, exactly: llama.cpp's own fit would leave a larger margin and move whole layers."""
+    if not found.split:
+        return
+    settings, pieces = found.settings, variant.pieces
+    used = [n for n, count in enumerate(found.split) if count]
+    if len(used) == 1 < len(found.split):
+        yield Turned(Knob.SPLIT_MODE, "none", "one GPU holds it all")
+        yield Turned(Knob.MAIN_GPU, used[0], "the one that does")
+    if found.needs_no_fit:
+        return
+    yield Turned(Knob.FIT, value=False, why="where everything goes is said exactly")
+    yield Turned(Knob.GPU_LAYERS, settings.gpu_layers, "layers on the GPU, the output counted as one")
+    if settings.experts_on_cpu:
+        yield Turned(Knob.EXPERTS_ON_CPU, settings.experts_on_cpu, "experts of so many layers stay with the host")
+    moved = patterns(found.placing, pieces)
+    if moved:
+        yield Turned(Knob.TENSOR_OVERRIDE, ",".join(f"{p}=CPU" for p in moved), "matrices that stay with the host")
+    if len(used) > 1:
+        yield Turned(Knob.TENSOR_SPLIT, ",".join(map(str, found.split)), "layers of each GPU")
+
+
+def _why_micro_batch(size: int) -> str:
+    if size > DEFAULT_MICRO_BATCH:
+        return "prompts are read in larger pieces"
+    return "smaller buffers leave room for weights"
+
 
 _LITTLE_ROOM = 512 * MIB
 """A desktop and a browser take about so much of a GPU now and then."""
@@ -23,7 +134,9 @@ _NOTICED = 1.05
 class Shown:
     """The words of one question, against what is now."""
 
-    def __init__(self, question: Question, now: tuple[ChangeShown, ...], before: Found | None, threads: int) -> None:
+    def __init__(
+        self, question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], before: FoundSettings | None, threads: int
+    ) -> None:
         self.question, self.now, self.before = question, now, before
         ollama = question.runtime == "Ollama"
         self.usual = Usual(
@@ -52,16 +165,16 @@ class Shown:
             speedup=self.before.price.request_s / price.request_s if self.before else None,
         )
 
-    def _threads(self, found: Found) -> str:
+    def _threads(self, found: FoundSettings) -> str:
         """How many there are, where that is not what the runtime takes by itself."""
         return "" if found.threads == self.usual.threads else f", {found.threads} thread{'s' * (found.threads > 1)}"
 
-    def _devices(self, found: Found) -> tuple[MemoryShown, ...]:
+    def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
         pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
         margin = self.question.margin_bytes
         return tuple(shown_memory(r.name, _parts(n), r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
 
-    def _host(self, found: Found) -> MemoryShown:
+    def _host(self, found: FoundSettings) -> MemoryShown:
         room = self.question.hardware.host_room
         return shown_memory(room.name if room else "host", _parts(found.memory.needs[-1]), room)
 
@@ -114,7 +227,7 @@ def name_of(point: Point) -> str:
     return ", ".join(words)
 
 
-def _on_gpus(found: Found) -> str:
+def _on_gpus(found: FoundSettings) -> str:
     if len(found.split) == 1:
         return "all on the GPU"
     used = sum(1 for count in found.split if count)
@@ -135,7 +248,7 @@ def _layers(count: int) -> str:
     return f"{count} layer{'s' if count > 1 else ''}"
 
 
-def speed_of(question: Question, found: Found) -> SpeedShown:
+def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     """The prediction with the ends between which four of five measurements lay."""
     backend = question.hardware.setting.backend if found.split else "cpu"
     decode = spread_of(_group(question, found), backend)
@@ -150,7 +263,7 @@ def speed_of(question: Question, found: Found) -> SpeedShown:
     )
 
 
-def _seconds(question: Question, price: Price, decode: float, prefill: float) -> float:
+def _seconds(question: LlamaPlanQuestion, price: Price, decode: float, prefill: float) -> float:
     work = question.goal.work
     return work.prompt * price.prompt_token_s / prefill + work.answer * price.step_s / decode
 
@@ -159,7 +272,7 @@ def _rate(mid: float, low: float, high: float) -> RateShown:
     return RateShown(low=mid * low, mid=mid, high=mid * high)
 
 
-def _group(question: Question, found: Found) -> str:
+def _group(question: LlamaPlanQuestion, found: FoundSettings) -> str:
     if not found.split or not any(found.split):
         return CPU
     if found.placing.first_complete:

@@ -11,14 +11,22 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.facts.blueprint import Blueprint, Tensor
+from unslow.facts.model import Blueprint, Tensor
 from unslow.think.memory.llama_cpp.folding import alike_layers
-from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
-from unslow.think.speed.load import LayerLoad, ModelLoad, encoder_layers, layer_load, model_load, walked_layers
-from unslow.think.speed.totals import Totals, layer_totals
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
+from unslow.think.speed.load import (
+    LayerLoad,
+    ModelLoad,
+    Totals,
+    encoder_layers,
+    layer_load,
+    layer_totals,
+    model_load,
+    walked_layers,
+)
 
 if TYPE_CHECKING:
-    from unslow.think.physics.numbers import Number
+    from unslow.think.physics.terms import Number
 
 _MOVABLE = re.compile(r"ffn_(up|gate|down|gate_up)(_exps|_chexps)?\.weight$")
 """Matrices of a feed-forward network, or of all its experts: large, without a cache, and read once for each token."""

@@ -1,4 +1,4 @@
-"""Where the layers and their pieces lie: a few numbers, and what they come to in bytes and in llama.cpp's words."""
+"""Where the layers and their pieces lie, among several GPUs too: a few numbers, in bytes and in llama.cpp's words."""
 
 import re
 from bisect import bisect_left
@@ -8,10 +8,67 @@ from math import inf
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.hyper import hyper_of
+from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.splitting import filled, split_by_room, split_by_speed
+
+
+def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
+    """How many of the layers, one after the other, each GPU takes, so that the least that any has left is the most.
+
+    None where they do not fit. The headroom is found by halving: with more of it, never more fits.
+    """
+    low, high = 0.0, max(rooms, default=0.0)
+    best = filled(sizes, rooms)
+    if best is None:
+        return None
+    for _ in range(20):  # to a millionth of a card
+        middle = (low + high) / 2
+        counts = filled(sizes, [room - middle for room in rooms])
+        low, high, best = (middle, high, counts) if counts else (low, middle, best)
+    return best
+
+
+def filled(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
+    """Each GPU up to the brim, in their order; None where something is left over."""
+    counts = [0] * len(rooms)
+    device, left = 0, list(rooms)
+    for size in sizes:
+        while device < len(rooms) and left[device] < size:
+            device += 1
+        if device == len(rooms):
+            return None
+        left[device] -= size
+        counts[device] += 1
+    return tuple(counts)
+
+
+def split_by_speed(sizes: Sequence[int], rooms: Sequence[float], speeds: Sequence[float]) -> tuple[int, ...] | None:
+    """How many of the layers, one after the other, each GPU takes, so that the slowest have as few as can be.
+
+    None where they do not fit.
+    """
+    left = list(rooms)
+    best = filled(sizes, left)
+    for device in sorted(range(len(rooms)), key=lambda device: speeds[device]) if best else ():
+        low, high = 0.0, left[device]
+        for _ in range(20):  # to a millionth of a card
+            left[device] = (low + high) / 2
+            counts = filled(sizes, left)
+            low, high, best = (low, left[device], counts) if counts else (left[device], high, best)
+        left[device] = high
+    return best
+
+
+def split_by_room(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...]:
+    """About how many layers each GPU takes where all fill up alike: for a price, not for a layout."""
+    bounds = list(accumulate(max(0.0, room) for room in rooms))
+    counts, sum_, whole = [0] * len(rooms), 0.0, sum(sizes)
+    for size in sizes:
+        at = (sum_ + size / 2) / whole * bounds[-1]
+        counts[min(bisect_left(bounds, at), len(rooms) - 1)] += 1
+        sum_ += size
+    return tuple(counts)
 
 
 class Placing(NamedTuple):
@@ -104,7 +161,7 @@ class Ledger:
         return sizes
 
 
-def held(ledger: Ledger, least: Placing, rooms: Sequence[float], most: float = inf) -> Placing | None:
+def fewest_on_host(ledger: Ledger, least: Placing, rooms: Sequence[float], most: float = inf) -> Placing | None:
     """The fewest pieces of a sort on the host so that each GPU can hold its layers, and all together no more."""
     if rooms[0] == -inf:
         return None
@@ -116,7 +173,9 @@ def held(ledger: Ledger, least: Placing, rooms: Sequence[float], most: float = i
         room = ledger.gpu_bytes(placing) - 1  # layers are whole: what all hold together, each may not
 
 
-def split(ledger: Ledger, placing: Placing, rooms: Sequence[float], speeds: Sequence[float] = ()) -> tuple[int, ...]:
+def split_layers(
+    ledger: Ledger, placing: Placing, rooms: Sequence[float], speeds: Sequence[float] = ()
+) -> tuple[int, ...]:
     """How many layers each GPU has of a placing that they can hold; unlike GPUs have their speeds."""
     if len(rooms) == 1:
         return (ledger.layers + 1 - placing.whole,)
@@ -125,7 +184,7 @@ def split(ledger: Ledger, placing: Placing, rooms: Sequence[float], speeds: Sequ
     return by_speed or split_by_room(sizes, rooms)
 
 
-def placed(settings: Settings, placing: Placing, pieces: Pieces, split: Sequence[int]) -> Settings:
+def placed_settings(settings: Settings, placing: Placing, pieces: Pieces, split: Sequence[int]) -> Settings:
     """The settings that place it so; the host is the backend after all GPUs."""
     layers, host = len(pieces.layers), str(len(split))
     experts = placing.whole + placing.apart if pieces.is_sparse and placing.apart else 0

@@ -1,28 +1,124 @@
-"""All searches of one question: every choice of quant, cache and context at its best."""
+"""All searches of one question.
+
+Every choice of quant, cache and context at its best, and what llama.cpp does by itself.
+"""
 
 from collections import Counter
 from functools import cached_property
 from math import inf, nextafter
+from typing import NamedTuple
 
 from unslow.facts.errors import UserError
+from unslow.facts.model import Blueprint
+from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware
-from unslow.think.memory.llama_cpp.hyper import hyper_of
+from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings, ollama_micro_batch
-from unslow.think.plan.goal import Work
-from unslow.think.plan.llama_cpp.by_itself import fitted
-from unslow.think.plan.llama_cpp.found import Counted, Found
-from unslow.think.plan.llama_cpp.guards import Guard, floor_of, guards_of
-from unslow.think.plan.llama_cpp.point import DEFAULT_MICRO_BATCH, Point
-from unslow.think.plan.llama_cpp.price import Pricing
-from unslow.think.plan.llama_cpp.question import Question
+from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.llama_cpp.placing import Placing, placed_settings
+from unslow.think.plan.llama_cpp.price import Counted, FoundSettings, Guard, Pricing, floor_of, guards_of
+from unslow.think.plan.llama_cpp.question import Abilities, LlamaPlanQuestion, Variant
 from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES, find_runnable, packed_cache
 from unslow.think.plan.llama_cpp.search import ABOUT, EXACTLY, Search
-from unslow.think.plan.llama_cpp.variants import Variant
-from unslow.think.plan.llama_cpp.whole import has_room_for
-from unslow.think.plan.quality import Cost, cost_of
-from unslow.think.setup import Setup
+from unslow.think.plan.quality import Cost, quality_cost
+from unslow.think.setup import LOADED, Setup
+
+DEFAULT_CACHE, DEFAULT_MICRO_BATCH = "F16", 512
+
+
+class Point(NamedTuple):
+    """One choice at its best, with what it costs in quality."""
+
+    variant: Variant
+    found: FoundSettings
+    context: int
+    """Of one conversation."""
+    cost: Cost
+    proved: bool = False
+    """Whether no other placing or micro-batch of this choice can be quicker."""
+
+    @property
+    def request_s(self) -> float:
+        """What the user's work takes."""
+        return self.found.price.request_s
+
+    @property
+    def increase(self) -> float:
+        """Of perplexity; what nobody published counts as much, so that it is never taken for nothing."""
+        known = self.cost.perplexity_increase
+        return 1.0 if known is None else known
+
+
+_CACHE = "Q8_0"
+"""The smallest that costs no quality."""
+
+
+def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
+    """Whether GPUs and host together hold as much as its weights: what has no room needs no search."""
+    rooms, host = hardware.rooms, hardware.host_room
+    shared = max((room.capacity_bytes for room in rooms if room.unified), default=inf)
+    of_host = host.usable_bytes if host else shared
+    weights = sum(tensor.bytes for tensor in blueprint.tensors)
+    return LOADED * weights <= sum(hardware.free_bytes) + of_host
+
+
+def fits_whole(blueprint: Blueprint, hardware: Hardware, goal: Goal, margin_bytes: int) -> bool:
+    """With the context that is asked for, and the smallest cache that is as good as any."""
+    weights = sum(tensor.bytes for tensor in blueprint.tensors if tensor.name != "token_embd.weight")
+    if weights > sum(hardware.free_bytes):  # quick, and what most of them fail
+        return False
+    users = goal.work.users
+    settings = Settings(
+        context=goal.context * users, slots=users, outputs=users, key_type=_CACHE, value_type=_CACHE
+    )  # fmt: skip
+    return Setup(blueprint, hardware, settings, margin_bytes).left() >= 0
+
+
+FIT_MARGIN_BYTES = GIB
+
+
+_WHOLE_LAYERS = Abilities(apart=False, cache_on_host=False)
+_WHOLE_EXPERTS = Abilities(partly=False, cache_on_host=False)
+
+
+def fitted_by_itself(search: Search, base: Settings, margin_bytes: int = FIT_MARGIN_BYTES) -> FoundSettings | None:
+    """Its settings and their price; None where not even the host has room."""
+    found = None
+    if search.pieces.is_sparse:
+        found = _best(search, base, margin_bytes, _WHOLE_EXPERTS)
+    return found or _best(search, base, margin_bytes, _WHOLE_LAYERS)
+
+
+def _best(search: Search, base: Settings, margin_bytes: int, abilities: Abilities) -> FoundSettings | None:
+    """The most that fits: of experts those of whole layers while everything else is on GPUs, else whole layers."""
+    mapped = search.hardware._replace(pinned=False)
+    pricing = Pricing(search.pieces, mapped, search.pricing.work)
+    own = Search(pricing, margin_bytes, search.threads, search.counted, abilities)
+    if abilities.apart:
+        own.allowed = lambda placing: not placing.whole
+    return own.best(base, (base.micro_batch,))
+
+
+def valued_placing(search: Search, base: Settings, placing: Placing, split: tuple[int, ...]) -> FoundSettings | None:
+    """Settings with their price and memory, whether they leave the margin or not; None where they can't load."""
+    pieces = search.pieces
+    whole = min(placing.whole, len(pieces.layers))
+    placing = placing._replace(whole=whole)
+    settings = placed_settings(base, placing, pieces, split)
+    if len(split) == 1 or not any(split):
+        settings = settings._replace(split=())
+    hardware = search.hardware
+    setup = Setup(pieces.blueprint, hardware, settings, 0)
+    memory = setup.memory()
+    room = setup.host_room(memory.needs[:-1])
+    if room and memory.needs[-1].total > room.usable_bytes:
+        return None
+    mapped = Pricing(pieces, hardware._replace(pinned=False), search.pricing.work)
+    price = mapped.price(base, placing, split, search.threads)
+    return FoundSettings(settings, placing, split, search.threads, price, memory)
+
 
 NEARLY = 1.03
 """Within so much, plans are alike: the simpler one is taken."""
@@ -37,7 +133,7 @@ MOST_TOKENS = 2**27
 class Points:
     """What was found is kept."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: LlamaPlanQuestion) -> None:
         tokens = question.goal.context * question.goal.work.users
         if tokens > MOST_TOKENS:
             raise UserError(
@@ -46,7 +142,7 @@ class Points:
         self.question, self.counted = question, Counted()
         self._searches: dict[str, Search] = {}
         self._found: dict[tuple[str, str, str, int], Point | None] = {}
-        self._by_itself: dict[int, Found | None] = {}
+        self._by_itself: dict[int, FoundSettings | None] = {}
         self.settled: tuple[int, ...] = ()
         """Micro-batches that did best where all were tried: others are looked at with these alone. Empty: with all."""
         self.unguarded = False
@@ -81,7 +177,7 @@ class Points:
         asked = variant.given and context == self.question.goal.context
         return asked and not self.settled and self.question.hardware.is_plain
 
-    def _usual(self, search: Search, base: Settings, found: Found) -> Found | None:
+    def _usual(self, search: Search, base: Settings, found: FoundSettings) -> FoundSettings | None:
         """What is nearly as quick with the usual micro-batch, or with one nearer to it.
 
         What the largest ones gain is less than predicted as a rule.
@@ -106,7 +202,7 @@ class Points:
         found = min((each for each in tried if each), key=lambda each: each.price.request_s, default=None)
         return None if found is None else self.point(variant, found, context)
 
-    def _on_one(self, variant: Variant, base: Settings, number: int) -> Found | None:
+    def _on_one(self, variant: Variant, base: Settings, number: int) -> FoundSettings | None:
         hardware = self.question.hardware
         one = hardware._replace(rooms=hardware.rooms[number : number + 1], chips=hardware.chips[number : number + 1])
         search = self._new_search(variant, self.question.goal.work, one)
@@ -125,13 +221,15 @@ class Points:
         split = tuple(found.split[0] if n == number else 0 for n in range(len(hardware.rooms)))
         return found._replace(split=split, memory=found.memory._replace(needs=[*needs, host]))
 
-    def _quickest(self, search: Search, base: Settings, guards: tuple[Guard, ...], *, may_be_far: bool) -> Found | None:
+    def _quickest(
+        self, search: Search, base: Settings, guards: tuple[Guard, ...], *, may_be_far: bool
+    ) -> FoundSettings | None:
         """What these guards allow; of what is nearly as quick, that with the usual micro-batch."""
         search.guards = guards
         found = self._near_or_far(search, base, may_be_far=may_be_far)
         return self._usual(search, base, found) or found if found and self._is_unusual(found) else found
 
-    def _near_or_far(self, search: Search, base: Settings, *, may_be_far: bool) -> Found | None:
+    def _near_or_far(self, search: Search, base: Settings, *, may_be_far: bool) -> FoundSettings | None:
         """The cache goes to the host only where that gains much: conversations get deeper than they were thought to."""
         sizes = self._micro_batches(self._of_one(base))
         near = search.best(base, sizes)
@@ -139,7 +237,7 @@ class Points:
             return near
         return search.best(base, sizes, (False,), near.price.request_s / MUCH if near else inf) or near
 
-    def _is_unusual(self, found: Found) -> bool:
+    def _is_unusual(self, found: FoundSettings) -> bool:
         return found.settings.micro_batch != DEFAULT_MICRO_BATCH
 
     def runnable(self) -> Point | None:
@@ -157,10 +255,10 @@ class Points:
         held = Counter(Places(hyper_of(given.blueprint), settings, settings.split or setup.shares).layers)
         split = tuple(held[gpu] for gpu in range(len(hardware.rooms)))
         price = self.search(given).pricing.price(settings, runs.placing, split, asked.threads)
-        found = Found(settings, runs.placing, split, asked.threads, price, setup.memory(settings))
+        found = FoundSettings(settings, runs.placing, split, asked.threads, price, setup.memory(settings))
         return self.point(given, found, asked.goal.context)
 
-    def point(self, variant: Variant, found: Found, context: int) -> Point:
+    def point(self, variant: Variant, found: FoundSettings, context: int) -> Point:
         """Settings with what they cost in quality."""
         settings = found.settings
         return Point(variant, found, context, self.cost(variant, settings.key_type, settings.value_type))
@@ -168,7 +266,7 @@ class Points:
     def cost(self, variant: Variant, key: str, value: str = "") -> Cost:
         """What a quant with such a cache costs in quality."""
         architecture, rotated = variant.blueprint.architecture, self.question.abilities.rotates
-        return cost_of(variant.quant, key, value or key, variant.parameters, architecture, rotated=rotated)
+        return quality_cost(variant.quant, key, value or key, variant.parameters, architecture, rotated=rotated)
 
     def settle(self) -> None:
         """From now on, look at those micro-batches alone that did best so far."""
@@ -228,7 +326,7 @@ class Points:
         enough = next((size for size in sizes if size >= longest), sizes[-1])
         return tuple(size for size in sizes if size <= min(enough, context)) or sizes[:1]
 
-    def by_itself(self, context: int) -> Found | None:
+    def by_itself(self, context: int) -> FoundSettings | None:
         """What llama.cpp does with the given file if it is told the context alone."""
         if context not in self._by_itself:
             given = self.question.given
@@ -240,14 +338,14 @@ class Points:
                 self.search(given).buffers.hint(found.settings, found.placing.kind, sizes)
         return self._by_itself[context]
 
-    def _fitted(self, search: Search, context: int) -> Found | None:
+    def _fitted(self, search: Search, context: int) -> FoundSettings | None:
         """Ollama also takes a larger micro-batch for a longer context, unless that leaves something to the host."""
         base = self.base(context)
         if self.question.runtime == "Ollama":
-            found = fitted(search, base._replace(micro_batch=ollama_micro_batch(context)))
+            found = fitted_by_itself(search, base._replace(micro_batch=ollama_micro_batch(context)))
             if found and not found.placing.first_complete:
                 return found
-        return fitted(search, base)
+        return fitted_by_itself(search, base)
 
     def _guards(self, variant: Variant, context: int) -> tuple[Guard, ...]:
         now = self.by_itself(context)

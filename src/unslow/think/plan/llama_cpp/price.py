@@ -1,28 +1,34 @@
-"""What a request takes with given settings: the prompt, then every token of the answer."""
+"""What a request takes with given settings, and the other work that must not get slower."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.catalog.learned_speed import learned_speed
 from unslow.think.hardware import Hardware
+from unslow.think.memory.llama_cpp.need import Memory
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.crowding import crowding_s
-from unslow.think.physics.host_cache import CROSSINGS_PER_LAYER, copied_cache_s, prompt_copies_s
-from unslow.think.physics.interconnect import LAYER, offload_terms
-from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
-from unslow.think.physics.terms import total
+from unslow.think.physics.decode import SPLIT_BY_LAYER, offload_terms
+from unslow.think.physics.placement import (
+    CROSSINGS_PER_LAYER,
+    F16_BYTES,
+    copied_cache_s,
+    element_bytes,
+    prompt_copies_s,
+)
+from unslow.think.physics.terms import total_of_terms
+from unslow.think.physics.token_time import crowding_s
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.speed.outcome import prompt_token_seconds, step_seconds
-from unslow.think.speed.question import Host, Question
-from unslow.think.speed.totals import Totals
-from unslow.think.speed.types import class_of_model
+from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
+from unslow.think.speed.load import Totals, type_class_of_model
+from unslow.think.speed.question import Host, SpeedQuestion, prompt_token_seconds, step_seconds
 
 if TYPE_CHECKING:
-    from unslow.think.physics.numbers import Number
+    from unslow.think.physics.terms import Number
 
 Split = tuple[int, ...]
 LENDS_FROM = 32
@@ -55,8 +61,8 @@ class Pricing:
         self.pieces, self.hardware, self.work = pieces, hardware, work
         self._checked = checked
         """Tokens of each conversation in one step: more than one where guesses are checked."""
-        self.split_mode = LAYER
-        self._types = class_of_model(pieces.blueprint)
+        self.split_mode = SPLIT_BY_LAYER
+        self._types = type_class_of_model(pieces.blueprint)
 
     def price(self, settings: Settings, placing: Placing, split: Split, threads: int) -> Price:
         """What the work takes; `split` is how many layers each GPU has."""
@@ -78,7 +84,7 @@ class Pricing:
             found |= dict(zip(mixed, values, strict=True))
         return [found[n] for n in range(len(placings))]
 
-    def _valued(self, settings: Settings, q: Question, away: Totals, threads: int, count: int = 1) -> list[Price]:
+    def _valued(self, settings: Settings, q: SpeedQuestion, away: Totals, threads: int, count: int = 1) -> list[Price]:
         """Seconds of the work for one question, or for as many as its numbers are arrays of."""
         work = self.work
         # tokens of one conversation share its keys and values
@@ -89,19 +95,19 @@ class Pricing:
         pairs = zip(_each(steps, count), _each(tokens, count), strict=True)
         return [Price(step, token, work.prompt * token + work.answer * step) for step, token in pairs]
 
-    def _on_one_side(self, settings: Settings, on_gpus: bool, split: Split, threads: int) -> Question:  # noqa: FBT001
+    def _on_one_side(self, settings: Settings, on_gpus: bool, split: Split, threads: int) -> SpeedQuestion:  # noqa: FBT001
         """All of it on GPUs, or all of it with the host."""
         hardware, pieces = self.hardware, self.pieces
         sizes = cache_element_bytes(settings)
         if not on_gpus:
             chip = hardware.processors.chip(threads)
             host = Host(pieces.whole, chip, hardware.host_setting._replace(types=self._types, beside_gpu=False))
-            return Question(None, chip, host.setting, element_bytes=sizes, host=host)
+            return SpeedQuestion(None, chip, host.setting, element_bytes=sizes, host=host)
         return self._question(settings, pieces.whole, [split])
 
     def _on_both_sides(
         self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int
-    ) -> tuple[Question, Totals]:
+    ) -> tuple[SpeedQuestion, Totals]:
         """A part of it on each side, of many placings; and what lies with the host."""
         away, held, crossings = self._stacked(tuple(placing for placing, _ in placings))
         setting = self.hardware.host_setting._replace(types=self._types, beside_gpu=True)
@@ -113,7 +119,7 @@ class Pricing:
     def _stacked(self, placings: tuple[Placing, ...]) -> tuple[Totals, Totals, Number]:
         """What lies with the host and on GPUs, and how often a step crosses; each is stacked once."""
         if placings not in self.pieces.stacked:
-            from unslow.think.speed.stacked import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
+            from unslow.think.speed.arrays import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
 
             parts, index = [self._parts(placing) for placing in placings], everyone(len(placings))
             away, held = (stacked([part[side] for part in parts], index) for side in (0, 1))
@@ -121,7 +127,7 @@ class Pricing:
             self.pieces.stacked[placings] = away, held, stacked(crossings, index)
         return self.pieces.stacked[placings]
 
-    def _question(self, settings: Settings, held: Totals, splits: Sequence[Split]) -> Question:
+    def _question(self, settings: Settings, held: Totals, splits: Sequence[Split]) -> SpeedQuestion:
         hardware, sizes = self.hardware, cache_element_bytes(settings)
         if not settings.cache_on_gpu:
             held = held._replace(full_cache=0.0, windowed_cache=0.0)
@@ -129,7 +135,7 @@ class Pricing:
             types=self._types, fused=settings.flash_attention is not False, packed_cache=sizes < F16_BYTES
         )
         chip, gpus = hardware.taking_turns(splits)
-        return Question(
+        return SpeedQuestion(
             held, chip, setting, hardware.year, element_bytes=sizes, gpus=gpus, peers=hardware.peers,
             split=self.split_mode,
         )  # fmt: skip
@@ -167,9 +173,11 @@ class Pricing:
         kept = (self.pieces.whole.full_cache - away.full_cache) * cache_element_bytes(settings)
         copies = kept * copied_cache_s(1.0, work.depth, hardware.link_bytes_per_s) * work.users
         crossings = CROSSINGS_PER_LAYER * (self.pieces.whole.layers - away.layers)
-        return crowd + copies + total(offload_terms(crossings, hardware.setting.backend), learned_speed().factors)
+        return (
+            crowd + copies + total_of_terms(offload_terms(crossings, hardware.setting.backend), learned_speed().factors)
+        )
 
-    def _prompt_token_s(self, question: Question, settings: Settings, away: Totals, each: float) -> Number:
+    def _prompt_token_s(self, question: SpeedQuestion, settings: Settings, away: Totals, each: float) -> Number:
         """Of a prompt: GPUs compute it, with weights that the host lends them where enough tokens share a copy."""
         tokens = float(self.work.prompt)
         if question.host is not None and question.totals is not None and not self._is_lent(settings, each):
@@ -196,3 +204,74 @@ def cache_element_bytes(settings: Settings) -> float:
 def _each(values: Number, count: int) -> list[float]:
     """One number for each, where all may share one."""
     return [float(values)] * count if isinstance(values, int | float) else [float(value) for value in values]
+
+
+class FoundSettings(NamedTuple):
+    """Settings with their price, whose memory was laid out and fits."""
+
+    settings: Settings
+    placing: Placing
+    split: tuple[int, ...]
+    threads: int
+    price: Price
+    memory: Memory
+    needs_no_fit: bool = False
+    """Whether everything is on GPUs and leaves them so much that llama.cpp places it so by itself."""
+
+
+class Counted:
+    """How much a search looked at."""
+
+    def __init__(self) -> None:
+        self.combinations = self.priced = self.laid_out = 0
+        self.unproved = 0
+        """Ways of which not everything was tried that might have been quicker."""
+
+
+LONG_PROMPT = 4096
+SHORT_PROMPT = 64
+GUARDED = 1.02
+"""Other work may take so many times what it takes now: predictions of the same machine are no finer than that."""
+
+
+class Guard(NamedTuple):
+    """Work within the context that must not get slower than it is now, or than the user wants it."""
+
+    pricing: Pricing
+    most_s: float = inf
+    most_step_s: float = inf
+    """Of one token of the answer."""
+
+    def allows(self, price: Price) -> bool:
+        """Whether it is quick enough."""
+        return price.request_s <= self.most_s and price.step_s <= self.most_step_s
+
+
+def guards_of(question: LlamaPlanQuestion, variant: Variant, context: int, now: FoundSettings) -> tuple[Guard, ...]:
+    """A long prompt, and a long conversation: both no slower than with what is now."""
+    guards = []
+    for work in other_work(question.goal.work, context):
+        default = Pricing(question.given.pieces, question.hardware._replace(pinned=False), work)
+        price = default.price(now.settings, now.placing, now.split, now.threads)
+        guards.append(Guard(Pricing(variant.pieces, question.hardware, work), GUARDED * price.request_s))
+    return tuple(guards)
+
+
+def floor_of(question: LlamaPlanQuestion, variant: Variant, context: int) -> tuple[Guard, ...]:
+    """The speed that the user wants at least: at the usual work, or in a full context where that is the aim."""
+    goal = question.goal
+    if not goal.least_tokens_per_s:
+        return ()
+    work = other_work(goal.work, context)[1] if goal.aim == "context" else goal.work
+    return (Guard(Pricing(variant.pieces, question.hardware, work), most_step_s=1 / goal.least_tokens_per_s),)
+
+
+def other_work(work: Work, context: int) -> tuple[Work, Work]:
+    """A long prompt in an empty context, and a short one in a full one."""
+    answer = min(work.answer, context // 4)
+    long = min(LONG_PROMPT, context - answer)
+    deep = max(0, context - answer - SHORT_PROMPT)
+    return (
+        work._replace(prompt=long, kept=0, answer=answer),
+        work._replace(prompt=min(SHORT_PROMPT, long), kept=deep, answer=answer),
+    )

@@ -7,21 +7,20 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from unslow.facts.units import MIB
-from unslow.think.fit.llama_cpp import fitting_settings
+from unslow.facts.values import MIB
+from unslow.think.fit.answers import fitting_settings
 from unslow.think.hardware import Hardware, Processors
-from unslow.think.memory.llama_cpp.hyper import Hyper
-from unslow.think.memory.llama_cpp.refusals import refusal
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
+from unslow.think.memory.llama_cpp.need import refusal
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.chip import Chip, Setting
+from unslow.think.physics.chip import Chip, SpeedSetting
 from unslow.think.plan.goal import Work
-from unslow.think.plan.llama_cpp.abilities import Abilities
-from unslow.think.plan.llama_cpp.found import Counted
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.plan.llama_cpp.price import Pricing
+from unslow.think.plan.llama_cpp.price import Counted, Pricing
+from unslow.think.plan.llama_cpp.question import Abilities
 from unslow.think.plan.llama_cpp.search import Search
-from unslow.think.plan.quality import cost_of, is_equal_quality
+from unslow.think.plan.quality import is_equal_quality, quality_cost
 from unslow.think.setup import Setup
 from unslow.think.speed.chips import USUAL_HOST
 
@@ -57,7 +56,7 @@ def packed_cache(setup: Setup, quant: str, parameters: int) -> Settings | None:
     settings = asked._replace(key_type=_PACKED, value_type=_PACKED, flash_attention=True)
     if (asked.key_type, asked.value_type) != ("F16", "F16") or refusal(Hyper(plan), settings):
         return None
-    costs = (cost_of(quant, kind, kind, parameters, plan.architecture) for kind in (_PACKED, "F16"))
+    costs = (quality_cost(quant, kind, kind, parameters, plan.architecture) for kind in (_PACKED, "F16"))
     return settings if is_equal_quality(*costs) else None
 
 
@@ -115,4 +114,4 @@ def _of_any_speed(hardware: Hardware) -> Hardware:
     """The same memories: `fit`, which knows no speeds, and a plan, which does, must find the same way."""
     usual = Processors(int(float(USUAL_HOST.threads)), float(USUAL_HOST.bytes_per_s))
     chips = (_ANY_CHIP,) * len(hardware.rooms)
-    return Hardware(hardware.rooms, hardware.host_room, chips=chips, setting=Setting("cuda"), processors=usual)
+    return Hardware(hardware.rooms, hardware.host_room, chips=chips, setting=SpeedSetting("cuda"), processors=usual)

@@ -4,18 +4,19 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from unslow.facts.knob import Knob, Setting
+from unslow.facts.model import Blueprint
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Origin
-from unslow.think.adapt.bandwidth import own_cpus
-from unslow.think.adapt.cpu_limits import quota_of
-from unslow.think.adapt.overrides import bytes_of_layers_on_host, layers_without_experts
-from unslow.think.adapt.placement import cache_on_host, holds_weights_on_host, read_placement
-from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import buffers_of
+from unslow.think.case.bandwidth import own_cpus, quota_of
+from unslow.think.case.demand import read_shape
+from unslow.think.case.overrides import bytes_of_layers_on_host, layers_without_experts
+from unslow.think.case.placement import cache_on_host, holds_weights_on_host, read_placement
+from unslow.think.case.vram import buffers_of
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.crowding import throttling
+from unslow.think.physics.token_time import throttling
+from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH
+from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH
 from unslow.think.plan.llama_cpp.question import Current
 from unslow.think.plan.report import ChangeShown
 
@@ -228,3 +229,15 @@ def _where(seen: Seen, told: Mapping[str, str]) -> Iterator[tuple[Knob, Setting]
         yield Knob.TENSOR_SPLIT, told["tensor_split"].replace("/", ",")
     if "main_gpu" in told and told.get("split_mode", "") in ("none", "row"):
         yield Knob.MAIN_GPU, runtime.main_gpu.value_or(0)
+
+
+def room_lacking(case: Case, goal: Goal, plan: Blueprint) -> str:
+    """A word on what runs having less room than is asked for, by tokens or by conversations; empty where it has."""
+    one, now = context_of(case), settings_of(case)
+    wanted = min(goal.context, plan.count("context_length") or goal.context)  # no conversation gets longer than that
+    users = goal.work.users
+    if not one or (one >= wanted and now.slots >= users and now.context >= wanted * users):
+        return ""
+    several = f" {users} of" if users > 1 else ""
+    has = f"{now.slots} conversations in {now.context:,} tokens" if now.slots > 1 else f"one of {one:,} tokens"
+    return f"what runs has no room for{several} {goal.context:,} tokens: it has slots for {has}"

@@ -1,33 +1,114 @@
-"""The best placing and micro-batch at one length of context and type of cache, by branch and bound.
-
-A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
-own, of what was not tried yet. Of the way with the best bound a placing is laid out exactly and checked against all
-memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits
-by more than a hundredth, nothing can beat it by more.
-"""
+"""The best placing and micro-batch at one length of context and type of cache, by branch and bound."""
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import count
 from math import inf
+from typing import NamedTuple
 
-from unslow.facts.units import GIB, MIB
+from unslow.facts.values import GIB, MIB
 from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import Memory, needs_without_compute
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
-from unslow.think.plan.llama_cpp.buffers import Buffers, Guesses, Least
-from unslow.think.plan.llama_cpp.fitting import Fitting, Placed
-from unslow.think.plan.llama_cpp.found import Counted, Found
-from unslow.think.plan.llama_cpp.guards import Guard
-from unslow.think.plan.llama_cpp.layouts import Layouts
+from unslow.think.plan.llama_cpp.bounds import Buffers, Fitting, Guesses, Least, Placed, Tried
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.placing import Kind, Ledger, Placing, placed
-from unslow.think.plan.llama_cpp.price import Price, Pricing
-from unslow.think.plan.llama_cpp.quickest import Priced, Quickest
-from unslow.think.plan.llama_cpp.splitting import split_evenly
-from unslow.think.plan.llama_cpp.tried import Tried
+from unslow.think.plan.llama_cpp.placing import Kind, Ledger, Placing, placed_settings, split_evenly
+from unslow.think.plan.llama_cpp.price import Counted, FoundSettings, Guard, Price, Pricing
+from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities
+from unslow.think.setup import Setup
+
+_MEASURED_UP_TO = 2048
+"""What the first prompt takes beside all buffers is known up to this micro-batch, and in the margin (search.py)."""
+_ROUNDED_BYTES = 1.125
+"""Of each number of a prompt, as CUDA rounds it before it meets a quantised matrix (32 of them and two sums in 36)."""
+
+
+class Layouts(NamedTuple):
+    """Of one model on one machine."""
+
+    pieces: Pieces
+    hardware: Hardware
+    margin_bytes: int
+    fuses: bool | None = None
+    """Whether its build keeps what fused kernels read; None where the build is not known."""
+
+    def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
+        """The memory, and what each GPU and at the end the host lacks."""
+        setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
+        memory = self._memory(setup)
+        *devices, host = memory.needs
+        margin = self.margin_bytes + self._beyond_measured(settings)
+        pairs = zip(devices, self.hardware.free_bytes, strict=True)
+        lacking = [need.total - (free - margin) if need.total else 0 for need, free in pairs]
+        room = setup.host_room(devices)
+        lacking.append(host.total - room.usable_bytes if room else 0)
+        return memory, tuple(lacking)
+
+    def _beyond_measured(self, settings: Settings) -> int:
+        """What the rounded prompt takes more than with the largest micro-batch that was measured."""
+        more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
+        return int(more * self.pieces.widest * _ROUNDED_BYTES)
+
+    def _memory(self, setup: Setup) -> Memory:
+        """As the build lays it out; where that is not known, the larger of both: only experts make a difference."""
+        known = self.fuses
+        ways = (known,) if known is not None else (True, False) if self.pieces.is_sparse else (True,)
+        first, *others = (setup.memory(setup.settings._replace(fuses=fuses)) for fuses in ways)
+        for other in others:
+            pairs = zip(first.needs, other.needs, strict=True)
+            first = first._replace(needs=[mine if mine.total >= its.total else its for mine, its in pairs])
+        return first
+
+
+Allowed = Callable[[Placing], bool] | None
+"""Which placings may be chosen; None for all of them."""
+
+
+class Priced(NamedTuple):
+    """A placing with what the work takes."""
+
+    price: Price
+    placing: Placing
+    split: tuple[int, ...]
+
+
+class Quickest:
+    """What was priced once is not priced again."""
+
+    def __init__(self, pricing: Pricing, threads: int, counted: Counted) -> None:
+        self._pricing, self._threads, self._counted = pricing, threads, counted
+        self._known: dict[tuple[Settings, int, tuple[Guard, ...], Allowed], tuple[Priced | None, Sequence[Placed]]] = {}
+        """Beside each are its placings: this keeps them, and with them their number."""
+
+    def of(
+        self, settings: Settings, placings: Sequence[Placed], guards: tuple[Guard, ...], allowed: Allowed
+    ) -> Priced | None:
+        """The quickest that is allowed and leaves other work as quick as it is; None where there is none."""
+        key = settings, id(placings), guards, allowed
+        if key not in self._known:
+            some = [each for each in placings if allowed is None or allowed(each[0])]
+            self._known[key] = self._first(settings, self._guarded(settings, some, guards)), placings
+        return self._known[key][0]
+
+    def _guarded(self, settings: Settings, placings: Sequence[Placed], guards: tuple[Guard, ...]) -> Sequence[Placed]:
+        kept = [True] * len(placings)
+        for guard in guards:
+            prices = guard.pricing.prices(settings, placings, self._threads)
+            kept = [ok and guard.allows(price) for ok, price in zip(kept, prices, strict=True)]
+        return [placing for placing, ok in zip(placings, kept, strict=True) if ok]
+
+    def _first(self, settings: Settings, placings: Sequence[Placed]) -> Priced | None:
+        self._counted.priced += len(placings)
+        prices = self._pricing.prices(settings, placings, self._threads)
+        tried = [Priced(price, *placing) for price, placing in zip(prices, placings, strict=True)]
+        return min(tried, key=lambda each: each.price.request_s, default=None)
+
+
+# A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
+# own, of what was not tried yet. Of the way with the best bound a placing is laid out exactly and checked against all
+# memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits
+# by more than a hundredth, nothing can beat it by more.
 
 _USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
@@ -86,7 +167,7 @@ class Search:
 
     def best(
         self, base: Settings, micro_batches: Sequence[int], sides: Sequence[bool] = (True,), below_s: float = inf
-    ) -> Found | None:
+    ) -> FoundSettings | None:
         """The quickest of all ways with these settings; None where nothing fits, or nothing takes less than so long.
 
         The sides are whether the cache lies beside its layers; to the host it goes only where the runtime lets it.
@@ -133,7 +214,7 @@ class Search:
         free = sum(max(0, free - self.margin_bytes) for free in self._free_bytes) + (host.usable_bytes if host else 0)
         shared = sum(room.capacity_bytes - room.others_bytes for room in rooms if room.unified)
         if not shared and len(rooms) == 1 and host and host.usable_bytes < _PADDED * least <= free:
-            free -= self.laid_out(placed(base, Placing(), self.pieces, (1,))).needs[0].compute
+            free -= self.laid_out(placed_settings(base, Placing(), self.pieces, (1,))).needs[0].compute
         return _PADDED * least > max(free, shared)
 
     @property
@@ -164,13 +245,13 @@ class Search:
         best = self._best_placing(way)
         return None if best is None else best.price.request_s
 
-    def _tried(self, way: _Way, below_s: float) -> Found | None:
+    def _tried(self, way: _Way, below_s: float) -> FoundSettings | None:
         """One more placing of a way if it really fits: what it is turned down for is known to all that follow."""
         best = self._next(way, below_s)
         if best is None:
             return None
         placing, split = best.placing, self._evened(way, best)
-        settings = placed(way.settings, placing, self.pieces, split)
+        settings = placed_settings(way.settings, placing, self.pieces, split)
         memory, lacking = self._laid_out(settings)
         self._learn(way, best._replace(split=split), memory, lacking)
         if any(less > 0 for less in lacking):
@@ -179,7 +260,7 @@ class Search:
         if split != best.split:
             price = self.pricing.price(way.settings, placing, split, self.threads)
         easy = not placing.first_complete and all(less <= self.margin_bytes - GIB for less in lacking[:-1])
-        return Found(settings, placing, split, self.threads, price, memory, easy)
+        return FoundSettings(settings, placing, split, self.threads, price, memory, easy)
 
     def _next(self, way: _Way, below_s: float) -> Priced | None:
         """What to lay out: what will do as a rule, else what the bounds leave open; None where that is nothing."""
@@ -210,7 +291,7 @@ class Search:
         """What a way's buffers are on one GPU with nothing on the host: about the smallest that they can be."""
         if len(self._free_bytes) != 1 or self.buffers.has_base(way.settings):
             return
-        memory, _ = self._laid_out(placed(way.settings, Placing(), self.pieces, (1,)))
+        memory, _ = self._laid_out(placed_settings(way.settings, Placing(), self.pieces, (1,)))
         self.buffers.learn_base(way.settings, [need.compute for need in memory.needs[:-1]])
 
     def _evened(self, way: _Way, best: Priced) -> tuple[int, ...]:

@@ -1,19 +1,164 @@
-"""The plan for vLLM: the front, the recommendation, and why not the others."""
+"""The plan for vLLM: the front and the recommendation as the report shows them."""
 
 from typing import NamedTuple
 
-from unslow.facts.units import GIB
-from unslow.think.plan.frontier import Worth, front, thinned
-from unslow.think.plan.planned import Planned
-from unslow.think.plan.report import OptionShown, RejectedShown, SearchedShown
-from unslow.think.plan.vllm.question import Question
-from unslow.think.plan.vllm.recommend import admitted, best, felt_rate
-from unslow.think.plan.vllm.rejected import rejected
-from unslow.think.plan.vllm.search import Point, Search
-from unslow.think.plan.vllm.shown import shown
-from unslow.think.plan.vllm.space import refused
+from unslow.facts.knob import Knob, Setting
+from unslow.facts.values import GIB
+from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.report import MemoryShown
+from unslow.think.physics.terms import Interval
+from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, thinned
+from unslow.think.plan.quality import hf_quality
+from unslow.think.plan.report import ChangeShown, OptionShown, QualityShown, RejectedShown, SearchedShown, SpeedShown
+from unslow.think.plan.vllm.choices import Choice, Pool, VllmPlanQuestion, freest, refused
+from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, felt_rate, rejected_options
 from unslow.think.plan.vllm.speed import fetching
 from unslow.think.speed.question import USUAL_LINK
+from unslow.think.speed.report import RateShown
+
+_TIGHT = 0.95
+"""A share from which on little is left for what is not counted, such as another program's start."""
+
+
+def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
+    """The option; `before` is what runs now."""
+    choice, served = point.choice, point.served
+    was = dict(settings_of(question, question.now))
+    set_ = [*settings_of(question, choice), *_cards(question, choice)]
+    changes = tuple(
+        ChangeShown(knob=knob, value=value, was=was.get(knob), why=_why(question, point, knob))
+        for knob, value in set_
+        if value != was.get(knob)
+    )
+    return OptionShown(
+        name=choice_name(question, choice),
+        quant=question.checkpoints[choice.checkpoint].quant,
+        context=choice.context,
+        changes=changes,
+        settings=tuple(ChangeShown(knob=knob, value=value, was=was.get(knob)) for knob, value in set_),
+        speed=SpeedShown(
+            decode_tokens_per_s=shown_rate(served.decode),
+            prefill_tokens_per_s=shown_rate(served.prefill),
+            request_s=shown_rate(served.request_s),
+            together_tokens_per_s=served.decode.mid * served.at_once if question.goal.users > 1 else None,
+        ),
+        quality=choice_quality(question, choice),
+        devices=shown_cards(question, choice),
+        costs=option_costs(question, point, before),
+        risk=option_risk(question, choice),
+        speedup=before.served.request_s.mid / served.request_s.mid if before else None,
+    )
+
+
+def settings_of(question: VllmPlanQuestion, choice: Choice) -> list[tuple[str, Setting]]:
+    """Every knob with its value."""
+    of = question.checkpoints[choice.checkpoint]
+    found: list[tuple[str, Setting]] = [
+        (Knob.MEMORY_SHARE.value, choice.share),
+        (Knob.CONTEXT_LENGTH.value, choice.context),
+        (Knob.PARALLEL.value, choice.sequences),
+        (Knob.BATCH.value, choice.batched),
+        (Knob.KV_CACHE_TYPE.value, choice.kv),
+        (Knob.GRAPHS.value, not choice.eager),
+        (Knob.SPLIT_MODE.value, f"layer {choice.pipeline}" if choice.pipeline > 1 else choice.tensor),
+    ]
+    if question.offloaded_bytes:
+        found.append((Knob.GPU_LAYERS.value, None if choice is question.current else -1))
+    if of.path:
+        found.append((Knob.MODEL_FILE.value, of.path))
+    if of.packed_at_load:
+        found.append((Knob.QUANT_KERNEL.value, "fp8"))
+    return found
+
+
+def _cards(question: VllmPlanQuestion, choice: Choice) -> list[tuple[str, Setting]]:
+    """Which cards, where they are not the first ones: those that have the most free."""
+    chosen = freest(question, choice.cards)
+    if chosen == list(question.hardware.rooms[: choice.cards]):
+        return []
+    numbers = [n for n, room in enumerate(question.hardware.rooms) if any(room is one for one in chosen)]
+    return [(Knob.DEVICE.value, ",".join(map(str, numbers[: choice.cards])))]
+
+
+def choice_name(question: VllmPlanQuestion, choice: Choice) -> str:
+    """A few words: the format, the cards, the length, the share, and what else is not as usual."""
+    of = question.checkpoints[choice.checkpoint]
+    cards = f"{choice.cards} cards {'in a row' if choice.pipeline > 1 else 'together'}, " if choice.cards > 1 else ""
+    cache = "" if choice.kv == "auto" else f", {choice.kv} cache"
+    eager, usual = ", eager" if choice.eager else "", question.default()
+    few = f", {choice.sequences} at once" if choice.sequences != usual.sequences else ""
+    batches = f", batches of {choice.batched:,}" if choice.batched != usual.batched else ""
+    return f"{of.quant}, {cards}{choice.context:,} tokens{cache}{few}{batches}{eager}, {choice.share:.0%} of memory"
+
+
+def shown_rate(interval: Interval) -> RateShown:
+    """As the report has it."""
+    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
+
+
+def choice_quality(question: VllmPlanQuestion, choice: Choice) -> QualityShown:
+    """What the weights and the cache cost in answers, as published."""
+    of = question.checkpoints[choice.checkpoint]
+    return hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture)
+
+
+def shown_cards(question: VllmPlanQuestion, choice: Choice) -> tuple[MemoryShown, ...]:
+    """What each card holds when the server has started."""
+    return tuple(
+        shown_memory(room.name, Parts(h.weights_bytes, h.kv_bytes, h.compute_bytes), room, h.other_bytes)
+        for room, h in zip(freest(question, choice.cards), Pool(question).held(choice), strict=True)
+    )
+
+
+def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None) -> tuple[str, ...]:
+    """What it gives up against what runs now, and what it serves."""
+    found = []
+    served, users = point.served, question.goal.users
+    if served.at_once < users:
+        found.append(f"only {served.at_once} of {users} conversations have room at once: the others wait")
+    if not served.keeps and question.goal.kept_tokens:
+        found.append(f"the {question.goal.kept_tokens:,} tokens of before are read again with every question")
+    if before is None:
+        return tuple(found)
+    if point.choice.context < before.choice.context:
+        found.append(f"no request longer than {point.choice.context:,} tokens, where it was {before.choice.context:,}")
+    if point.choice.sequences < before.choice.sequences:
+        found.append(f"at most {point.choice.sequences} requests at once, where it was {before.choice.sequences}")
+    if point.worth.cache_bits < before.worth.cache_bits:
+        found.append("keys and values with 8 bits instead of 16")
+    if point.worth.left < before.worth.left:
+        more = (before.worth.left - point.worth.left) * question.card_bytes / GIB
+        found.append(f"{more:.1f} GiB more of GPU memory")
+    return tuple(found)
+
+
+def option_risk(question: VllmPlanQuestion, choice: Choice) -> str:
+    """What may go wrong."""
+    found = []
+    if choice.share >= _TIGHT:
+        found.append("little memory stays free: start nothing else on the GPU")
+    if choice.kv.startswith("fp8"):
+        found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
+    if question.checkpoints[choice.checkpoint].packed_at_load:
+        found.append("the weights are rounded while they load: compare answers before you trust it")
+    return "; ".join(found)
+
+
+def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:
+    """Why one knob is turned."""
+    choice = point.choice
+    words = {
+        Knob.MEMORY_SHARE.value: "as much as the cards have free, or as the conversations need",
+        Knob.CONTEXT_LENGTH.value: f"the cache has room for one request of {choice.context:,} tokens",
+        Knob.PARALLEL.value: f"for {question.goal.users} at a time; fewer places need less memory for sampling",
+        Knob.BATCH.value: "prompt tokens of one step: more read long prompts faster and take more memory",
+        Knob.KV_CACHE_TYPE.value: "half the bytes of keys and values" if choice.kv.startswith("fp8") else "full bytes",
+        Knob.GRAPHS.value: "launches one by one, for the memory of graphs" if choice.eager else "recorded launches",
+        Knob.SPLIT_MODE.value: f"the work of a token on {choice.cards} cards",
+        Knob.DEVICE.value: "others hold less of these cards",
+        Knob.GPU_LAYERS.value: "weights on the host come over PCIe with every token",
+    }
+    return words.get(knob, "")
 
 
 class VllmPlan(NamedTuple):
@@ -23,24 +168,24 @@ class VllmPlan(NamedTuple):
     current: OptionShown | None = None
 
 
-def vllm_options(question: Question) -> VllmPlan:
+def vllm_options(question: VllmPlanQuestion) -> VllmPlan:
     """Every combination looked at, the front of them, and the best for the goal."""
     search = Search(question)
     found = search.all_points()
     before = _running(search)
-    current = shown(question, before, before) if before else None
-    fine = admitted(question, found.points)
+    current = shown_option(question, before, before) if before else None
+    fine = admitted_points(question, found.points)
     refusals = refused(question, search.pool)
     if not fine:
         reason, hint = _why_nothing(search, found.points)
         return VllmPlan(Planned((), None, tuple(refusals), found.seen, (), reason, hint), current)
-    points = front(fine, _worth, _effort)
-    chosen = best(question, points)
+    points = pareto_front(fine, _worth, _effort)
+    chosen = best_point(question, points)
     options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.changed or not before]
     count = _counted(found.seen, len(options))
-    reasons: list[RejectedShown] = [*refusals, *(rejected(search, chosen) if chosen else [])]
+    reasons: list[RejectedShown] = [*refusals, *(rejected_options(search, chosen) if chosen else [])]
     planned = Planned(
-        tuple(shown(question, point, before) for point in options),
+        tuple(shown_option(question, point, before) for point in options),
         options.index(chosen) if chosen else None,
         tuple(reasons),
         count,

@@ -1,23 +1,33 @@
-"""The search: every combination of the discrete knobs, and of the share of memory only the values that can matter.
+"""The search for vLLM: every combination of knobs, the point that serves the goal best, and what it is held against."""
 
-Why that is exact: with all other knobs fixed, a larger share never gives a smaller cache. So nothing gets worse with
-it: neither the conversations at once, nor what stays cached, nor the longest context. The largest share that the cards
-have free is therefore the best in all of these, and where it does not serve the goal no smaller one does. The least
-share that still gives the same speed is found by halving; every other one is as fast as one of the two, and gives up
-either memory or context for nothing. What is set now is kept where it is as good: a share between the two, a longer
-context. Context beyond the goal costs no time: vLLM hands out pages, the limit reserves nothing.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from unslow.think.physics.search import largest
-from unslow.think.plan.frontier import Worth
-from unslow.think.plan.report import SearchedShown
-from unslow.think.plan.vllm.memory import LEAST_SHARE, STEP, Pool
-from unslow.think.plan.vllm.question import Choice, Question
-from unslow.think.plan.vllm.space import choices
+from unslow.think.physics.placement import largest_fitting
+from unslow.think.plan.pareto_front import SAME, Worth, ranked
+from unslow.think.plan.quality import Cost, hf_cost, is_as_good
+from unslow.think.plan.report import GoalShown, RejectedShown, SearchedShown
+from unslow.think.plan.vllm.choices import (
+    LEAST_SHARE,
+    STEP,
+    Choice,
+    Pool,
+    VllmPlanQuestion,
+    batches,
+    cache_types,
+    can_split,
+    choices,
+    loads,
+)
 from unslow.think.plan.vllm.speed import Pace, Served
+
+# The search: every combination of the discrete knobs, and of the share of memory only the values that can matter.
+# Why that is exact: with all other knobs fixed, a larger share never gives a smaller cache. So nothing gets worse with
+# it: neither the conversations at once, nor what stays cached, nor the longest context. The largest share that the
+# cards have free is therefore the best in all of these, and where it does not serve the goal no smaller one does. The
+# least share that still gives the same speed is found by halving; every other one is as fast as one of the two, and
+# gives up either memory or context for nothing. What is set now is kept where it is as good: a share between the two, a
+# longer context. Context beyond the goal costs no time: vLLM hands out pages, the limit reserves nothing.
 
 CACHE_BITS = {"auto": 16.0, "bfloat16": 16.0, "float16": 16.0, "nvfp4": 4.5}
 
@@ -42,7 +52,7 @@ class Searched(NamedTuple):
 class Search:
     """One question with the sums that its choices share."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: VllmPlanQuestion) -> None:
         self.question = question
         self.pool = Pool(question)
         self.pace = Pace(question)
@@ -80,7 +90,7 @@ class Search:
             less = choice._replace(share=shares[-1 - number])
             return 0.0 if self.pool.serves(less) and self._places(less) == wanted else -1.0
 
-        steps = largest(0, len(shares) - 1, lacking) or 0
+        steps = largest_fitting(0, len(shares) - 1, lacking) or 0
         now = self.question.now.share
         return max(shares[-1 - steps], min(now, choice.share))
 
@@ -122,3 +132,127 @@ def shares_of(most: float) -> list[float]:
 def differing(choice: Choice, now: Choice) -> tuple[str, ...]:
     """The knobs that differ; a context is only counted as changed where it is another than what is set."""
     return tuple(name for name in Choice._fields if getattr(choice, name) != getattr(now, name))
+
+
+def admitted_points(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
+    """Those that keep the floors of context, speed and quality."""
+    goal = question.goal
+    least = min(goal.context, question.trained)
+    fast = (p for p in points if goal.least_tokens_per_s is None or felt_rate(goal, p) >= goal.least_tokens_per_s)
+    return [p for p in fast if p.choice.context >= least and keeps_quality(question, p.choice)]
+
+
+def felt_rate(goal: GoalShown, point: Point) -> float:
+    """Tokens per second of one conversation, with the wait for a place spread over its answer."""
+    return point.served.decode.mid * point.served.at_once / goal.users
+
+
+def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
+    """What the weights and the cache of a choice cost in answers."""
+    of = question.checkpoints[choice.checkpoint]
+    return hf_cost(of.quant, of.types, choice.kv, question.parameters, question.architecture)
+
+
+def keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
+    """Whether a published cost is within the floor; what nobody published is not, unless it is what was asked for."""
+    floor = question.goal.worst_perplexity_increase
+    if floor is None or (choice.checkpoint == 0 and choice.kv == "auto"):
+        return True
+    increase = choice_cost(question, choice).perplexity_increase
+    return increase is not None and increase <= floor
+
+
+def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | None:
+    """What the goal wants most, of the least effort; without a floor of quality, as good as what was asked for."""
+    return max(
+        _as_good(question, points) or _same_weights(points) or points,
+        key=lambda p: (ranked(question.goal, p.worth), p.worth.ease, p.worth.left),
+        default=None,
+    )
+
+
+def _as_good(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
+    """With answers that nobody could tell from those of what runs, or of the model that was named; all with a floor."""
+    if question.goal.worst_perplexity_increase is not None:
+        return list(points)
+    asked = choice_cost(question, question.now)
+    return [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
+
+
+def _same_weights(points: Sequence[Point]) -> list[Point]:
+    """Where only a smaller cache has room: with the weights that were asked for."""
+    return [p for p in points if p.choice.checkpoint == 0]
+
+
+OFFLOADED = RejectedShown(
+    what="--cpu-offload-gb",
+    because="weights in the host's memory cross PCIe with every token: a tenth of the speed or less",
+)
+
+
+def rejected_options(search: Search, chosen: Point) -> list[RejectedShown]:
+    """What was tried in vain around the recommendation."""
+    found = [r for what, choice in _tries(search, chosen.choice) if (r := _judged(search, chosen, what, choice))]
+    return [*found, *_shorter(search, chosen), OFFLOADED]
+
+
+def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
+    question = search.question
+    if not choice.eager:
+        yield "--enforce-eager", choice._replace(eager=True)
+    if choice.kv == "auto" and "fp8" in cache_types(question):
+        yield "--kv-cache-dtype fp8", choice._replace(kv="fp8")
+    most = search.pool.most(choice)
+    if most > choice.share:
+        yield f"--gpu-memory-utilization {most:g}", choice._replace(share=most)
+    larger = next((size for size in batches(question) if size > choice.batched), None)
+    if larger:
+        yield f"--max-num-batched-tokens {larger}", choice._replace(batched=larger)
+    for cards in range(1, len(question.hardware.rooms) + 1):
+        if cards != choice.cards and can_split(question, choice.checkpoint, cards):
+            yield f"--tensor-parallel-size {cards}", choice._replace(tensor=cards, pipeline=1)
+    if choice.tensor > 1:
+        yield f"--pipeline-parallel-size {choice.tensor}", choice._replace(tensor=1, pipeline=choice.tensor)
+    for number, of in enumerate(question.checkpoints):
+        if number != choice.checkpoint:
+            yield "--quantization fp8" if of.packed_at_load else of.name, choice._replace(checkpoint=number)
+
+
+def _judged(search: Search, chosen: Point, what: str, choice: Choice) -> RejectedShown | None:
+    """Why not; None where another goal would take it, and it stands on the front by itself."""
+    question, pool = search.question, search.pool
+    if not loads(question, pool, choice.checkpoint, choice.tensor, choice.pipeline):
+        return RejectedShown(what=what, because="its part of the weights does not fit a card")
+    shorter = choice._replace(context=question.goal.context)
+    fewer = shorter._replace(sequences=question.goal.users)
+    tried = next((fitted for each in (choice, shorter, fewer) if (fitted := _serving(pool, each))), None)
+    if tried is None:
+        return RejectedShown(what=what, because=f"no room is left for a request of {shorter.context:,} tokens")
+    point = search.point(tried)
+    ratio = point.served.request_s.mid / chosen.served.request_s.mid
+    seconds = f"{point.served.request_s.mid:.2f} s a request instead of {chosen.served.request_s.mid:.2f} s"
+    if tried.context < choice.context:
+        seconds += f", with room for {tried.context:,} tokens"
+    if ratio > 1 + SAME:
+        return RejectedShown(what=what, because=f"slower: {seconds}")
+    if ratio >= 1 - SAME:
+        return RejectedShown(what=what, because=f"as fast as without it ({seconds})")
+    if point.worth.weight_bits < chosen.worth.weight_bits:
+        return RejectedShown(what=what, because=f"faster ({seconds}), with other answers: a floor of quality allows it")
+    return None
+
+
+def _serving(pool: Pool, choice: Choice) -> Choice | None:
+    """The choice with as much of the memory as it needs; None where that is not to be had."""
+    most = pool.most(choice)
+    for share in (max(min(choice.share, most), 0.0), most):
+        if most and pool.serves(choice._replace(share=share)):
+            return choice._replace(share=share)
+    return None
+
+
+def _shorter(search: Search, chosen: Point) -> Iterator[RejectedShown]:
+    """A shorter limit saves nothing where it has room."""
+    if search.pool.holds(chosen.choice) >= search.question.goal.users:
+        because = "it frees nothing: pages of the cache are handed out as requests grow, the limit reserves none"
+        yield RejectedShown(what="a shorter --max-model-len", because=because)

@@ -10,21 +10,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from unslow.catalog.learned_speed import spread_of
-from unslow.facts.hf_shape import HfShape
-from unslow.think.physics.chip import Setting
-from unslow.think.physics.interconnect import LAYER, LINK, TENSOR
-from unslow.think.physics.interval import Interval
-from unslow.think.physics.kinds import BYTES, HALF
-from unslow.think.plan.hf_load import hf_load
+from unslow.facts.model import HfShape
+from unslow.think.physics.chip import BYTES, HALF, SpeedSetting
+from unslow.think.physics.decode import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.physics.terms import Interval
 from unslow.think.plan.report import GoalShown
-from unslow.think.plan.vllm.question import Choice, Question
-from unslow.think.speed import outcome
+from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
 from unslow.think.speed.chips import gpu_chip, has_links, has_peers
-from unslow.think.speed.group import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
-from unslow.think.speed.question import USUAL_LINK
-from unslow.think.speed.question import Question as SpeedQuestion
-from unslow.think.speed.totals import Totals, totals
-from unslow.think.speed.trust import trust_in, widened
+from unslow.think.speed.load import Totals, hf_load, totals
+from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, decode_outcome, prefill_outcome, trust_in, widened
+from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 
 BATCHED = "batched"
 """The group that the spread of several conversations was learned in."""
@@ -57,7 +52,7 @@ class Served(NamedTuple):
 class Pace:
     """The speed of a question's choices; what several of them share is computed once."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: VllmPlanQuestion) -> None:
         self.question = question
         self.step = lru_cache(maxsize=None)(self._step)
         self.prompt = lru_cache(maxsize=None)(self._prompt)
@@ -84,7 +79,7 @@ class Pace:
         depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
         together = float(math.ceil(at_once / choice.pipeline))
         q = self._ask(choice, depth)._replace(tokens=together)
-        found = outcome.decode(q, self._group(choice, depth))
+        found = decode_outcome(q, self._group(choice, depth))
         rate = _spread(found.rate, self._setting(choice).backend) if together > 1 else found.rate
         rate = widened(rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         more = self._narrow(choice) + (together - 1) * self._sent_s(choice)
@@ -124,23 +119,23 @@ class Pace:
         q = self._ask(choice, float(start))
         if q.setting.types == BYTES and q.setting.family in MULTIPLIES_FP8:
             q = q._replace(setting=q.setting._replace(types=HALF))  # nothing is unpacked: as fast as 16 bits at least
-        found = outcome.prefill(q, float(tokens), float(batch))
+        found = prefill_outcome(q, float(tokens), float(batch))
         wide = widened(found.rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         share = found.seconds / (found.seconds + self._exchange(choice, found.parts.get(LINK, 0.0)))
         return Interval(*(end * share for end in wide))
 
     def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
         device, cards = self.question.hardware.device, choice.tensor if choice.tensor > 1 else choice.pipeline
-        split = TENSOR if choice.tensor > 1 else LAYER
+        split = SPLIT_BY_TENSOR if choice.tensor > 1 else SPLIT_BY_LAYER
         return SpeedQuestion(
             self._totals(choice.checkpoint), self._chip, self._setting(choice), THIS_YEAR, depth,
             1.0 if choice.kv.startswith("fp8") else 2.0, gpus=float(cards), split=split,
-            peers=has_peers(device) or split == LAYER,
+            peers=has_peers(device) or split == SPLIT_BY_LAYER,
         )  # fmt: skip
 
-    def _setting(self, choice: Choice) -> Setting:
+    def _setting(self, choice: Choice) -> SpeedSetting:
         device = self.question.hardware.device
-        return Setting(
+        return SpeedSetting(
             backend="rocm" if device.vendor == "AMD" else "cuda",
             family=device.family,
             device=device.name,

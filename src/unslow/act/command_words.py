@@ -1,0 +1,188 @@
+"""The words of a command line where they stand in a text, and the text with other words in their place."""
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+
+_BLANKS = re.compile(r"(?<!\s)(?:\s|\\\n)*\Z")
+"""Blanks up to the end of a text, continued lines among them."""
+
+
+class NotUnderstoodError(Exception):
+    """A text that can't be edited with certainty; the message says what is not understood."""
+
+
+class Word(NamedTuple):
+    """A word, where it stands, and what it means: itself, or anything that fits where a variable is in it."""
+
+    start: int
+    end: int
+    value: str
+    pattern: re.Pattern[str] | None = None
+    splits: bool = False
+    """Whether a variable in it may make no word of it, or several."""
+
+    def fits(self, word: str) -> bool:
+        """Whether the program may have been given this for it."""
+        return bool(self.pattern.fullmatch(word)) if self.pattern else self.value == word
+
+
+class Meaning:
+    """Collects what a word means, part by part."""
+
+    def __init__(self) -> None:
+        self._value, self._pattern, self._open, self._splits = "", "", False, False
+
+    def add(self, text: str) -> None:
+        """Letters that stand for themselves."""
+        self._value += text
+        self._pattern += re.escape(text)
+
+    def add_unknown(self, *, splits: bool = False) -> None:
+        """Something that is filled in when it runs; one that splits is cut at its blanks then."""
+        self._open, self._splits = True, self._splits or splits
+        self._pattern += ".*"
+
+    def word(self, start: int, end: int) -> Word:
+        """The word that stands there."""
+        pattern = re.compile(self._pattern, re.DOTALL) if self._open else None
+        return Word(start, end, self._value, pattern, self._splits)
+
+
+class Shape(NamedTuple):
+    """How words are set apart in a text."""
+
+    inserted: Callable[[str, int], str]
+    """A new word with what sets it apart from the one before, whose number is given; -1 at the start."""
+    cut: Callable[[int, int], list[tuple[int, int]]]
+    """The places that go where the words from one number up to another go."""
+    place: Callable[[int], int]
+    """Where a new word is put after the one of this number; -1 for the start."""
+
+
+def all_fit(words: Sequence[Word], command: Sequence[str]) -> bool:
+    """Whether these words may have become this command line, one for one."""
+    return len(words) == len(command) and all(word.fits(given) for word, given in zip(words, command, strict=True))
+
+
+def rewritten(text: str, old: Sequence[str], new: Sequence[str], shape: Shape) -> str:
+    """The text with the words of `new` where those of `old` stood; every other byte as it was."""
+    edits: list[tuple[int, int, str]] = []
+    for kind, first, last, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind in ("delete", "replace"):
+            edits += [(*span, "") for span in shape.cut(first, last)]
+        if kind in ("insert", "replace"):
+            at = shape.place(first - 1)
+            edits.append((at, at, "".join(shape.inserted(word, first - 1) for word in new[start:end])))
+    for start, end, put in sorted(edits, key=lambda edit: (edit[0], edit[1]), reverse=True):
+        text = text[:start] + put + text[end:]
+    return text
+
+
+def spaced(text: str, words: Sequence[Word], quote: Callable[[str], str]) -> Shape:
+    """Words with blanks between them: a new flag comes after the same blanks as the others, a value after one."""
+    gaps = [text[a.end : b.start] for a, b in pairwise(words)]
+    broken = [gap for gap in gaps if "\n" in gap and _BLANKS.match(gap)]
+    gap = broken[-1] if broken else " "
+
+    def inserted(word: str, number: int) -> str:
+        apart = gap if word.startswith("-") else " "
+        return f"{apart}{quote(word)}" if number >= 0 else f"{quote(word)} "
+
+    def cut(first: int, last: int) -> list[tuple[int, int]]:
+        """The words and the blanks before each: what else lies between them, such as a redirection, stays."""
+        if not first and not all(map(_BLANKS.match, gaps[:last])):
+            raise NotUnderstoodError("a redirection between its first words")
+        if not first:
+            return whole.cut(first, last)
+        return [(words[n].start - _blanks_at_end(gaps[n - 1]), words[n].end) for n in range(first, last)]
+
+    whole = in_a_row(words, inserted)
+    return whole._replace(cut=cut)
+
+
+def _blanks_at_end(gap: str) -> int:
+    found = _BLANKS.search(gap)
+    return len(found[0]) if found else 0
+
+
+def in_a_row(words: Sequence[Word], inserted: Callable[[str, int], str]) -> Shape:
+    """Words one after the other: with each that goes, what sets it apart from the one before goes too."""
+
+    def cut(first: int, last: int) -> list[tuple[int, int]]:
+        if first:
+            return [(words[first - 1].end, words[last - 1].end)]
+        return [(words[0].start, words[last].start if last < len(words) else words[-1].end)]
+
+    def place(number: int) -> int:
+        return words[number].end if number >= 0 else words[0].start
+
+    return Shape(inserted, cut, place)
+
+
+# Which words of a text became which words of a command line, where variables without quotes make none or several.
+# `$THREADS $MORE` may have become `-t 4` as one word each, or all of it is the first: an edit of the second is
+# then wrong.
+
+Fits = Callable[[int, int, int], bool]
+
+
+def check_sure(words: Sequence[Word], old: Sequence[str], new: Sequence[str]) -> None:
+    """NotUnderstoodError where a word that changes may be another than it seems; all of them fit one for one."""
+    runs = _runs(unsure_words(words, old))
+    for kind, first, last, _, _ in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        gone = set(range(first, last)) if kind != "equal" else set()
+        parted = any(gone & run and not run <= gone for run in runs)
+        if parted or (kind == "insert" and any({first - 1, first} <= run for run in runs)):
+            raise NotUnderstoodError("variables without quotes in its command, each of which may be several words")
+
+
+def _runs(unsure: set[int]) -> list[set[int]]:
+    """Those beside each other: together they are sure again."""
+    runs: list[set[int]] = []
+    for number in sorted(unsure):
+        if runs and number - 1 in runs[-1]:
+            runs[-1].add(number)
+        else:
+            runs.append({number})
+    return runs
+
+
+def unsure_words(words: Sequence[Word], command: Sequence[str]) -> set[int]:
+    """The words that may have become more, fewer or others than the one at their own place."""
+    if sum(word.splits for word in words) <= 1:  # so many words in all leave one for each
+        return set()
+    count = len(command)
+
+    def fits(number: int, first: int, last: int) -> bool:
+        word = words[number]
+        if last - first == 1:
+            return word.fits(command[first])
+        return word.splits and bool(word.pattern and word.pattern.fullmatch(" ".join(command[first:last])))
+
+    before, behind = _reached(len(words), count, fits), _reaching(len(words), count, fits)
+    return {
+        number
+        for number in range(len(words))
+        for first in before[number]
+        for last in behind[number + 1]
+        if (first, last) != (number, number + 1) and last >= first and fits(number, first, last)
+    }
+
+
+def _reached(words: int, count: int, fits: Fits) -> list[set[int]]:
+    """For each word, how many of the command line the words before it may have become."""
+    found: list[set[int]] = [{0}]
+    for number in range(words):
+        found.append({last for first in found[-1] for last in range(first, count + 1) if fits(number, first, last)})
+    return found
+
+
+def _reaching(words: int, count: int, fits: Fits) -> list[set[int]]:
+    """For each word, where it may start so that the words from it on become all the rest."""
+    found: list[set[int]] = [{count}]
+    for number in reversed(range(words)):
+        found.append({first for last in found[-1] for first in range(last + 1) if fits(number, first, last)})
+    return found[::-1]

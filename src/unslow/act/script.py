@@ -1,0 +1,259 @@
+"""A shell script that starts the server: only its command line is edited, and only where it is the one that runs."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure, rewritten, spaced
+
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-=+?][^}\"'`$\\]*)?\})")
+_ENDS = ";&|()<>"
+_WILD = "*?[]{}~`!"
+"""What a shell makes something else of where it stands without quotes."""
+
+
+class Simple(NamedTuple):
+    """One command of a line, without what redirects its output."""
+
+    words: tuple[Word, ...]
+
+
+class _Reader:
+    def __init__(self, text: str, at: int) -> None:
+        self.text, self.at = text, at
+
+    def ahead(self, count: int = 1) -> str:
+        return self.text[self.at : self.at + count]
+
+    def skip_blanks(self) -> None:
+        while self.ahead() in (" ", "\t") or self.ahead(2) == "\\\n":
+            self.at += 2 if self.ahead() == "\\" else 1
+
+    def word(self) -> Word:
+        start, meaning = self.at, Meaning()
+        while self.ahead() and self.ahead() not in f" \t\n{_ENDS}" and self.ahead(2) != "\\\n":
+            self._part(meaning, start)
+        return meaning.word(start, self.at)
+
+    def _part(self, meaning: Meaning, start: int) -> None:
+        sign = self.ahead()
+        if sign == "'":
+            end = self.text.find("'", self.at + 1)
+            if end < 0:
+                raise NotUnderstoodError("a quote that is not closed")
+            meaning.add(self.text[self.at + 1 : end])
+            self.at = end + 1
+        elif sign == '"':
+            self._quoted(meaning)
+        elif sign == "\\":
+            meaning.add(self.text[self.at + 1 : self.at + 2])
+            self.at += 2
+        elif sign == "$":
+            self._variable(meaning, splits=True)
+        elif sign in _WILD and not (sign == "!" or (sign == "~" and self.at != start)):
+            raise NotUnderstoodError(f"{sign!r} without quotes")
+        else:
+            meaning.add(sign)
+            self.at += 1
+
+    def _quoted(self, meaning: Meaning) -> None:
+        self.at += 1
+        while (sign := self.ahead()) != '"':
+            if not sign or sign == "`":
+                raise NotUnderstoodError("a quote that is not closed, or a command in it")
+            if sign == "$":
+                self._variable(meaning)
+            elif sign == "\\" and self.ahead(2)[1:] in '$`"\\\n':
+                meaning.add("" if self.ahead(2) == "\\\n" else self.ahead(2)[1:])
+                self.at += 2
+            else:
+                meaning.add(sign)
+                self.at += 1
+        self.at += 1
+
+    def _variable(self, meaning: Meaning, *, splits: bool = False) -> None:
+        found = _VARIABLE.match(self.text, self.at)
+        if not found:
+            raise NotUnderstoodError(f"{self.text[self.at : self.at + 12]!r}")
+        meaning.add_unknown(splits=splits)
+        self.at = found.end()
+
+
+def simple_commands(text: str, at: int) -> list[Simple]:
+    """The commands of the line that starts there, continued lines too, up to its end or its comment."""
+    reader = _Reader(text, at)
+    found: list[Simple] = []
+    words: list[Word] = []
+    while True:
+        reader.skip_blanks()
+        sign = reader.ahead()
+        if not sign or sign in "\n#":
+            break
+        if sign in "<>" or (sign in "12&" and re.match(r"[12&]>", reader.ahead(2))):
+            _skip_redirection(reader)
+        elif sign in _ENDS:
+            found.append(Simple(tuple(words)))
+            words, reader.at = [], reader.at + 1
+        else:
+            words.append(reader.word())
+    return [simple for simple in [*found, Simple(tuple(words))] if simple.words]
+
+
+def _skip_redirection(reader: _Reader) -> None:
+    """Where the output goes is none of the program's words."""
+    found = re.compile(r"[12&]?(?:>>?|<)(?:&[12-])?").match(reader.text, reader.at)
+    if not found or reader.ahead(2) == "<<":
+        raise NotUnderstoodError("a redirection of a kind that is not known")
+    reader.at = found.end()
+    if not found[0].endswith(("&1", "&2", "&-")):
+        reader.skip_blanks()
+        reader.word()
+
+
+# Where the lines of a shell script start that are commands: not inside quotes, nor the rest of another line.
+# A text in quotes may go over many lines, and one of them may look like the very command that is searched for.
+
+_BEFORE_COMMENT = " \t\n;&|("
+"""A `#` starts a comment only where a word could start."""
+_CLOSED_BY = {'"': '"', "'": "'", "$'": "'", "`": "`", "(": ")", "${": "}"}
+_QUOTES = ('"', "'", "$'")
+
+
+class _Scanner:
+    """Reads from the start, and knows at every place what it is in."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._inside: list[str] = []
+        self.starts = [0]
+
+    def run(self) -> list[int]:
+        while self._at < len(self._text):
+            self._step()
+        if any(kind in _QUOTES for kind in self._inside):
+            raise NotUnderstoodError("a quote that is not closed")
+        return [start for start in self.starts if start < len(self._text)]
+
+    def _step(self) -> None:
+        sign, inner = self._text[self._at], self._inside[-1] if self._inside else ""
+        if inner and sign == _CLOSED_BY[inner]:
+            self._inside.pop()
+            self._at += 1
+        elif inner == "'":
+            self._at += 1
+        elif sign == "\\":
+            self._at += 2  # a line that is continued is no start either
+        elif inner == "$'":
+            self._at += 1
+        elif opened := self._opened(inner):
+            self._inside.append("(" if opened == "$(" else opened)
+            self._at += len(opened)
+        else:
+            self._pass(sign)
+
+    def _opened(self, inner: str) -> str:
+        """What begins here, as far as it can there: in double quotes a single one is a sign like any other."""
+        pair, sign = self._text[self._at : self._at + 2], self._text[self._at]
+        if pair in ("$(", "${"):
+            return pair
+        if sign == "`":
+            return sign
+        if inner in ('"', "${"):
+            return sign if sign == '"' else ""
+        if pair == "$'":
+            return pair
+        return sign if sign in "\"'" or (sign == "(" and inner == "(") else ""
+
+    def _pass(self, sign: str) -> None:
+        commands = not any(kind in (*_QUOTES, "${") for kind in self._inside)
+        if sign == "#" and commands and self._text[self._at - 1 : self._at or 1] in _BEFORE_COMMENT:
+            end = self._text.find("\n", self._at)
+            self._at = len(self._text) if end < 0 else end
+            return
+        self._at += 1
+        if sign == "\n" and commands:
+            self.starts.append(self._at)
+
+
+def line_starts(text: str) -> list[int]:
+    """Where lines of commands start; NotUnderstoodError where a quote is not closed."""
+    return _Scanner(text).run()
+
+
+_BEFORE = ("exec", "nohup", "setsid", "env", "command", "time", "do", "then", "else")
+"""What may stand before a program without changing its words."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_LONGEST = 64 * 1024
+"""Letters of a script that starts a server; a longer one is something else."""
+
+
+def edited_script(
+    text: str, old: Sequence[str], new: Sequence[str], environment: Mapping[str, str | None] | None = None
+) -> str:
+    """The script with the new command line; NotUnderstoodError where the old one is not in it exactly once."""
+    words = _command(text, old)
+    if any(text[word.end : word.end + 1] in ("<", ">") for word in words):
+        raise NotUnderstoodError("a redirection without a blank before it, which would take a number for its own")
+    check_sure(words, old, new)
+    after = rewritten(text, old, new, spaced(text, words, shlex.quote))
+    if environment:
+        after = after[: words[0].start] + _with(environment) + after[words[0].start :]
+    _check(after, new)
+    return after
+
+
+def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
+    if len(text) > _LONGEST:
+        raise NotUnderstoodError("it is too long for a script that starts a server")
+    if "<<" in text:
+        raise NotUnderstoodError("it holds a text of its own (<<), in which a command may be no command")
+    found = [words for start in line_starts(text) if (words := _fitting(text, start, command))]
+    if len(found) == 1:
+        return found[0]
+    if not found and any(_fitting(text, start, command) for start in _all_starts(text)):
+        raise NotUnderstoodError("the words that the server was started with stand only in a quoted text of it")
+    if "\r\n" in text:
+        raise NotUnderstoodError("its lines end as on Windows, and a shell takes that for a part of their last words")
+    many = "several lines of it have" if found else "no line of it has"
+    raise NotUnderstoodError(f"{many} the very words that the server was started with")
+
+
+def _all_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer(r"\n", text))]
+
+
+def _fitting(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
+    """The words of the program on a line, where they are the command line that is looked for."""
+    try:
+        simples = simple_commands(text, start)
+    except NotUnderstoodError:
+        return ()
+    for simple in simples:
+        words = _own_words(simple.words)
+        if words and all_fit(words, command):
+            return words
+    return ()
+
+
+def _own_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words from the program on."""
+    at = 0
+    while at < len(words) and (words[at].value in _BEFORE or _ASSIGNMENT.match(words[at].value)):
+        at += 1
+        while at + 1 < len(words) and words[at].value == "-u" and words[at - 1].value != "exec":
+            at += 2  # of env: a variable that it takes away
+    return words[at:]
+
+
+def _with(environment: Mapping[str, str | None]) -> str:
+    away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
+    given = [f"{name}={value}" for name, value in environment.items() if value is not None]
+    return shlex.join(["env", *away, *given]) + " "
+
+
+def _check(after: str, new: Sequence[str]) -> None:
+    """Read again: what was written must be what was meant."""
+    found = [words for start in line_starts(after) if (words := _fitting(after, start, new))]
+    if len(found) != 1:
+        raise NotUnderstoodError("the edited line does not read as it was meant")

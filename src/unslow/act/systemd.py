@@ -1,0 +1,206 @@
+"""A drop-in of systemd with another command line: the unit itself is never touched.
+
+As in systemd.service(5), "Command lines", and systemd.syntax(7): quotes and a few escapes, `%` for specifiers, `$` for
+variables, prefixes before the program. Words that stay are written as the unit writes them, so that a variable with a
+key in it stays a variable.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure
+from unslow.look.command_writer import in_unit
+
+NAME, LAST_NAME = "90-unslow.conf", "zz-unslow.conf"
+HEAD = "# Written by `unslow apply`; `unslow undo` takes it back."
+_SETTING = re.compile(r"[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(.*)", re.DOTALL)
+_PREFIX = re.compile(r"[-:+!|]*")
+_VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*")
+_ALONE = re.compile(r"[\"']?\$[A-Za-z_]\w*[\"']?")
+"""A variable that is a word of its own and stands without braces is split at its blanks, also in quotes."""
+_ESCAPES = {"\\": "\\", '"': '"', "'": "'", "s": " ", "t": "\t", "n": "\n"}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class UnitFile(NamedTuple):
+    """A file of a unit: the unit itself, or a drop-in."""
+
+    path: str
+    text: str
+
+
+class ExecStart(NamedTuple):
+    """The one command of a service: what stands before the program, the line, and its words."""
+
+    prefix: str
+    line: str
+    words: tuple[Word, ...]
+
+
+def exec_start(files: Sequence[UnitFile]) -> ExecStart:
+    """The command line that holds after all files in their order; NotUnderstoodError unless it is one."""
+    lines: list[str] = []
+    for file in files:
+        for name, value in service_settings(file.text):
+            if name == "ExecStart":
+                lines = [*lines, value] if value else []
+    if len(lines) != 1:
+        raise NotUnderstoodError(f"the unit has {len(lines)} lines of ExecStart")
+    prefix = (_PREFIX.match(lines[0]) or [""])[0]
+    line = lines[0][len(prefix) :]
+    if line.startswith("@"):
+        raise NotUnderstoodError("its ExecStart gives the program another name (@)")
+    return ExecStart(prefix, line, words_of(line, variables=":" not in prefix))
+
+
+def service_settings(text: str) -> list[tuple[str, str]]:
+    """The settings of [Service] in their order; lines that end in a backslash go on."""
+    found, section, whole = [], "", ""
+    for line in text.splitlines():
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        whole += line
+        if (len(whole) - len(whole.rstrip("\\"))) % 2:  # two of them stand for one
+            whole = f"{whole[:-1]} "
+            continue
+        if whole.strip().startswith("["):
+            section = whole.strip()
+        elif section == "[Service]" and (match := _SETTING.fullmatch(whole)):
+            found.append((match[1], match[2].strip()))
+        whole = ""
+    return found
+
+
+def words_of(line: str, *, variables: bool = True) -> tuple[Word, ...]:
+    """The words of a command line as systemd splits it."""
+    words, at = [], 0
+    while at < len(line):
+        if line[at] in " \t":
+            at += 1
+            continue
+        word = _word(line, at, variables=variables)
+        if word.value == ";" and not word.pattern and line[word.start] == ";":
+            raise NotUnderstoodError("its ExecStart is several commands")
+        words.append(word)
+        at = word.end
+    return tuple(words)
+
+
+def _word(line: str, at: int, *, variables: bool) -> Word:
+    start, quote, meaning = at, "", Meaning()
+    while at < len(line) and (quote or line[at] not in " \t"):
+        sign = line[at]
+        if sign == quote:
+            quote, at = "", at + 1
+        elif sign in "'\"" and not quote:
+            quote, at = sign, at + 1
+        elif sign == "\\":
+            at = _escape(line, at, meaning)
+        elif sign == "%" or (sign == "$" and variables):
+            at = _expanded(line, at, meaning)
+        else:
+            meaning.add(sign)
+            at += 1
+    if quote:
+        raise NotUnderstoodError("a quote that is not closed")
+    word = meaning.word(start, at)
+    return word._replace(splits=word.pattern is not None and _ALONE.fullmatch(line[start:at]) is not None)
+
+
+def _escape(line: str, at: int, meaning: Meaning) -> int:
+    letter = line[at + 1 : at + 2]
+    if letter not in _ESCAPES:
+        raise NotUnderstoodError(f"the escape {line[at : at + 2]!r}")
+    meaning.add(_ESCAPES[letter])
+    return at + 2
+
+
+def _expanded(line: str, at: int, meaning: Meaning) -> int:
+    """A sign that is doubled stands for itself; a specifier or a variable for anything."""
+    sign = line[at]
+    if line[at : at + 2] == sign * 2:
+        meaning.add(sign)
+        return at + 2
+    if sign == "%":
+        meaning.add_unknown()
+        return at + 2
+    found = _VARIABLE.match(line, at)
+    if not found:
+        meaning.add(sign)
+        return at + 1
+    meaning.add_unknown()
+    return found.end()
+
+
+def drop_in(
+    files: Sequence[UnitFile],
+    old: Sequence[str],
+    new: Sequence[str],
+    environment: Mapping[str, str | None],
+    ours: str = "",
+) -> str:
+    """The text of the drop-in; `ours` is the one that is there already. NotUnderstoodError unless the unit is clear."""
+    command = _command(files, old, new) if list(old) != list(new) or _has_command(ours) else ()
+    lines = [*_kept(ours, environment), *_variables(environment), *command]
+    return "\n".join([HEAD, "[Service]", *lines]) + "\n"
+
+
+def _has_command(ours: str) -> bool:
+    return any(name == "ExecStart" for name, _ in service_settings(ours))
+
+
+def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) -> tuple[str, str]:
+    start = exec_start(files)
+    if not all_fit(start.words, old):
+        raise NotUnderstoodError("its ExecStart is not the command line that runs")
+    check_sure(start.words, old, new)
+    raw = [start.line[word.start : word.end] for word in start.words]
+    dollars = "$" if ":" in start.prefix else "$$"
+    words: list[str] = []
+    for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        words += raw[first:last] if kind == "equal" else [_quoted(word, dollars) for word in new[begin:end]]
+    line = " ".join(words)
+    if not all_fit(words_of(line, variables=":" not in start.prefix), new):
+        raise NotUnderstoodError("the new ExecStart does not read as it was meant")
+    return "ExecStart=", f"ExecStart={start.prefix}{line}"
+
+
+def _quoted(word: str, dollars: str) -> str:
+    if _CONTROL.search(word):
+        raise NotUnderstoodError("a word with a control character")
+    return in_unit(word, dollars=dollars)
+
+
+def _variables(environment: Mapping[str, str | None]) -> list[str]:
+    if any(_CONTROL.search(f"{name}{value}") for name, value in environment.items()):
+        raise NotUnderstoodError("a variable with a control character")
+    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
+    return [*given, *(f"UnsetEnvironment={name}" for name, value in environment.items() if value is None)]
+
+
+def _kept(ours: str, environment: Mapping[str, str | None]) -> list[str]:
+    """Variables of an earlier change that this one does not speak of."""
+    kept = []
+    for name, value in service_settings(ours):
+        variable = value.strip('"').partition("=")[0]
+        if name in ("Environment", "UnsetEnvironment") and variable not in environment:
+            kept.append(f"{name}={value}")
+    return kept
+
+
+def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None], *, command: bool) -> str:
+    """A name that comes after every drop-in that would overrule it; NotUnderstoodError where there is none."""
+    others = [f for f in files[1:] if f.path.rpartition("/")[2] not in (NAME, LAST_NAME)]
+    rivals = [f.path.rpartition("/")[2] for f in others if _overrules(f, environment, command=command)]
+    for name in (NAME, LAST_NAME):
+        if all(rival < name for rival in rivals):
+            return name
+    raise NotUnderstoodError(f"{max(rivals)} would overrule it")
+
+
+def _overrules(file: UnitFile, environment: Mapping[str, str | None], *, command: bool) -> bool:
+    values = [value for name, value in service_settings(file.text) if name.endswith("Environment")]
+    named = {value.strip("\"'").partition("=")[0] for value in values}
+    return (command and _has_command(file.text)) or bool(named & environment.keys())

@@ -1,1 +1,0 @@
-"""Wiring only: what is looked at, what thinks about it, what is shown."""

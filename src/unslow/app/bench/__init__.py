@@ -1,1 +1,0 @@
-"""Benchmarks: the standard protocol, sweeps, history, and conditions for a gate."""

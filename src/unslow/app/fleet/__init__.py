@@ -1,1 +1,0 @@
-"""Wiring of everything that is asked of a Prometheus."""

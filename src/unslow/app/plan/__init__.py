@@ -1,1 +1,0 @@
-"""`unslow plan`: from what a user asks to the settings that serve it best."""

@@ -1,0 +1,466 @@
+"""Answers `unslow cost`: what tokens cost on a device with its electricity, on a rented one, or from an API."""
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from unslow import __version__
+from unslow.buy.devices import work_notes
+from unslow.buy.report import (
+    KEEPS_MONTHS,
+    SHIPPED,
+    AskedShown,
+    BuyerPrices,
+    PriceShown,
+    RigShown,
+    SpeedShown,
+    shown_price,
+)
+from unslow.buy.rigs import (
+    HERE,
+    PricesFile,
+    Rated,
+    buyer_prices,
+    find_work,
+    hardware_of,
+    named_amount,
+    parse_rig,
+    rated,
+    read_prices_file,
+    rig_shown,
+    this_machine,
+    two_amounts,
+)
+from unslow.catalog.prices import apis_of, rents_of
+from unslow.commands._output import Progress, Silent
+from unslow.commands.cost import CostRequest
+from unslow.commands.models.find import FoundModel
+from unslow.commands.predict import PredictRequest
+from unslow.facts.errors import UserError
+from unslow.facts.values import Unknown
+from unslow.look.system import System
+from unslow.think.memo import one_judgement
+from unslow.think.speed.report import Shown
+
+COST_SCHEMA = "unslow.cost/1"
+How = Literal["own", "rent", "rent all day", "api"]
+
+
+class UseShown(Shown, frozen=True, kw_only=True):
+    """How much is asked in a day."""
+
+    tokens_per_day: float
+    """Generated ones."""
+    prompt_tokens_per_day: float
+    prompt_ratio: float
+    """Prompt tokens that are read for each generated one."""
+    said: Literal["tokens_per_day", "hours_per_day", "utilisation"]
+
+
+class WayShown(Shown, frozen=True, kw_only=True):
+    """One way to get the tokens, and what a month of it costs."""
+
+    how: How
+    name: str
+    rig: RigShown | None = None
+    """What runs the model; None for an API."""
+    price: PriceShown | None = None
+    """To buy, of an hour, or of a million generated tokens; None where none is known."""
+    input_price: float | None = None
+    """Of a million prompt tokens, of an API."""
+    per_million: float | None = None
+    """What a million generated tokens cost with their prompts, all counted; None where it can't be told."""
+    per_month: float | None = None
+    capital_per_month: float | None = None
+    """The price without what it sells for, spread over the years."""
+    power_per_month: float | None = None
+    watts: float | None = None
+    """While it works."""
+    busy_share: float | None = None
+    """Of the day; above 1 it can't do so much."""
+    most_tokens_per_day: float | None = None
+    """What it can make in a day without a pause."""
+    enough: bool | None = None
+    """Whether it can make as many as are asked for; None where that is not known."""
+    reason: str = ""
+
+
+class BreakEvenShown(Shown, frozen=True, kw_only=True):
+    """After how long owning has cost less than another way."""
+
+    own: str
+    against: str
+    months: float | None
+    """None where it never does: the other way costs less than the electricity. It may be more than the years of use."""
+
+
+class CostReport(Shown, frozen=True, kw_only=True):
+    """Own against rent against API."""
+
+    schema: str = COST_SCHEMA
+    unslow_version: str
+    asked: AskedShown
+    use: UseShown
+    currency: str
+    electricity_per_kwh: float
+    years: float
+    ways: tuple[WayShown, ...] = ()
+    """The cheapest first; what can't do it or can't be told last."""
+    break_even: tuple[BreakEvenShown, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+_DAY_S = 86_400.0
+_HOUR_S = 3600.0
+MONTH_DAYS = 365.25 / 12
+MILLION = 1e6
+
+
+class Use(NamedTuple):
+    """How much is generated in a day, and how much is read for it."""
+
+    tokens: float
+    prompt_ratio: float
+
+    @property
+    def per_month(self) -> float:
+        """Generated tokens of a month."""
+        return self.tokens * MONTH_DAYS
+
+
+class Terms(NamedTuple):
+    """What owning depends on beside the device."""
+
+    electricity: float
+    """Of a kWh."""
+    years: float
+    resale: float = 0.0
+    """What it sells for at the end."""
+    host_price: float = 0.0
+    watts: float | None = None
+    """Measured while it works; None for a share of the TDP."""
+    power_share: float = 1.0
+
+
+def seconds_per_token(speed: SpeedShown, prompt_ratio: float) -> float:
+    """Of work for one generated token and the prompt tokens that go with it, with all conversations at once."""
+    return 1 / speed.decode_tokens_per_s.mid + prompt_ratio / speed.prefill_tokens_per_s.mid
+
+
+def busy_share(speed: SpeedShown, use: Use) -> float:
+    """Of the day; above 1 where a day is too short."""
+    return use.tokens * seconds_per_token(speed, use.prompt_ratio) / _DAY_S
+
+
+def own(rig: RigShown, price: PriceShown | None, use: Use, terms: Terms) -> WayShown:
+    """With a device of one's own."""
+    if rig.speed is None or rig.fits == "no":
+        return WayShown(how="own", name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
+    busy = busy_share(rig.speed, use)
+    watts = terms.watts if terms.watts is not None else (rig.tdp_w or 0.0) * terms.power_share or None
+    capital = (upfront(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
+    power = None if watts is None else min(busy, 1.0) * 24 * MONTH_DAYS * watts / 1000 * terms.electricity
+    month = None if capital is None or power is None else capital + power
+    missing = _price_missing(rig) if price is None else "its power is not known (--watts)" if power is None else ""
+    way = _way("own", rig, price, use, month)
+    said = "; ".join(text for text in (way.reason, missing) if text)
+    return msgspec.structs.replace(way, capital_per_month=capital, power_per_month=power, watts=watts, reason=said)
+
+
+def _price_missing(rig: RigShown) -> str:
+    name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
+    return f'its price is not known: --price "{name}=AMOUNT"{paid}'
+
+
+def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
+    """What is paid on the first day: the devices, and a computer around cards where one is counted."""
+    return price.amount + (terms.host_price if rig.kind == "gpu" else 0.0)
+
+
+def rent(rig: RigShown, price: PriceShown, use: Use, *, all_day: bool) -> WayShown:
+    """With a rented device, by the hour while it works, or all day."""
+    how: How = "rent all day" if all_day else "rent"
+    if rig.speed is None or rig.fits == "no":
+        return WayShown(how=how, name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
+    hours = 24.0 if all_day else 24 * min(busy_share(rig.speed, use), 1.0)
+    return _way(how, rig, price, use, hours * MONTH_DAYS * price.amount)
+
+
+def api(name: str, price: PriceShown, input_price: float, use: Use) -> WayShown:
+    """From somebody who sells tokens."""
+    each = price.amount + use.prompt_ratio * input_price
+    return WayShown(
+        how="api", name=name, price=price, input_price=input_price, per_million=each,
+        per_month=each * use.per_month / MILLION, enough=True,
+    )  # fmt: skip
+
+
+def _way(how: How, rig: RigShown, price: PriceShown | None, use: Use, per_month: float | None) -> WayShown:
+    """A device that runs the model: what it can make, and what a million tokens cost of those that it does make."""
+    busy = busy_share(rig.speed, use) if rig.speed else 0.0
+    most = use.tokens / busy if busy else 0.0
+    made = min(use.tokens, most) * MONTH_DAYS
+    return WayShown(
+        how=how,
+        name=rig.name,
+        rig=rig,
+        price=price,
+        per_million=None if per_month is None or not made else per_month / made * MILLION,
+        per_month=per_month,
+        busy_share=busy,
+        most_tokens_per_day=most,
+        enough=busy <= 1,
+        reason=_reason(rig, most, busy),
+    )
+
+
+def _reason(rig: RigShown, most: float, busy: float) -> str:
+    """What has to be said of it."""
+    less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
+    part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
+    return "; ".join(text for text in (less, part) if text)
+
+
+def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown | None:
+    """When a device has paid for itself against another way; None where either can't do it or can't be told.
+
+    What it sells for counts as if it could be sold on that day.
+    """
+    if mine.rig is None or mine.price is None or mine.power_per_month is None or other.per_month is None:
+        return None
+    if mine.enough is not True or other.enough is not True:
+        return None
+    saved = other.per_month - mine.power_per_month
+    months = (upfront(mine.rig, mine.price, terms) - terms.resale) / saved if saved > 0 else None
+    against = f"{other.name}, {other.how}" if other.how != "api" else other.name
+    return BreakEvenShown(own=mine.name, against=against, months=months)
+
+
+def rivals(others: list[WayShown]) -> list[WayShown]:
+    """What owning is held against: the cheapest of each way that can do it, and every API."""
+    able = [way for way in cheapest_first(others) if way.enough and way.per_month is not None]
+    first = {way.how: way for way in reversed(able)}
+    return [way for way in able if way.how == "api" or first[way.how] is way]
+
+
+def cheapest_first(ways: list[WayShown]) -> tuple[WayShown, ...]:
+    """What can do it by what it costs, then the rest."""
+    return tuple(sorted(ways, key=_place))
+
+
+def _place(way: WayShown) -> tuple[bool, bool, float, str]:
+    return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
+
+
+def tokens_in(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
+    """Generated tokens of so many hours of work."""
+    return hours * _HOUR_S / seconds_per_token(speed, prompt_ratio)
+
+
+_LONG_MONTHS = 36
+"""From there on people count years."""
+
+
+def paid_after(pair: BreakEvenShown, years: float) -> str:
+    """When owning has paid for itself, in words; not after the years in which it is used."""
+    if pair.months is None:
+        return f"never pays against {pair.against}, which costs less than its electricity alone"
+    long = pair.months >= _LONG_MONTHS
+    after = f"{pair.months / 12:,.1f} years" if long else f"{pair.months:,.1f} months"
+    if pair.months > 12 * years:
+        return f"does not pay within {years:g} years against {pair.against}: it would take {after}"
+    return f"pays after {after} against {pair.against}"
+
+
+def assumptions(
+    terms: Terms, use: Use, currency: str, *, users: int, electricity_said: bool, has_own: bool
+) -> tuple[str, ...]:
+    """What was taken for granted, and the flag that says it better."""
+    work = _work(use, users)
+    return (*work, *_owning(terms, currency, electricity_said=electricity_said)) if has_own else work
+
+
+def _work(use: Use, users: int) -> tuple[str, ...]:
+    read = f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
+    if users > 1:
+        return read, f"a device always has {users} conversations at once (--users)"
+    return read, "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
+
+
+def _owning(terms: Terms, currency: str, *, electricity_said: bool) -> Iterator[str]:
+    if not electricity_said:
+        yield f"a kWh costs {terms.electricity:g} {currency}, which was assumed (--electricity)"
+    if terms.watts is not None:
+        yield f"it draws {terms.watts:,.0f} W while it works, as you measured, and nothing else is counted"
+    else:
+        share = "all of its TDP" if terms.power_share == 1 else f"{terms.power_share:.0%} of its TDP"
+        yield f"it draws {share} while it works and nothing while idle; the computer around it is not counted (--watts)"
+    sells = f"then sells for {terms.resale:,.0f} {currency}" if terms.resale else "is then worth nothing (--resale)"
+    yield f"it is used for {terms.years:g} years and {sells}"
+    if not terms.host_price:
+        yield "a card goes into a computer that is there already (--host-price)"
+
+
+def notes_on(ways: Sequence[WayShown], purse: BuyerPrices) -> tuple[str, ...]:
+    """Where the prices come from, and what is missing."""
+    return tuple(dict.fromkeys(_notes(ways, purse)))
+
+
+def _notes(ways: Sequence[WayShown], purse: BuyerPrices) -> Iterator[str]:
+    yield "speeds are the middle of the prediction: `unslow devices` shows the interval"
+    for way in ways:
+        price = way.price
+        if price is None or price.kind == "yours":
+            continue
+        old = f", more than {KEEPS_MONTHS} months ago" if price.old and price.kind != "launch" else ""
+        if price.kind == "launch":
+            unchecked, name = "" if price.checked else ", which nobody checked", way.rig.device if way.rig else way.name
+            yield f'{name}: what the maker asked in {price.date}{unchecked}; yours counts: --price "{name}=AMOUNT"'
+        else:
+            yield f"{price.kind} {price.seller} seen {price.date}{old}: {price.source}"
+    if purse.currency != SHIPPED:
+        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: give --rent and --api"
+        return
+    if not any(way.how == "api" for way in ways):
+        yield 'no API price of this model is shipped: give one with --api "0.5/1.5 per M"'
+    if not any(way.how == "rent" for way in ways):
+        yield 'none of the rents that are shipped does it with one device: --rent "2x H100 SXM=2.5/h"'
+
+
+ELECTRICITY = 0.30
+"""Of a kWh, in whatever currency, where nothing is said: the report says that it was assumed."""
+_RENTS = 3
+"""How many of the shipped rents that can do it are shown, the cheapest first."""
+
+
+class _Desk(NamedTuple):
+    """All that the ways are worked out from."""
+
+    system: System
+    request: CostRequest
+    told: PricesFile
+    purse: BuyerPrices
+    found: FoundModel
+    question: PredictRequest
+
+    def rig(self, name: str) -> RigShown:
+        """A device by name with its speed."""
+        if name.casefold() in HERE:
+            return this_machine(self.system, self.request, self.purse)
+        rig = parse_rig(name)
+        hardware = hardware_of(rig, self.question)
+        answer: Rated | Unknown = (
+            hardware if isinstance(hardware, Unknown) else rated(self.found, hardware, self.question)
+        )
+        return rig_shown(rig, self.purse, self.found.quant, answer)
+
+
+@one_judgement()
+def cost(system: System, request: CostRequest, progress: Progress | None = None) -> CostReport:
+    """What a million tokens cost with each device, rented or bought, and when owning has paid."""
+    told = read_prices_file(system, request.prices)
+    purse = buyer_prices(system, told, request.price, request.currency)
+    found, question, asked = find_work(system, request)
+    desk = _Desk(system, request, told, purse, found, question)
+    (progress or Silent()).step("predicting", 0.0)
+    rigs = [desk.rig(name) for name in request.device]
+    use = _use(request, rigs)
+    terms = _terms(request, told)
+    _check_resale(rigs, terms)
+    owned = [own(rig, rig.price, use, terms) for rig in rigs]
+    others = [*_rented(desk, use, rigs), *_sold(desk, use)]
+    pairs = [break_even(mine, other, terms) for mine in owned for other in rivals(others)]
+    said = request.electricity is not None or told.electricity is not None
+    return CostReport(
+        unslow_version=__version__,
+        asked=asked,
+        use=_use_shown(request, use),
+        currency=purse.currency,
+        electricity_per_kwh=terms.electricity,
+        years=terms.years,
+        ways=cheapest_first([*owned, *others]),
+        break_even=tuple(pair for pair in pairs if pair),
+        assumptions=assumptions(
+            terms, use, purse.currency, users=question.batch, electricity_said=said, has_own=bool(owned)
+        ),
+        notes=(*work_notes(asked), *notes_on([*owned, *others], purse)),
+    )
+
+
+def _use(request: CostRequest, rigs: Sequence[RigShown]) -> Use:
+    """Tokens of a day; hours and shares are those of the first device that can run the model."""
+    if request.tokens_per_day is not None:
+        return Use(request.tokens_per_day, request.prompt_ratio)
+    hours = request.hours_per_day if request.hours_per_day is not None else 24 * (request.utilisation or 0.0)
+    if not hours:
+        raise UserError("a device that is never used makes no tokens", "give --tokens-per-day instead")
+    speed = next((rig.speed for rig in rigs if rig.speed and rig.fits != "no"), None)
+    if speed is None:
+        raise UserError("hours of which device?", 'name one that holds the model: --device "RTX 3090"')
+    return Use(tokens_in(hours, speed, request.prompt_ratio), request.prompt_ratio)
+
+
+def _use_shown(request: CostRequest, use: Use) -> UseShown:
+    names = ("tokens_per_day", "hours_per_day", "utilisation")
+    said = next(name for name in names if getattr(request, name) is not None)
+    return UseShown(
+        tokens_per_day=use.tokens, prompt_tokens_per_day=use.tokens * use.prompt_ratio, prompt_ratio=use.prompt_ratio,
+        said="tokens_per_day" if said == names[0] else "hours_per_day" if said == names[1] else "utilisation",
+    )  # fmt: skip
+
+
+def _terms(request: CostRequest, told: PricesFile) -> Terms:
+    given = request.electricity if request.electricity is not None else told.electricity
+    return Terms(
+        ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
+        request.power_share,
+    )  # fmt: skip
+
+
+def _check_resale(rigs: Sequence[RigShown], terms: Terms) -> None:
+    """What sells for more than it cost makes tokens at less than nothing: a slip of the finger."""
+    for rig in rigs:
+        if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
+            raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
+
+
+def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
+    """What the user can rent; else the shipped rents that can do it, those of the devices at hand among them."""
+    own_prices = [named_amount(text, "--rent") for text in (*desk.request.rent, *desk.told.rents)]
+    for name, amount in own_prices:
+        rig = desk.rig(name)
+        price = PriceShown(amount=amount * rig.count, currency=desk.purse.currency, kind="yours")
+        yield rent(rig, price, use, all_day=False)
+        yield rent(rig, price, use, all_day=True)
+    if not own_prices and desk.purse.currency == SHIPPED:
+        yield from _shipped_rents(desk, use, {rig.device for rig in rigs})
+
+
+def _shipped_rents(desk: _Desk, use: Use, at_hand: set[str]) -> Iterator[WayShown]:
+    cheapest = {price.of: price for price in reversed(rents_of())}
+    ways = [
+        rent(desk.rig(name), shown_price(price, desk.purse.today), use, all_day=False)
+        for name, price in cheapest.items()
+    ]
+    able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
+    able.sort(key=lambda way: (way.name not in at_hand, way.per_million or 0.0))
+    for way in able[:_RENTS]:
+        yield way
+        if way.rig and way.price:
+            yield rent(way.rig, way.price, use, all_day=True)
+
+
+def _sold(desk: _Desk, use: Use) -> Iterator[WayShown]:
+    """The user's APIs; else the shipped ones of this very model."""
+    own_prices = [two_amounts(text) for text in (*desk.request.api, *desk.told.apis)]
+    for n, (name, inward, outward) in enumerate(own_prices, 1):
+        price = PriceShown(amount=outward, currency=desk.purse.currency, kind="yours")
+        yield api(f"API {name or n}", price, inward, use)
+    if not own_prices and desk.purse.currency == SHIPPED:
+        for found in apis_of(desk.found.name):
+            price = shown_price(found, desk.purse.today)
+            price = msgspec.structs.replace(price, amount=found.output_usd)
+            yield api(f"API {found.seller}", price, found.input_usd, use)

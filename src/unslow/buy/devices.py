@@ -1,0 +1,179 @@
+"""Answers `unslow devices`: any number of them side by side, in order, with what has to be said of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import NamedTuple
+
+from unslow import __version__
+from unslow.buy.report import KEEPS_MONTHS, SHIPPED, AskedShown, BuyerPrices, DevicesReport, RigShown
+from unslow.buy.rigs import (
+    HERE,
+    Rated,
+    Rig,
+    buyer_prices,
+    find_work,
+    hardware_of,
+    parse_rig,
+    rated,
+    read_prices_file,
+    rig_shown,
+    rigs_of,
+    this_machine,
+)
+from unslow.catalog.devices import all_devices
+from unslow.commands._output import Progress, Silent
+from unslow.commands.devices import DevicesRequest
+from unslow.commands.models.find import FoundModel
+from unslow.commands.predict import PredictRequest
+from unslow.facts.errors import UserError
+from unslow.facts.values import GB, Unknown
+from unslow.look.system import System
+from unslow.think.memo import one_judgement
+from unslow.think.speed.chips import USUAL_HOST
+
+_ORDERS: dict[str, Callable[[RigShown], tuple[float | str, ...]]] = {
+    "speed": lambda rig: (-(rig.speed.decode_tokens_per_s.mid if rig.speed else 0.0),),
+    "price": lambda rig: (rig.price.amount if rig.price else inf,),
+    "value": lambda rig: (rig.price_per_token_per_s or inf,),
+    "watts": lambda rig: (rig.tdp_w or inf,),
+    "memory": lambda rig: (-(rig.memory_bytes or 0),),
+    "name": lambda rig: (rig.vendor, rig.name),
+}
+
+
+NOTE_ON_JOULES = "TOK/J is tokens per joule by TDP, as if all of it were drawn: measured ones are higher"
+
+
+def ordered(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:
+    """By one of the orders, what is not known last; as they came without one."""
+    if not order:
+        return tuple(rigs)
+    key = _ORDERS[order]
+    return tuple(sorted(rigs, key=lambda rig: (*key(rig), rig.name)))
+
+
+def notes_on(rigs: Sequence[RigShown], purse: BuyerPrices, *, has_model: bool) -> tuple[str, ...]:
+    """What was assumed, and what to make of the prices."""
+    return tuple(_notes(rigs, purse, has_model=has_model))
+
+
+def _notes(rigs: Sequence[RigShown], purse: BuyerPrices, *, has_model: bool) -> Iterator[str]:
+    if has_model and any(rig.fits == "partly" for rig in rigs):
+        host = float(USUAL_HOST.bytes_per_s) / GB
+        yield f"partly: the rest lies on a host whose memory is taken to deliver {host:.0f} GB/s, which sets the speed"
+    yield from price_notes(rigs, purse)
+    if has_model and any(rig.tokens_per_joule_by_tdp for rig in rigs):
+        yield NOTE_ON_JOULES
+
+
+def work_notes(asked: AskedShown | None) -> Iterator[str]:
+    """What has to be said of the work itself."""
+    if asked and asked.stands_for:
+        yield f"{asked.stands_for} has the shape of {asked.model}: computed with that"
+    if asked and asked.estimated_as:
+        yield f"{asked.quant} is an estimate by {asked.estimated_as}"
+    if asked and 0 < asked.context_trained < asked.context:
+        yield (
+            f"{asked.model} was trained for {asked.context_trained:,} tokens: beyond them it answers badly, unless its "
+            "positions are stretched (YaRN)"
+        )
+
+
+def shared_notes(asked: AskedShown | None) -> Iterator[str]:
+    """Which numbers are of one conversation, and which of all."""
+    if asked and asked.users > 1:
+        yield f"tok/s are those of each of {asked.users} conversations; price and joules count all of them together"
+
+
+def price_notes(rigs: Sequence[RigShown], purse: BuyerPrices) -> Iterator[str]:
+    """What to make of the prices that are shown."""
+    prices = [rig.price for rig in rigs if rig.price]
+    if any(p.kind == "launch" for p in prices):
+        checked = "" if all(p.checked for p in prices if p.kind == "launch") else ", which nobody checked"
+        yield f'launch: what the maker asked in that year{checked}; yours counts: --price "{_example(rigs)}=AMOUNT"'
+    for price in {p.source: p for p in prices if p.source and p.kind != "launch"}.values():
+        old = f", more than {KEEPS_MONTHS} months ago" if price.old else ""
+        yield f"{price.kind} price seen {price.date}{old}: {price.source}"
+    if purse.currency != SHIPPED:
+        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: only yours are shown"
+    elif any(rig.price is None for rig in rigs):
+        yield "no price is known where none is shown"
+
+
+def _example(rigs: Sequence[RigShown]) -> str:
+    return next((rig.device for rig in rigs if rig.price and rig.price.kind == "launch"), "RTX 3090")
+
+
+_USUAL = ("RTX 5060 Ti 16GB", "RTX 3090", "RTX 4090", "RTX 5090", "RX 7900 XTX", "DGX Spark", "Strix Halo")
+"""What is compared where nothing is named: what people ask about most, from small to large."""
+
+
+class _Asked(NamedTuple):
+    found: FoundModel
+    request: PredictRequest
+
+
+@one_judgement()
+def devices(system: System, request: DevicesRequest, progress: Progress | None = None) -> DevicesReport:
+    """The devices that are named, or all; with a model also what they do with it."""
+    told = read_prices_file(system, request.prices)
+    purse = buyer_prices(system, told, request.price, request.currency)
+    work = find_work(system, request) if request.model else None
+    asked = _Asked(work[0], work[1]) if work else None
+    shown = list(_shown(system, request, purse, asked, progress or Silent()))
+    order = request.sort or ("" if request.names else "speed" if work else "name")
+    return DevicesReport(
+        unslow_version=__version__,
+        asked=work[2] if work else None,
+        sorted_by=order,
+        currency=purse.currency,
+        catalogue_devices=len(_catalogue()),
+        devices=ordered(shown, order),
+        notes=(*_work_notes(work[2] if work else None), *notes_on(shown, purse, has_model=bool(work))),
+    )
+
+
+def _work_notes(asked: AskedShown | None) -> tuple[str, ...]:
+    return (*work_notes(asked), *shared_notes(asked))
+
+
+def _shown(
+    system: System, request: DevicesRequest, purse: BuyerPrices, asked: _Asked | None, progress: Progress
+) -> Iterator[RigShown]:
+    if any(name.casefold() in HERE for name in request.names):
+        yield this_machine(system, request, purse)
+    every = _rigs(request)
+    for n, rig in enumerate(every):
+        if n % 16 == 0:
+            what = f"predicting {len(every)} devices" if asked else "reading the catalogue"
+            progress.step(what, n / len(every))
+        yield rig_shown(rig, purse, asked.found.quant if asked else "", _answer(rig, asked) if asked else None)
+
+
+def _answer(rig: Rig, asked: _Asked) -> Rated | Unknown:
+    hardware = hardware_of(rig, asked.request)
+    return hardware if isinstance(hardware, Unknown) else rated(asked.found, hardware, asked.request)
+
+
+def _rigs(request: DevicesRequest) -> list[Rig]:
+    """Those that are named; else those of the catalogue that the filters leave; UserError where nothing is left."""
+    named = [parse_rig(name) for name in request.names if name.casefold() not in HERE]
+    if request.names:
+        return named
+    filtered = request.all or request.vendor or request.min_memory
+    if not filtered:
+        return [parse_rig(name) for name in _USUAL]
+    every = [rig for rig in _catalogue() if _is_wanted(rig, request)]
+    if not every:
+        raise UserError("no device of the catalogue is left", "try another --vendor or a smaller --min-memory")
+    return every
+
+
+def _catalogue() -> list[Rig]:
+    """Every GPU and every machine with one memory."""
+    return list(rigs_of(device for device in all_devices() if device.kind in ("gpu", "unified")))
+
+
+def _is_wanted(rig: Rig, request: DevicesRequest) -> bool:
+    of_vendor = not request.vendor or rig.device.vendor.casefold() == request.vendor.casefold()
+    return of_vendor and rig.each_bytes >= request.min_memory

@@ -1,0 +1,366 @@
+"""Everything that could be bought for a model with its price and speed, and which to take.
+
+The versioned answer of `unslow choose`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from math import inf
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from unslow.buy.report import AskedShown, BuyerPrices, RigShown
+from unslow.buy.rigs import (
+    HERE,
+    UNFIT,
+    Rated,
+    Rig,
+    buyable,
+    find_work,
+    hardware_of,
+    is_card,
+    parse_rig,
+    rated,
+    rig_here,
+    rig_shown,
+    shown_work,
+)
+from unslow.catalog.devices import all_devices
+from unslow.catalog.prices import shop_price
+from unslow.catalog.quants import find_mix, mixes, split_quant
+from unslow.commands._output import Progress
+from unslow.commands.choose import ChooseRequest
+from unslow.commands.models.find import FoundModel, as_quant
+from unslow.commands.models.well_known import mix_named
+from unslow.commands.predict import PredictRequest
+from unslow.facts.values import Unknown
+from unslow.look.system import System
+from unslow.think.hardware import Hardware, Room
+from unslow.think.memo import remembered
+from unslow.think.speed.report import Shown
+
+CHOICE_SCHEMA = "unslow.choice/1"
+Refusal = Literal["too_dear", "does_not_fit", "too_slow", "price_unknown", "cannot_tell"]
+
+
+class OfferShown(Shown, frozen=True, kw_only=True):
+    """Something to buy, with what is there already counted in."""
+
+    rig: RigShown
+    total: float | None
+    """What has to be paid: devices, and a computer around them where one is counted; None where no price is known."""
+    margin: float | None = None
+    """The low end of the speed as a share of the goal; None without a goal."""
+    reasons: tuple[str, ...] = ()
+
+
+class RefusedShown(Shown, frozen=True, kw_only=True):
+    """Why so many were not chosen, and those of them that were nearest."""
+
+    why: Refusal
+    words: str
+    count: int
+    nearest: tuple[OfferShown, ...] = ()
+
+
+class WayShown(Shown, frozen=True, kw_only=True):
+    """What would have to give so that something reaches the goal."""
+
+    gives: Literal["budget", "quant", "context", "host", "model", "goal"]
+    """`host`: a part of the model lies in its memory."""
+    words: str
+
+
+class ChoiceReport(Shown, frozen=True, kw_only=True):
+    """What to buy; without `chosen` where nothing reaches the goal within the budget."""
+
+    schema: str = CHOICE_SCHEMA
+    unslow_version: str
+    asked: AskedShown
+    budget: float | None
+    currency: str
+    goal_tokens_per_s: float | None
+    """Of one conversation."""
+    have: str = ""
+    chosen: OfferShown | None = None
+    runners_up: tuple[OfferShown, ...] = ()
+    refused: tuple[RefusedShown, ...] = ()
+    ways: tuple[WayShown, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+_RUNNERS_UP = 5
+_NEAREST = 3
+_RECENT_YEARS = 6
+"""Before the newest offer: older devices are seldom for sale, and named last."""
+_NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
+_WORDS: dict[Refusal, str] = {
+    "too_dear": "dearer than the budget",
+    "does_not_fit": "the model does not fit whole",
+    "too_slow": "the low end stays below the goal",
+    "price_unknown": 'no price that holds against a budget: give yours with --price "NAME=AMOUNT"',
+    "cannot_tell": "no speed is predicted",
+}
+
+
+class Aim(NamedTuple):
+    """What is wanted."""
+
+    budget: float | None = None
+    goal: float | None = None
+    """Tokens per second of one conversation, at the low end."""
+    partly: bool = False
+    """Whether a part of the model may lie on the host."""
+
+
+class Chosen(NamedTuple):
+    """The offers in three heaps."""
+
+    best: OfferShown | None
+    runners_up: tuple[OfferShown, ...]
+    refused: tuple[RefusedShown, ...]
+
+
+def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
+    """The offer to take, the next ones, and why the others were refused.
+
+    The low end of the speed counts. More money never makes a slower choice: with a goal the cheapest that reaches it
+    stays the cheapest, without one a larger budget only adds offers to choose the fastest from.
+    """
+    why = [(offer, refusal(offer, aim)) for offer in offers]
+    fine = sorted((offer for offer, reason in why if reason is None), key=lambda offer: rank(offer, aim))
+    heaps = {reason: [o for o, r in why if r == reason] for reason in _WORDS}
+    refused = tuple(_refused(reason, found, aim) for reason, found in heaps.items() if found)
+    best = fine[0] if fine else None
+    return Chosen(best, _unlike(fine[1:], best), refused)
+
+
+def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
+    """Why an offer can't be taken; None where it can."""
+    if offer.rig.fits == "no":
+        return "does_not_fit"
+    if offer.rig.speed is None:
+        return "cannot_tell"
+    if aim.goal is not None and low(offer) < aim.goal:
+        return "too_slow"
+    if aim.budget is None:
+        return None
+    if offer.total is None:
+        return "price_unknown"
+    return "too_dear" if offer.total > aim.budget else None
+
+
+def low(offer: OfferShown) -> float:
+    """The low end of what one conversation gets."""
+    return offer.rig.speed.each_tokens_per_s.low if offer.rig.speed else 0.0
+
+
+def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
+    """The smaller the better; where the goal is reached for the same price, the finer quant, then the faster one."""
+    price, newest = inf if offer.total is None else offer.total, -(offer.rig.year or 0)
+    if aim.goal is None:
+        return -low(offer), price, 0.0, newest, offer.rig.name
+    mix = mixes().get(offer.rig.quant) if offer.total is not None else None
+    return price, -mix.bits_per_weight if mix else 0.0, -low(offer), newest, offer.rig.name
+
+
+def _unlike(offers: Iterable[OfferShown], best: OfferShown | None) -> tuple[OfferShown, ...]:
+    """The first few, each device once: twice the chosen card is no other idea."""
+    seen = {best.rig.device} if best else set[str]()
+    found: list[OfferShown] = []
+    for offer in offers:
+        if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
+            seen.add(offer.rig.device)
+            found.append(offer)
+    return tuple(found)
+
+
+def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
+    since = max((offer.rig.year or 0 for offer in offers), default=0) - _RECENT_YEARS
+    near = sorted(offers, key=lambda offer: (_over(offer, aim), *_nearness(why, offer, since), offer.rig.name))
+    words = _NOT_EVEN_PARTLY if why == "does_not_fit" and aim.partly else _WORDS[why]
+    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:_NEAREST]))
+
+
+def _nearness(why: Refusal, offer: OfferShown, since: int) -> tuple[float, ...]:
+    """The smaller the nearer; of those without a price the recent ones first, by what they once cost."""
+    if why == "too_dear":
+        return offer.total or inf, -low(offer)
+    if why == "does_not_fit":
+        return -(offer.rig.memory_bytes or 0), offer.total or inf
+    if why == "price_unknown":
+        return (offer.rig.year or 0) < since, offer.rig.count * _once_cost(offer.rig.device), low(offer)
+    return (-low(offer),)
+
+
+@cache
+def _once_cost(name: str) -> float:
+    """What one was seen or launched for, which orders it where the price does not count; inf where nothing is known."""
+    found = next((shop_price(device) for device in all_devices() if device.name == name), None)
+    return found.usd if found else inf
+
+
+def _over(offer: OfferShown, aim: Aim) -> bool:
+    """Whether it would be too dear as well, for all that is known."""
+    return aim.budget is not None and (offer.total is None or offer.total > aim.budget)
+
+
+USUAL_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K")
+"""What publishers offer of nearly every model, the finest first."""
+_AT_SLOWER = "counted at the speed of the slower of two unlike cards: the least that they give"
+
+
+class Market(NamedTuple):
+    """What is asked, and with which prices."""
+
+    request: ChooseRequest
+    purse: BuyerPrices
+    found: FoundModel
+    question: PredictRequest
+    quants: tuple[str, ...]
+    have: Rig | None
+
+    @property
+    def shown(self) -> AskedShown:
+        """What was asked, as the report has it."""
+        return shown_work(self.found, self.question)
+
+    def offers(self, aim: Aim, progress: Progress) -> Iterator[OfferShown]:
+        """Every offer with the finest quant that reaches the goal, or with the fastest where none does."""
+        every = list(self.rigs())
+        for n, (rig, beside) in enumerate(every):
+            if n % 32 == 0:
+                progress.step(f"predicting {len(every)} offers", n / len(every))
+            yield self.offer(rig, beside, aim)
+
+    def rigs(self) -> Iterator[tuple[Rig, Rig | None]]:
+        """What could be bought, alone or beside what is there."""
+        if self.have:
+            yield self.have, self.have
+        for rig in self._sold():
+            yield rig, None
+            if self.have and rig.number == 1 and is_card(rig.device) and rig.device.vendor == self.have.device.vendor:
+                yield rig, self.have
+
+    def _sold(self) -> Iterator[Rig]:
+        """All of the catalogue, or those among which to choose."""
+        sold, names = list(buyable(all_devices())), [name.casefold().strip() for name in self.request.among]
+        makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
+        among = [parse_rig(name) for name in names if name not in makers]
+        wanted = (rig for rig in sold if rig.device.vendor.casefold() in makers or any(map(rig.is_one_of, among)))
+        return wanted if names else iter(sold)
+
+    def offer(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
+        """One offer."""
+        shown = self._best(rig, beside, aim, quants or self.quants)
+        return OfferShown(rig=shown, total=self._total(rig, beside), margin=_margin(shown, aim))
+
+    def _best(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str]) -> RigShown:
+        """In the finest quant that reaches the goal; else in the coarsest that fits, which is the fastest."""
+        hardware = self._hardware(rig, beside)
+        if isinstance(hardware, Unknown):
+            return self._shown(rig, beside, quants[-1], hardware)
+        best: tuple[str, Rated | Unknown] = (quants[-1], UNFIT)
+        for quant in quants:
+            answer = rated(self.in_quant(quant), hardware, self.question, whole=not self.request.partly)
+            if isinstance(answer, Rated):
+                best = quant, answer
+                if aim.goal is None or answer.speed.each_tokens_per_s.low >= aim.goal:
+                    break
+        return self._shown(rig, beside, *best)
+
+    def _hardware(self, rig: Rig, beside: Rig | None) -> Hardware | Unknown:
+        if beside is None or beside is rig:
+            return hardware_of(rig, self.question)
+        if beside.device.name == rig.device.name:
+            return hardware_of(rig._replace(number=beside.number + 1), self.question)
+        new, old = hardware_of(rig, self.question), hardware_of(beside, self.question)
+        if isinstance(new, Unknown) or isinstance(old, Unknown):
+            return new if isinstance(new, Unknown) else old
+        slower = min(new, old, key=lambda hardware: hardware.device.memory_bytes_per_s)
+        rooms = alike_rooms((*new.rooms, *old.rooms), self._largest_layer())
+        return slower._replace(devices=(slower.device,) * len(rooms), rooms=rooms, chips=slower.chips[:1] * len(rooms))
+
+    def _largest_layer(self) -> int:
+        """In the finest quant, which any other stays below."""
+        plan = self.in_quant(self.quants[0]).blueprint
+        layers = plan.layer_tensors
+        return remembered(plan, "layer", lambda: max((sum(t.bytes for t in layer) for layer in layers), default=0))
+
+    def _shown(self, rig: Rig, beside: Rig | None, quant: str, answer: Rated | Unknown) -> RigShown:
+        shown = rig_shown(rig, self.purse, quant, answer)
+        if beside is None:
+            return shown
+        if beside is rig:
+            own = f"what you have: {rig.name}"
+            return msgspec.structs.replace(shown, name=own, price=None, price_per_token_per_s=None)
+        notes = shown.notes if beside.device.name == rig.device.name else (*shown.notes, _AT_SLOWER)
+        return msgspec.structs.replace(
+            shown,
+            name=f"{rig.name} beside your {beside.name}",
+            memory_bytes=(shown.memory_bytes or 0) + beside.number * beside.each_bytes,
+            tdp_w=(shown.tdp_w or 0) + beside.number * beside.device.tdp_w,
+            notes=notes,
+        )
+
+    def _total(self, rig: Rig, beside: Rig | None) -> float | None:
+        if beside is rig:
+            return 0.0
+        price = self.purse.of(rig.device, rig.label, smallest=rig.is_smallest)
+        if price is None or not self.purse.is_buyable(rig.device, price):
+            return None
+        host = self.request.host_price if rig.device.kind == "gpu" and beside is None else 0.0
+        return price.amount * rig.number + host
+
+    def in_quant(self, quant: str) -> FoundModel:
+        """The model in another quant."""
+        if quant == self.found.quant:
+            return self.found
+        return remembered(self.found.blueprint, ("quant", quant), lambda: self._requantised(quant))
+
+    def _requantised(self, quant: str) -> FoundModel:
+        return self.found._replace(blueprint=as_quant(self.found.blueprint, quant), quant=quant)
+
+
+def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
+    """Unlike cards as so many alike, which hold no more than those do: layers do not divide, so half of one is lost."""
+    usable = sum(room.usable_bytes for room in rooms) // len(rooms) - largest_layer // 2
+    return tuple(room._replace(capacity_bytes=max(0, usable), others_bytes=0, reserve_bytes=0) for room in rooms)
+
+
+def market_of(system: System, request: ChooseRequest, purse: BuyerPrices) -> Market:
+    """What is asked of the market."""
+    found, question, _ = find_work(system, request)
+    return Market(request, purse, found, question, quants_of(found, request), _have(system, request.have))
+
+
+def _have(system: System, name: str) -> Rig | None:
+    """What is there already, by its name or as this machine has it."""
+    if name.casefold() in HERE:
+        return rig_here(system)
+    return parse_rig(name) if name else None
+
+
+def quants_of(found: FoundModel, request: ChooseRequest) -> tuple[str, ...]:
+    """The quant that is asked for or published; else, for a goal, the usual ones from the finest down to the least."""
+    _, carried = split_quant(request.model.rsplit("/", 1)[-1])
+    if request.quant or carried or found.source != "catalogue" or found.quant not in USUAL_QUANTS:
+        return (found.quant,)
+    least = mix_named(request.quant_least)
+    if request.goal is None:
+        return (least.name,)  # speeds are compared in one quant
+    return tuple(q for q in USUAL_QUANTS if find_mix(q).bits_per_weight >= least.bits_per_weight) or (least.name,)
+
+
+def coarser_than(quants: Sequence[str]) -> tuple[str, ...]:
+    """The usual quants below those."""
+    below = min(find_mix(quant).bits_per_weight for quant in quants)
+    return tuple(q for q in USUAL_QUANTS if find_mix(q).bits_per_weight < below)
+
+
+def _margin(shown: RigShown, aim: Aim) -> float | None:
+    if aim.goal is None or shown.speed is None:
+        return None
+    return shown.speed.each_tokens_per_s.low / aim.goal

@@ -1,0 +1,184 @@
+"""The parts that the buyer's answers share, prices with their date among them, and the answer of `unslow devices`."""
+
+import re
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from unslow.catalog.devices import Device
+from unslow.catalog.prices import Price, shop_price
+from unslow.think.speed.report import RateShown, Shown
+
+DEVICES_SCHEMA = "unslow.devices/1"
+Fits = Literal["whole", "partly", "no", "unknown"]
+
+
+class PriceShown(Shown, frozen=True, kw_only=True):
+    """A price, and how far it can be trusted."""
+
+    amount: float
+    currency: str
+    kind: Literal["yours", "street", "used", "launch", "rent", "api"]
+    date: str = ""
+    """When it was seen; the year of a launch price."""
+    source: str = ""
+    seller: str = ""
+    old: bool = False
+    """Whether it was seen longer ago than prices keep."""
+    checked: bool = True
+    """Whether its source was checked; no launch price of the catalogue is yet."""
+
+
+class SpeedShown(Shown, frozen=True, kw_only=True):
+    """What a device gives with a model, each with the ends between which four of five measurements lie."""
+
+    decode_tokens_per_s: RateShown
+    """Of all conversations together."""
+    each_tokens_per_s: RateShown
+    """Of one of them."""
+    prefill_tokens_per_s: RateShown
+    first_token_s: RateShown
+    gpu_layers: int | None = None
+    """Layers that find room on the GPUs, the output counted as one; None for all."""
+    experts_on_cpu: int = 0
+    """Of how many layers the experts stay on the host."""
+    backend: str = ""
+    """What it was predicted with: cuda, rocm, metal, vulkan or cpu."""
+
+
+class RigShown(Shown, frozen=True, kw_only=True):
+    """One or several devices of a kind, what they are, and what they do with the model."""
+
+    name: str
+    count: int = 1
+    device: str
+    """As the catalogue names it."""
+    vendor: str
+    kind: str
+    year: int | None
+    memory_bytes: int | None
+    """Of all of them together; None where it is not known."""
+    bytes_per_s: float | None
+    """Of one."""
+    tdp_w: float | None
+    """Of all of them together."""
+    price: PriceShown | None = None
+    """Of all of them together."""
+    quant: str = ""
+    fits: Fits = "unknown"
+    speed: SpeedShown | None = None
+    price_per_token_per_s: float | None = None
+    tokens_per_joule_by_tdp: float | None = None
+    """As if it drew its whole TDP: a lower bound where it draws less."""
+    reason: str = ""
+    """Why there is no speed."""
+    notes: tuple[str, ...] = ()
+
+
+class AskedShown(Shown, frozen=True, kw_only=True):
+    """What was asked of every device."""
+
+    model: str
+    quant: str
+    parameters: int
+    weights_bytes: int
+    context: int
+    users: int
+    prompt_tokens: int
+    kv_type: str = "f16"
+    context_trained: int = 0
+    """What the model was trained for; 0 where that is not known."""
+    stands_for: str = ""
+    """The model that was named, where this one of the same shape was computed."""
+    estimated_as: str = ""
+    """The mix that stands for a quant whose tensors do not follow from its name."""
+
+
+class DevicesReport(Shown, frozen=True, kw_only=True):
+    """Devices side by side."""
+
+    schema: str = DEVICES_SCHEMA
+    unslow_version: str
+    asked: AskedShown | None = None
+    sorted_by: str = ""
+    currency: str = "USD"
+    catalogue_devices: int | None = None
+    """How many there are to compare, with `--all`."""
+    devices: tuple[RigShown, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+KEEPS_MONTHS = 6
+"""Prices of hardware move by tens of percent within half a year: older ones are marked."""
+SOLD_YEARS = 3
+"""A maker's first price says little of a device that came out longer ago: few sell it new."""
+SHIPPED = "USD"
+"""The currency of every shipped price."""
+_DAY = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
+
+
+class BuyerPrices(NamedTuple):
+    """The buyer's own prices by the name of a rig or of a device, their currency, and the day."""
+
+    own: dict[str, float]
+    currency: str = SHIPPED
+    today: str = ""
+
+    def of(self, device: Device, label: str = "", *, smallest: bool = True) -> PriceShown | None:
+        """The price of one device; None where none is known in that currency.
+
+        `label` is the device with its size of memory, where it is sold with several: a shipped price is that of the
+        `smallest`.
+        """
+        for name in (label, device.name, *device.also):
+            if name and (key := plain_price(name)) in self.own:
+                return PriceShown(amount=self.own[key], currency=self.currency, kind="yours")
+        if self.currency != SHIPPED or not smallest:
+            return None
+        found = shop_price(device)
+        return shown_price(found, self.today) if found else None
+
+    def is_buyable(self, device: Device, price: PriceShown | None) -> bool:
+        """Whether the price can be held against a budget: a launch price only of what is still sold."""
+        if price is None or price.kind != "launch":
+            return price is not None
+        return bool(self.today) and device.year >= int(self.today[:4]) - SOLD_YEARS
+
+
+def plain_price(name: str) -> str:
+    """A name as prices are looked up by."""
+    return "".join(letter for letter in name.lower() if letter.isalnum() or letter == "+")
+
+
+def shown_price(price: Price, today: str) -> PriceShown:
+    """A shipped price, marked where it is old."""
+    if price.kind == "launch":
+        return PriceShown(
+            amount=price.usd, currency=SHIPPED, kind="launch", date=price.date, source=price.source,
+            old=_years(price.date, today) > 1, checked=not price.source.startswith("unverified"),
+        )  # fmt: skip
+    return PriceShown(
+        amount=price.usd, currency=SHIPPED, kind=price.kind, date=price.date, source=price.source,
+        seller=price.seller, old=is_old(price.date, today),
+    )  # fmt: skip
+
+
+def _years(year: str, today: str) -> int:
+    return int(today[:4]) - int(year) if today[:4].isdecimal() and year.isdecimal() else 0
+
+
+def is_old(day: str, today: str) -> bool:
+    """Whether a day, or the first of a month, is longer ago than prices keep."""
+    before, now = (_DAY.fullmatch(text[:10]) for text in (day, today))
+    if not before or not now:
+        return False
+    months = 12 * (int(now[1]) - int(before[1])) + int(now[2]) - int(before[2])
+    months -= (now[3] or "01") < (before[3] or "01")
+    return months >= KEEPS_MONTHS
+
+
+def times_price(price: PriceShown | None, count: int) -> PriceShown | None:
+    """The price of several."""
+    if price is None or count == 1:
+        return price
+    return msgspec.structs.replace(price, amount=price.amount * count)

@@ -1,0 +1,330 @@
+"""The answers of `unslow devices`, `choose`, `cost` and `tiers`, for a person or a program."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from unslow.buy.cost import CostReport, WayShown, paid_after
+from unslow.buy.devices import NOTE_ON_JOULES
+from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
+from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown
+from unslow.buy.tiers import MissesShown, RunsShown, TierShown, TiersReport
+from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indented, item, table_of
+from unslow.show.units import GB, GIB, count, rate, size, span
+from unslow.think.speed.report import RateShown
+
+_TEN = 10
+_HUNDRED = 100
+
+
+def money_words(amount: float | None) -> str:
+    """An amount with as many digits as are worth reading."""
+    if amount is None:
+        return "?"
+    if amount >= _HUNDRED or not amount:
+        return f"{amount:,.0f}"
+    return f"{amount:,.1f}" if amount >= _TEN else f"{amount:,.2f}"
+
+
+def price_words(found: PriceShown | None, unit: str = "") -> str:
+    """A price with what kind it is; a star where it was seen long ago."""
+    if found is None:
+        return "?"
+    star = "*" if found.old and found.kind not in ("launch", "yours") else ""
+    return f"{money_words(found.amount)}{unit} {found.kind}{star}"
+
+
+def speed_words(found: RateShown | None) -> tuple[str, str]:
+    """The middle, and the ends beside it."""
+    return (rate(found.mid), f"{rate(found.low)}-{rate(found.high)}") if found else ("-", "")
+
+
+def memory_words(count: int | None) -> str:
+    """As memory is sold."""
+    return "?" if not count else f"{count / GIB:,.0f}" if count >= _HUNDRED * GIB else f"{count / GIB:.3g}"
+
+
+def work_words(asked: AskedShown) -> str:
+    """What was asked of every device."""
+    users = f", {asked.users} conversations at once" if asked.users > 1 else ""
+    kv = "" if asked.kv_type == "f16" else f", {asked.kv_type} KV cache"
+    return f"{size(asked.weights_bytes)} of weights, {asked.context:,} tokens in the context{users}{kv}"
+
+
+def fits_words(rig: RigShown) -> str:
+    """How much of the model it holds, in a word or two."""
+    layers = rig.speed.gpu_layers if rig.speed else None
+    if rig.fits == "partly" and layers is not None:
+        return f"{layers} layers"
+    return {"whole": "whole", "no": "no", "unknown": "?", "partly": "partly"}[rig.fits]
+
+
+_PLAIN = (
+    Column("DEVICE", right=False), Column("GB"), Column("GB/s"), Column("W"), Column("YEAR"),
+    Column("PRICE"), Column("MAKER", right=False, spare=1), Column("KIND", right=False, spare=2),
+)  # fmt: skip
+_FULL = (
+    Column("DEVICE", right=False), Column("GB"), Column("GB/s", spare=5), Column("FITS", right=False),
+    Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PROMPT", spare=3),
+    Column("80 %", right=False, spare=3), Column("WITH", right=False, spare=3), Column("FIRST", spare=4),
+    Column("PRICE"), Column("PER T/S"), Column("W", spare=2), Column("TOK/J", spare=6), Column("YEAR", spare=7),
+)  # fmt: skip
+
+
+def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
+    asked, count = report.asked, len(report.devices)
+    if asked is None:
+        title = head(f"{count}", _of_how_many(count, report.catalogue_devices))
+        table = table_of(_PLAIN, (_plain_row(rig) for rig in report.devices), width)
+        return Group(title, "", table, "", *(dim(note) for note in report.notes))
+    order = f", by {report.sorted_by}" if report.sorted_by else ""
+    title = head(f"{asked.model} {asked.quant}", f"on {count} device{'' if count == 1 else 's'}{order}")
+    table = table_of(_FULL, (_full_row(rig, asked.users) for rig in report.devices), width)
+    about = dim(f"{work_words(asked)}; first token of a prompt of {asked.prompt_tokens:,}; prices in {report.currency}")
+    is_shown = any(column.header == "TOK/J" for column in table.columns)  # it goes first where there is no room
+    notes = (note for note in report.notes if is_shown or note != NOTE_ON_JOULES)
+    return Group(title, about, "", table, "", *_reasons(report), *(dim(note) for note in notes))
+
+
+def _of_how_many(count: int, every: int | None) -> str:
+    of_all = f" of the {every:,} in the catalogue (--all shows every one)" if every and count < every else ""
+    return f"device{'' if count == 1 else 's'}{of_all}"
+
+
+def _plain_row(rig: RigShown) -> tuple[str, ...]:
+    return (
+        rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), _watts(rig), str(rig.year or "?"),
+        price_words(rig.price), rig.vendor, rig.kind,
+    )  # fmt: skip
+
+
+def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
+    found = rig.speed
+    each = found.each_tokens_per_s if found and users > 1 else found.decode_tokens_per_s if found else None
+    middle, ends = speed_words(each)
+    prompt, prompt_ends = speed_words(found.prefill_tokens_per_s if found else None)
+    return (
+        rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), fits_words(rig), middle, ends,
+        prompt, prompt_ends, found.backend if found else "", span(found.first_token_s.mid) if found else "-",
+        price_words(rig.price), money_words(rig.price_per_token_per_s) if rig.price_per_token_per_s else "-",
+        _watts(rig), f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-", str(rig.year or "?"),
+    )  # fmt: skip
+
+
+def _bandwidth(rig: RigShown) -> str:
+    return f"{rig.bytes_per_s / GB:,.0f}" if rig.bytes_per_s else "?"
+
+
+def _watts(rig: RigShown) -> str:
+    return f"{rig.tdp_w:,.0f}" if rig.tdp_w else "?"
+
+
+def _reasons(report: DevicesReport) -> Iterator[RenderableType]:
+    """Why some have no speed, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for rig in report.devices:
+        if rig.reason:
+            reasons.setdefault(rig.reason, []).append(rig.name)
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 (a line's worth)
+        yield dim(f"{', '.join(names[:3])}{more}: {reason}")
+
+
+render_devices = ReportKind(DevicesReport, _devices_answer)
+
+
+_COLUMNS = (
+    Column("", right=False), Column("BUY", right=False), Column("GB"), Column("QUANT", right=False),
+    Column("TOK/S"), Column("80 %", right=False), Column("PROMPT", spare=2),
+    Column("80 %", right=False, spare=2), Column("WITH", right=False, spare=4), Column("PAY"),
+    Column("PRICE", right=False, spare=3), Column("W", spare=1),
+)  # fmt: skip
+
+
+def _answer(report: ChoiceReport, width: int) -> RenderableType:
+    parts: list[RenderableType] = [_head(report), dim(_asked(report))]
+    offers = ([report.chosen] if report.chosen else []) + list(report.runners_up)
+    if report.chosen:
+        parts += ["", *(item(reason) for reason in (*report.chosen.reasons, *report.chosen.rig.notes))]
+    if offers:
+        rows = (_row(offer, chosen=offer is report.chosen) for offer in offers)
+        parts += ["", table_of(_COLUMNS, rows, width, name=1)]
+    if report.ways:
+        parts += ["", Text("What would have to give", style="bold"), *(item(way.words) for way in report.ways)]
+    if report.refused:
+        parts += ["", Text("Refused", style="bold"), *_refused(report)]
+    parts += ["", *(dim(text) for text in (*report.assumptions, *report.notes))]
+    return Group(*parts)
+
+
+def _head(report: ChoiceReport) -> Text:
+    best = report.chosen
+    if best is None:
+        where = f" within {money_words(report.budget)} {report.currency}" if report.budget is not None else ""
+        goal = f" reaches {report.goal_tokens_per_s:g} tok/s" if report.goal_tokens_per_s else " holds it"
+        return head("NOTHING", f"{report.asked.model}: nothing{where}{goal}", YELLOW)
+    pay = "nothing to pay" if best.total == 0 else f"{money_words(best.total)} {report.currency}"
+    pay = "price not known" if best.total is None else pay
+    middle = f", {rate(best.rig.speed.each_tokens_per_s.mid)} tok/s" if best.rig.speed else ""
+    return head(best.rig.name, f"{report.asked.model} {best.rig.quant}{middle} · {pay}")
+
+
+def _asked(report: ChoiceReport) -> str:
+    said = [f"{report.asked.context:,} tokens in the context"] if report.chosen else [work_words(report.asked)]
+    if report.asked.users > 1 and report.chosen:
+        said.append(f"{report.asked.users} conversations at once")
+    if report.goal_tokens_per_s:
+        said.append(
+            f"goal {report.goal_tokens_per_s:g} tok/s each"
+            if report.asked.users > 1
+            else f"goal {report.goal_tokens_per_s:g} tok/s"
+        )
+    if report.budget is not None:
+        said.append(f"budget {money_words(report.budget)} {report.currency}")
+    if report.have:
+        said.append(f"there is {report.have}")
+    return " · ".join(said)
+
+
+def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
+    rig = offer.rig
+    middle, ends = speed_words(rig.speed.each_tokens_per_s if rig.speed else None)
+    prompt, prompt_ends = speed_words(rig.speed.prefill_tokens_per_s if rig.speed else None)
+    return (
+        "→" if chosen else "", rig.name, memory_words(rig.memory_bytes), rig.quant, middle, ends,
+        prompt, prompt_ends, rig.speed.backend if rig.speed else "", money_words(offer.total), price_words(rig.price),
+        f"{rig.tdp_w:,.0f}" if rig.tdp_w else "?",
+    )  # fmt: skip
+
+
+def _refused(report: ChoiceReport) -> Iterator[RenderableType]:
+    for heap in report.refused:
+        yield item(f"{heap.count}: {heap.words}")
+        near = "; ".join(_near(offer, heap) for offer in heap.nearest)
+        yield indented(f"nearest: {near}", "dim", 4)
+
+
+def _near(offer: OfferShown, heap: RefusedShown) -> str:
+    cost = "" if offer.total is None else f" ({money_words(offer.total)})"
+    if heap.why == "does_not_fit" or offer.rig.speed is None:
+        return f"{offer.rig.name}{cost}"
+    each = offer.rig.speed.each_tokens_per_s
+    return f"{offer.rig.name}{cost} {rate(each.low)} low, {rate(each.mid)} middle"
+
+
+render_choose = ReportKind(ChoiceReport, _answer)
+
+
+_COST_COLUMNS = (
+    Column("WAY", right=False), Column("WITH", right=False), Column("PER MILLION"), Column("A MONTH"),
+    Column("BUSY"), Column("TOK/S", spare=2), Column("W", spare=3), Column("DEVICE", spare=4),
+    Column("POWER", spare=5), Column("PRICE", right=False, spare=1),
+)  # fmt: skip
+_LITTLE = 0.01
+"""Of a day: a share that is not worth a figure."""
+_UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}
+"""Of the price."""
+
+
+def _cost_answer(report: CostReport, width: int) -> RenderableType:
+    parts: list[RenderableType] = [_cost_head(report), dim(_use(report)), ""]
+    parts.append(table_of(_COST_COLUMNS, (_cost_row(way) for way in report.ways), width, name=1))
+    if report.break_even:
+        paid = (item(f"{pair.own} {paid_after(pair, report.years)}") for pair in report.break_even)
+        parts += ["", Text("When owning pays", style="bold"), *paid]
+    reasons = [f"{way.name}, {way.how}: {way.reason}" for way in report.ways if way.reason]
+    parts += ["", *(dim(text) for text in (*dict.fromkeys(reasons), *report.assumptions, *report.notes))]
+    return Group(*parts)
+
+
+def _cost_head(report: CostReport) -> Text:
+    best = report.ways[0] if report.ways else None
+    if best is None or best.per_million is None or not best.enough:
+        return head(
+            "CAN'T TELL", f"{report.asked.model} {report.asked.quant}: no way has a price and can do it", YELLOW
+        )
+    what = f"{best.name}, {best.how}" if best.how != "api" else best.name
+    return head(
+        f"{money_words(best.per_million)} {report.currency}",
+        f"a million generated tokens of {report.asked.model}: {what}",
+    )
+
+
+def _use(report: CostReport) -> str:
+    use = report.use
+    return (
+        f"{count(use.tokens_per_day)} tokens a day are generated and {count(use.prompt_tokens_per_day)} read, "
+        f"{report.asked.context:,} tokens in the context; {report.currency}, a kWh {report.electricity_per_kwh:g}"
+    )
+
+
+def _cost_row(way: WayShown) -> tuple[str, ...]:
+    rig = way.rig
+    return (
+        way.how, way.name, money_words(way.per_million), money_words(way.per_month),
+        _share(way.busy_share), rate(rig.speed.decode_tokens_per_s.mid) if rig and rig.speed else "-",
+        money_words(way.watts) if way.watts else "-",
+        money_words(way.capital_per_month) if way.capital_per_month is not None else "-",
+        money_words(way.power_per_month) if way.power_per_month is not None else "-",
+        price_words(way.price, _UNIT[way.how]),
+    )  # fmt: skip
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else "<1%" if share < _LITTLE else f"{share:.0%}"
+
+
+render_cost = ReportKind(CostReport, _cost_answer)
+
+
+_TIERS_COLUMNS = (
+    Column("  MODEL", right=False), Column("PARAMS", spare=2), Column("QUANT", right=False), Column("WEIGHTS"),
+    Column("CONTEXT TO"), Column("TOK/S"), Column("80 %", right=False, spare=1),
+    Column("PROMPT", spare=3), Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5),
+)  # fmt: skip
+
+
+def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
+    room = f"with {report.context:,} tokens and {report.quant_least} or finer"
+    asked = f"the largest that fit whole, one of each family, {room}"
+    parts: list[RenderableType] = [head(f"{report.models} models", "what each size of memory runs"), dim(asked)]
+    for tier in report.tiers:
+        parts += ["", _title(tier), *_body(tier, width)]
+    return Group(*parts, "", *(dim(note) for note in report.notes))
+
+
+def _title(tier: TierShown) -> Text:
+    kind = " shared" if tier.unified else ""
+    text = Text(f"{memory_words(tier.memory_bytes)} GB{kind}", style="bold")
+    if tier.device and tier.bytes_per_s:
+        text.append(f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}", "dim not bold")
+    return text
+
+
+def _body(tier: TierShown, width: int) -> Iterator[RenderableType]:
+    if tier.runs:
+        yield table_of(_TIERS_COLUMNS, (_tiers_row(one) for one in tier.runs), width)
+    else:
+        yield dim("nothing of the catalogue fits")
+    for missed in tier.misses:
+        yield dim(_missed(missed))
+
+
+def _tiers_row(one: RunsShown) -> tuple[str, ...]:
+    middle, ends = speed_words(one.tokens_per_s)
+    prompt, prompt_ends = speed_words(one.prefill_tokens_per_s)
+    alike = f" +{one.alike} alike" if one.alike else ""
+    longest = f"{one.most_context:,}" if one.most_context else "?"
+    return (
+        f"  {one.model}{alike}", count(one.parameters), one.quant, size(one.weights_bytes), longest, middle, ends,
+        prompt, prompt_ends, one.backend,
+    )  # fmt: skip
+
+
+def _missed(one: MissesShown) -> str:
+    instead = f"; fits {one.would_fit}" if one.would_fit else ""
+    return f"not {one.model} {one.quant}: lacks {size(one.lacks_bytes)}{instead}"
+
+
+render_tiers = ReportKind(TiersReport, _tiers_answer)

@@ -1,0 +1,381 @@
+"""Answers `unslow tiers`: what each size of memory runs, gone through for every model of the catalogue."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median, median_low
+from typing import NamedTuple
+
+from unslow import __version__
+from unslow.buy.rigs import Rated, Rig, hardware_of, is_card, rated, rigs_of
+from unslow.catalog.devices import Device, all_devices
+from unslow.catalog.models import WellKnown, well_known
+from unslow.catalog.quants import find_mix
+from unslow.commands._hardware import named_room
+from unslow.commands._output import Progress, Silent
+from unslow.commands.models.find import FoundModel
+from unslow.commands.models.well_known import mix_named
+from unslow.commands.predict import PredictRequest
+from unslow.commands.predict.cases import backend_of, setup_of
+from unslow.commands.tiers import TiersRequest
+from unslow.facts.errors import UserError
+from unslow.facts.model import Blueprint
+from unslow.facts.values import GIB, Unknown
+from unslow.look.system import System
+from unslow.think.blueprints import made_up
+from unslow.think.fit.answers import longest_context
+from unslow.think.hardware import Hardware
+from unslow.think.memo import one_judgement, remembered
+from unslow.think.setup import Setup
+from unslow.think.speed.report import RateShown, Shown
+
+TIERS_SCHEMA = "unslow.tiers/1"
+
+
+class RunsShown(Shown, frozen=True, kw_only=True):
+    """A model that fits whole."""
+
+    model: str
+    parameters: int
+    is_sparse: bool
+    """Whether a token meets only some of its experts."""
+    quant: str
+    """The finest usual one that fits."""
+    weights_bytes: int
+    most_context: int | None
+    """The longest that fits with it, up to what the model was trained for."""
+    tokens_per_s: RateShown | None
+    """On the typical device of the tier."""
+    prefill_tokens_per_s: RateShown | None = None
+    backend: str = ""
+    """What both were predicted with."""
+    alike: int = 0
+    """How many others of the catalogue have the same shape."""
+
+
+class MissesShown(Shown, frozen=True, kw_only=True):
+    """A model that just does not fit, and what would make it."""
+
+    model: str
+    parameters: int
+    quant: str
+    lacks_bytes: int
+    would_fit: str
+    """What to give up; empty where nothing usual helps."""
+
+
+class TierShown(Shown, frozen=True, kw_only=True):
+    """A size of memory."""
+
+    memory_bytes: int
+    unified: bool
+    device: str
+    """The typical one: of the middle bandwidth among those with so much memory, of cards those of the cheaper half;
+    empty where there is none."""
+    devices: int
+    """How many of the catalogue have so much."""
+    bytes_per_s: float | None
+    runs: tuple[RunsShown, ...] = ()
+    """The largest first."""
+    misses: tuple[MissesShown, ...] = ()
+
+
+class TiersReport(Shown, frozen=True, kw_only=True):
+    """What each size of memory runs."""
+
+    schema: str = TIERS_SCHEMA
+    unslow_version: str
+    context: int
+    quant_least: str
+    models: int
+    """How many models were gone through."""
+    tiers: tuple[TierShown, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+CARDS = tuple(GIB * size for size in (8, 12, 16, 24, 32, 48))
+UNIFIED = tuple(GIB * size for size in (16, 32, 64, 128))
+_SINCE = 2020
+"""Cards before that are seldom bought for this."""
+_USUAL_TOKENS = 32768
+"""What models are trained for at least since 2024, but for a few."""
+_ABOUT_AS_LARGE = 0.85
+"""So much of the parameters of an earlier version a later one has to have, to be shown instead."""
+_AT_LEAST = 0.9
+"""Of the usual bits for each weight: no model has less."""
+_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bBmMxX])")
+_MADE_OF = re.compile(r"distill|nemotron-|coder|-vl-|mtp|hermes")
+_ARE_NO_CHAT = ("embedding", "t5", "bert", "-mtp")
+"""Parts of names of models that write nothing, and of those that are others with a layer more."""
+
+
+def typical(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> tuple[Rig | None, int]:
+    """The device of the middle bandwidth among those with so much memory, and how many there are.
+
+    Of cards those of the cheaper half: others are made for workstations.
+    """
+    found = [
+        rig for rig in rigs_of(devices)
+        if rig.each_bytes == memory_bytes and rig.device.memory_bytes_per_s and rig.device.year >= _SINCE
+        and (rig.device.kind == "unified" if unified else is_card(rig.device))
+    ]  # fmt: skip
+    found = [rig for rig in found if rig.device.launch_usd] or found  # what people buy has a price that is known
+    if not found:
+        return None, 0
+    count = len(found)
+    if not unified:
+        usual = median(rig.device.launch_usd for rig in found)
+        found = [rig for rig in found if rig.device.launch_usd <= usual]
+    middle = median_low(rig.device.memory_bytes_per_s for rig in found)
+    alike = [rig for rig in found if rig.device.memory_bytes_per_s == middle]
+    return max(alike, key=lambda rig: (rig.device.verified, rig.device.year, rig.device.name)), count
+
+
+def shapes(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
+    """Models that chat and were trained for such a context, those of one shape together.
+
+    The largest first, but those of a time when few tokens were usual last: the catalogue has no dates.
+    """
+    groups: dict[tuple[str, int, str], list[WellKnown]] = {}
+    for model in models:
+        if model.shape.context_trained >= context and not _is_no_chat(model):
+            groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
+    ordered = [sorted(group, key=_newest_first) for group in groups.values()]
+    return sorted(ordered, key=lambda group: (_is_short(group[0]), -group[0].parameters, _newest_first(group[0])))
+
+
+def _is_short(model: WellKnown) -> bool:
+    """Whether it was trained for fewer tokens than is usual by now, as most models of 2023 and before were."""
+    return model.shape.context_trained < _USUAL_TOKENS
+
+
+def newer(models: Iterable[WellKnown], than: WellKnown) -> list[WellKnown]:
+    """Later versions of the same family that are about as large, the newest first."""
+    found = [
+        model for model in models
+        if family(model) == family(than) and _version(model) > _version(than)
+        and model.parameters >= _ABOUT_AS_LARGE * than.parameters and not _MADE_OF.search(model.name.lower())
+    ]  # fmt: skip
+    return sorted(found, key=lambda model: (-_version(model), -model.parameters))
+
+
+def family(model: WellKnown) -> str:
+    """The first word of its name."""
+    found = re.match(r"[a-z]+", model.name.lower())
+    return found[0] if found else model.name
+
+
+def _is_no_chat(model: WellKnown) -> bool:
+    return any(part in model.name.lower() or part in model.architecture.lower() for part in _ARE_NO_CHAT)
+
+
+def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
+    """What was made of another model comes after it."""
+    return bool(_MADE_OF.search(model.name.lower())), -_version(model), model.name
+
+
+def _version(model: WellKnown) -> float:
+    """As its name has it; 0 where it has none."""
+    found = _VERSION.search(model.name)
+    return float(found[1]) if found else 0.0
+
+
+def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) -> bool:
+    """Whether its weights alone are larger than the memory, whatever is rounded."""
+    return _AT_LEAST * model.parameters * bits_per_weight / 8 > room_bytes
+
+
+_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
+_MISSES = 2
+_NEAR = 1.4
+"""How many times the memory a model may need and still be named among those that just do not fit."""
+_ROUGHLY = 1.1
+"""By so much the growth of a quant may be off by its bits alone."""
+_SAVED_AT_MOST = 1.5
+"""Of what a coarser quant saves by its bits alone: mixes differ by model."""
+_MOST_TIERS = 24
+_SHIPPED_BITS = 4.25
+"""Of MXFP4: 4 bits, and 8 for each block of 32."""
+
+
+class _Tier(NamedTuple):
+    memory_bytes: int
+    unified: bool
+    hardware: Hardware
+    device: str
+    devices: int
+
+
+@one_judgement()
+def tiers(_system: System, request: TiersRequest, progress: Progress | None = None) -> TiersReport:
+    """What fits whole on each size of memory, at which quant, and how fast a typical device is with it."""
+    question, said = PredictRequest(depth=request.context), progress or Silent()
+    every, groups = _tiers(request), shapes(well_known().values(), request.context)
+    least = mix_named(request.quant_least).name
+    shown = []
+    for n, tier in enumerate(every):
+        said.step(f"going through {len(groups)} shapes of models for {len(every)} sizes of memory", n / len(every))
+        shown.append(_Counter(tier, question, least, request.rows).shown(groups))
+    return TiersReport(
+        unslow_version=__version__,
+        context=request.context,
+        quant_least=least,
+        models=sum(len(group) for group in groups),
+        tiers=tuple(shown),
+        notes=_NOTES,
+    )
+
+
+_NOTES = (
+    "whole: nothing lies on the host, 1 GiB stays free, and the context is held in f16",
+    "models with experts (MoE) also run where they do not fit whole: `unslow devices --model` shows how fast",
+    "one of each family, the newest version about as large; what was trained for less than 32,768 tokens comes last",
+    "the typical device has the middle bandwidth of those since 2020 with so much memory, of cards of the cheaper half",
+)
+
+
+def _tiers(request: TiersRequest) -> list[_Tier]:
+    both = request.memory or request.unified
+    cards, unified = (request.memory, request.unified) if both else (CARDS, UNIFIED)
+    if len(cards) + len(unified) > _MOST_TIERS:
+        raise UserError(f"{len(cards) + len(unified)} sizes of memory are too many", f"{_MOST_TIERS} at most")
+    return [*(_tier(size, unified=False) for size in cards), *(_tier(size, unified=True) for size in unified)]
+
+
+def _tier(size: int, *, unified: bool) -> _Tier:
+    rig, count = typical(all_devices(), size, unified=unified)
+    hardware = hardware_of(rig, PredictRequest()) if rig else None
+    if rig is None or not isinstance(hardware, Hardware):
+        if unified:
+            raise UserError(f"no device of the catalogue shares {size // GIB} GB", "try --unified 32,64,128")
+        room = named_room(f"{size / GIB:g}GB")
+        return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]), "", 0)
+    return _Tier(size, unified, hardware, rig.label, count)
+
+
+class _Counter:
+    """Goes through the models for one size of memory."""
+
+    def __init__(self, tier: _Tier, question: PredictRequest, least: str, rows: int) -> None:
+        self._tier, self._question, self._rows = tier, question, rows
+        self._least = find_mix(least).bits_per_weight
+        self._quants = [q for q in _QUANTS if find_mix(q).bits_per_weight >= self._least] or [least]
+        self._room = tier.hardware.rooms[0].usable_bytes
+
+    def shown(self, groups: Sequence[Sequence[WellKnown]]) -> TierShown:
+        """The tier, with the largest models that fit and the smallest that do not."""
+        runs: dict[str, RunsShown] = {}
+        missed: list[tuple[WellKnown, int]] = []
+        for group in groups:
+            if len(runs) >= self._rows:
+                break
+            if family(group[0]) in runs:
+                continue
+            found = self._finest(group[0])
+            if isinstance(found, int):
+                missed.append((group[0], found))
+            else:
+                runs[family(group[0])] = self._newest(group, groups) or self._runs(group, *found)
+        tier = self._tier
+        return TierShown(
+            memory_bytes=tier.memory_bytes, unified=tier.unified, device=tier.device, devices=tier.devices,
+            bytes_per_s=tier.hardware.device.memory_bytes_per_s if tier.device else None,
+            runs=tuple(sorted(runs.values(), key=lambda one: -one.parameters)),
+            misses=tuple(self._misses(missed)),
+        )  # fmt: skip
+
+    def _newest(self, group: Sequence[WellKnown], groups: Sequence[Sequence[WellKnown]]) -> RunsShown | None:
+        """A later version that is about as large and fits too, if there is one."""
+        later = newer((one[0] for one in groups), group[0])
+        found = ((model, self._finest(model)) for model in later)
+        fitting = next(((model, fit) for model, fit in found if not isinstance(fit, int)), None)
+        if fitting is None:
+            return None
+        return self._runs(next(one for one in groups if one[0] is fitting[0]), *fitting[1])
+
+    def _finest(self, model: WellKnown) -> tuple[str, Setup] | int:
+        """The finest quant that fits, and the question about its memory; what the coarsest lacks where none does."""
+        names = self._names(model)
+        if surely_too_large(model, _bits(model, names[-1]), self._room):
+            return int(model.parameters * _bits(model, names[-1]) / 8) - self._room
+        question = self._asked(_plan(model, names[-1]))
+        if (left := question.left()) < 0:
+            return int(-left)
+        finer = self._affordable(question, left, names)
+        tried = ((name, self._asked(_plan(model, name))) for name in finer)
+        return next(((name, asked) for name, asked in tried if asked.left() >= 0), (names[-1], question))
+
+    def _affordable(self, coarsest: Setup, left: float, names: Sequence[str]) -> list[str]:
+        """The finer quants whose weights about fit into what the coarsest leaves, the finest first."""
+        weights, least = sum(t.bytes for t in coarsest.blueprint.tensors), find_mix(names[-1]).bits_per_weight
+        sizes = [(name, weights * find_mix(name).bits_per_weight / least) for name in names[:-1]]
+        return [name for name, size in sizes if size - weights < _ROUGHLY * left]
+
+    def _names(self, model: WellKnown) -> list[str]:
+        """The quants that there are of a model: where its publisher ships one, that one."""
+        shipped = shipped_mix(model)
+        return [shipped] if shipped else self._quants
+
+    def _asked(self, plan: Blueprint) -> Setup:
+        hardware, question = self._tier.hardware, self._question
+        asked = setup_of(plan, hardware, question, backend_of(hardware.device, question))
+        if asked is None:
+            raise UserError("the memory of this size is not known", "leave it out")
+        return asked
+
+    def _runs(self, group: Sequence[WellKnown], quant: str, asked: Setup) -> RunsShown:
+        model, plan = group[0], asked.blueprint
+        answer = self._rated(model, quant, plan)
+        return RunsShown(
+            model=model.name,
+            parameters=model.parameters,
+            is_sparse=bool(model.shape.experts),
+            quant=quant,
+            weights_bytes=sum(t.bytes for t in plan.tensors),
+            most_context=longest_context(asked),
+            tokens_per_s=answer.speed.decode_tokens_per_s if isinstance(answer, Rated) else None,
+            prefill_tokens_per_s=answer.speed.prefill_tokens_per_s if isinstance(answer, Rated) else None,
+            backend=answer.speed.backend if isinstance(answer, Rated) else "",
+            alike=len(group) - 1,
+        )
+
+    def _rated(self, model: WellKnown, quant: str, plan: Blueprint) -> Rated | Unknown | None:
+        if not self._tier.device:
+            return None
+        found = FoundModel(model.name, plan, quant, "catalogue", model.parameters)
+        return rated(found, self._tier.hardware, self._question, whole=True)
+
+    def _misses(self, missed: Sequence[tuple[WellKnown, int]]) -> Iterator[MissesShown]:
+        """Those that lack the least."""
+        near = [(model, lacks) for model, lacks in missed if lacks < (_NEAR - 1) * self._room]
+        for model, lacks in sorted(near, key=lambda pair: pair[1])[:_MISSES]:
+            quant = self._names(model)[-1]
+            yield MissesShown(
+                model=model.name, parameters=model.parameters, quant=quant, lacks_bytes=lacks,
+                would_fit=self._would_fit(model, quant, lacks),
+            )  # fmt: skip
+
+    def _would_fit(self, model: WellKnown, quant: str, lacks: int) -> str:
+        if quant in _QUANTS:
+            for name in _QUANTS[_QUANTS.index(quant) + 1 :]:
+                saved = model.parameters * (_bits(model, quant) - _bits(model, name)) / 8
+                if _SAVED_AT_MOST * saved < lacks:
+                    continue
+                if self._asked(_plan(model, name)).left() >= 0:
+                    return f"as {name}, which costs quality"
+        if self._tier.unified:  # its host has no other memory
+            return ""
+        return "with experts on the host" if model.shape.experts else "on two such cards"
+
+
+def shipped_mix(model: WellKnown) -> str:
+    """The mix of 4 bits that a publisher ships itself, which nobody makes finer; empty for all others."""
+    return "MXFP4_MOE" if model.published == "MXFP4" else ""
+
+
+def _bits(model: WellKnown, quant: str) -> float:
+    """For each weight; what only spares experts has as many as its experts, about."""
+    return _SHIPPED_BITS if quant == shipped_mix(model) else find_mix(quant).bits_per_weight
+
+
+def _plan(model: WellKnown, quant: str) -> Blueprint:
+    return remembered(well_known, (model.name, quant), lambda: made_up(model, quant))

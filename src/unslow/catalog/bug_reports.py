@@ -1,0 +1,113 @@
+"""What public bug reports teach: the words in which people say what they saw, and how often each cause is behind it."""
+
+import re
+import tomllib
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.catalog import entries, texts
+from unslow.facts.account import Topic
+
+_FOLDER = "words"
+
+
+class Phrases(NamedTuple):
+    """How a topic is spoken of, and what takes a match back where it stands before it."""
+
+    says: re.Pattern[str]
+    unless: re.Pattern[str] | None = None
+
+
+@cache
+def remark_phrases() -> dict[Topic, Phrases]:
+    """Observations by topic."""
+    table = tomllib.loads(texts(_FOLDER)["remarks"])
+    return {
+        Topic(name): Phrases(_any(entry["says"]), _any(entry["unless"]) if "unless" in entry else None)
+        for name, entry in table.items()
+    }
+
+
+@cache
+def difference_phrases() -> dict[Topic, re.Pattern[str]]:
+    """What differs, by topic."""
+    table = tomllib.loads(texts(_FOLDER)["differences"])
+    return {Topic(name): _any(patterns) for name, patterns in table.items()}
+
+
+class Presence(NamedTuple):
+    """How a label says that a thing is there, and how that it is not."""
+
+    there: re.Pattern[str]
+    lacking: re.Pattern[str] | None = None
+
+
+@cache
+def presence_phrases() -> dict[Topic, Presence]:
+    """What says that a side of a comparison has a thing, by topic: where nothing else is said, its very name."""
+    table = tomllib.loads(texts(_FOLDER)["sides"])
+    found = {topic: Presence(pattern) for topic, pattern in difference_phrases().items()}
+    for name, entry in table.items():
+        topic = Topic(name)
+        there = _any(entry["with"]) if "with" in entry else found[topic].there
+        found[topic] = Presence(there, _any(entry["without"]))
+    return found
+
+
+def _any(patterns: list[str]) -> re.Pattern[str]:
+    return _compiled("|".join(f"(?:{pattern})" for pattern in patterns))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, with endings of words as long as words are: a text without blanks would be read many times."""
+    return re.compile(pattern.replace(r"\w*", r"\w{0,24}").replace(r"\w+", r"\w{1,24}"))
+
+
+class NumberPhrase(NamedTuple):
+    """A fact, how its value is read, and the words around it."""
+
+    path: str
+    kind: str
+    says: re.Pattern[str]
+
+
+@cache
+def number_phrases() -> tuple[NumberPhrase, ...]:
+    """Numbers and settings by the fact that they are."""
+    table = tomllib.loads(texts(_FOLDER)["numbers"])
+    return tuple(NumberPhrase(entry["path"], entry["as"], _compiled(entry["says"])) for entry in table["fact"])
+
+
+@cache
+def version_phrases() -> dict[str, re.Pattern[str]]:
+    """How people say which version was well and since which it is not; `VERSION` stands for any of them."""
+    table = tomllib.loads(texts(_FOLDER)["versions"])
+    version = _any(table["version"]).pattern
+    return {name: _any([p.replace("VERSION", f"(?:{version})") for p in table[name]]) for name in table}
+
+
+@cache
+def runtime_words() -> tuple[tuple[str, str], ...]:
+    """What runtimes are called in prose, the longer name first, and their name in facts."""
+    table = tomllib.loads(texts(_FOLDER)["runtimes"])
+    pairs = ((word, name) for name, words in table.items() for word in words)
+    return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
+
+
+class _Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    source: str
+    reports: int
+    seen: dict[str, float]
+
+
+@cache
+def _counted() -> _Counted:
+    return dict(entries("causes", _Counted))["frequency"]
+
+
+def cause_frequency(cause: str) -> float:
+    """The share of reports that a cause is behind, with one more report for each: what nobody reported happens too."""
+    counted = _counted()
+    return (counted.seen.get(cause, 0.0) + 1) / (counted.reports + len(counted.seen))

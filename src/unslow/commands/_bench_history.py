@@ -1,0 +1,224 @@
+"""The benchmarks that are kept: listed, brought in from files, written out, forgotten, and held against each other."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from unslow import __version__
+from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Comparison, dump_bench, parse_bench
+from unslow.facts.bench import Change as Verdict
+from unslow.facts.errors import UserError
+from unslow.facts.run import Earlier
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Fact, failed, not_found
+from unslow.look.bench.llama_bench import parse_llama_bench
+from unslow.look.history import Entry, Filters, History, default_history
+from unslow.look.system import LookError, System
+from unslow.look.system.live import LiveSystem
+from unslow.show.bench import render_llama_bench
+from unslow.think.speed.calibration import mark_of
+from unslow.think.stats.comparison import compare_benches
+from unslow.think.stats.conditions import Change, changes_between, earlier_of, suspect
+from unslow.think.stats.figures import figures_of
+from unslow.think.stats.llama_bench import benches_of
+
+Form = Literal["unslow", "llama-bench"]
+SHOWN = 50
+_FILE_HINT = "give a file that `unslow bench -o FILE` or `llama-bench -o json` wrote"
+
+
+class HistoryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the benchmarks that are kept, or what was just done to them."""
+
+    schema: str = "unslow.benchmarks/1"
+    what: Literal["kept", "imported", "forgotten"] = "kept"
+    path: str
+    total: int
+    """How many are kept in all."""
+    benchmarks: tuple[Entry, ...]
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Two benchmarks side by side: is it slower, what changed, what to suspect."""
+
+    schema: str = "unslow.comparison/1"
+    before: Bench
+    comparison: Comparison
+    changes: tuple[Change, ...]
+    suspect: str
+    """One sentence; empty where there is nothing to explain."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the figures that matter most."""
+        return self.comparison.verdict
+
+
+def listed(filters: Filters | None = None, limit: int = SHOWN, history: History | None = None) -> HistoryReport:
+    """The newest benchmarks that pass."""
+    history = history or default_history()
+    return _report(history, history.all(limit, filters))
+
+
+def _report(
+    history: History, entries: Sequence[Entry], what: Literal["kept", "imported", "forgotten"] = "kept"
+) -> HistoryReport:
+    return HistoryReport(what=what, path=str(history.path), total=history.count(), benchmarks=tuple(entries))
+
+
+def import_file(path: str, history: History | None = None, system: System | None = None) -> HistoryReport:
+    """Keep every benchmark of a file; one that is there already stays one."""
+    history = history or default_history()
+    benches = read_benches(path, system)
+    for bench in benches:
+        history.keep(bench)
+    kept = [history.entry(bench.id) for bench in benches]
+    return _report(history, [entry for entry in kept if entry], "imported")
+
+
+def forget(word: str, history: History | None = None) -> HistoryReport:
+    """Remove the one that is meant, or all with that label; UserError where there is none."""
+    history = history or default_history()
+    return _report(history, history.forget(word), "forgotten")
+
+
+def read_benches(path: str, system: System | None = None) -> tuple[Bench, ...]:
+    """The benchmarks of a file: our own, or one for each setup of llama-bench's; UserError where it is neither."""
+    try:
+        data = (system or LiveSystem()).read_bytes(path, LARGEST_BENCH_BYTES)
+    except LookError as error:
+        raise UserError(f"{path}: {error.why}", _FILE_HINT) from error
+    if _is_ours(data):
+        return (parse_bench(data, path),)
+    return benches_of(parse_llama_bench(data.decode("utf-8", "replace"), path), __version__)
+
+
+def _is_ours(data: bytes) -> bool:
+    """Whether it says so itself, in whatever version."""
+    return data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]
+
+
+def compare_with(bench: Bench, word: str, history: History | None = None, system: System | None = None) -> Compared:
+    """Hold it against an earlier one: LAST, an id, a label or a file."""
+    history = history or default_history()
+    return compared_to(bench, figured(_meant(bench, word, history, system)), history)
+
+
+def check_meant(word: str, history: History | None = None, system: System | None = None) -> None:
+    """UserError where no benchmark can be meant: better told before it is measured. LAST is not known before."""
+    if word.strip().casefold().startswith("last"):
+        return
+    try:
+        (history or default_history()).find(word)
+    except UserError:
+        if not _is_file(word):
+            raise
+        read_benches(word, system)
+
+
+def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
+    """Hold it against that one; what runs differ by is learned from the history."""
+    comparison, changes = (
+        compare_benches(before, bench, _others(before, bench, history)),
+        changes_between(before, bench),
+    )
+    return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
+
+
+def _meant(bench: Bench, word: str, history: History, system: System | None) -> Bench:
+    """A benchmark that is kept, else the one of a file that is most like this one."""
+    try:
+        return history.find(word, like=bench)
+    except UserError:
+        if not _is_file(word):
+            raise
+    return max(read_benches(word, system), key=lambda other: _likeness(other, bench))
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _likeness(one: Bench, other: Bench) -> tuple[bool, int]:
+    same = set(one.settings.items()) & set(other.settings.items())
+    return one.model == other.model, len(same)
+
+
+def _others(before: Bench, after: Bench, history: History) -> list[Bench]:
+    """Runs of the same setups, which tell by how much they differ by chance; none where the history can't be read."""
+    try:
+        found = {bench.id: bench for one in (before, after) for bench in history.same_setup(one)}
+    except UserError:
+        return []
+    return [figured(bench) for bench in found.values()]
+
+
+def figured(bench: Bench) -> Bench:
+    """With the figures of its answers, where it broke off before they were made; a sweep's answers are not alike."""
+    if bench.figures or bench.protocol == "sweep" or not bench.passes:
+        return bench
+    known = figures_of(bench.passes)
+    return msgspec.structs.replace(
+        bench, figures=known.figures, samples=known.samples, notes=(*bench.notes, *known.notes)
+    )
+
+
+def export(bench: Bench, path: str, form: Form = "unslow") -> None:
+    """Write it to a file, whole or not at all; UserError where that can't be done."""
+    data = dump_bench(bench) if form == "unslow" else render_llama_bench(bench).encode()
+    target = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data + b"\n")  # a device or a pipe is written to, never replaced
+        else:
+            part = target.with_name(f".{target.name}.part")
+            try:
+                part.write_bytes(data + b"\n")
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name a file that can be written") from error
+
+
+_HOW = "run `unslow bench` before and after an update"
+_MOST = 20
+
+
+def earlier_in_history(case: Case, history: History | None = None) -> Fact[Earlier]:
+    """For `run.earlier`: nothing is measured for it, both sides are benchmarks that are kept."""
+    history = history or default_history()
+    try:
+        now = _newest(case, history)
+        if now is None:
+            return not_found("no benchmark of this model on this machine is kept", _HOW)
+        others = [
+            bench for bench in history.same_setup(now, _MOST) if bench.runtime_version not in ("", now.runtime_version)
+        ]
+        if now.runtime_version != case.runtime.version.value_or("") or not others:
+            return not_found("not both of two versions of the runtime were measured here", _HOW)
+        found = compared_to(now, figured(others[0]), history)
+    except UserError as error:
+        return failed(error.message, error.hint)
+    return earlier_of(found.before, now, found.comparison, found.changes)
+
+
+def _newest(case: Case, history: History) -> Bench | None:
+    like = Bench(
+        id="",
+        unslow_version=__version__,
+        taken_at="",
+        seconds=0.0,
+        protocol="standard",
+        runtime=case.runtime.name.value_or(""),
+        model=case.model.name.value_or(""),
+        machine=mark_of(case.machine),
+    )
+    found = history.latest(like)
+    return figured(found) if found else None

@@ -1,0 +1,429 @@
+"""The hardware that a user means: devices by name, this machine, or a part of it.
+
+`find_memory` tells how much memory there is, which is all that `fit` needs: a size alone will do, and this machine's
+devices beside named ones. `find_hardware` tells how fast it is too, for `predict`, `plan` and `buy`.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from unslow.catalog.device_names import devices_meant, find_cpu, find_written, is_near_size, is_one_model, near_devices
+from unslow.catalog.devices import Device, Written, all_devices, find_device, parse_device_name
+from unslow.commands._request import size_of
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Cpu, Gpu, Machine
+from unslow.facts.merge import computing_gpus, overlaid
+from unslow.facts.values import GB, GIB, Unknown
+from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
+from unslow.look.probes import read_machine
+from unslow.look.system import System
+from unslow.think.case.questions import core_flops_of
+from unslow.think.hardware import (
+    USUAL_PROCESSORS,
+    Hardware,
+    Processors,
+    Room,
+    backend_note,
+    driver_reserve,
+    memory_of_machine,
+    unified_room,
+    usual_threads,
+    with_memory_note,
+)
+from unslow.think.physics.chip import Chip, link_bytes_per_s
+from unslow.think.speed.chips import core_count, core_flops_per_s, gpu_chip, has_peers
+from unslow.think.speed.question import USUAL_LINK
+
+_BETWEEN = re.compile(r"(?<!\s)\s*(?:,|&|(?<!max)\+|\band\b)\s*", re.IGNORECASE)  # a Ryzen AI Max+ has one of its own
+_BEFORE = re.compile(r"(\d{1,9})\s*[x×*](?!tx?\b)\s*(\S.*)", re.IGNORECASE)  # an RX 7900 XTX is no count of 7900
+_AFTER = re.compile(r"(.+?)(?:(?<!\s)\s+[x×*]\s*|(?<=[\db)])[x×*])(\d{1,9})", re.IGNORECASE)
+_LAST = re.compile(r"(.+?)(?<!\s)\s+(\d{1,3})\s*[x×*]", re.IGNORECASE)
+_BARE = re.compile(r"(\d{1,2})\s+(?![gmt](?:i?b)?\b)(\S.*)", re.IGNORECASE)
+_SIZE_ALONE = re.compile(r"\d{1,9}(?:\.\d{1,9})?\s*[gmt](?:i?b)?", re.IGNORECASE)
+_SIZE_IN_NAME = re.compile(r"(?<!\s)\s*\b\d+GB\b")
+MOST_DEVICES = 64
+LONGEST_LIST = 2000
+_EXAMPLE_BYTES = 16 * GIB
+_VARIANTS_SHOWN = 8
+
+
+def parse_device_list(texts: tuple[str, ...]) -> list[str]:
+    """The name of each device, as often as there are such devices; UserError for counts that can't be."""
+    if any(len(text) > LONGEST_LIST for text in texts):
+        raise UserError(
+            f"a list of devices has more than {LONGEST_LIST} letters", "write it like 2x RTX 3090, RTX 3060"
+        )
+    names: list[str] = []
+    for part in (part for text in texts for part in _BETWEEN.split(text.strip())):
+        count, name = _counted(part)
+        if not name:
+            raise UserError("a device has no name", "separate several with a comma: RTX 3060, RTX 3090")
+        if not 1 <= count <= MOST_DEVICES or len(names) + count > MOST_DEVICES:
+            raise UserError(f"{count} devices can't be: {part!r}", f"1 to {MOST_DEVICES} in all, as in 2x RTX 3090")
+        names += [name] * count
+    return names
+
+
+def _counted(text: str) -> tuple[int, str]:
+    """How many, and of what."""
+    before, after = _BEFORE.fullmatch(text), _AFTER.fullmatch(text)
+    if before and after and before[2].isdigit():  # 2x4090, or 4090x2: nobody has thousands
+        return min((int(before[1]), before[2]), (int(after[2]), after[1]))
+    if is_size_alone(text):
+        return 1, text
+    if first := before or _BARE.fullmatch(text):
+        return int(first[1]), first[2]
+    if last := after or _LAST.fullmatch(text):
+        return int(last[2]), last[1]
+    return 1, text
+
+
+def is_size_alone(text: str) -> bool:
+    """Whether a device is named by the size of its memory and nothing else."""
+    return _SIZE_ALONE.fullmatch(text) is not None
+
+
+def named_room(name: str, ram_bytes: int | None = None) -> Room:
+    """The memory of a device of the catalogue, or of a size; UserError where it can't be known."""
+    if is_size_alone(name):
+        size = _size(name)
+        return Room(name, size, reserve_bytes=driver_reserve(size))
+    written = parse_device_name(name)
+    variants = _variants(name, written)
+    return _of_size(variants, _size(written.sizes[0])) if written.sizes else _usual(variants, ram_bytes)
+
+
+def _variants(name: str, written: Written) -> list[Device]:
+    """The one model that is meant, in all its sizes and forms."""
+    if len(written.sizes) > 1:
+        raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "leave one of them")
+    variants = devices_meant(written.words)
+    if not variants:
+        raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
+    if not is_one_model(variants):
+        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:_VARIANTS_SHOWN])}")
+    return variants
+
+
+def _of_size(variants: list[Device], size: int) -> Room:
+    """The variant with that memory, or a card that somebody has given another one."""
+    same = [d for d in variants if any(s and is_near_size(s, size) for s in (d.memory_bytes, d.driver_bytes))]
+    if same:
+        return _room(min(same, key=_smallest_first))
+    device = min(variants, key=_smallest_first)
+    name = _SIZE_IN_NAME.sub("", device.name)
+    known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.unified})
+    note = f"{name} has {' or '.join(map(_shown, known))} in the catalogue, this one {_shown(size)}" if known else ""
+    return _room(device, f"{name} {_label(size)}", size, note)
+
+
+def _usual(variants: list[Device], ram_bytes: int | None) -> Room:
+    """The one that a name without a size means: where several are sold, the smaller one."""
+    common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
+    device = min(common, key=_smallest_first)
+    if not device.memory_bytes:
+        if not ram_bytes:
+            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
+        return _of_size(variants, ram_bytes)
+    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
+    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
+    return _room(device, note=taken if others else "")
+
+
+def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:
+    capacity = size or device.capacity_bytes
+    if device.unified:
+        return unified_room(name or device.name, device, capacity, note)
+    notes = "; ".join(filter(None, (note, backend_note(device))))
+    return Room(name or device.name, capacity, reserve_bytes=driver_reserve(capacity), note=notes)
+
+
+def _smallest_first(device: Device) -> tuple[int, bool]:
+    """Where two forms have the same memory, the one that drivers do not name."""
+    return device.memory_bytes, "SXM" not in device.name
+
+
+def _size(text: str) -> int:
+    size = size_of(text)
+    if not size:
+        raise UserError(f"a device with {text.upper()} of memory can't be", "leave it out, or use --device cpu")
+    return size
+
+
+def _hint(name: str, written: Written) -> str:
+    if name.isdigit():
+        return f"if that is the size of its memory: {name}GB"
+    near = near_devices(written.words)
+    size = near[0].memory_bytes if near and near[0].memory_bytes else _EXAMPLE_BYTES
+    example = written.sizes[0].upper() if written.sizes else _label(size)
+    if not near:
+        return f"give the size of its memory instead: {example}"
+    return f"did you mean {_names(near)}? The size of its memory alone works too: {example}"
+
+
+def _names(devices: list[Device]) -> str:
+    names = list(dict.fromkeys(d.name for d in devices))
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _shown(size: int) -> str:
+    return f"{size / GIB:.4g} GiB"
+
+
+def _label(size: int) -> str:
+    """As it is sold."""
+    return f"{size / GIB:.4g}GB"
+
+
+_HINT = "--device takes names such as RTX 4090, M3 Max or Ryzen 9 7950X"
+_AUTO = "auto"
+_THIS_MACHINE = frozenset({_AUTO, "cpu", "none"})
+_MAKERS = {
+    "cuda": ("NVIDIA",), "rocm": ("AMD",), "hip": ("AMD",), "metal": ("Apple",), "mlx": ("Apple",), "sycl": ("Intel",),
+}  # fmt: skip
+_NAMES_SHOWN = 6
+_ORDER = "GPUs are counted from the fastest on, as CUDA does it: `llama-server --list-devices` has the order"
+_SHARE_OF_UNIFIED = 0.5
+"""Of a memory that a GPU shares with processors, what these alone can draw: about so on M1 Max and Strix Halo."""
+_USUAL_LANES = 16
+_USUAL_SLOT = (4, _USUAL_LANES)
+"""The generation and the lanes of a desktop since 2019, for devices that are not here to be asked."""
+
+
+class HardwareRequest(NamedTuple):
+    """What of a request decides which hardware is meant, and how fast it is."""
+
+    devices: tuple[str, ...] = (_AUTO,)
+    gpus: int | None = None
+    ram_bytes: int | None = None
+    ram_bandwidth: float | None = None
+    """Bytes per second that the host's memory delivers."""
+    threads: int | None = None
+    backend: str = ""
+    runtime: str = "llama.cpp"
+    gpu_layers: int | None = None
+
+
+def find_memory(system: System, names: tuple[str, ...], ram_bytes: int | None) -> Hardware:
+    """The devices' memory and the host's: None where it is not known, or where it is the devices' own.
+
+    `auto` and `cpu` speak of this machine, whose memory is then the host's. What was assumed stands in the notes.
+    """
+    words = parse_device_list(names)
+    special = {word.casefold() for word in words} & _THIS_MACHINE
+    named = tuple(named_room(word, ram_bytes) for word in words if word.casefold() not in special)
+    if special:
+        here = memory_of_machine(read_machine(system)[0], ram_bytes)
+    else:
+        here = Hardware(host_room=Room("host", ram_bytes) if ram_bytes else None)
+    if _AUTO in special and not here.rooms:
+        unread = here.host_room.note if here.host_room else ""
+        return with_memory_note(here._replace(rooms=named), unread or "no GPU was found on this machine")
+    rooms = (*here.rooms, *named) if _AUTO in special else named
+    if not rooms or not all(room.unified for room in rooms):
+        return here._replace(rooms=rooms)
+    shared = here._replace(rooms=rooms, host_room=None)
+    asked_apart = bool(ram_bytes) and any(room.capacity_bytes != ram_bytes for room in rooms)
+    return with_memory_note(shared, "--ram is not counted: this memory is the host's too") if asked_apart else shared
+
+
+def find_hardware(system: System, asked: HardwareRequest, *, unlike: bool = False) -> Hardware | Unknown:
+    """The hardware that is asked for; Unknown where its speed can't be told, UserError where there is none such.
+
+    With `unlike` it may have GPUs of different kinds.
+    """
+    names = parse_device_list(asked.devices)
+    kinds = list(dict.fromkeys(name.casefold() for name in names))
+    if len(kinds) > 1:
+        return _unlike(names, asked) if unlike and not _THIS_MACHINE & set(kinds) else _not_together(names)
+    if asked.gpus and len(names) not in (1, asked.gpus):
+        raise UserError(f"{len(names)} devices and --gpus {asked.gpus} contradict each other", "leave out --gpus")
+    if kinds[0] in _THIS_MACHINE:
+        return _this_machine(system, asked, wants_gpu=kinds[0] == _AUTO, unlike=unlike)
+    return named_hardware(names[0], asked.gpus or len(names), asked)
+
+
+def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | Unknown:
+    """So many of a device that need not be here; UserError where the catalogue has none of that name."""
+    device = (find_cpu(name) if asked.backend == "cpu" else None) or find_written(name)
+    if device is None:
+        if is_size_alone(name):
+            return Unknown(f"{name} tells how much a device holds, not how fast it is", "name the device: RTX 4090")
+        raise _unnamed(name)
+    if device.kind == "asic":
+        return Unknown(f"the {device.name} runs software of its own, which is not predicted{_published(device)}", _HINT)
+    rooms, notes = _rooms(name, device, count, asked.ram_bytes)
+    device = next((d for d in all_devices() if rooms and d.name == rooms[0].name), device)  # of several sizes, that one
+    if not device.memory_bytes_per_s:
+        return Unknown(f"the bandwidth of the {device.name} is not known", _HINT)
+    _check_backend(device, asked)
+    return Hardware(
+        rooms=rooms,
+        host_room=Room("host", asked.ram_bytes) if asked.ram_bytes else None,
+        devices=(device,) * count,
+        chips=(gpu_chip(device),) * len(rooms),
+        processors=_named_processors(device, asked),
+        host_is_assumed=not asked.ram_bandwidth,
+        link_bytes_per_s=link_bytes_per_s(*_USUAL_SLOT),
+        peers=has_peers(device),
+        named=name,
+        notes=notes,
+    )
+
+
+def _named_processors(device: Device, asked: HardwareRequest) -> Processors:
+    """Those that are named, else a usual host's; what the user says of them counts."""
+    if device.kind == "cpu" or asked.backend == "cpu":
+        core = core_flops_per_s(device.clock_hz, narrow=device.narrow_cores)
+        cores = int(core_count(device, float(asked.threads or 0)))
+        return Processors(cores, asked.ram_bandwidth or device.memory_bytes_per_s, core_flops_per_s=core)
+    usual = USUAL_PROCESSORS.bytes_per_s if not device.unified else _SHARE_OF_UNIFIED * device.memory_bytes_per_s
+    return USUAL_PROCESSORS._replace(
+        cores=asked.threads or USUAL_PROCESSORS.cores, bytes_per_s=asked.ram_bandwidth or usual
+    )
+
+
+def _rooms(name: str, device: Device, count: int, ram_bytes: int | None) -> tuple[tuple[Room, ...], tuple[str, ...]]:
+    """Its memory, as often as there are such devices; a note where that is not known."""
+    if device.kind == "cpu":
+        return (), ()
+    try:
+        room = named_room(name, ram_bytes)
+    except UserError:
+        return (), (f"how much memory the {device.name} has was not said: the model is taken to fit",)
+    return (room,) * count, (room.note,) if room.note and "buffers" not in room.note else ()
+
+
+def _unnamed(name: str) -> UserError:
+    """What is wrong with a name, and what is like it."""
+    words = parse_device_name(name).words
+    if devices_meant(words):
+        names = ", ".join(d.name for d in devices_meant(words)[:_NAMES_SHOWN])
+        return UserError(f"{name!r} could be devices of different speeds", f"say which: {names}")
+    others = [d.name for d in all_devices() if d.kind != "gpu" and words & parse_device_name(d.name).words]
+    near = [d.name for d in near_devices(words)[:_NAMES_SHOWN]] or others[:_NAMES_SHOWN]
+    hint = f"did you mean {' or '.join(near)}?" if near else _HINT
+    return UserError(f"the catalogue has no device {name!r}", hint)
+
+
+def _published(device: Device) -> str:
+    results = [f"{r.model} at {r.tokens_per_s:,.0f} tok/s ({r.said_by})" for r in device.results[:2]]
+    return f"; published are {' and '.join(results)}" if results else ""
+
+
+def _check_backend(device: Device, asked: HardwareRequest) -> None:
+    """UserError where the software does not run on such a device."""
+    if asked.runtime == "vllm" and device.vendor == "Apple":
+        raise UserError(f"vLLM does not run on the GPU of an {device.name}", "leave out --runtime: llama.cpp does")
+    makers = _MAKERS.get(asked.backend, ())
+    if makers and device.kind != "cpu" and device.vendor not in makers:
+        raise UserError(f"--backend {asked.backend} does not run on the {device.name}", "leave it out")
+    if asked.backend == "cpu" and device.kind == "gpu":
+        hint = "name the processor (--device 'Ryzen 9 7950X'), or keep all layers on the host with --gpu-layers 0"
+        raise UserError(f"the {device.name} is no processor", hint)
+    if device.kind == "cpu" and (asked.backend not in ("", "cpu") or (asked.gpus or 1) > 1 or asked.gpu_layers):
+        raise UserError(f"{device.name} is no GPU", "leave out --backend, --gpus and --gpu-layers, or name a GPU")
+
+
+def _unlike(names: Sequence[str], asked: HardwareRequest) -> Hardware | Unknown:
+    """Named GPUs of different kinds in one machine."""
+    every = [named_hardware(name, 1, asked) for name in names]
+    unknown = next((one for one in every if isinstance(one, Unknown)), None)
+    known = [one for one in every if isinstance(one, Hardware) and one.rooms]
+    if unknown or len(known) < len(names):
+        return unknown or _not_together(names)
+    notes = dict.fromkeys(note for one in known for note in one.notes)
+    pairs = [(one.device, one.rooms[0]) for one in known]
+    return _together(pairs, known[0]._replace(notes=tuple(notes))) or _not_together(names)
+
+
+def _not_together(names: Sequence[str]) -> Unknown:
+    return Unknown(f"{', '.join(names)}: the speed of unlike devices together is not predicted", "name one: --device")
+
+
+def _together(every: Sequence[tuple[Device | None, Room]], hardware: Hardware) -> Hardware | None:
+    """The hardware with unlike GPUs of one maker, each with memory of its own; None where it has others."""
+    known = [(device, room) for device, room in every if device and device.memory_bytes_per_s]
+    apart = all(device.kind == "gpu" and not device.unified and not room.unified for device, room in known)
+    if len(known) < len(every) or not apart or len({device.vendor for device, _ in known}) > 1:
+        return None
+    known.sort(key=lambda pair: -pair[0].memory_bytes_per_s)
+    devices, rooms = zip(*known, strict=True)
+    return _with_gpus(hardware, devices, rooms)._replace(notes=(*hardware.notes, _ORDER))
+
+
+def _with_gpus(hardware: Hardware, devices: Sequence[Device], rooms: Sequence[Room]) -> Hardware:
+    return hardware._replace(
+        rooms=tuple(rooms),
+        devices=tuple(devices),
+        chips=tuple(map(gpu_chip, devices)) if rooms else (),
+        peers=all(map(has_peers, devices)),
+    )
+
+
+def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, unlike: bool) -> Hardware | Unknown:
+    machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
+    processors = _own_processors(machine, asked.ram_bandwidth)
+    memory = memory_of_machine(machine, asked.ram_bytes)
+    hardware = memory._replace(processors=processors, link_bytes_per_s=_link(machine), machine=machine)
+    gpus = computing_gpus(machine.gpus.value_or(())) if wants_gpu else ()
+    if gpus:
+        return _own_gpus(gpus, asked, hardware, unlike=unlike)
+    if not asked.ram_bandwidth and not machine.memory.read_bytes_per_s.value_or(0.0):
+        return Unknown("the speed of this machine's memory could not be measured", "give --ram-bandwidth 80GB/s")
+    chip = processors.chip(asked.threads or processors.cores)
+    read = f"{float(chip.bytes_per_s) / GB:.0f} GB/s"
+    said = f"no GPU was found on this machine: its processors are predicted, with memory read at {read}"
+    notes = (said if wants_gpu else f"memory is read at {read} here",)
+    return hardware._replace(rooms=(), devices=(_processor(machine.cpu, chip),), notes=notes)
+
+
+def _own_processors(machine: Machine, ram_bandwidth: float | None) -> Processors:
+    """The cores that may be used, and what they read: as measured here, unless the user says how fast that is."""
+    cpu, memory = machine.cpu, machine.memory
+    measured = memory.read_bytes_per_s.value_or(0.0) or USUAL_PROCESSORS.bytes_per_s
+    return Processors(
+        cores=usual_threads(cpu),
+        bytes_per_s=ram_bandwidth or measured,
+        one_core_bytes_per_s=0.0 if ram_bandwidth else memory.read_one_core_bytes_per_s.value_or(0.0),
+        core_flops_per_s=core_flops_of(cpu),
+        logical=cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
+    )
+
+
+def _own_gpus(gpus: tuple[Gpu, ...], asked: HardwareRequest, hardware: Hardware, *, unlike: bool) -> Hardware | Unknown:
+    found = [find_device(gpu.name.value_or(""), gpu.vram_total_bytes.value_or(0)) for gpu in gpus]
+    kinds = list(dict.fromkeys(found))
+    names = [gpu.name.value_or(f"GPU {gpu.index}") for gpu in gpus]
+    if len(kinds) != 1:
+        all_read = len(hardware.rooms) == len(gpus)
+        mixed = _together(list(zip(found, hardware.rooms, strict=True)), hardware) if unlike and all_read else None
+        return mixed or _not_together(names)
+    device = kinds[0]
+    if device is None or not device.memory_bytes_per_s:
+        return Unknown(f"the catalogue has no {', '.join(names)}", _HINT)
+    count = min(asked.gpus or len(gpus), len(gpus))
+    if asked.gpus and asked.gpus > len(gpus):
+        raise UserError(f"--gpus {asked.gpus}: this machine has {len(gpus)}", "name the device: --device NAME")
+    return _with_gpus(hardware, (device,) * count, hardware.rooms[:count])
+
+
+def _processor(cpu: Cpu, chip: Chip) -> Device:
+    """This machine's processors as a device: as fast as their memory was measured."""
+    return Device(
+        name=cpu.model.value_or("this machine's processors"), vendor="", source="measured on this machine",
+        memory_bytes_per_s=float(chip.bytes_per_s), kind="cpu", units=int(chip.threads),
+    )  # fmt: skip
+
+
+def _link(machine: Machine) -> float:
+    """What the slowest link between host and GPU copies when awake."""
+    gpus = computing_gpus(machine.gpus.value_or(()))
+    return min((_link_of(gpu) for gpu in gpus), default=link_bytes_per_s(*_USUAL_SLOT))
+
+
+def _link_of(gpu: Gpu) -> float:
+    generation = gpu.pcie_generation_max.value_or(gpu.pcie_generation.value_or(0))
+    lanes = gpu.pcie_width.value_or(gpu.pcie_width_max.value_or(_USUAL_LANES))
+    return link_bytes_per_s(generation, lanes) if generation else USUAL_LINK

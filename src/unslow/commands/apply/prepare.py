@@ -1,0 +1,370 @@
+"""What a plan changes here, before anything is changed, and then the change itself."""
+
+import contextlib
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow import __version__
+from unslow.act.changes import Changes, Edit, Planned, file_step
+from unslow.act.command_words import NotUnderstoodError
+from unslow.act.disk import Disk
+from unslow.act.ollama import Ollama
+from unslow.commands._command_lines import commands_for
+from unslow.commands.apply.changes import check_in_force, journals_at, process_of, shown_edit, undo_line
+from unslow.commands.apply.ways import Told, Way, lines_left, ollama_changes, service_edit, way_of
+from unslow.commands.diagnose.runtimes import is_at, read_runtimes, subjects_at_url
+from unslow.commands.diagnose.target import as_url, check_url
+from unslow.commands.plan import RUNTIME, PlanRequest
+from unslow.commands.plan.planner import planned
+from unslow.commands.plan.subjects import HINT, read_saved
+from unslow.facts.commands import Commands, Place, parse_line
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case, Subject
+from unslow.facts.values import reported
+from unslow.look.gguf_server_flags import OFF, parse_settings
+from unslow.look.processes import read_process, words_of
+from unslow.look.system import System
+from unslow.look.system.http import is_loopback
+from unslow.think.change import ApplyReport, ModelShown
+from unslow.think.plan.report import OptionShown, PlanReport
+
+
+def read_plan(system: System, source: str | PlanReport | None, target: str | None = None) -> PlanReport:
+    """The plan itself, that of a file or of `-`, or a fresh one for what runs; UserError where it is none."""
+    if isinstance(source, PlanReport):
+        return source
+    if source is None:
+        return planned(system, PlanRequest(model=target))
+    return read_saved(source)
+
+
+def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
+    """The recommended option, the one of a number (from 0, as in the JSON), or the one with a word in its name."""
+    if not plan.options:
+        raise UserError(f"the plan has nothing to apply: {plan.reason or plan.verdict}", plan.hint or HINT)
+    if wanted is None:
+        return _recommended(plan)
+    names = ", ".join(f"{number}: {option.name}" for number, option in enumerate(plan.options))
+    if wanted.isdecimal() and len(wanted) <= len(str(len(plan.options))):
+        if int(wanted) < len(plan.options):
+            return plan.options[int(wanted)]
+        raise UserError(f"the plan has no option {wanted}", names)
+    fitting = [option for option in plan.options if wanted.casefold() in option.name.casefold()]
+    if len(fitting) != 1:
+        raise UserError(f"{len(fitting)} options of the plan are called {wanted!r}", names)
+    return fitting[0]
+
+
+def _recommended(plan: PlanReport) -> OptionShown:
+    number = plan.recommended
+    if plan.verdict == "already_best" and plan.of_running:
+        raise UserError("nothing is better than what runs, by the plan", "to take another option, name it: --option N")
+    if number is None or not 0 <= number < len(plan.options):
+        raise UserError(f"the plan recommends nothing: {plan.reason or plan.verdict}", "name an option: --option N")
+    return plan.options[number]
+
+
+def changes_of(plan: PlanReport, option: OptionShown, *, anew: bool = False) -> list[Change]:
+    """What a server has to be told; UserError where that is nothing, or something that this version does not know.
+
+    A plan that was made while nothing ran differs from the defaults, not from what runs: then every setting counts, as
+    it does for a server that is started anew.
+    """
+    shown = option.changes if plan.of_running and not anew else option.settings or option.changes
+    known = {knob.value for knob in Knob}
+    if strange := [change.knob for change in shown if change.knob not in known]:
+        raise UserError(f"the plan changes {', '.join(strange)}, which this version does not know", HINT)
+    if not shown:
+        raise UserError("that option changes nothing: it is what runs", "name another: --option N")
+    return [Change(Knob(change.knob), change.value, change.why) for change in shown]
+
+
+_HINT = "name it by its process id or its URL: --target"
+
+
+def running_server(system: System, plan: PlanReport, target: str | None, api_key: str) -> Subject | None:
+    """The server as it runs now; None where no such runtime does, UserError where it may be several."""
+    url = as_url(target) if target else None
+    subjects = read_runtimes(system, api_key).subjects
+    if url:
+        base = check_url(url)
+        subjects = tuple(s for s in subjects if is_at(s, base)) or subjects_at_url(system, base, api_key)
+    elif target:
+        if not target.isdecimal():
+            raise UserError(f"{target!r} is no process id and no URL", _HINT)
+        subjects = tuple(s for s in subjects if s.runtime.pid.value_or(None) == int(target))
+        if not subjects:
+            raise UserError(f"process {target} is no runtime that can be seen", "`unslow` alone finds those that run")
+    elif plan.url:
+        subjects = _where_it_was(system, plan.url, subjects, api_key)
+    found = [s for s in subjects if _plain(s.runtime.name.value_or("")) == _plain(plan.runtime)]
+    if target and not found:
+        raise UserError(f"what runs there is not {plan.runtime}, which the plan is for", "make a plan for it")
+    same = [s for s in found if _is_model(s, plan.model)]
+    if found and not same:
+        runs = ", ".join(s.model.name.value_or(s.model.path.value_or("a model")) for s in found)
+        raise UserError(f"the plan is for {plan.model}, and {plan.runtime} runs {runs}", "make a plan for what runs")
+    if len(same) > 1:
+        raise UserError(f"{len(same)} servers of {plan.runtime} run that model, and the plan names none", _HINT)
+    return same[0] if same else None
+
+
+def _where_it_was(system: System, url: str, seen: tuple[Subject, ...], api_key: str) -> tuple[Subject, ...]:
+    """The server at the address that a plan was made for; all that were seen where it is at none any more."""
+    there = tuple(s for s in seen if is_at(s, url))
+    if there or not is_loopback(urlsplit(url).hostname or ""):
+        return there or seen
+    try:
+        return subjects_at_url(system, url, api_key)
+    except UserError:  # it may have been started again at another one
+        return seen
+
+
+def _is_model(subject: Subject, model: str) -> bool:
+    """Whether a server runs the model of a plan, by its name or the name of its file, however it is written."""
+    names = (subject.model.name.value_or(""), subject.model.path.value_or("").rpartition("/")[2])
+    wanted = _letters(model)
+    return any(name and (_letters(name) in wanted or wanted in _letters(name)) for name in names)
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower().removesuffix(".gguf"))
+
+
+def _plain(name: str) -> str:
+    """A runtime's name as plans and servers may write it."""
+    with contextlib.suppress(ValueError):  # one that is not planned for
+        name = RUNTIME.parse(name)
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+_DECIDED: Mapping[str, Knob] = {
+    "fit": Knob.FIT,
+    "gpu_layers": Knob.GPU_LAYERS,
+    "override": Knob.TENSOR_OVERRIDE,
+    "n_cpu_moe": Knob.EXPERTS_ON_CPU,
+    "cpu_moe": Knob.EXPERTS_ON_CPU,
+    "split_mode": Knob.SPLIT_MODE,
+    "tensor_split": Knob.TENSOR_SPLIT,
+    "main_gpu": Knob.MAIN_GPU,
+    "slots": Knob.PARALLEL,
+    "kv_type_k": Knob.KV_CACHE_TYPE,
+    "kv_type_v": Knob.KV_CACHE_TYPE,  # without a change of its own, the type of values goes with that of keys
+    "kv_offload": Knob.KV_OFFLOAD,
+    "ubatch": Knob.BATCH,
+    "batch": Knob.LOGICAL_BATCH,
+    "threads": Knob.THREADS,
+}
+"""Settings of llama-server that a plan decides on; where it does not name one, it means what llama.cpp does alone."""
+_ONLY_OFF = {"flash_attention": (Knob.FLASH_ATTENTION, OFF), "device": (Knob.DEVICE, ("none",))}
+"""Those that are in a plan's way only where they turn something off."""
+_WHY = "the plan is without it"
+
+
+def with_taken_away(changes: Sequence[Change], runtime: Runtime) -> list[Change]:
+    """The changes, and what else the server was told that they must not meet."""
+    if not runtime.name.value_or("").endswith("llama.cpp"):
+        return list(changes)
+    told = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    knobs = [knob for name, knob in _DECIDED.items() if name in told]
+    knobs += [knob for name, (knob, off) in _ONLY_OFF.items() if name in told and told[name].value in off]
+    named = {change.knob for change in changes}
+    return [*changes, *(Change(knob, None, _WHY) for knob in dict.fromkeys(knobs) if knob not in named)]
+
+
+_NOT_RUNNING = "{runtime} does not run here, so there is nothing to edit"
+_LEFT_OUT = "{knob} can't be had here ({why}), and the rest is another plan"
+_OLLAMA = "Ollama"
+
+
+class ApplySpec(NamedTuple):
+    """What the user asks for."""
+
+    plan: str | PlanReport | None = None
+    option: str | None = None
+    target: str | None = None
+    file: str | None = None
+    name: str | None = None
+    journal: str | None = None
+    api_key: str = ""
+
+
+class Prepared(NamedTuple):
+    """The answer so far, and what shall be done; nothing where it is for a person to do."""
+
+    report: ApplyReport
+    planned: Planned | None
+
+
+def prepared(system: System, request: ApplySpec) -> Prepared:
+    """What the plan's option changes of the server that runs now; UserError where it can't be told."""
+    plan = read_plan(system, request.plan, request.target)
+    option = chosen_option(plan, request.option)
+    subject = running_server(system, plan, request.target, request.api_key)
+    if subject is None:
+        commands = commands_for(changes_of(plan, option, anew=True), Case(), system=system, name=plan.runtime)
+        return _by_hand(plan, option, commands, _NOT_RUNNING.format(runtime=plan.runtime))
+    subject = _with_own_words(system, subject)
+    process = process_of(system, subject.runtime.pid.value_or(0))
+    check_in_force(journals_at(request.journal, Disk()), process)
+    changes = changes_of(plan, option)
+    if not plan.of_running:
+        changes = with_taken_away(changes, subject.runtime)
+    commands = commands_for(changes, Case(runtime=subject.runtime, model=subject.model), system=system)
+    if commands.left_out:
+        change, why = commands.left_out[0]
+        return _by_hand(
+            plan, option, commands, f"{change.knob} can't be had here ({why}), and the rest is another plan"
+        )
+    of = _of_ollama if subject.runtime.name.value_or("") == _OLLAMA else _of_command
+    made = of(system, request, plan, option, (subject, commands))
+    return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
+
+
+def _with_own_words(system: System, subject: Subject) -> Subject:
+    """The server with its very own command line, as it is now: keys that facts hide have to stay in it."""
+    pid = subject.runtime.pid.value_or(0)
+    words = words_of(read_process(system, pid).command()) if pid else []
+    if not words or not subject.runtime.command.value_or([]):
+        return subject
+    runtime = msgspec.structs.replace(subject.runtime, command=reported(words, f"/proc/{pid}/cmdline"))
+    return msgspec.structs.replace(subject, runtime=runtime)
+
+
+def _of_command(
+    system: System, request: ApplySpec, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+) -> Prepared:
+    """A server that is told everything on its command line and in its environment."""
+    subject, commands = seen
+    old, pid = tuple(subject.runtime.command.value_or([])), subject.runtime.pid.value_or(0)
+    if not old or not pid or not commands.argv:
+        return _by_hand(plan, option, commands, "its command line is not to be seen from here")
+    told = Told(pid, old, commands.argv, _changed_variables(commands, subject))
+    if told.old == told.new and not told.environment:
+        return _by_hand(plan, option, commands, "it was started with these very settings already")
+    way = way_of(system, told, request.file)
+    return _as_planned(plan, option, commands, way, old) if way.edits else _by_hand(plan, option, commands, way.because)
+
+
+def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
+    """Variables that are not as they shall be."""
+    now = subject.runtime.environment.value_or({})
+    return {name: value for name, value in commands.environment.items() if now.get(name) != value}
+
+
+def _as_planned(plan: PlanReport, option: OptionShown, commands: Commands, way: Way, old: tuple[str, ...]) -> Prepared:
+    report = _report(plan, option, commands)
+    files = tuple(shown_edit(edit, old) for edit in way.edits)
+    report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, then=way.then)
+    return Prepared(report, Planned(_what(plan, option), way.edits, (), way.then))
+
+
+def _of_ollama(
+    system: System, request: ApplySpec, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+) -> Prepared:
+    subject, commands = seen
+    model = ollama_changes(commands, subject.runtime, subject.model.name.value_or(""), request.name)
+    variables = _changed_variables(commands, subject)
+    edits, then, because = _service(system, subject, variables)
+    if model is None and not edits:
+        return _by_hand(plan, option, commands, because or "it has no setting of a model or a service")
+    models = (model,) if model else ()
+    report = msgspec.structs.replace(
+        _report(plan, option, commands),
+        how="ollama",
+        outcome="would_change",
+        because=because,
+        files=tuple(shown_edit(edit) for edit in edits),
+        models=tuple(ModelShown(url=m.url, name=m.name, parent=m.parent, parameters=m.parameters) for m in models),
+        lines=lines_left(commands, model=bool(model), service=bool(edits) or not variables),
+        then=then,
+    )
+    return Prepared(report, Planned(_what(plan, option), edits, models, then))
+
+
+def _service(
+    system: System, subject: Subject, variables: dict[str, str | None]
+) -> tuple[tuple[Edit, ...], tuple[str, ...], str]:
+    """The drop-in of the server's own variables, the restart, or why there is none."""
+    if not variables:
+        return (), (), ""
+    try:
+        edit, then = service_edit(system, subject.runtime.pid.value_or(0), variables)
+    except NotUnderstoodError as error:
+        return (), (), f"variables of the server are left to you: {error}"
+    return (edit,), then, ""
+
+
+def _report(plan: PlanReport, option: OptionShown, commands: Commands) -> ApplyReport:
+    left_out = tuple(
+        f"{change.knob} {'not set' if change.value is None else f'= {change.value}'}: {why}"
+        for change, why in commands.left_out
+    )
+    return ApplyReport(
+        unslow_version=__version__, runtime=plan.runtime, model=plan.model, option=option.name, how="by_hand",
+        outcome="printed", left_out=left_out,
+    )  # fmt: skip
+
+
+def _by_hand(plan: PlanReport, option: OptionShown, commands: Commands, because: str) -> Prepared:
+    report = msgspec.structs.replace(_report(plan, option, commands), because=because, lines=commands.lines)
+    return Prepared(report, None)
+
+
+def _what(plan: PlanReport, option: OptionShown) -> str:
+    return f"{plan.runtime}, {plan.model}: {option.name}"
+
+
+RESTART_TIMEOUT_S = 300.0
+"""A large model is loaded before some units say that they are up."""
+_MADE = "the change is made; `unslow undo` takes it back"
+
+
+def check_allowed(ready: Prepared) -> None:
+    """UserError where a file may not be changed: said before somebody is asked, not after."""
+    for edit in ready.planned.edits if ready.planned else ():
+        file_step(edit)
+
+
+def performed(
+    system: System, ready: Prepared, journal: str | None = None, api_key: str = "", disk: Disk | None = None
+) -> ApplyReport:
+    """Make the change, after mending what was stopped in the middle; UserError where nothing could be changed."""
+    if ready.planned is None:
+        return ready.report
+    disk = disk or Disk()
+    journals = journals_at(journal, disk)
+    changes = Changes(journals, disk, Ollama(system, disk, api_key))
+    with journals.locked():
+        mended = tuple(changes.recover())
+        done = changes.apply(ready.planned, system.now(), __version__)
+    return msgspec.structs.replace(
+        ready.report, outcome="changed", change=done.id, journal=journals.place(done.id), mended=mended,
+        undo=undo_line(journals, done.id),
+    )  # fmt: skip
+
+
+def restarted(then: Sequence[str]) -> None:
+    """Run what makes the server see the change; UserError where it fails, and the change stays."""
+    for line in then:
+        if parse_line(line).place is not Place.SHELL:
+            raise UserError(
+                f"this can't be restarted from here: {line}", "the change is made; `unslow undo` takes it back"
+            )
+        try:
+            done = subprocess.run(
+                shlex.split(line), capture_output=True, text=True, timeout=RESTART_TIMEOUT_S, check=False
+            )
+            failure = (done.stderr.strip()[-300:] or f"status {done.returncode}") if done.returncode else ""
+        except (OSError, subprocess.TimeoutExpired) as error:
+            failure = str(error)
+        if failure:
+            raise UserError(f"`{line}` failed: {failure}", _MADE)

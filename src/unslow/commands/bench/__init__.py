@@ -1,0 +1,128 @@
+"""Measure speed as people can compare it, with what the machine did meanwhile.
+
+The standard protocol: two questions with answers of 512 tokens and a prompt that fills 4K of context, three rounds or
+more, medians with a 95 % interval. Nothing running? Then the embedded engine is measured, on a made-up model or on
+--model FILE. Every benchmark is kept, so that a later one can be held against it. Ctrl-C keeps what was measured.
+
+sweeps (--sweep NAME or NAME=VALUES; each ends early when the answer is clear):
+  depth     speed by context depth: the honest slope of reading the KV cache, or a cliff
+  users     many at once: all together and each, against what batching should give
+  minutes   for minutes or hours: does it keep its speed (minutes=60)
+  turns     first against later turns of a conversation: does the prompt cache work
+  threads, batch, ubatch, load
+            set when a server starts, so one is started: --model FILE or --command "llama-server -m ..."
+
+examples:
+  unslow bench
+  unslow bench http://127.0.0.1:8080 --quick
+  unslow bench --sweep depth --sweep users=1,4,16
+  unslow bench --model model.gguf --sweep threads
+  unslow bench --compare LAST
+  unslow bench http://127.0.0.1:8080 --against http://127.0.0.1:8081
+  unslow bench --require "decode >= 0.7 * expected" --require "ttft < 2 s"
+  unslow bench --list
+  unslow bench --import llama-bench.json
+
+exit status: 0 measured, 1 slower than before or a condition does not hold, 2 could not run, 3 cannot tell
+"""
+
+import os
+import signal
+import sys
+from typing import Annotated
+
+from unslow.commands._request import Option, Told
+from unslow.facts.errors import UserError
+
+_ALONE = ("list", "forget", "import_file")
+
+
+class BenchRequest(Told, frozen=True, kw_only=True):
+    """A benchmark that people can compare, or a look after those that are kept."""
+
+    target: Annotated[
+        str | None, Option("URL or process id of a running server", metavar="TARGET", positional=True)
+    ] = None
+    quick: Annotated[bool, Option("shorter answers and prompts: about a quarter of the time")] = False
+    repeats: Annotated[
+        int | None,
+        Option("rounds of the protocol (default: 3, more while they disagree)", metavar="N", least=1, most=1000),
+    ] = None
+    tokens: Annotated[int | None, Option("length of an answer (default: 512)", metavar="N", least=1, most=131072)] = (
+        None
+    )
+    sweep: Annotated[tuple[str, ...], Option("vary one thing instead; may be repeated", metavar="NAME[=V,V]")] = ()
+    model: Annotated[
+        str | None,
+        Option("start the embedded engine on this GGUF file; with TARGET: which of its models", metavar="NAME"),
+    ] = None
+    command: Annotated[
+        str | None, Option("start this server, on loopback and a free port, and stop it in the end", metavar="LINE")
+    ] = None
+    parts: Annotated[bool, Option("split the time of a token: the step itself, sampling, streaming")] = False
+    llama_bench: Annotated[
+        str | None, Option("with --parts: what llama-bench -o json gave for the same model", metavar="FILE")
+    ] = None
+    against: Annotated[str | None, Option("a second server, asked in turns with the first", metavar="URL")] = None
+    compare: Annotated[
+        str | None, Option("hold it against an earlier benchmark", metavar="LAST|ID|FILE", bare="LAST")
+    ] = None
+    require: Annotated[
+        tuple[str, ...], Option('such as "decode >= 0.7 * expected"; exit 1 if not', metavar="CONDITION")
+    ] = ()
+    hz: Annotated[
+        float, Option("samples of the machine per second (default: 10, 0: none)", metavar="N", least=0, most=50)
+    ] = 10.0
+    series: Annotated[str | None, Option("write every sample: .csv or .arrow", metavar="FILE")] = None
+    label: Annotated[str | None, Option("a name for this benchmark", metavar="TEXT")] = None
+    no_keep: Annotated[bool, Option("don't keep it in the history")] = False
+    output: Annotated[str | None, Option("write the result, as JSON", "-o", metavar="FILE")] = None
+    export: Annotated[str | None, Option("write the result as llama-bench -o json does", metavar="FILE")] = None
+    list: Annotated[bool, Option("what is kept")] = False
+    forget: Annotated[str | None, Option("remove a benchmark from the history", metavar="ID")] = None
+    import_file: Annotated[
+        str | None, Option("keep what llama-bench -o json, or -o of this command wrote", name="import", metavar="FILE")
+    ] = None
+    evict: Annotated[bool, Option("measure even if a chat must then read its prompt again")] = False
+    api_key: Annotated[str | None, Option("for a server that asks for one (or UNSLOW_API_KEY)", metavar="KEY")] = None
+
+
+def run(request: BenchRequest) -> int:
+    """Measure, or look after the history, and show."""
+    from unslow.show.bench import render_bench
+
+    render_bench.check_format(request.format)
+    asked = [name for name in _ALONE if getattr(request, name)]
+    if not asked:
+        return _measured(request)
+    if len(asked) > 1 or request.target or request.sweep:
+        raise UserError("the history is looked after apart from measuring", "give --list, --forget or --import alone")
+    return _history(request, asked[0])
+
+
+def _measured(request: BenchRequest) -> int:
+    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands.bench.measurement import benchmark
+    from unslow.commands.bench.request import BenchSpec
+    from unslow.show.bench import render_bench
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
+    with ProgressBar(quiet=request.quiet) as progress:
+        result = benchmark(BenchSpec.of(request), progress, output=request.output, llama_bench=request.export)
+    try:
+        write(render_bench(result, request.format, width=width(), color=color()))
+    except BrokenPipeError:  # nobody reads it any more, but a gate still wants the status
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if result.unwritten:
+        raise result.unwritten
+    return result.status
+
+
+def _history(request: BenchRequest, asked: str) -> int:
+    from unslow.commands._bench_history import forget, import_file, listed
+    from unslow.commands._output import color, width, write
+    from unslow.show.bench_history import render_history
+
+    report = {"list": lambda _: listed(), "forget": forget, "import_file": import_file}[asked](getattr(request, asked))
+    write(render_history(report, request.format, width=width(), color=color()))
+    return 0

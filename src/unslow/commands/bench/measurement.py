@@ -1,0 +1,511 @@
+"""One benchmark from beginning to end: the protocol, the sweeps or two servers in turns; kept, compared, written.
+
+Whatever happens on the way (Ctrl-C, a server that dies), what was measured until then is the result.
+"""
+
+import hashlib
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._bench_history import Compared, Form, check_meant, compare_with, export, figured
+from unslow.commands._output import Progress
+from unslow.commands.bench import sweeps
+from unslow.commands.bench.bencher import (
+    LONG,
+    MOST_IN_A_ROW,
+    SHORT,
+    WARM_UP,
+    WARM_UP_TOKENS,
+    Bencher,
+    Protocol,
+    Remaining,
+    Wanted,
+    given_up,
+    requests_of,
+    run_protocol,
+    settle,
+)
+from unslow.commands.bench.parts import read_tests, split_parts
+from unslow.commands.bench.request import AskedSweep, BenchSpec
+from unslow.commands.bench.server import Own, Place, context_of, open_bencher, own_of, place_of
+from unslow.commands.diagnose.request import Discretion
+from unslow.commands.diagnose.target import as_url
+from unslow.facts.bench import (
+    DECODE,
+    LOAD,
+    PREFILL,
+    TOGETHER,
+    Bench,
+    Comparison,
+    Difference,
+    Failure,
+    Pass,
+    Spread,
+    Sweep,
+)
+from unslow.facts.errors import UserError
+from unslow.facts.run import Run, Telemetry
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Unknown, measured
+from unslow.look.history import History, default_history
+from unslow.look.system import System
+from unslow.think.case.prediction import predict
+from unslow.think.speed.calibration import mark_of
+from unslow.think.stats.comparison import compare_pairs
+from unslow.think.stats.conditions import changes_between, conditions_of, settings_of, suspect
+from unslow.think.stats.figures import decode_rate, figures_of, prefill_rate
+from unslow.think.stats.parts import Parts
+from unslow.think.stats.requirements import judge_requirement
+
+
+def bench_id(taken_at: str, *others: object) -> str:
+    """A name that sorts by time, and that no other benchmark of that second has."""
+    digest = hashlib.sha256(repr(others).encode()).hexdigest()[:4]
+    return f"{taken_at[:19].replace('-', '').replace(':', '')}-{digest}"
+
+
+class Ledger(NamedTuple):
+    """Everything that was asked so far, of one server or of several with the same model, and what is known of them."""
+
+    case: Case
+    passes: Sequence[Pass]
+    failures: Sequence[Failure]
+    telemetry: Telemetry | None = None
+    interrupted: bool = False
+
+
+def ledger_of(bencher: Bencher) -> Ledger:
+    """The ledger of one bencher."""
+    telemetry = bencher.sampler.telemetry() if bencher.sampler else None
+    return Ledger(bencher.case, bencher.passes, bencher.failures, telemetry, bencher.interrupted)
+
+
+class Record:
+    """One benchmark while it runs."""
+
+    def __init__(
+        self,
+        system: System,
+        request: BenchSpec,
+        ledger: Callable[[], Ledger],
+        progress: Progress,
+        discretion: Discretion,
+        history: History | None = None,
+    ) -> None:
+        self.sweeps: tuple[Sweep, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self._system, self._request, self._ledger, self._progress = system, request, ledger, progress
+        self._discretion = discretion
+        self._history = (history or default_history()) if request.keep else None
+        self._taken_at, self._began_s = system.now(), system.clock()
+        self._id = bench_id(self._taken_at, request.target, self._began_s)
+        self._written = (0, 0)
+        self._try(lambda kept: kept.begin(self.bench()))
+
+    def flush(self) -> None:
+        """Write down what came since the last time, so that a killed benchmark loses little."""
+        ledger, (answered, failed) = self._ledger(), self._written
+        self._try(lambda kept: kept.append(self._id, ledger.passes[answered:], ledger.failures[failed:]))
+        self._written = len(ledger.passes), len(ledger.failures)
+
+    def finished(self) -> Bench:
+        """The whole benchmark, kept."""
+        bench = self.bench()
+        last = self._last(bench)
+        held = tuple(judge_requirement(condition, bench, last) for condition in self._request.require)
+        bench = msgspec.structs.replace(bench, requirements=held)
+        self._try(lambda kept: kept.finish(bench))
+        return bench
+
+    def drop_if_empty(self) -> None:
+        """Forget a benchmark for which nothing was asked: it would be listed as one that broke off."""
+        ledger = self._ledger()
+        if not ledger.passes and not ledger.failures:
+            self._try(lambda kept: _forget(kept, self._id))
+
+    def bench(self) -> Bench:
+        """The benchmark as it is now, without any key."""
+        return self._discretion.facts(self._bench())
+
+    def _bench(self) -> Bench:
+        ledger, request = self._ledger(), self._request
+        case, known = ledger.case, figures_of([] if request.sweeps else ledger.passes)
+        run = run_of(ledger.passes)
+        return Bench(
+            id=self._id,
+            unslow_version=__version__,
+            taken_at=self._taken_at,
+            seconds=round(self._system.clock() - self._began_s, 3),
+            protocol="sweep" if request.sweeps else request.protocol.name,
+            runtime=case.runtime.name.value_or("unknown"),
+            runtime_version=case.runtime.version.value_or(""),
+            model=case.model.name.value_or("unknown"),
+            model_bytes=case.model.weights_bytes.value_or(0),
+            machine=mark_of(case.machine),
+            settings=settings_of(case),
+            conditions=conditions_of(ledger.telemetry, run, case.machine),
+            passes=tuple(ledger.passes),
+            failures=tuple(ledger.failures),
+            figures=figures_of_sweeps(self.sweeps) if request.sweeps else known.figures,
+            samples=known.samples,
+            expected=expected_of(case, run),
+            sweeps=self.sweeps,
+            telemetry=ledger.telemetry,
+            notes=self.notes if request.sweeps else (*known.notes, *self.notes),
+            interrupted=ledger.interrupted,
+            label=request.label,
+        )
+
+    def _last(self, bench: Bench) -> Bench | None:
+        """The benchmark before this one, where a condition speaks of it; None where the history can't be read."""
+        asked = any(clause.of == "last" for condition in self._request.require for clause in condition.clauses)
+        try:
+            last = (self._history or default_history()).latest(bench) if asked else None
+        except UserError as error:
+            self._progress.say(f"the benchmark before this one is not known: {error.message}")
+            return None
+        return figured(last) if last else None
+
+    def _try(self, write: Callable[[History], None]) -> None:
+        """Write to the history; where that fails, it is said once, and the benchmark goes on."""
+        if self._history is None:
+            return
+        try:
+            write(self._history)
+        except UserError as error:
+            self._progress.say(f"the history can't be written: {error.message}; -o FILE keeps this benchmark")
+            self._history = None
+
+
+def figures_of_sweeps(sweeps: Sequence[Sweep]) -> dict[str, Spread]:
+    """What a condition may be set on: what many users get together at best, and how long the last start took."""
+    found: dict[str, Spread] = {}
+    for sweep in sweeps:
+        together = [point.figures[TOGETHER] for point in sweep.points if TOGETHER in point.figures]
+        starts = [point.figures[LOAD] for point in sweep.points if LOAD in point.figures]
+        found |= {TOGETHER: max(together, key=lambda spread: spread.median)} if together else {}
+        found |= {LOAD: starts[-1]} if starts else {}
+    return found
+
+
+def _forget(history: History, name: str) -> None:
+    history.forget(name)
+
+
+def run_of(passes: Sequence[Pass]) -> Run:
+    """What a prediction needs of the measurement: how deep in the context it was."""
+    short = [done for done in passes if done.round and done.case == "short"]
+    if not short:
+        return Run()
+    depth = statistics.median(done.prompt_tokens + done.cached_tokens + done.generated_tokens / 2 for done in short)
+    return Run(depth_tokens=measured(int(depth), "the requests of the benchmark"))
+
+
+def expected_of(case: Case, run: Run) -> dict[str, float]:
+    """The speed that physics expects of it as it is set up; nothing where it can't tell."""
+    outlook = predict(
+        msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens))
+    )
+    if isinstance(outlook, Unknown):
+        return {}
+    speed = outlook.tokens_per_s
+    return {DECODE: speed.mid, f"{DECODE}_low": speed.low, f"{DECODE}_high": speed.high}
+
+
+ROUNDS, LOOKS = 6, 3
+"""Rounds until the first look; where it can't be told then, as many again, and once more."""
+_RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
+
+
+class Against(NamedTuple):
+    """Both benchmarks, the one that the other is held against first, and what they differ by."""
+
+    before: Bench
+    after: Bench
+    comparison: Comparison
+
+
+def against(request: BenchSpec, other: str, progress: Progress) -> Against:
+    """Measure the request's server and another one in turns."""
+    sides = [request._replace(target=target) for target in (other, request.target)]  # the second is held against it
+    known = [Discretion.about(side.manners.api_key, as_url(side.target or "")).keys for side in sides]
+    discretion = Discretion(tuple(key for keys in known for key in keys))
+    with discretion.errors():
+        return _measured_in_turns(sides, discretion.progress(progress), discretion)
+
+
+def _measured_in_turns(sides: list[BenchSpec], progress: Progress, discretion: Discretion) -> Against:
+    with ExitStack() as stack:
+        places = [place_of(side.target, side.manners.api_key or "", progress) for side in sides]
+        pairs = zip(places, sides, strict=True)
+        benchers = [stack.enter_context(open_bencher(place, side, progress)) for place, side in pairs]
+        if benchers[0].target.url == benchers[1].target.url:
+            raise UserError("both are the same server", "--against takes the URL of another one")
+        records = [_record(*side, progress, discretion) for side in zip(benchers, sides, strict=True)]
+        try:
+            why = _asked_in_turns(benchers, sides[0].protocol, progress)
+        except KeyboardInterrupt:
+            why = ""
+            for bencher in benchers:
+                bencher.interrupted = True
+        for record in records:
+            record.notes += (why,) if why else ()
+        before, after = (record.finished() for record in records)
+    return Against(before, after, _compared_pairs(before, after, benchers))
+
+
+def _record(bencher: Bencher, request: BenchSpec, progress: Progress, discretion: Discretion) -> Record:
+    record = Record(bencher.system, request, lambda: ledger_of(bencher), progress, discretion)
+    bencher.flush = record.flush
+    return record
+
+
+def _asked_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progress) -> str:
+    """Rounds of the same questions, and who goes first changes with every round; why it ended before its time."""
+    for bencher in benchers:
+        protocol = protocol.within(context_of(bencher))
+        bencher.ask(Wanted(WARM_UP, WARM_UP_TOKENS, round=0))
+    rounds = max(ROUNDS, protocol.rounds)
+    remaining = Remaining(progress)
+    remaining.announce([one for _ in range(rounds) for one in (*protocol.pair, *protocol.pair)])
+    for number in range(1, LOOKS * rounds + 1):
+        if why := _round(benchers, protocol, number, remaining):
+            return why
+        if number % rounds == 0 and _is_told(benchers):  # few looks: each is another chance to be wrong
+            break
+    remaining.finish()
+    return ""
+
+
+def _round(benchers: list[Bencher], protocol: Protocol, number: int, remaining: Remaining) -> str:
+    for wanted in protocol.pair:
+        for bencher in benchers if number % 2 else reversed(benchers):
+            remaining.step(f"round {number}, {bencher.target.url}", wanted)
+            remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
+            settle(bencher)
+            if given_up(bencher):
+                return f"{MOST_IN_A_ROW} requests in a row failed at {bencher.target.url}"
+    return ""
+
+
+def _is_told(benchers: list[Bencher]) -> bool:
+    """Whether decoding is told apart, or told to be the same."""
+    found = _difference(DECODE, benchers)
+    return found is not None and found.verdict != "cannot_tell"
+
+
+def _compared_pairs(before: Bench, after: Bench, benchers: list[Bencher]) -> Comparison:
+    found = [one for metric in _RATES if (one := _difference(metric, benchers))]
+    verdicts = [one.verdict for one in found]
+    telling = next((v for v in ("slower", "faster") if v in verdicts), verdicts[0] if verdicts else "cannot_tell")
+    words = "; ".join(f"{one.metric.partition('_')[0]}: {one.because}" for one in found)
+    return Comparison(
+        before=before.id,
+        after=after.id,
+        verdict=telling,
+        because=words or "no pair of requests was answered",
+        differences=tuple(found),
+        notes=(f"{benchers[1].target.url} held against {benchers[0].target.url}, asked in turns",),
+    )
+
+
+def _difference(metric: str, benchers: list[Bencher]) -> Difference | None:
+    case, rate = _RATES[metric]
+    by_round = [
+        {done.round: value for done in b.passes if done.round and done.case == case and (value := rate(done))}
+        for b in benchers
+    ]
+    pairs = [(by_round[0][number], by_round[1][number]) for number in by_round[0] if number in by_round[1]]
+    return compare_pairs(metric, pairs) if pairs else None
+
+
+class Outcome(NamedTuple):
+    """A finished benchmark, and what it is next to an earlier one."""
+
+    bench: Bench
+    parts: Parts | None = None
+
+
+def bench(request: BenchSpec, progress: Progress) -> Outcome:
+    """Measure what the request asks for; UserError where nothing at all could be measured."""
+    discretion = Discretion.about(request.manners.api_key, as_url(request.target or ""))
+    shown = discretion.progress(progress)
+    with discretion.errors():
+        own = _starts_own(request)
+        place = place_of(request.target, request.manners.api_key or "", shown)
+        return _own_sweeps(place, request, shown, discretion) if own else _asked(place, request, shown, discretion)
+
+
+def _starts_own(request: BenchSpec) -> bool:
+    """Whether it varies what is set when a server starts; one that runs can't be asked about that."""
+    own = [asked.axis for asked in request.sweeps if sweeps.module_of(asked.axis).OWN_SERVER]
+    if own and request.target:
+        hint = "give --command, the command that starts it, or --model, a GGUF file, and no TARGET"
+        raise UserError(f"{', '.join(own)}: set when a server starts, so a server of its own is needed", hint)
+    if own and len(own) < len(request.sweeps):
+        others = ", ".join(asked.axis for asked in request.sweeps if asked.axis not in own)
+        raise UserError(
+            f"{', '.join(own)} starts servers of its own, {others} asks one that runs", "ask for them apart"
+        )
+    return bool(own)
+
+
+def _asked(place: Place, request: BenchSpec, progress: Progress, discretion: Discretion) -> Outcome:
+    with open_bencher(place, request, progress) as bencher:
+        if request.llama_bench:
+            read_tests(place.system, request.llama_bench, bencher.subject.model)  # a wrong file is told at once
+        record = Record(place.system, request, lambda: ledger_of(bencher), progress, discretion)
+        bencher.flush = record.flush
+        parts = None
+        try:
+            _announce(bencher, request, progress)
+            _measure(bencher, request, record)
+            if request.parts and not bencher.interrupted:
+                parts = split_parts(bencher, request.llama_bench)
+        except KeyboardInterrupt:
+            bencher.interrupted = True
+        except UserError:
+            record.drop_if_empty()
+            raise
+        record.notes += _series_note(bencher, request.series)
+        return Outcome(record.finished(), parts)
+
+
+def _series_note(bencher: Bencher, path: str | None) -> tuple[str, ...]:
+    """Write the series that was asked for; what went wrong with it costs nothing else."""
+    if not path or not bencher.sampler:
+        return ()
+    try:
+        bencher.sampler.write_series(path)
+    except UserError as error:
+        return (f"the series was not written: {error.message}",)
+    return ()
+
+
+def _measure(bencher: Bencher, request: BenchSpec, record: Record) -> None:
+    """The sweeps that were asked for, else the protocol."""
+    if not request.sweeps:
+        why = run_protocol(bencher, request.protocol.within(context_of(bencher)))
+        record.notes += (why,) if why else ()
+    _sweep(bencher, request, record)
+
+
+def _sweep(asks: Bencher | Own, request: BenchSpec, record: Record) -> None:
+    """One sweep after the other; one that can't be done does not cost what was measured before it."""
+    for asked in request.sweeps:
+        try:
+            found: Sweep = sweeps.module_of(asked.axis).sweep(asks, _limits(asked, request))
+        except UserError as error:
+            if not record.sweeps:
+                raise
+            record.notes += (f"{asked.axis}: {error.message}",)
+            continue
+        record.sweeps += (found,)
+        record.flush()
+        if asks.interrupted:
+            break
+
+
+def _own_sweeps(place: Place, request: BenchSpec, progress: Progress, discretion: Discretion) -> Outcome:
+    own = own_of(place, request, progress)
+    record = Record(place.system, request, lambda: _ledger(own), progress, discretion)
+    own.flush = record.flush
+    try:
+        _sweep(own, request, record)
+    except KeyboardInterrupt:
+        own.interrupted = True
+    return Outcome(record.finished())
+
+
+def _ledger(own: Own) -> Ledger:
+    return Ledger(own.case or Case(machine=own.machine), own.passes, own.failures, None, own.interrupted)
+
+
+def _limits(asked: AskedSweep, request: BenchSpec) -> sweeps.Limits:
+    limits = sweeps.Limits(asked.values, repeats=request.protocol.rounds)
+    limits = limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
+    return limits._replace(tokens=request.tokens) if request.tokens else limits
+
+
+def _announce(bencher: Bencher, request: BenchSpec, progress: Progress) -> None:
+    if bencher.subject.runtime.embedded or request.manners.quick is None:
+        return
+    count, tokens = requests_of(bencher, request.protocol), request.protocol.tokens
+    what = ", ".join(asked.axis for asked in request.sweeps)
+    said = f"a sweep over {what}" if what else f"{count} requests of up to {tokens} tokens"
+    progress.say(f"sending {said} to {bencher.target.url}")
+
+
+FINE, FOUND, COULD_NOT_RUN, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class Result(NamedTuple):
+    """A benchmark, and whatever else was asked about it."""
+
+    bench: Bench
+    parts: Parts | None = None
+    compared: Compared | None = None
+    not_compared: str = ""
+    """Why it was not held against another, though that was asked for."""
+    unwritten: UserError | None = None
+    """What went wrong with a file that was asked for."""
+
+    @property
+    def status(self) -> int:
+        """The exit status: 1 where it is slower or a condition does not hold, 3 where that can't be told."""
+        if self.bench.interrupted:
+            return INTERRUPTED  # whatever a gate asked for was not measured whole
+        if self.unwritten or not (self.bench.figures or self.bench.sweeps):
+            return COULD_NOT_RUN
+        holds = [one.holds for one in self.bench.requirements]
+        verdict = self.compared.verdict if self.compared else "cannot_tell" if self.not_compared else "same"
+        if False in holds or verdict == "slower":
+            return FOUND
+        return CANNOT_TELL if None in holds or verdict == "cannot_tell" else FINE
+
+
+def benchmark(
+    request: BenchSpec, progress: Progress, *, output: str | None = None, llama_bench: str | None = None
+) -> Result:
+    """Measure, compare, write to the files that are named; one that can't be written does not cost the result."""
+    result = _against_another(request, progress) if request.against else _measured(request, progress)
+    files: tuple[tuple[str | None, Form], ...] = ((output, "unslow"), (llama_bench, "llama-bench"))
+    for path, form in files:
+        try:
+            if path:
+                export(result.bench, path, form)
+                progress.say(f"wrote {path}")
+        except UserError as error:
+            result = result._replace(unwritten=error)
+    return result
+
+
+def _measured(request: BenchSpec, progress: Progress) -> Result:
+    if request.compare:
+        check_meant(request.compare)
+    done: Outcome = bench(request, progress)
+    result = Result(done.bench, done.parts)
+    return _compared(result, request.compare, progress) if request.compare else result
+
+
+def _compared(result: Result, word: str, progress: Progress) -> Result:
+    """With the comparison; a benchmark that can't be compared is a benchmark all the same."""
+    try:
+        return result._replace(compared=compare_with(result.bench, word))
+    except UserError as error:
+        progress.say(f"not compared: {error.message}")
+        return result._replace(not_compared=error.message)
+
+
+def _against_another(request: BenchSpec, progress: Progress) -> Result:
+    both = against(request, request.against or "", progress)
+    changes = changes_between(both.before, both.after)
+    found = Compared(
+        before=both.before, comparison=both.comparison, changes=changes, suspect=suspect(both.comparison, changes)
+    )
+    return Result(both.after, None, found)

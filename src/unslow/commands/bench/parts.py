@@ -1,0 +1,187 @@
+"""Splits the time of a token on a running server: asks the same question in three ways, in turn, and compares.
+
+As the server is set up; without its samplers; and sent whole in the end. None of them changes the server.
+"""
+
+import statistics
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.sweeps import Limits
+from unslow.facts.bench import BenchRow, Failure, Pass
+from unslow.facts.errors import UserError
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.look.bench.llama_bench import parse_llama_bench
+from unslow.look.system import LookError, System, read_text
+from unslow.think.stats.figures import FEWEST_TOKENS, client_decode_rate, decode_rate
+from unslow.think.stats.llama_bench import generates, step_at
+from unslow.think.stats.parts import Parts, Round, Timing, checked_by_idle, parts_of
+
+LARGEST_FILE_BYTES = 4 * 1024**2
+_ALIKE = 0.05
+"""llama-bench counts the tensors of a model; what else counts may add the header and the vocabulary."""
+_HINT = "run `llama-bench -m MODEL -p 0 -n 128 -o json > FILE` on the same machine"
+
+
+def read_tests(system: System, path: str, model: Model) -> tuple[BenchRow, ...]:
+    """Those in which it generates and nothing else; UserError where there is none, or all are of another model."""
+    try:
+        text = read_text(system, path, LARGEST_FILE_BYTES)
+    except LookError as error:
+        raise UserError(f"{path} can't be read: {error.why}", _HINT) from error
+    rows = tuple(row for row in parse_llama_bench(text, path) if generates(row))
+    if not rows:
+        raise UserError(f"{path} has no test of llama-bench in which it generates", _HINT)
+    same = tuple(row for row in rows if not _other_model(row, model))
+    if not same:
+        raise UserError(f"{path} is about another model: {rows[0].model_type or rows[0].model_filename}", _HINT)
+    return same
+
+
+def _other_model(row: BenchRow, model: Model) -> bool:
+    """Whether the sizes say so; a size that is not known says nothing."""
+    here = model.weights_bytes.value_or(0)
+    return row.model_size > 0 and here > 0 and not 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
+
+
+def set_up_otherwise(row: BenchRow, runtime: Runtime) -> list[str]:
+    """Settings of which both are known, and which differ: the step is then not the server's own."""
+    pairs = {
+        "threads": (row.n_threads, runtime.threads.value_or(0)),
+        "-ctk": (row.type_k, runtime.kv_type_k.value_or("")),
+        "-ctv": (row.type_v, runtime.kv_type_v.value_or("")),
+    }
+    return [
+        f"llama-bench ran with {name} {theirs}, the server with {ours}"
+        for name, (theirs, ours) in pairs.items()
+        if theirs and ours and theirs != ours
+    ]
+
+
+LIMITS = Limits(tokens=128, repeats=9, seconds=60.0)
+"""Nine rounds: their interval leaves out the outermost on each side, so that one disturbance does not widen it."""
+FEWEST_ROUNDS, WARM_UP_TOKENS = 3, 16
+_NO_REPEAT = 0
+"""The round of these requests: they are no repeats of the protocol, so its figures leave them out."""
+
+
+class Way(NamedTuple):
+    """One way of asking."""
+
+    name: str
+    greedy: bool = False
+    stream: bool = True
+
+
+USUAL, GREEDY, SILENT = Way("usual"), Way("greedy", greedy=True), Way("silent", stream=False)
+WAYS = (USUAL, GREEDY, SILENT)
+
+
+class Measured(NamedTuple):
+    """The rounds, and the context that their tokens found on average."""
+
+    rounds: tuple[Round, ...]
+    depth: float
+
+
+def split_parts(bencher: Bencher, llama_bench: str | None = None, limits: Limits = LIMITS) -> Parts | None:
+    """The parts of a token on this server, with llama-bench's own figure where a file of its output is named.
+
+    It comes after a benchmark that must not be lost, so what is wrong is said: with the file, and then the step stays
+    unknown; or with the server, and then there are no parts.
+    """
+    tests = _tests(bencher, llama_bench) if llama_bench else ()
+    if bencher.subject.runtime.speculative.value_or(""):
+        bencher.progress.say("tokens are drafted: other drafts are accepted without samplers, which counts as sampling")
+    measured = measured_rounds(bencher, limits)
+    step = step_at(tests, measured.depth)
+    if tests and step is None:
+        near = round(measured.depth)
+        bencher.progress.say(f"{llama_bench}: no test near a depth of {near} tokens; add `-n 128 -d {near}` to it")
+    parts = parts_of(measured.rounds, step)
+    if parts is None:
+        why = bencher.failures[-1].why if bencher.failures else "no answer was long enough"
+        bencher.progress.say(f"the time of a token could not be split: {why}")
+        return None
+    return checked_by_idle(parts, bencher.sampler.telemetry() if bencher.sampler else None)
+
+
+def _tests(bencher: Bencher, path: str) -> tuple[BenchRow, ...]:
+    """The tests of llama-bench; none where the file is not what it should be, which is said."""
+    subject = bencher.subject
+    try:
+        tests = read_tests(bencher.system, path, subject.model)
+    except UserError as error:
+        bencher.progress.say(f"{error.message}; {error.hint}")
+        return ()
+    for difference in set_up_otherwise(tests[0], subject.runtime):
+        bencher.progress.say(f"{path}: {difference}")
+    return tests
+
+
+def measured_rounds(bencher: Bencher, limits: Limits = LIMITS) -> Measured:
+    """Rounds of every way, until there are enough or the time is over; Ctrl-C keeps those that are whole."""
+    rounds: list[Round] = []
+    depths: list[float] = []
+    try:
+        for answers in _rounds(bencher, limits):
+            if usual := answers.get(USUAL.name):
+                rounds.append(round_of(answers))
+                depths.append(usual.prompt_tokens + usual.cached_tokens + usual.generated_tokens / 2 - 1)
+    except KeyboardInterrupt:
+        bencher.interrupted = True
+    return Measured(tuple(rounds), statistics.fmean(depths) if depths else 0.0)
+
+
+def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
+    end = bencher.system.clock() + limits.seconds
+    tokens = _tokens(bencher, limits)
+    for number in range(limits.repeats):
+        bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
+        yield _round(bencher, tokens, number)
+        if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
+            return
+
+
+def _tokens(bencher: Bencher, limits: Limits) -> int:
+    """As many tokens for each answer as the time is enough for, by a warm-up."""
+    warm = bencher.ask(_wanted(USUAL, WARM_UP_TOKENS))
+    rate = decode_rate(warm) if isinstance(warm, Pass) else None
+    share = limits.seconds / (limits.repeats * len(WAYS))
+    return max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
+
+
+def _wanted(way: Way, tokens: int) -> Wanted:
+    return Wanted(f"parts: {way.name}", tokens, round=_NO_REPEAT, greedy=way.greedy, stream=way.stream)
+
+
+def _round(bencher: Bencher, tokens: int, number: int) -> dict[str, Pass]:
+    """Each way once; the first of a round is never the same twice in a row, so that drift favours none."""
+    turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
+    answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
+    return {name: one for name, one in answers.items() if isinstance(one, Pass) and _long_enough(one)}
+
+
+def _long_enough(done: Pass) -> bool:
+    return done.generated_tokens >= FEWEST_TOKENS
+
+
+def round_of(answers: dict[str, Pass]) -> Round:
+    """The times of answers by the name of the way they were asked in."""
+    return Round(*(_timing(answers.get(way.name), stream=way.stream) for way in WAYS))
+
+
+def _timing(done: Pass | None, *, stream: bool) -> Timing:
+    """Seconds per token; the client can time single tokens only where they come one by one."""
+    if done is None:
+        return Timing()
+    return Timing(
+        _seconds(client_decode_rate(done)) if stream else None,
+        _seconds(decode_rate(done)) if done.server_decode_s is not None else None,
+    )
+
+
+def _seconds(rate: float | None) -> float | None:
+    return 1 / rate if rate else None

@@ -1,0 +1,463 @@
+"""The server that a benchmark asks: one that runs, or one that is started for it and ended again."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow import __version__
+from unslow.catalog.architectures import made_up_shapes
+from unslow.commands._output import Progress
+from unslow.commands.bench.bencher import Bencher
+from unslow.commands.bench.request import BenchSpec
+from unslow.commands.diagnose.look import DEFAULT_SHAPE
+from unslow.commands.diagnose.request import EVICT, Manners, caution, refusal
+from unslow.commands.diagnose.runtimes import chosen_subjects, read_at, subjects_at_url
+from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
+from unslow.commands.diagnose.visit import slot_of, target_of
+from unslow.commands.models.stored import resolve
+from unslow.facts.bench import Failure, Pass
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Machine
+from unslow.facts.merge import overlaid
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.facts.values import GB, Known, Unknown, measured, not_supported, reported
+from unslow.look.command_line import UNSET
+from unslow.look.engine import SETTINGS, engine_version, start_engine
+from unslow.look.engine.made_up_models import default_cache
+from unslow.look.gguf_server_flags import parse_settings
+from unslow.look.launch.command import Command, can_set, command_without_secrets, found_file, parse_command, program_of
+from unslow.look.launch.server import START_TIMEOUT_S, Launched, launch
+from unslow.look.models.gguf import part_paths
+from unslow.look.observer import current_observer
+from unslow.look.probes import meminfo
+from unslow.look.processes import read_process, read_processes, started_by
+from unslow.look.requests import Target
+from unslow.look.runtimes import lookers
+from unslow.look.runtimes.llama_cpp.bench import read_used_slots
+from unslow.look.runtimes.llama_cpp.urls import read_embedded
+from unslow.look.sampler import Sampler
+from unslow.look.system import LookError, System
+from unslow.look.system.http import is_loopback
+from unslow.look.system.live import ClosingSystem, LiveSystem
+
+ENGINE_CONTEXT = 4608
+"""Room for a prompt of 4096 tokens and the answer to it."""
+_OURS = "started by unslow"
+
+Settings = Mapping[str, int]
+Waiting = Callable[[float], None]
+
+
+class Started(NamedTuple):
+    """A server that answers: what is known of it, how long it took, and the key that it wants."""
+
+    subject: Subject
+    load_s: float
+    api_key: str = ""
+
+
+class Starter(Protocol):
+    """Starts the same server again and again, each time with other settings."""
+
+    def described(self) -> str:
+        """What it starts, in words for the user."""
+        ...
+
+    def can_set(self, setting: str) -> bool:
+        """Whether the server has such a setting."""
+        ...
+
+    def model_path(self) -> str:
+        """The file of the model; empty where only the server knows."""
+        ...
+
+    def started(
+        self, system: System, settings: Settings, timeout_s: float, waiting: Waiting
+    ) -> AbstractContextManager[Started]:
+        """The server, for as long as the block lasts; UserError where it does not start."""
+        ...
+
+
+class EngineStarter(NamedTuple):
+    """The embedded engine on a GGUF file."""
+
+    path: str
+    called: str
+
+    def described(self) -> str:
+        return f"the embedded engine on {self.called}"
+
+    def can_set(self, setting: str) -> bool:
+        return setting in SETTINGS
+
+    def model_path(self) -> str:
+        return self.path
+
+    @contextmanager
+    def started(self, system: System, settings: Settings, timeout_s: float, waiting: Waiting) -> Iterator[Started]:
+        version, start = engine_version(), system.clock()
+        chosen = {"context": ENGINE_CONTEXT, **settings}
+        with start_engine(system, self.path, settings=chosen, timeout_s=timeout_s, waiting=waiting) as engine:
+            load_s = system.clock() - start
+            subject = read_embedded(system, engine.url, engine.pid, version, engine.log_path, self.path)
+            yield Started(with_load(subject, load_s), load_s)
+
+
+class CommandStarter(NamedTuple):
+    """The command that the user gives."""
+
+    command: Command
+
+    def described(self) -> str:
+        return command_without_secrets(self.command.words)
+
+    def can_set(self, setting: str) -> bool:
+        return can_set(self.command.words, setting)
+
+    def model_path(self) -> str:
+        program, at = program_of(self.command.words)
+        own = self.command.words[at:]
+        path = (
+            parse_settings(own, self.command.variables).get("model", UNSET).value if program.name == "llama.cpp" else ""
+        )
+        return os.path.abspath(path) if path else ""  # noqa: PTH100 (links are what the parts are named by)
+
+    @contextmanager
+    def started(self, system: System, settings: Settings, timeout_s: float, waiting: Waiting) -> Iterator[Started]:
+        with launch(system, self.command, settings, timeout_s=timeout_s, waiting=waiting) as server:
+            program, at = program_of(server.words)
+            key = program.key(server.words[at:])
+            yield Started(with_load(read_launched(system, server, key), server.load_s), server.load_s, key)
+
+
+def with_load(subject: Subject, load_s: float) -> Subject:
+    """The subject with the time that it took to start."""
+    run = msgspec.structs.replace(subject.run, load_s=measured(load_s, "until the server answered"))
+    return msgspec.structs.replace(subject, run=run)
+
+
+def read_launched(system: System, server: Launched, api_key: str) -> Subject:
+    """All that can be seen of a server that was started here; UserError where it can't be read."""
+    try:
+        found = next(iter(_by_process(system, server, api_key) or read_at(system, server.url, api_key)), None)
+    except LookError as error:
+        raise UserError(f"the server was started, and can't be read: {error.why}", error.how_to_get) from error
+    if found is None:
+        raise UserError("the server was started, and serves no model", "name a model in the command")
+    known = Runtime(url=reported(server.url, _OURS), log_path=reported(server.log_path, _OURS))
+    if not isinstance(found.runtime.pid, Known):
+        known = msgspec.structs.replace(known, pid=reported(server.pid, _OURS))
+    return msgspec.structs.replace(found, runtime=overlaid(found.runtime, known))
+
+
+def _by_process(system: System, server: Launched, api_key: str) -> tuple[Subject, ...]:
+    """By its process, which tells most; nothing where processes can't be seen."""
+    try:
+        first = read_process(system, server.pid)
+        family = [first, *started_by(first, read_processes(system))]
+    except LookError:
+        return ()
+    for looker in lookers():
+        for process in looker.find(family):
+            if subjects := looker.read(process, api_key):
+                return subjects
+    return ()
+
+
+def files_of(system: System, path: str) -> list[str]:
+    """The files that hold a model's weights: all parts of a GGUF file, or what lies in a folder of safetensors."""
+    if path.endswith(".gguf") or Path(path).is_file():
+        return _parts(path)
+    try:
+        names = system.list_dir(path)
+    except LookError:
+        return []
+    return [f"{path.rstrip('/')}/{name}" for name in names if name.endswith((".safetensors", ".bin", ".gguf"))]
+
+
+def _parts(path: str) -> list[str]:
+    try:
+        return [os.path.realpath(part) for part in part_paths(path)]
+    except LookError:
+        return [os.path.realpath(path)]
+
+
+# Servers of our own, for what is set when a server starts; one that somebody runs is never changed.
+#
+# One server at a time, each started, asked and ended again; all that was asked of any of them is in one ledger.
+
+MEMORY_OVER = 1.1
+"""What a server takes for each byte of its model, at the least."""
+_SMALLER = "stop what takes the memory, or measure a smaller model"
+
+
+class Own:
+    """Starts the same server with one setting after the other; `passes` and `failures` are of all of them."""
+
+    def __init__(self, system: System, machine: Machine, progress: Progress, starter: Starter) -> None:
+        self.system, self.machine, self.progress, self.starter = system, machine, progress, starter
+        self.passes: list[Pass] = []
+        self.failures: list[Failure] = []
+        self.interrupted = False
+        self.flush: Callable[[], None] | None = None
+        """Writes down what there is so far; called whenever a server was ended."""
+        self.load_s = 0.0
+        """How long the last start took."""
+        self.share = 0.0
+        """How much of the work is done, for the progress."""
+        self.case: Case | None = None
+        """The first server as it was set up, on its machine; None until one was started."""
+        self.timeout_s = START_TIMEOUT_S
+        self.began_s = system.clock()
+        self._announced = False
+
+    @classmethod
+    def from_request(
+        cls,
+        system: System,
+        machine: Machine,
+        progress: Progress,
+        *,
+        model: str | None = None,
+        command: str | None = None,
+    ) -> Self:
+        """What a user asks for: a command, a model by its file or name, a made-up one, or the usual made-up one.
+
+        UserError where it can't be started; nothing is started yet.
+        """
+        if command is not None:
+            given = parse_command(command)
+            found_file(given)
+            return cls(system, machine, progress, CommandStarter(given))
+        engine_version()
+        return cls(system, machine, progress, _engine_on(system, model, progress))
+
+    def can_set(self, setting: str) -> bool:
+        """Whether the server has such a setting."""
+        return self.starter.can_set(setting)
+
+    def need(self, setting: str) -> None:
+        """UserError where the server has no such setting."""
+        if not self.can_set(setting):
+            hint = "it is a setting of llama.cpp, and of few others"
+            raise UserError(f"{self.starter.described()} has no setting for {setting}", hint)
+
+    def files(self) -> list[str]:
+        """The files of the model's weights; none where they are not known."""
+        told = self.case.model.path.value_or("") if self.case else ""
+        path = self.starter.model_path() or told
+        return files_of(self.system, path) if path else []
+
+    def file_bytes(self) -> int:
+        """How large these files are, all together."""
+        return sum(path.stat().st_size for path in map(Path, self.files()) if path.is_file())
+
+    @contextmanager
+    def started(self, settings: Settings) -> Iterator[Bencher]:
+        """A server with these settings, and otherwise as it was given; it is ended with the block."""
+        self._check_memory()
+        self._announce()
+        what = next((f"{name} {value}" for name, value in settings.items()), "")  # the others follow from the first
+
+        def waiting(seconds: float) -> None:
+            self.progress.step(f"starting a server{f' with {what}' if what else ''}: {seconds:.0f} s", self.share)
+
+        with self.starter.started(self.system, settings, self.timeout_s, waiting) as server:
+            self.load_s = server.load_s
+            bencher = self._bencher(with_machine(server.subject, self.machine), server.api_key)
+            try:
+                yield bencher
+            finally:
+                self.passes += bencher.passes
+                self.failures += bencher.failures
+                if self.flush is not None:
+                    self.flush()
+
+    def _bencher(self, subject: Subject, api_key: str) -> Bencher:
+        manners = Manners(evict=True, api_key=api_key or None)  # nobody else has a conversation there
+        bencher = Bencher(self.system, subject, target_of(self.system, subject, manners), self.progress)
+        bencher.began_s = self.began_s
+        bencher.case = Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)
+        self.case = self.case or bencher.case
+        return bencher
+
+    def _announce(self) -> None:
+        if not self._announced:
+            self.progress.say(f"starting a server of its own, and no other is touched: {self.starter.described()}")
+        self._announced = True
+
+    def _check_memory(self) -> None:
+        """UserError where another copy of the model has no room; a word where it has none on the GPUs."""
+        needed = MEMORY_OVER * self.file_bytes()
+        free, vram = self._free_bytes(), self._free_vram_bytes()
+        if free is not None and needed > free + (vram or 0):
+            told = f"the model takes {needed / GB:.1f} GB, and {(free + (vram or 0)) / GB:.1f} GB are free"
+            raise UserError(f"there is no room for a server of its own: {told}", _SMALLER)
+        if vram is not None and needed > vram and not self._announced:
+            self.progress.say(
+                f"{vram / GB:.1f} GB are free on the GPUs and the model takes {needed / GB:.1f} GB: "
+                "what is measured may partly run on the processors, other than where it has them for itself"
+            )
+
+    def _free_bytes(self) -> float | None:
+        """What this program may still take of the system's memory; None where that is not known."""
+        now = meminfo.read(self.system).memory.available_bytes
+        known = [fact.value for fact in (now, self.machine.memory.limit_bytes) if isinstance(fact, Known)]
+        return float(min(known)) if known else None
+
+    def _free_vram_bytes(self) -> float | None:
+        """What is free on all GPUs; None where there is none, or the embedded engine has no use for it."""
+        gpus = self.machine.gpus.value_or(())
+        if not gpus or isinstance(self.starter, EngineStarter):
+            return None
+        return float(sum(gpu.vram_free_bytes.value_or(0) for gpu in gpus))
+
+
+def _engine_on(system: System, model: str | None, progress: Progress) -> EngineStarter:
+    """The embedded engine on the model that a user means; on a made-up one where they name its shape, or nothing."""
+    shape = model or DEFAULT_SHAPE
+    if shape in made_up_shapes():
+        step = "writing the made-up model"
+        path = default_cache().model(shape, progress=lambda done, total: progress.step(step, done / total))
+        return EngineStarter(str(path), f"a made-up model ({shape}, random weights)")
+    found = resolve(system, shape)
+    if found.format != "gguf":
+        hint = "give the command that serves it: --command"
+        raise UserError(f"{shape} is no GGUF file, and the embedded engine reads nothing else", hint)
+    return EngineStarter(found.path, found.name)
+
+
+class Place(NamedTuple):
+    """Where a benchmark happens: the door, and what was seen through it."""
+
+    system: System
+    snapshot: Snapshot
+
+
+def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth: bool = True) -> Place:
+    """This machine, with all that runs here; or a server elsewhere, whose machine can't be seen."""
+    if target is not None and not is_live(target):
+        raise UserError(f"{target!r} is nothing that runs", "give a server's URL or process id, or nothing")
+    named = as_url(target or "")
+    url = check_url(named) if named else None
+    host = urlsplit(url).hostname or "" if url else ""
+    system = _door([host] if host else [])
+    if url and not is_loopback(host):
+        progress.say(f"{url} is another machine: only the server itself can be seen from here")
+        why = not_supported("the server runs on another machine", "run unslow there")
+        seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why))
+        return Place(system, with_subjects(seen, subjects_at_url(system, url, api_key)))
+    progress.step("looking at the machine", 0.0)
+    seen = collect(system, bandwidth=bandwidth, api_key=api_key)
+    if watcher := current_observer():
+        watcher.looked_at(seen.machine)
+    subjects = chosen_subjects(system, seen, url, target, api_key)
+    return Place(system, with_subjects(seen, tuple(with_machine(subject, seen.machine) for subject in subjects)))
+
+
+def _door(hosts: list[str]) -> LiveSystem:
+    """The machine; through a door that can be closed, where somebody watches who may have seen enough."""
+    watcher = current_observer()
+    if watcher is None:
+        return LiveSystem(hosts)
+    door = ClosingSystem(hosts)
+    watcher.entered(door)
+    return door
+
+
+def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
+    """The one model that is served, or the one of that name; None where none is, UserError where it is not clear."""
+    served = snapshot.subjects
+    if model is not None:
+        served = tuple(s for s in served if model.casefold() in s.model.name.value_or("").casefold())
+    if len(served) == 1 or not snapshot.subjects:
+        return next(iter(served), None)
+    names = "; ".join(f"{s.model.name.value_or('?')} at {s.runtime.url.value_or('?')}" for s in snapshot.subjects)
+    if not served:
+        raise UserError(f"no model {model!r} is served there, but {names}", "give --model a part of its name")
+    raise UserError(f"{len(served)} models are served: {names}", "name one: unslow bench URL --model NAME")
+
+
+@contextmanager
+def open_bencher(
+    place: Place, request: BenchSpec, progress: Progress, start_s: float = START_TIMEOUT_S
+) -> Iterator[Bencher]:
+    """A bencher for the server that runs, or for one that is started now, within so long, and stopped in the end."""
+    wants_own = request.command is not None or (request.model is not None and request.target is None)
+    subject = None if wants_own else subject_of(place.snapshot, request.model)
+    if subject is None:
+        own = own_of(place, request, progress)
+        own.timeout_s = start_s
+        with own.started({}) as bencher, _watching(bencher, request):
+            bencher.case = case_of(place.snapshot, bencher.subject)
+            yield bencher
+        return
+    bencher = running_bencher(place, subject, request, progress)
+    with _watching(bencher, request):
+        yield bencher
+
+
+def own_of(place: Place, request: BenchSpec, progress: Progress) -> Own:
+    """What starts servers of its own."""
+    return Own.from_request(
+        place.system, place.snapshot.machine, progress, model=request.model, command=request.command
+    )
+
+
+def running_bencher(place: Place, subject: Subject, request: BenchSpec, progress: Progress) -> Bencher:
+    """A bencher for a server that somebody runs, with the manners of a guest; UserError where it may not be asked."""
+    if why := refusal(subject, request.manners):
+        raise UserError(f"{subject.runtime.url.value_or('the server')}: {why.why}", why.how_to_get)
+    target = target_of(place.system, subject, request.manners)
+    slot = slot_of(place.system, subject, target, request.manners)
+    if isinstance(slot, Unknown):
+        raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
+    if any(asked.axis == "users" for asked in request.sweeps) and not request.manners.evict:
+        _check_all_unused(place.system, target)
+    if care := caution(subject.runtime):
+        progress.say(f"{target.url}: {care}")
+    bencher = Bencher(place.system, subject, target, progress)
+    bencher.slot, bencher.case = slot, case_of(place.snapshot, subject)
+    return bencher
+
+
+def _check_all_unused(system: System, target: Target) -> None:
+    """UserError where many users at once would push out a conversation: they take every slot."""
+    used = read_used_slots(target.server(system))
+    if used:
+        raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
+
+
+def case_of(snapshot: Snapshot, subject: Subject) -> Case:
+    """The subject on its machine, with what was calibrated before."""
+    return next(with_subjects(snapshot, (with_machine(subject, snapshot.machine),)).cases())
+
+
+def context_of(bencher: Bencher) -> int | None:
+    """The context that one request may fill; None where the server does not tell."""
+    runtime = bencher.subject.runtime
+    context = runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
+    return int(context) if context is not None else None
+
+
+@contextmanager
+def _watching(bencher: Bencher, request: BenchSpec) -> Iterator[None]:
+    """The sampler around it, unless it is switched off or the server's machine is another one."""
+    pid = bencher.subject.runtime.pid
+    here = (
+        bencher.subject.runtime.embedded
+        or isinstance(pid, Known)
+        or is_loopback(urlsplit(bencher.target.url).hostname or "")
+    )
+    if request.hz <= 0 or not here:
+        yield
+        return
+    with Sampler(bencher.system, [pid.value] if isinstance(pid, Known) else [], request.hz) as sampler:
+        bencher.sampler = sampler
+        yield

@@ -1,0 +1,356 @@
+"""Deeper and deeper into the context: what does a longer conversation cost, and does it fall off a cliff.
+
+The same text is asked for at growing lengths, then at shrinking ones, and so on. A runtime that keeps prompts
+computes only what is new on the way up and nothing on the way down, so a round down costs little. What changed with
+time rather than depth shows, because each depth is read on the way up and on the way down, the shallowest first and
+last.
+"""
+
+import statistics
+from bisect import insort
+from collections.abc import Iterable
+
+from unslow.commands.bench.bencher import Bencher, Wanted, about
+from unslow.commands.bench.sweeps import Limits
+from unslow.facts.bench import DECODE, PREFILL, Failure, Pass, Spread, Sweep, SweepPoint
+from unslow.think.stats.depth import (
+    Curve,
+    Reading,
+    asked_depths,
+    depth_between,
+    expectation_of,
+    expected_rates,
+    judge_depths,
+    memory_taken,
+    room_for,
+    spill_signs,
+    usual_depths,
+    worth_keeping,
+)
+from unslow.think.stats.figures import decode_rate, prefill_rate
+from unslow.think.stats.repeats import spread_of
+
+UNCLEAR = ("cannot_tell", "drift")
+MUCH_WAITING = 0.05
+"""Of the time: a server that has the machine for itself waits for less."""
+
+
+class Depths:
+    """The depths that are wanted, and every answer and failure of each."""
+
+    def __init__(self, bencher: Bencher, wanted: list[int]) -> None:
+        self._bencher = bencher
+        self.wanted = wanted
+        self._passes: dict[int, list[Pass]] = {}
+        self._failures: dict[int, list[Failure]] = {}
+        self._seen: dict[int, list[dict[str, float]]] = {}
+
+    def insert(self, depth: int) -> None:
+        """One more depth to look at."""
+        if depth not in self.wanted:
+            insort(self.wanted, depth)
+
+    def reached(self) -> list[int]:
+        """Those up to the deepest that was answered."""
+        deepest = max(self._passes, default=0)
+        return [depth for depth in self.wanted if depth <= deepest]
+
+    def has_failed(self, depth: int) -> bool:
+        """Whether it was never answered, though it was asked for."""
+        return depth in self._failures and depth not in self._passes
+
+    def note(self, depth: int, outcome: Pass | Failure) -> None:
+        """Keep what came of a request, and what the machine did while it was answered."""
+        if isinstance(outcome, Failure):
+            self._failures.setdefault(depth, []).append(outcome)
+            return
+        self._passes.setdefault(depth, []).append(outcome)
+        if self._bencher.sampler is not None:
+            start = self._bencher.began_s + outcome.started_s
+            seen = self._bencher.sampler.seen(start + outcome.client_first_token_s, start + outcome.client_last_token_s)
+            self._seen.setdefault(depth, []).append(worth_keeping(seen))
+
+    def judged(self) -> Curve:
+        """What the readings so far say."""
+        deepest = max((self._told(depth) for depth in self._passes), default=0)
+        expected = expectation_of(self._bencher.case, deepest)
+        seen = {float(self._told(depth)): _means(samples) for depth, samples in self._seen.items()}
+        curve = judge_depths(self._readings(), expected, seen)
+        if curve.verdict not in UNCLEAR:
+            return curve
+        then = self._happened(curve.changed_at_s, expected.vram_bytes) if curve.changed_at_s is not None else ""
+        return curve._replace(because=curve.because + then + self._waited())
+
+    def points(self) -> tuple[SweepPoint, ...]:
+        """All depths that were asked for, with what physics expects there."""
+        asked = [depth for depth in self.wanted if depth in self._passes or depth in self._failures]
+        expected = expected_rates(self._bencher.case, [self._told(depth) for depth in asked])
+        return tuple(self._point(depth, expected.get(self._told(depth))) for depth in asked)
+
+    def seconds_per_prompt_token(self) -> float:
+        """Of the last prompt that was long enough to tell; the client's clock does for an estimate."""
+        rates = [rate for done in self._in_order() if (rate := prefill_rate(done))]
+        return 1 / rates[-1] if rates else 0.0
+
+    def slowest_s(self) -> float:
+        """Of a token, among the answers so far."""
+        return max((1 / rate for done in self._in_order() if (rate := decode_rate(done))), default=0.0)
+
+    def _happened(self, at_s: float, vram_bytes: float) -> str:
+        """What else changed at that moment, over all depths."""
+        pairs = [
+            (done.started_s < at_s, sample)
+            for depth, samples in self._seen.items()
+            for done, sample in zip(self._passes[depth], samples, strict=False)
+        ]
+        before, after = _means(s for early, s in pairs if early), _means(s for early, s in pairs if not early)
+        taken = memory_taken(before, after)
+        signs = [*([taken] if taken else []), *spill_signs(before, after, vram_bytes)]
+        return f". Since then {', '.join(signs)}" if signs else ""
+
+    def _waited(self) -> str:
+        """How much of the time the server's threads wanted a processor and had none; empty where it is little."""
+        known = [done for done in self._in_order() if done.waited_for_cpu_s is not None]
+        waited, took = sum(done.waited_for_cpu_s or 0.0 for done in known), sum(done.client_total_s for done in known)
+        if not took or waited < MUCH_WAITING * took:
+            return ""
+        words = f"waited for a processor for {waited:.0f} s while {took:.0f} s passed: other work is in the way"
+        return f"; the server's threads {words}"
+
+    def _in_order(self) -> list[Pass]:
+        return sorted((done for of in self._passes.values() for done in of), key=lambda done: done.started_s)
+
+    def _told(self, depth: int) -> int:
+        """How deep it was by the server's count of the whole prompt; as asked where it does not tell."""
+        told = [done.prompt_tokens + done.cached_tokens for done in self._passes.get(depth, [])]
+        return max(told, default=0) or depth
+
+    def _readings(self) -> list[Reading]:
+        return [
+            Reading(self._told(depth), 1 / rate, done.started_s)
+            for depth, passes in self._passes.items()
+            for done in passes
+            if (rate := decode_rate(done))
+        ]
+
+    def _point(self, depth: int, expected: float | None) -> SweepPoint:
+        passes, failures = self._passes.get(depth, []), self._failures.get(depth, [])
+        return SweepPoint(
+            at=self._told(depth),
+            label=f"depth {self._told(depth)}",
+            figures=_figures(passes),
+            expected={DECODE: expected} if expected else {},
+            seen=_means(self._seen.get(depth, [])),
+            failures=len(failures),
+            note=f"{len(failures)} failed: {failures[0].why}" if failures else _kept_note(passes),
+        )
+
+
+def _figures(passes: list[Pass]) -> dict[str, Spread]:
+    """Reading counts only where tokens were computed, not where a cache had them."""
+    decode = [rate for done in passes if (rate := decode_rate(done))]
+    prefill = [rate for done in passes if (rate := prefill_rate(done))]
+    return {name: spread_of(rates) for name, rates in ((DECODE, decode), (PREFILL, prefill)) if rates}
+
+
+def _kept_note(passes: list[Pass]) -> str:
+    """What a cache had, of the answer in which most was computed."""
+    most = max(passes, key=lambda done: done.prompt_tokens, default=None)
+    if most is None or not most.cached_tokens:
+        return ""
+    return f"{most.prompt_tokens} read now, {most.cached_tokens} kept"
+
+
+def _means(samples: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Each figure over the readings that have it."""
+    values: dict[str, list[float]] = {}
+    for sample in samples:
+        for name, value in sample.items():
+            values.setdefault(name, []).append(value)
+    return {name: statistics.fmean(of) for name, of in values.items()}
+
+
+AXIS = "depth"
+HELP = "deeper and deeper into the context: the honest price of a longer cache, or a cliff"
+OWN_SERVER = False
+
+FEWEST_TOKENS = 32
+_WARM_UP_TOKENS, _WARM_UP_PROMPT = 16, 256
+_FEWEST_ROUNDS = 2
+_MOST_IN_A_ROW = 2
+_MOST_BETWEEN = 2
+_PARTS = 3.0
+"""Of the time, one is for generating: reading deep prompts takes the rest."""
+
+
+def sweep(bencher: Bencher, limits: Limits) -> Sweep:
+    """The curve over the depth, and what it means."""
+    walk = _Walk(bencher, limits)
+    try:
+        stopped = walk.measure()
+    except KeyboardInterrupt:
+        bencher.interrupted = True
+        stopped = "stopped by the user"
+    curve = walk.depths.judged()
+    return Sweep(
+        axis=AXIS,
+        points=walk.depths.points(),
+        verdict=curve.verdict,
+        because=curve.because,
+        knee=curve.knee if curve.verdict == "cliff" else None,
+        stopped_early=stopped or walk.not_reached,
+    )
+
+
+class _Walk:
+    """Up and down through the depths, as far and as often as the time allows."""
+
+    def __init__(self, bencher: Bencher, limits: Limits) -> None:
+        self._bencher, self._limits = bencher, limits
+        self._room = room_for(_context(bencher), limits.tokens)
+        wanted = asked_depths(limits.values) or usual_depths(self._room)
+        self.depths = Depths(bencher, [depth for depth in wanted if depth <= self._room or not _context(bencher)])
+        too_deep = [str(depth) for depth in wanted if depth not in self.depths.wanted]
+        self.not_reached = f"no room for {', '.join(too_deep)} in the context" if too_deep else ""
+        self._text, self._tokens = "", limits.tokens
+        self._start_s = bencher.system.clock()
+        self._in_cache, self._keeps = 0, False
+        self._failed_in_a_row = self._done = self._halved = 0
+
+    def measure(self) -> str:
+        """Round after round until it is clear; why it was over before its time, or nothing."""
+        if not self.depths.wanted:
+            return f"the context has no room for a prompt and {self._limits.tokens} tokens of answer"
+        if why := self._warm_up():
+            return why
+        rounds = max(_FEWEST_ROUNDS, self._limits.repeats)
+        for number in range(1, rounds + 1):
+            why = self._round(number)
+            curve = self.depths.judged()
+            if self._bencher.flush:
+                self._bencher.flush()
+            if why or (number >= _FEWEST_ROUNDS and curve.clear):
+                return why or self._turned(curve)
+            self._look_closer(curve, cliff=False)
+        return ""
+
+    def _warm_up(self) -> str:
+        """The longest text, and how many tokens there is time for."""
+        self._say("warming up")
+        prompts, deepest = self._bencher.prompts, self.depths.wanted[-1]
+        short = prompts.prompt(min(deepest, _WARM_UP_PROMPT))
+        done = self._bencher.ask(Wanted(AXIS, min(self._limits.tokens, _WARM_UP_TOKENS), prompt=short, round=0))
+        if isinstance(done, Failure):
+            return f"the server did not answer: {done.why}"
+        prompts.learn(len(short.split()), done.prompt_tokens + done.cached_tokens)
+        self._text = prompts.prompt(deepest)
+        per_answer_s = self._limits.seconds / _PARTS / (_FEWEST_ROUNDS * len(self.depths.wanted))
+        fitting = int((decode_rate(done) or 0.0) * per_answer_s)
+        self._tokens = min(self._limits.tokens, max(FEWEST_TOKENS, fitting))
+        return ""
+
+    def _round(self, number: int) -> str:
+        """Up in the first round, down in the second, and so on; why there is no point in another."""
+        return self._up(number) if number % 2 == 1 else self._down(number)
+
+    def _up(self, number: int) -> str:
+        for depth in tuple(self.depths.wanted):
+            if self.depths.has_failed(depth):
+                break
+            if not self._has_time(depth, back=self._keeps):
+                self.not_reached = f"depth {depth} would take {about(self._cost_s(depth))}, more than there is left"
+                break
+            outcome = self._ask(depth, number)
+            if isinstance(outcome, Failure):
+                return self._given_up(depth, outcome)
+            curve = self.depths.judged()
+            if (
+                curve.beyond is not None
+                and curve.verdict == "cliff"
+                and depth >= curve.beyond
+                and not self._limits.values
+            ):
+                break  # what lies beyond takes long and tells no more; the way down shows whether it holds
+        return ""
+
+    def _down(self, number: int) -> str:
+        """From the deepest that was answered; a cliff is narrowed down on the way, which costs little."""
+        depth = max(self.depths.reached(), default=0)
+        while depth:
+            if self._has_time(depth):
+                outcome = self._ask(depth, number)
+                if isinstance(outcome, Failure) and (why := self._given_up(depth, outcome)):
+                    return why
+                self._look_closer(self.depths.judged(), cliff=True)
+            depth = max((below for below in self.depths.wanted if below < depth), default=0)
+        return ""
+
+    def _given_up(self, depth: int, failure: Failure) -> str:
+        """Why no more is asked; nothing where a single depth failed, which the deeper ones would too."""
+        hopeless = failure.kind == "gone" or self._failed_in_a_row >= _MOST_IN_A_ROW
+        return f"depth {depth} failed: {failure.why}" if hopeless else ""
+
+    def _ask(self, depth: int, number: int) -> Pass | Failure:
+        self._say(f"round {number}: {depth} tokens deep")
+        prompt = shortened(self._text, depth / self.depths.wanted[-1])
+        wanted = Wanted(f"depth {depth}", self._tokens, depth, prompt, number, keep=True)
+        outcome = self._bencher.ask(wanted)
+        self.depths.note(depth, outcome)
+        self._done += 1
+        if isinstance(outcome, Failure):
+            self._failed_in_a_row += 1
+            self._in_cache = 0
+            return outcome
+        self._keeps = outcome.cached_tokens > min(self._in_cache, depth) / 2 if self._in_cache else self._keeps
+        self._in_cache, self._failed_in_a_row = depth, 0
+        return outcome
+
+    def _look_closer(self, curve: Curve, *, cliff: bool) -> None:
+        """One more depth between the two where there is a cliff, or may be one."""
+        if curve.knee is None or curve.beyond is None or self._limits.values or self._halved >= _MOST_BETWEEN:
+            return
+        middle = depth_between(curve.knee, curve.beyond)
+        if middle is not None and cliff == (curve.verdict == "cliff"):
+            self._halved += 1
+            self.depths.insert(middle)
+
+    def _turned(self, curve: Curve) -> str:
+        """Why deeper ones were left out, where they were."""
+        if curve.verdict == "cliff" and curve.beyond is not None and self.depths.wanted[-1] > 2 * curve.beyond:
+            return f"the cliff at depth {curve.beyond:.0f} showed again, so no deeper one was tried"
+        return ""
+
+    def _has_time(self, depth: int, *, back: bool = False) -> bool:
+        """Whether there is time for it, and for the way back; the shallowest is always worth it."""
+        if depth == self.depths.wanted[0]:
+            return True
+        left = self._limits.seconds - (self._bencher.system.clock() - self._start_s)
+        way = sum(known <= depth for known in self.depths.reached()) * self._answer_s() if back else 0.0
+        return self._cost_s(depth) + way <= left
+
+    def _cost_s(self, depth: int) -> float:
+        new = max(0, depth - self._in_cache) if self._keeps else depth
+        return new * self.depths.seconds_per_prompt_token() + self._answer_s()
+
+    def _answer_s(self) -> float:
+        return self._tokens * self.depths.slowest_s()
+
+    def _say(self, text: str) -> None:
+        """The share is of the time or of the depths, whichever is further."""
+        spent = (self._bencher.system.clock() - self._start_s) / max(self._limits.seconds, 1e-9)
+        planned = max(_FEWEST_ROUNDS, self._limits.repeats) * max(1, len(self.depths.wanted))
+        self._bencher.progress.step(f"depth, {text}", min(0.99, max(spent, self._done / planned)))
+
+
+def shortened(text: str, share: float) -> str:
+    """The first words of a text, by their share of its length."""
+    if share >= 1:
+        return text
+    words = text.split(" ")
+    return " ".join(words[: max(1, round(share * len(words)))])
+
+
+def _context(bencher: Bencher) -> int | None:
+    runtime = bencher.subject.runtime
+    context = runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
+    return int(context) if context else None

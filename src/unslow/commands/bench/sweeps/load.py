@@ -1,0 +1,153 @@
+"""A cold start against warm ones: how long the model takes to load from the disk, and how long when it lies in memory.
+
+For the cold start the pages of the model's files are dropped from memory, of these files and no others, which needs no
+rights; whether they are gone is looked up. Nothing is dropped while another process has a file mapped.
+"""
+
+import re
+from typing import NamedTuple
+
+from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.server import Own
+from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.sweeps._trials import BY_THE_USER, OUT_OF_TIME, answer_or_retry
+from unslow.facts.bench import LOAD, Sweep, SweepPoint
+from unslow.facts.errors import UserError
+from unslow.look.bench.page_cache import drop_pages, read_cached_share, read_disk_speed, read_users
+from unslow.look.kernel.processors import read_run_delay
+from unslow.look.system import LookError, read_text
+from unslow.think.stats.load_times import Start, judge_load
+from unslow.think.stats.repeats import spread_of
+
+AXIS = "load"
+HELP = "a cold start against warm ones: is it the disk that loading waits for (own servers)"
+OWN_SERVER = True
+
+WARM_STARTS = 2
+GONE = 0.02
+"""The share of a file that may be left in memory where it counts as cold."""
+DISK_S = 3.0
+_TOKENS = 16
+_READ_BYTES = re.compile(r"^read_bytes: (\d{1,18})$", re.MULTILINE)
+
+
+class _Disk(NamedTuple):
+    """What the disk gives, and why there is no cold start where there is none."""
+
+    bytes_per_s: float | None = None
+    why: str = ""
+
+
+def sweep(own: Own, limits: Limits) -> Sweep:
+    """The verdict on loading; what was measured until Ctrl-C is judged as well."""
+    cold: list[Start] = []
+    warm: list[Start] = []
+    disk, stopped = _Disk(), ""
+    try:
+        disk = _cold(own, cold)
+        stopped = _warm(own, limits, warm)
+    except KeyboardInterrupt:
+        own.interrupted, stopped = True, BY_THE_USER
+    judged = judge_load(next(iter(cold), None), warm, own.file_bytes(), disk.bytes_per_s)
+    points = [_point(at, label, starts) for at, label, starts in ((0, "cold", cold), (1, "warm", warm)) if starts]
+    return Sweep(
+        axis=AXIS,
+        points=tuple(points),
+        verdict=judged.verdict,
+        because=f"{judged.because}: {disk.why}" if disk.why else judged.because,
+        stopped_early=stopped,
+    )
+
+
+def _cold(own: Own, cold: list[Start]) -> _Disk:
+    """Drop the model's pages, see what the disk gives, drop them again, and start."""
+    files = _files(own)
+    if not files:
+        return _Disk(why="it is not known which files hold the model")
+    own.progress.step("letting go of the model's pages in memory", 0.0)
+    try:
+        if users := read_users(own.system, files):
+            return _Disk(why=f"process {users[0]} has the model's file mapped, so its pages must stay")
+        _dropped(own, files)
+        speed = read_disk_speed(own.system, files, DISK_S)
+        _dropped(own, files)
+    except LookError as error:
+        return _Disk(why=error.why)
+    cold.append(_start(own, "cold"))
+    return _Disk(speed)
+
+
+def _files(own: Own) -> list[str]:
+    """The files of the model; a server is started for nothing else where only it knows them."""
+    if not own.files() and own.case is None:
+        with own.started({}):
+            pass
+    return own.files()
+
+
+def _dropped(own: Own, files: list[str]) -> None:
+    """The pages are gone from memory; LookError where they are not."""
+    drop_pages(own.system, files)
+    share = read_cached_share(own.system, files)
+    if share > GONE:
+        raise LookError(f"{share:.0%} of the model's pages stay in memory although they were dropped")
+
+
+def _warm(own: Own, limits: Limits, warm: list[Start]) -> str:
+    """Start it again and again with its file in memory; why not as often as was wanted."""
+    begun = own.system.clock()
+    wanted = max(WARM_STARTS, limits.repeats - 1)
+    for number in range(wanted):
+        own.share = (1 + number) / (1 + wanted)
+        if warm and own.system.clock() - begun > limits.seconds:
+            return OUT_OF_TIME
+        try:
+            warm.append(_start(own, "warm"))
+        except UserError as error:
+            return f"a start failed: {error.message}"
+    return ""
+
+
+def _start(own: Own, case: str) -> Start:
+    """One start, and two requests right after it."""
+    with own.started({}) as bencher:
+        read_bytes, waited_s = _read_bytes(bencher), _waited_s(bencher)
+        wanted = Wanted(f"{AXIS} {case}", _TOKENS)
+        first = answer_or_retry(bencher, wanted)
+        later = answer_or_retry(bencher, wanted._replace(round=2))
+        return Start(own.load_s, read_bytes, first.client_total_s, later.client_total_s, waited_s)
+
+
+def _read_bytes(bencher: Bencher) -> float | None:
+    """What the server's process has had read from the disk until now."""
+    try:
+        text = read_text(bencher.system, f"/proc/{bencher.target.pid}/io")
+    except LookError:
+        return None
+    found = _READ_BYTES.search(text)
+    return float(found[1]) if found else None
+
+
+def _waited_s(bencher: Bencher) -> float | None:
+    """For how long the server's threads have waited for a processor until now."""
+    try:
+        return read_run_delay(bencher.system, bencher.target.pid) if bencher.target.pid is not None else None
+    except LookError:
+        return None
+
+
+def _point(at: int, label: str, starts: list[Start]) -> SweepPoint:
+    last = starts[-1]
+    seen = {
+        "disk_read_bytes": last.read_bytes,
+        "disk_read_bytes_per_s": last.read_bytes / last.load_s if last.read_bytes and last.load_s > 0 else None,
+        "waited_for_cpu_s": last.waited_s,
+        "first_request_s": last.first_s,
+        "later_request_s": last.later_s,
+    }
+    return SweepPoint(
+        at=at,
+        label=label,
+        figures={LOAD: spread_of([start.load_s for start in starts])},
+        seen={name: value for name, value in seen.items() if value is not None},
+    )

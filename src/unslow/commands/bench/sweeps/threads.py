@@ -1,0 +1,114 @@
+"""How many threads are best: a few counts first, then closer and closer around the best, then rounds to be sure.
+
+Generating waits for memory, and more threads than keep it busy only wait for each other; reading prompts computes, and
+takes every core. So each has a best count of its own.
+"""
+
+from unslow.commands.bench.server import Own
+from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.sweeps._trials import BY_THE_USER, DECODE_S, OUT_OF_TIME, Pace, Trials, in_turn
+from unslow.facts.bench import DECODE, PREFILL, Sweep
+from unslow.facts.machine import Cpu
+from unslow.think.stats.best_value import (
+    choose_value,
+    closer_values,
+    contenders,
+    first_threads,
+    is_clear,
+    judge_threads,
+)
+
+AXIS = "threads"
+HELP = "the best count of threads, for generating and for reading prompts (starts servers of its own)"
+OWN_SERVER = True
+
+PROMPT_S, LONGEST_PROMPT = 3.0, 512
+NEAR, MOST_CONTENDERS = 0.15, 4
+"""Counts that came so near to the best are tried again, the nearest ones."""
+SLOW_SHARE = 0.1
+"""Of the time that the sweep may take: a single count that would take more is left out."""
+
+
+def sweep(own: Own, limits: Limits) -> Sweep:
+    """The best count; what was measured until Ctrl-C is judged as well."""
+    own.need(AXIS)
+    both = own.can_set("threads_batch")
+    trials = Trials(own, AXIS, lambda n: {"threads": n, "threads_batch": n} if both else {"threads": n}, limits)
+    current: list[int] = []
+    try:
+        stopped = _explored(trials, current)
+    except KeyboardInterrupt:
+        own.interrupted, stopped = True, BY_THE_USER
+    cpu = own.machine.cpu
+    judged = judge_threads(trials.samples(DECODE), trials.samples(PREFILL), next(iter(current), None), cpu)
+    return Sweep(
+        axis=AXIS,
+        points=trials.points(),
+        verdict=judged.verdict,
+        because=judged.because,
+        best=judged.best,
+        stopped_early=stopped,
+    )
+
+
+def _explored(trials: Trials, current: list[int]) -> str:
+    """Try counts until it is clear; why it ended before that. What is set now is put into `current`."""
+    limits, pace = trials.limits, trials.pace()
+    trials.prompt_tokens = pace.prompt(PROMPT_S, LONGEST_PROMPT, trials.tokens)
+    now = pace.runtime.threads.value_or(None)
+    current += [int(now)] if now else []
+    values = sorted({max(1, int(value)) for value in limits.values}) or _first(trials, pace, current)
+    if not _all_measured(trials, values, 1, pace):
+        return OUT_OF_TIME
+    while not limits.values and trials.speeds(DECODE) and (between := closer_values(trials.speeds(DECODE))):
+        if not _all_measured(trials, between, 1, pace):
+            return OUT_OF_TIME
+    return _sure(trials, current, pace)
+
+
+def _first(trials: Trials, pace: Pace, current: list[int]) -> list[int]:
+    cpu = trials.own.machine.cpu
+    now = next(iter(current), None)
+    physical, fast = cpu.physical_cores.value_or(None), cpu.performance_cores.value_or(None)
+    values = first_threads(physical, fast, most_threads(cpu, now), now)
+    return [value for value in values if _affordable(trials, value, pace)]
+
+
+def _affordable(trials: Trials, value: int, pace: Pace) -> bool:
+    """Whether a count takes no more than its share of the time, were the speed in proportion to it."""
+    now = pace.runtime.threads.value_or(value)
+    return (DECODE_S + PROMPT_S) * now / value <= max(SLOW_SHARE * trials.limits.seconds, 2 * (DECODE_S + PROMPT_S))
+
+
+def most_threads(cpu: Cpu, current: int | None) -> int:
+    """As many as may run at once: no more than this process is allowed."""
+    known = [fact.value_or(None) for fact in (cpu.logical_cpus, cpu.allowed_cpus)]
+    quota = cpu.quota_cpus.value_or(None)
+    limits = [int(value) for value in known if value] + ([max(1, round(quota))] if quota else [])
+    return min(limits) if limits else 2 * (current or 1)
+
+
+def _all_measured(trials: Trials, values: list[int], number: int, pace: Pace) -> bool:
+    """Whether there was time for all of them; few threads generate fewer tokens, to take no longer."""
+    now = pace.runtime.threads.value_or(0)
+    for value in in_turn(values, number):
+        if not trials.has_time():
+            return False
+        fewer = max(16, trials.tokens * value // now) if now else trials.tokens
+        trials.measure(value, number, min(trials.tokens, fewer))
+    return True
+
+
+def _sure(trials: Trials, current: list[int], pace: Pace) -> str:
+    """Repeat the ones that may be best until one of them is, or until all rounds are done."""
+    rounds = max(2, trials.limits.repeats)
+    for number in range(2, rounds + 1):
+        if not trials.samples(DECODE):
+            return "no server answered"
+        readers = sorted(trials.speeds(PREFILL), key=lambda value: -trials.speeds(PREFILL)[value])[:1]
+        values = contenders(trials.samples(DECODE), [*current, *readers], NEAR, MOST_CONTENDERS)
+        if not _all_measured(trials, values, number, pace):
+            return OUT_OF_TIME
+        if number < rounds and is_clear(choose_value(trials.samples(DECODE))):
+            return f"clear after {number} of {rounds} rounds"
+    return ""

@@ -1,0 +1,28 @@
+"""How many tokens of a prompt are computed at once (-ub), against the speed of reading and the memory it takes."""
+
+from unslow.commands.bench.server import Own
+from unslow.commands.bench.sweeps import Limits
+from unslow.commands.bench.sweeps._trials import sweep_batches
+from unslow.facts.bench import Sweep
+from unslow.facts.runtime import Runtime
+
+AXIS = "ubatch"
+HELP = "the tokens of a prompt computed at once (-ub): reading speed and memory (own servers)"
+OWN_SERVER = True
+_USUAL_BATCH = 2048
+
+
+def sweep(own: Own, limits: Limits) -> Sweep:
+    """The smallest that reads as fast as any."""
+
+    def settings(size: int, runtime: Runtime) -> dict[str, int]:
+        batch = int(runtime.batch.value_or(_USUAL_BATCH))
+        return {"ubatch": size, "batch": max(size, batch)} if size > batch else {"ubatch": size}
+
+    return sweep_batches(own, limits, AXIS, settings, current)
+
+
+def current(runtime: Runtime) -> int | None:
+    """What it is set to."""
+    value = runtime.ubatch.value_or(None)
+    return int(value) if value else None

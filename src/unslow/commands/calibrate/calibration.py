@@ -1,0 +1,333 @@
+"""Measures what this machine really gives, keeps it, lists it, forgets it."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._output import Progress
+from unslow.commands.calibrate import CalibrateRequest
+from unslow.commands.diagnose.look import look_snapshot
+from unslow.commands.diagnose.request import USUAL, DiagnoseSpec, Manners
+from unslow.facts.calibration import Calibration, Point, Rates, Scale
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Cpu, Machine
+from unslow.facts.merge import computing_gpus, overlaid
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.values import GB, MB, NOT_LOOKED, Unknown, reported
+from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
+from unslow.look.calibration import (
+    CalibrationStore,
+    Limits,
+    Measured,
+    ModelToMeasure,
+    Rounds,
+    Stored,
+    default_store,
+    measure_in_rounds,
+    trials_for,
+)
+from unslow.look.engine import engine_version
+from unslow.look.engine.made_up_models import default_cache
+from unslow.look.kernel.processors import read_last_level_cache_bytes
+from unslow.look.models.gguf import blueprint, read_gguf
+from unslow.look.probes import read_machine
+from unslow.look.system import LookError, System
+from unslow.think.case.prediction import predict
+from unslow.think.judge.next_measurement import SPEED
+from unslow.think.speed.calibration import demand_of, drift_of, fit_rates, mark_of, same_machine, stale_because
+
+ENGINE = "embedded llama.cpp"
+"""As the runtime is named in a snapshot."""
+BUSY_SHARE = 0.2
+"""Other programs may use this share of the processors before a calibration says no."""
+FIT_ERROR = 0.05
+LOST_SHARE = 0.25
+MEMORY_OVER = 2
+"""Some types are kept a second time in an order that suits the processor."""
+ENGINE_BYTES = 120 * MB
+
+Step = Callable[[str, float], None]
+
+
+def calibrate_embedded(
+    system: System,
+    request: CalibrateRequest,
+    progress: Progress,
+    guests: Sequence[ModelToMeasure] = (),
+    limits: Limits | None = None,
+) -> Calibration:
+    """The calibration of this machine's processors; `guests` are measured in place of the usual made-up models."""
+    start, version = system.clock(), engine_version()
+    progress.step("looking at the machine", 0.0)
+    machine, _ = read_machine(system)
+    _check_idle(machine, request, progress)
+    threads = request.threads or _threads(machine.cpu)
+    speed = read_ram_bandwidth(system).read_bytes_per_s.value_or(0.0)
+    guests = guests or cpu_guests(system, progress.step)
+    _check_memory(machine, guests)
+    rounds = measure_in_rounds(system, guests, threads, limits or Limits(), progress.step)
+    speed = max(speed, read_ram_bandwidth(system).read_bytes_per_s.value_or(0.0))
+    points = tuple(point_of(system, one) for one in rounds.measured)
+    rates = _rates(points)
+    return Calibration(
+        unslow_version=__version__,
+        taken_at=system.now(),
+        seconds=round(system.clock() - start, 1),
+        machine=mark_of(machine),
+        engine=ENGINE,
+        engine_version=version,
+        backend="cpu",
+        device="cpu",
+        threads=threads,
+        cache_bytes=_cache_bytes(system),
+        ram_read_bytes_per_s=speed,
+        others_cpus=rounds.use.busy_cpus if rounds.use else 0.0,
+        drift=drift_of(points),
+        disturbed=disturbance(rounds, rates),
+        rates=rates,
+        points=points,
+    )
+
+
+def cpu_guests(system: System, step: Step) -> list[ModelToMeasure]:
+    """The made-up models of a calibration on the processors, written where they are not there yet."""
+    cache, trials = default_cache(), trials_for(_cache_bytes(system))
+    guests = []
+    for number, trial in enumerate(trials):
+        step("writing made-up models", number / len(trials))
+        path = str(cache.model(trial.shape, trial.quant))
+        guests.append(ModelToMeasure(trial.name, path, trial.depth_tokens, trial.prompt_tokens))
+    return guests
+
+
+def point_of(system: System, one: Measured) -> Point:
+    """A measured model with what it asks for."""
+    plan = blueprint(read_gguf(system, one.guest.path))
+    return Point(
+        name=one.guest.name,
+        demand=demand_of(plan, one.depth_tokens),
+        samples=one.samples,
+        lost=one.lost,
+        decode_s=one.best_decode_s,
+        typical_s=one.typical_decode_s,
+        prompt_tokens=one.guest.prompt_tokens,
+        prefill_s=one.best_prefill_s,
+    )
+
+
+def disturbance(rounds: Rounds, rates: Rates) -> str:
+    """Why the figures are to be taken with care; empty where nothing was in the way."""
+    reasons = []
+    if rounds.use and not rounds.quiet:
+        names = ", ".join(p.name for p in rounds.use.busiest[:2])
+        reasons.append(f"others used {rounds.use.busy_cpus:.1f} processors meanwhile{f' ({names})' if names else ''}")
+    lost, good = (sum(n) for n in zip(*((one.lost, one.samples) for one in rounds.measured), strict=True))
+    if lost > LOST_SHARE * (lost + good):
+        reasons.append(f"{lost} of {lost + good} samples were broken off")
+    if rounds.missing:
+        reasons.append(f"nothing was learned of {', '.join(rounds.missing)}")
+    if rates.error > FIT_ERROR:
+        reasons.append(f"the costs explain the measured times only within {rates.error:.0%}")
+    return "; ".join(reasons)
+
+
+def _rates(points: Sequence[Point]) -> Rates:
+    rates = fit_rates(points)
+    if rates is None or not rates.types:
+        raise UserError("too little could be measured to learn from", "try again when the machine is idle")
+    return rates
+
+
+def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress) -> None:
+    """UserError where others keep the processors busy: their work would be measured too."""
+    others, cores = machine.load.busy_cpus.value_or(0.0), machine.cpu.logical_cpus.value_or(1)
+    if others <= BUSY_SHARE * cores:
+        return
+    names = ", ".join(p.name for p in machine.load.busiest.value_or([])[:2])
+    busy = f"others use {others:.1f} of {cores} processors{f' ({names})' if names else ''}"
+    if not request.anyway:
+        raise UserError(f"{busy}, so a measurement would be wrong", "try again when it is idle, or use --anyway")
+    progress.say(f"{busy}: measuring anyway, and noting it")
+
+
+def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
+    """UserError where the engines would not fit beside each other."""
+    wanted = sum(MEMORY_OVER * Path(guest.path).stat().st_size + ENGINE_BYTES for guest in guests)
+    limits = (machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
+    if min(limits) < wanted:
+        raise UserError(
+            f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free",
+            "close other programs first",
+        )
+
+
+def _threads(cpu: Cpu) -> int:
+    """One for each physical core that may be used, as llama.cpp does it."""
+    cores = cpu.physical_cores.value_or(cpu.logical_cpus.value_or(1))
+    allowed = min(cpu.allowed_cpus.value_or(cores), math.ceil(cpu.quota_cpus.value_or(cores)))
+    return max(1, min(cores, allowed))
+
+
+def _cache_bytes(system: System) -> int:
+    try:
+        return read_last_level_cache_bytes(system)
+    except LookError:
+        return 0
+
+
+SLOWEST_FACTOR = 1.6
+"""Efficiencies of one engine differ less than this from card to card; more has a cause that can be found."""
+DISTURBED_SHARE = 0.1
+
+
+def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
+    """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
+    manners = Manners(evict=request.evict, api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
+    snapshot = look_snapshot(DiagnoseSpec(request.target, manners, limits=USUAL._replace(only=(SPEED,))), progress)
+    return checked(calibration_of(snapshot), anyway=request.anyway)
+
+
+def checked(calibration: Calibration, *, anyway: bool) -> Calibration:
+    """The calibration; UserError where it would take a server that is slow for some reason as the normal one."""
+    factor = calibration.scale.factor if calibration.scale else 1.0
+    if factor > SLOWEST_FACTOR and not anyway:
+        raise UserError(
+            f"the server is {factor:.1f} times slower than expected, which must not count as normal",
+            "`unslow` with the same target says why; --anyway keeps it all the same",
+        )
+    return calibration
+
+
+def calibration_of(snapshot: Snapshot) -> Calibration:
+    """The calibration that a measured server gives."""
+    case = _measured_case(snapshot)
+    runtime, machine = case.runtime, case.machine
+    on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
+    return Calibration(
+        unslow_version=__version__,
+        taken_at=snapshot.taken_at,
+        seconds=sum(c.client_total_s or 0.0 for c in case.run.completions.value_or(())),
+        machine=mark_of(machine),
+        engine=runtime.name.value_or("llama.cpp"),
+        engine_version=runtime.version.value_or("unknown"),
+        backend="gpu" if on_gpu else "cpu",
+        device=_device(machine, runtime) if on_gpu else "cpu",
+        threads=runtime.threads.value_or(0),
+        ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
+        others_cpus=case.run.others_cpus.value_or(0.0),
+        disturbed=_disturbance(case),
+        scale=_scale(case),
+    )
+
+
+def _measured_case(snapshot: Snapshot) -> Case:
+    case = next(iter(snapshot.cases()), None)
+    if case is None:
+        raise UserError("no running server was found", "give its URL or process id")
+    speed = case.run.decode_tokens_per_s
+    if isinstance(speed, Unknown):
+        raise UserError(f"the server was not measured: {speed.why}", speed.how_to_get)
+    if isinstance(snapshot.machine.cpu.model, Unknown):
+        raise UserError("the server's machine can't be seen from here", "run `unslow calibrate` on that machine")
+    return case
+
+
+def _disturbance(case: Case) -> str:
+    others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
+    return f"others used {others:.1f} processors meanwhile" if others > DISTURBED_SHARE * cores else ""
+
+
+def _scale(case: Case) -> Scale:
+    expected = predict(case)
+    if isinstance(expected, Unknown):
+        raise UserError(f"what to expect of this server can't be told: {expected.why}", expected.how_to_get)
+    return Scale(
+        model=case.model.name.value_or("unknown"),
+        measured_decode_s=1 / max(case.run.decode_tokens_per_s.need(), 1e-9),
+        expected_decode_s=expected.seconds.mid,
+        measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
+    )
+
+
+def _device(machine: Machine, runtime: Runtime) -> str:
+    """The GPUs by name, else as the runtime calls them."""
+    names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
+    return ", ".join(names) or ", ".join(device.description or device.name for device in runtime.devices.value_or([]))
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One kept calibration, or a file that is none."""
+
+    path: str
+    calibration: Calibration | None = None
+    problem: str = ""
+    stale: tuple[str, ...] = ()
+
+
+class KeptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept, newest first."""
+
+    schema: str = "unslow.calibrations/1"
+    folder: str
+    calibrations: tuple[Kept, ...]
+
+
+def list_calibrations(system: System, progress: Progress, store: CalibrationStore | None = None) -> KeptReport:
+    """Every calibration with what has changed since."""
+    store = store or default_store()
+    found = store.read_all(system)
+    progress.step("looking at the machine", 0.5)
+    machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system))) if found else Machine()
+    return KeptReport(folder=str(store.folder), calibrations=tuple(_kept(one, machine, system.now()) for one in found))
+
+
+def _kept(one: Stored, machine: Machine, now: str) -> Kept:
+    if one.calibration is None:
+        return Kept(path=one.path, problem=one.problem)
+    if not same_machine(one.calibration.machine, mark_of(machine)):
+        return Kept(path=one.path, calibration=one.calibration, stale=("it was measured on another machine",))
+    stale = stale_because(one.calibration, machine, _runtime(one.calibration), now)
+    return Kept(path=one.path, calibration=one.calibration, stale=tuple(stale))
+
+
+def _runtime(calibration: Calibration) -> Runtime:
+    """The engine as it is now; a server that is not asked is taken to be what it was."""
+    if calibration.engine != ENGINE:
+        return Runtime()
+    try:
+        return Runtime(version=reported(engine_version(), "installed package"))
+    except UserError:  # no longer installed
+        return Runtime(version=NOT_LOOKED)
+
+
+def forget_calibrations(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:
+    """Remove the calibrations whose file, engine, device or processor has the word, or all; UserError for none."""
+    store = store or default_store()
+    gone = [one.path for one in store.read_all(system) if word.casefold() in _described(one)]
+    if not gone:
+        what = f"no calibration is about {word!r}" if word else "no calibration is kept"
+        raise UserError(what, "`unslow calibrate --list` shows them")
+    for path in gone:
+        store.forget(path)
+    return gone
+
+
+def _described(one: Stored) -> str:
+    known = one.calibration
+    words = (known.engine, known.device, known.engine_version, known.machine.cpu) if known else ()
+    return " ".join((one.path, *words)).casefold()
+
+
+def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> Calibration:
+    """Measure the embedded engine, or the server that the request names, and keep the result."""
+    calibration = (
+        calibrate_running(request, progress) if request.target else calibrate_embedded(system, request, progress)
+    )
+    path = default_store().save(calibration)
+    progress.say(f"kept in {path}")
+    return calibration

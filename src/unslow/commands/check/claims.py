@@ -1,0 +1,75 @@
+"""Whether claims are possible: one from the command line, or every sentence of a text."""
+
+from functools import lru_cache
+
+from unslow import __version__
+from unslow.commands.predict.cases import expected
+from unslow.facts.errors import UserError
+from unslow.facts.values import Unknown
+from unslow.look.system import LookError, System
+from unslow.think.claims.check import LONGEST_TEXT
+from unslow.think.claims.check import check_claim as judge_claim
+from unslow.think.claims.check import check_text as judge_text
+from unslow.think.claims.report import CheckReport, Interval, Judged, worst
+
+LONGEST_CLAIM = 2000
+_EXAMPLES = (
+    'say which model, where and how fast or how large: "Llama 3.3 70B Q4_K_M on an RTX 4090 at 72 tok/s", '
+    '"70B Q4 fits in 24 GB", "Llama 3 8B at 32K context needs 16 GB of KV cache"'
+)
+
+
+def check_text(text: str) -> list[Judged]:
+    """Every claim of a text with its verdict, and the speed to expect where that can be predicted."""
+    return judge_text(text, expected_speed)
+
+
+def answer(text: str, *, several: bool) -> CheckReport:
+    """The answer on one claim, or on each sentence of a text; UserError where there is nothing to judge."""
+    _check_input(text, LONGEST_TEXT if several else LONGEST_CLAIM)
+    claims = tuple(check_text(text) if several else judge_claim(text, expected_speed))
+    if not claims:
+        raise UserError(
+            "nothing in that can be judged: no speed, size, bandwidth, layers or speed-up was found", _EXAMPLES
+        )
+    return CheckReport(unslow_version=__version__, verdict=worst(claims), claims=claims)
+
+
+def read_claims(system: System, path: str) -> str:
+    """The text of a file; UserError where it can't be read, or is none."""
+    try:
+        data = system.read_bytes(path, LONGEST_TEXT * 4)
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get or "give a file of text, or - for standard input") from error
+    return decoded(data, path)
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Bytes as text; UserError where they are none."""
+    if b"\0" in data[:4096]:
+        raise UserError(f"{name} is no text", "give a file of text: Markdown, or one claim on each line")
+    return data.decode("utf-8", "replace")
+
+
+def _check_input(text: str, longest: int) -> None:
+    if not text.strip():
+        raise UserError("which claim?", _EXAMPLES)
+    if "\0" in text or text.count("�") > len(text) / 10:
+        raise UserError("that is no text", _EXAMPLES)
+    if len(text) > longest:
+        raise UserError(
+            f"a claim of {len(text):,} letters is too long: {longest:,} at most",
+            "for a whole text there is --file FILE",
+        )
+
+
+@lru_cache(maxsize=1024)
+def expected_speed(model: str, quant: str, device: str, count: int, context: int) -> Interval | None:
+    """What the predictor expects of one stream; None where it abstains, and of several GPUs split nobody knows how."""
+    if count > 1:
+        return None
+    try:
+        found = expected(model, quant, device, gpus=count, context=context)
+    except UserError:
+        return None
+    return None if isinstance(found, Unknown) else found.decode

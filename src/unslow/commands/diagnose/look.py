@@ -1,0 +1,346 @@
+"""The main job: look at what runs, measure it, judge, and write the fixes as commands."""
+
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._command_lines import spelled
+from unslow.commands._output import Progress, Silent
+from unslow.commands.diagnose.request import (
+    RECORDED_REQUEST,
+    Course,
+    DiagnoseSpec,
+    recorded_request,
+    request_to_record,
+    userinfo,
+)
+from unslow.commands.diagnose.runtimes import PROCESSES, chosen_subjects, subjects_at_url
+from unslow.commands.diagnose.target import (
+    as_url,
+    check_url,
+    collect,
+    is_live,
+    read_stored,
+    recorded_diagnosis,
+    recorder_of,
+    save,
+    with_machine,
+    with_subjects,
+)
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Machine
+from unslow.facts.masking import keyless
+from unslow.facts.merge import overlaid
+from unslow.facts.run import Earlier
+from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.values import Amount, Count, Fact, Known, Unknown, failed, measured, not_supported
+from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
+from unslow.look.engine import engine_version, start_engine
+from unslow.look.engine.made_up_models import default_cache
+from unslow.look.observer import current_observer
+from unslow.look.runtimes.llama_cpp.urls import read_embedded, with_log
+from unslow.look.system import Live, LookError, System
+from unslow.look.system.http import is_loopback
+from unslow.look.system.live import ClosingSystem
+from unslow.look.system.recorded import RecordedSystem
+from unslow.think.judge.judge import diagnose
+from unslow.think.report import Report
+
+if TYPE_CHECKING:
+    from unslow.commands.diagnose.visit import Measured, Measuring
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stoppable(door: ClosingSystem) -> Iterator[None]:
+    """Signals close the door while this lasts; those that somebody ignores stay ignored."""
+    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        door.stop()
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in heard:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
+DEFAULT_SHAPE = "llama_1b"
+_EMBEDDED = "embedded engine"
+
+
+class Started(msgspec.Struct, frozen=True):
+    """Where the engine answers, and how long that took."""
+
+    url: str
+    pid: Count
+    version: str
+    log_path: str
+    model_path: str
+    load_s: Amount
+
+
+@contextmanager
+def embedded_subject(system: System, shape: str | None, progress: Progress) -> Iterator[Subject]:
+    """The engine with a made-up model, for as long as it is needed; as it was, where this is a recording."""
+    name = shape or DEFAULT_SHAPE
+    progress.say(f"no runtime is running: measuring the embedded engine on a made-up model ({name}, random weights)")
+    try:
+        live = system.live()
+    except LookError:
+        yield _read(system, msgspec.convert(system.ask(_EMBEDDED, dict), Started))
+        return
+    with _running(live, name, progress) as started:
+        yield _read(system, msgspec.convert(system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started)), Started))
+
+
+@contextmanager
+def _running(live: Live, name: str, progress: Progress) -> Iterator[Started]:
+    version = engine_version()
+    path = default_cache().model(
+        name, progress=lambda done, total: progress.step("writing the made-up model", done / total)
+    )
+    start = live.clock()
+    progress.step("starting the embedded engine", 0.0)
+    with start_engine(live, str(path)) as engine:
+        yield Started(engine.url, engine.pid, version, engine.log_path, str(path), live.clock() - start)
+
+
+def _read(system: System, started: Started) -> Subject:
+    subject = read_embedded(system, started.url, started.pid, started.version, started.log_path, started.model_path)
+    load_s = measured(started.load_s, "until the embedded engine answered")
+    return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
+
+
+class Looked(NamedTuple):
+    """What was seen, and what a reader must know of each subject."""
+
+    snapshot: Snapshot
+    notes: tuple[tuple[str, ...], ...] = ()
+    course: Course = Course()
+
+
+class Door(NamedTuple):
+    """Through what the world is seen: live with a door that can be closed, or a recording and how it went."""
+
+    system: System
+    closing: ClosingSystem | None = None
+    recorded: Course | None = None
+
+
+def look_and_measure(request: DiagnoseSpec, progress: Progress) -> Looked:
+    """What runs here, or at the URL that the request names. It holds no key."""
+    discretion = request.discretion
+    with discretion.errors():
+        named = as_url(request.target or "")
+        url = check_url(named) if named else None
+        host = urlsplit(url).hostname or "" if url else ""
+        shown = discretion.progress(progress)
+        if named and userinfo(named):
+            shown.say("the name and password in the URL are not used; a key is given with --api-key")
+        closing = ClosingSystem([host] if host else [])
+        if watcher := current_observer():
+            watcher.entered(closing)
+        with _recorded(closing, request, shown) as system, stoppable(closing):
+            seen = _looked(Door(system, closing), url, request, shown)
+            system.ask(RECORDED_REQUEST, lambda: request_to_record(request, url, seen.course))
+        return seen._replace(snapshot=discretion.facts(seen.snapshot))
+
+
+def replay_diagnosis(recording: RecordedSystem, progress: Progress) -> Looked:
+    """The same again from the recording of a diagnosis."""
+    request, url, course = recorded_request(recording.ask(RECORDED_REQUEST, dict))
+    return _looked(Door(recording, recorded=course), url, request, progress)
+
+
+@contextmanager
+def _recorded(closing: ClosingSystem, request: DiagnoseSpec, progress: Progress) -> Iterator[System]:
+    if not request.record:
+        yield closing
+        return
+    recorder = recorder_of(closing, request.record, request.discretion.keys)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+    progress.say(f"wrote the recording {request.record}")
+
+
+def _looked(door: Door, url: str | None, request: DiagnoseSpec, progress: Progress) -> Looked:
+    if url is None or is_loopback(urlsplit(url).hostname or ""):
+        return look_here(door, url, request, progress)
+    return look_afar(door, url, request, progress)
+
+
+def look_here(door: Door, url: str | None, request: DiagnoseSpec, progress: Progress) -> Looked:
+    """This machine, with the subjects that the request means, measured."""
+    system, measuring = door.system, _measuring(door, request, progress)
+    progress.step("looking at the machine and at what runs on it", 0.0)
+    port = urlsplit(url).port if url else None
+    seen = collect(system, bandwidth=not request.manners.passive, api_key=request.manners.api_key or "", port=port)
+    seen = msgspec.structs.replace(seen, wish=request.wish)
+    if watcher := current_observer():
+        watcher.looked_at(seen.machine)
+    if url is None:
+        _check_processes(seen)
+    subjects = chosen_subjects(
+        system, seen, url, request.target if url is None else None, request.manners.api_key or ""
+    )
+    if request.log:
+        subjects = with_log_of(system, subjects, request.log)
+    if not subjects and (request.target is not None or request.manners.passive):
+        raise UserError("no running runtime was found", "start one, give its URL, or leave out --passive")
+    if subjects:
+        whole = [with_machine(subject, seen.machine) for subject in subjects]
+        return _measured_here(system, seen, measuring.measured(seen, whole), request)
+    with embedded_subject(system, request.shape, progress) as subject:
+        measuring.begin_again()
+        return _measured_here(system, seen, measuring.measured(seen, [with_machine(subject, seen.machine)]), request)
+
+
+def _measuring(door: Door, request: DiagnoseSpec, progress: Progress) -> "Measuring":
+    from unslow.commands.diagnose.visit import Measuring
+
+    return Measuring(door.system, request.manners, progress, request.limits, door=door.closing, recorded=door.recorded)
+
+
+def _measured_here(system: System, seen: Snapshot, measured: "Measured", request: DiagnoseSpec) -> Looked:
+    subjects = tuple(_with_earlier(system, seen, subject) for subject in measured.subjects)
+    if not request.manners.passive and measured.course.ended != "stopped":
+        seen = _with_best_bandwidth(system, seen)
+    return Looked(with_subjects(seen, subjects), measured.notes, measured.course)
+
+
+def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
+    """The subject with what benchmarks of another version of its runtime gave here."""
+    if subject.runtime.embedded:
+        return subject
+    (case,) = with_subjects(seen, (subject,)).cases()
+    try:
+        from unslow.commands._bench_history import earlier_in_history
+
+        raw = system.ask("earlier", lambda: msgspec.to_builtins(earlier_in_history(case)))
+        earlier: Fact[Earlier] = msgspec.convert(raw, Known[Earlier] | Unknown)
+    except (LookError, msgspec.ValidationError) as error:
+        earlier = failed(f"the history can't be read: {error}")
+    return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, earlier=earlier))
+
+
+def with_log_of(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
+    """The one subject with what its log says; UserError where there are several, or the file can't be read."""
+    if len(subjects) != 1:
+        raise UserError(
+            f"--log belongs to one server, and {len(subjects)} were found", "name the server: its URL or pid"
+        )
+    try:
+        return (with_log(system, subjects[0], path),)
+    except LookError as error:
+        raise UserError(error.why, "--log takes the file that llama-server writes") from error
+
+
+def _check_processes(seen: Snapshot) -> None:
+    """UserError where nobody could look for runtimes and none answers at its port: "none" would be a guess."""
+    outcome = next(p for p in seen.probes if p.name == PROCESSES)
+    if not outcome.error or seen.subjects:
+        return
+    if is_here_without_proc(seen.machine):
+        hint = "start one, or give its URL, such as http://127.0.0.1:11434 for Ollama or :1234 for LM Studio"
+        raise UserError("no runtime answers at the port that it usually has", hint)
+    hint = "run it as a user who may read /proc, or give the server's URL"
+    raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
+
+
+def is_here_without_proc(machine: Machine) -> bool:
+    """Whether the system has no /proc at all, so that no other user would see more."""
+    return re.search(r"windows|macos", machine.system.name.value_or(""), re.IGNORECASE) is not None
+
+
+def _with_best_bandwidth(system: System, seen: Snapshot) -> Snapshot:
+    """The larger of two readings, before and after: what the memory can do, not what a neighbour left of it."""
+    again, before = read_ram_bandwidth(system), seen.machine.memory
+    if again.read_bytes_per_s.value_or(0) <= before.read_bytes_per_s.value_or(0):
+        return seen
+    machine = msgspec.structs.replace(seen.machine, memory=overlaid(before, again))
+    return msgspec.structs.replace(seen, machine=machine)
+
+
+def look_afar(door: Door, url: str, request: DiagnoseSpec, progress: Progress) -> Looked:
+    """A server elsewhere: its machine can't be seen from here."""
+    system, measuring = door.system, _measuring(door, request, progress)
+    progress.say(f"{url} is another machine: only the server itself can be seen from here")
+    why = not_supported("the server runs on another machine", "run unslow there")
+    seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), wish=request.wish)
+    measured = measuring.measured(seen, subjects_at_url(system, url, request.manners.api_key or ""))
+    return Looked(with_subjects(seen, measured.subjects), measured.notes, measured.course)
+
+
+class Diagnosed(NamedTuple):
+    """A report, and what it was made from."""
+
+    report: Report
+    looked: Looked
+
+
+def diagnose_target(request: DiagnoseSpec, progress: Progress) -> Report:
+    """The report on whatever the request names."""
+    return diagnosed_target(request, progress).report
+
+
+def diagnosed_target(request: DiagnoseSpec, progress: Progress) -> Diagnosed:
+    """The same, with what was seen."""
+    looked = look_and_measure(request, progress) if is_live(request.target) else _stored(request, progress)
+    snapshot = looked.snapshot
+    if request.goal is not None or request.context is not None:
+        snapshot = msgspec.structs.replace(snapshot, wish=request.wish)
+    if request.save:
+        save(snapshot, request.save, progress)
+    try:
+        report = diagnose(snapshot)
+    except Exception as bug:
+        keep = request.save or "unslow-bug.json"
+        save(snapshot, keep, progress)
+        bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, which holds what was seen, masked.")
+        raise
+    return Diagnosed(with_notes(spelled(report, snapshot), looked), looked._replace(snapshot=snapshot))
+
+
+def _stored(request: DiagnoseSpec, progress: Progress) -> Looked:
+    if request.record:
+        raise UserError("--record keeps what is seen of something that runs", "leave out the stored TARGET")
+    recording = recorded_diagnosis(Path(str(request.target)))
+    if recording:
+        progress.step(f"going through the recording {request.target}", 0.0)
+    looked = replay_diagnosis(recording, Silent()) if recording else Looked(read_stored(str(request.target)))
+    return looked._replace(snapshot=keyless(looked.snapshot))
+
+
+def with_notes(report: Report, looked: Looked) -> Report:
+    """The report with what each reader must know of how its subject was measured."""
+    notes = dict(enumerate(looked.notes))
+    subjects = tuple(
+        msgspec.structs.replace(subject, notes=(*notes.get(subject.number, ()), *subject.notes))
+        for subject in report.subjects
+    )
+    return msgspec.structs.replace(report, subjects=subjects)
+
+
+def look_snapshot(request: DiagnoseSpec, progress: Progress) -> Snapshot:
+    """The snapshot of what runs, measured. It holds no key."""
+    return look_and_measure(request, progress).snapshot

@@ -1,0 +1,337 @@
+"""Finds what runs: by its processes, by known ports, or by a URL; and which of them a TARGET means."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow.facts.errors import UserError
+from unslow.facts.masking import without_keys
+from unslow.facts.merge import overlaid
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject
+from unslow.facts.values import Absence, Known, Unknown, reported
+from unslow.look.processes import (
+    Process,
+    ancestors,
+    read_listeners,
+    read_listening_process,
+    read_process,
+    read_processes,
+    started_by,
+    words_of,
+)
+from unslow.look.running_server import with_own_process
+from unslow.look.runtimes import Looker, loaded, lookers
+from unslow.look.system import HTTP_TIMEOUT_S, LookError, System
+from unslow.look.system.http import is_local_url, is_loopback
+
+PROCESSES = "processes"
+"""The name under which listing processes is reported beside the probes."""
+LISTENERS = "listeners"
+PATIENCE_S = 12.0
+"""How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
+NOBODY, LATE = "nothing listens there", "did not answer in time"  # the words of the door
+FRONTS = ("llama", "ollama", "lms", "LM Studio")
+"""In the names of programs that start servers of their own and pass requests on."""
+_PORT = re.compile("[0-9]{1,5}")
+_HTTP_PORT = 80
+T = TypeVar("T")
+
+
+class FoundRuntimes(NamedTuple):
+    """What runs, and how looking for it went."""
+
+    subjects: tuple[Subject, ...]
+    outcomes: tuple[ProbeOutcome, ...]
+
+
+def read_runtimes(system: System, api_key: str, port: int | None = None) -> FoundRuntimes:
+    """Everything that runs here, each runtime by its own processes; then what only listens.
+
+    With a port, servers that say that they are at another one are left alone.
+    """
+    processes, listed = _timed(system, PROCESSES, lambda: read_processes(system), api_key)
+    subjects: list[Subject] = []
+    broken = [ProbeOutcome(name=name, seconds=0.0, error=why) for name, why in loaded().broken.items()]
+    read = [_read_found(system, looker, processes, (api_key, port), subjects) for looker in lookers()]
+    heard, outcome = _timed(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
+    found = tuple(with_own_process(system, subject) for subject in joined(subjects, heard))
+    return FoundRuntimes(found, (listed, *broken, *read, outcome))
+
+
+def _read_found(
+    system: System, looker: Looker, processes: Sequence[Process], asked: tuple[str, int | None], subjects: list[Subject]
+) -> ProbeOutcome:
+    """Add the subjects of one runtime; a process that can't be read does not cost the others."""
+    api_key, port = asked
+
+    def look() -> tuple[()]:
+        failures = []
+        for process in looker.find(processes):
+            if port and _is_elsewhere(process, port, processes):
+                continue
+            try:
+                subjects.extend(looker.read(process, api_key))
+            except LookError as error:
+                failures.append(f"process {process.pid}: {error.why}")
+        if failures:
+            raise LookError("; ".join(failures))
+        return ()
+
+    return _timed(system, looker.NAME, look, api_key)[1]
+
+
+def _is_elsewhere(process: Process, port: int, processes: Sequence[Process]) -> bool:
+    """Whether it was told another port than this one, and no server that was told this one, or none, started it."""
+    own = _told_port(process)
+    return own not in (0, port) and not any(
+        _told_port(parent) in (0, port) for parent in ancestors(process, processes) if is_front(parent)
+    )
+
+
+def is_front(process: Process) -> bool:
+    """Whether it may be what passes requests on to the servers that it starts."""
+    return any(word in process.name for word in FRONTS)
+
+
+def _told_port(process: Process) -> int:
+    """The port on its command line; 0 where there is none."""
+    words = words_of(process.command())
+    values = [value for name, value in pairwise(words) if name == "--port"]
+    values += [word.partition("=")[2] for word in words if word.startswith("--port=")]
+    return int(values[-1]) if values and _PORT.fullmatch(values[-1]) else 0
+
+
+def _timed(
+    system: System, name: str, look: Callable[[], tuple[T, ...]], api_key: str
+) -> tuple[tuple[T, ...], ProbeOutcome]:
+    found: tuple[T, ...] = ()
+    start, error = system.clock(), ""
+    try:
+        found = look()
+    except LookError as failure:
+        error = failure.why
+    except Exception as bug:  # noqa: BLE001 (one broken runtime must not cost the others; the snapshot shows it)
+        error = f"{type(bug).__name__}: {bug}"
+    seconds = round(system.clock() - start, 4)
+    return found, ProbeOutcome(name=name, seconds=seconds, error=without_keys(error, api_key))
+
+
+def _listening(system: System, subjects: Sequence[Subject], api_key: str) -> tuple[Subject, ...]:
+    """Servers at the usual ports whose processes can't be seen: in a container, or another user's."""
+    covered = {port for subject in subjects for port in ports_of(subject)}
+    usual = {port for looker in lookers() for port in looker.PORTS}
+    found: list[Subject] = []
+    for port in sorted({listener.port for listener in read_listeners(system)} & usual - covered):
+        candidates = [looker for looker in lookers() if port in looker.PORTS]
+        found += _first_answer(system, f"http://127.0.0.1:{port}", api_key, candidates) or ()
+    return tuple(found)
+
+
+def ports_of(subject: Subject) -> set[int]:
+    """The ports that a subject answers at: its own, and that of what stands before it."""
+    front = subject.runtime.front.value_or("").rpartition(" ")[2]
+    return {port for url in (subject.runtime.url.value_or(""), front) if (port := _port(url))}
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        return None
+
+
+def _first_answer(system: System, url: str, api_key: str, candidates: Sequence[Looker]) -> tuple[Subject, ...] | None:
+    for looker in candidates:
+        try:
+            subjects = looker.read_url(system, url, api_key)
+        except LookError as error:
+            if error.why.endswith(LATE):
+                return None  # nor would it answer the others
+            continue  # whatever listens there, it is no server of this kind
+        if subjects is not None:
+            return _with_listening_process(system, looker, subjects, url, api_key)
+    return None
+
+
+def _with_listening_process(
+    system: System, looker: Looker, subjects: tuple[Subject, ...], url: str, api_key: str
+) -> tuple[Subject, ...]:
+    """The subjects at a URL with the process that listens there: its CPU time and memory are theirs, nobody else's.
+
+    Where its command line is one of the runtime, it tells as much as that of a process that was found by its name.
+    """
+    known = all(isinstance(subject.runtime.pid, Known) for subject in subjects)
+    process = None if known or not is_local_url(url) else read_listening_process(system, _port(url) or _HTTP_PORT)
+    if process is None:
+        return subjects
+    takes = getattr(looker, "takes_command", None)
+    if takes and len(subjects) == 1 and takes(words_of(process.command()), subjects[0].model):
+        with suppress(LookError):
+            return looker.read(process, api_key) or subjects
+    shown = Runtime(
+        pid=reported(process.pid, "the socket that it listens on"),
+        environment=process.environment(),
+        container=process.container(),
+    )
+    joint = (msgspec.structs.replace(s, runtime=overlaid(s.runtime, shown)) for s in subjects)
+    return tuple(_with_output(system, looker, subject, process) for subject in joint)
+
+
+def _with_output(system: System, looker: Looker, subject: Subject, process: Process) -> Subject:
+    """The subject with what the output of its process tells, where that is a file and the runtime reads such logs."""
+    with_log = getattr(looker, "with_log", None)
+    if with_log is None:
+        return subject
+    for path in process.outputs():
+        for root in ("", *process.roots()[:1]):
+            with suppress(LookError):
+                told: Subject = with_log(system, subject, root + path)
+                return told
+    return subject
+
+
+def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
+    """The subjects at a URL, by the first runtime that knows its server; LookError where none does."""
+    start, failures, answered = system.clock(), [], False
+    before = start
+    for looker in lookers():
+        try:
+            subjects = looker.read_url(system, url, api_key)
+        except LookError as error:
+            subjects, answered = None, False
+            failures.append(error)
+        else:
+            answered = True
+        if subjects is not None:
+            found = _with_listening_process(system, looker, subjects, url, api_key)
+            return tuple(with_own_process(system, subject) for subject in found)
+        now = system.clock()
+        if now - before >= HTTP_TIMEOUT_S:  # this one waited in vain, and so would the next
+            failures, answered = [LookError(f"{url} {LATE}")], False
+            break
+        if now - start > PATIENCE_S:
+            break
+        before = now
+    raise _most_telling(url, failures, answered=answered)  # by the last of them, who knows the least of a server
+
+
+def _most_telling(url: str, failures: Sequence[LookError], *, answered: bool) -> LookError:
+    """A failure with a way out, such as a key; else that nothing answers, or that something strange does."""
+    strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
+    failures = [_of_all(url, failure) for failure in failures]
+    mendable = [failure for failure in failures if failure.how_to_get]
+    if any(failure.why.endswith(NOBODY) for failure in failures):
+        return LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
+    return next(iter([*mendable, *([] if answered else failures)]), strange)
+
+
+def _of_all(url: str, failure: LookError) -> LookError:
+    """A failure without the one question of many that it was the answer to."""
+    why = re.sub(rf"^{re.escape(url)}/\S*?(?=[: ])", url, failure.why)
+    return LookError(why, failure.absence, failure.how_to_get)
+
+
+def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:
+    """One subject for a server that was seen as a process and heard at a port which is another one inside its box."""
+    result, rest = list(seen), []
+    for subject in heard:
+        at = next((i for i, s in enumerate(result) if _is_same(s, subject)), None)
+        if at is None:
+            rest.append(subject)
+        else:
+            result[at] = _one(result[at], subject)
+    return (*result, *rest)
+
+
+def _is_same(seen: Subject, heard: Subject) -> bool:
+    boxed = isinstance(seen.runtime.container, Known) and isinstance(seen.runtime.busy_slots, Unknown)
+    named = seen.runtime.name.value_or("a") == heard.runtime.name.value_or("b")
+    return boxed and named and _file(seen) == _file(heard) != ""
+
+
+def _file(subject: Subject) -> str:
+    return subject.model.path.value_or("").rpartition("/")[2]
+
+
+def _one(seen: Subject, heard: Subject) -> Subject:
+    runtime = msgspec.structs.replace(overlaid(heard.runtime, seen.runtime), url=heard.runtime.url)
+    model = overlaid(heard.model, seen.model)
+    return msgspec.structs.replace(seen, runtime=runtime, model=model)
+
+
+_FIRST = 1
+"""The process that started all others, which says nothing of which is meant."""
+_LAST_PORT = 65535
+_NOBODY = "does a server such as llama-server or Ollama run there, and is this the address of its API?"
+
+
+def chosen_subjects(
+    system: System, seen: Snapshot, url: str | None, target: str | None, api_key: str
+) -> tuple[Subject, ...]:
+    """The subjects that a target means; without one, all that were seen."""
+    if url:
+        # a process tells more than a URL, so what was seen as one comes first
+        mine = tuple(s for s in seen.subjects if is_at(s, url))
+        return mine or subjects_at_url(system, url, api_key)
+    return seen.subjects if target is None else _of_process(system, seen, int(target))
+
+
+def is_at(subject: Subject, url: str) -> bool:
+    """Whether a subject answers at a URL, itself or through what stands before it."""
+    front = subject.runtime.front.value_or("").rpartition(" ")[2]
+    return _place(url) in (_place(subject.runtime.url.value_or("")), _place(front))
+
+
+def _place(url: str) -> tuple[str, str, int | None, str]:
+    """A URL without the ways in which the same loopback address can be written."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return parts.scheme, "loopback" if is_loopback(host) else host, parts.port, parts.path.rstrip("/")
+
+
+def subjects_at_url(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
+    """The subjects of the server at a URL; UserError where there is none, or it has loaded nothing."""
+    try:
+        subjects = read_at(system, url, api_key)
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get or _NOBODY) from error
+    if not subjects:
+        raise UserError(f"the server at {url} has no model loaded", "load one, or send it a first request")
+    return subjects
+
+
+def _of_process(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...]:
+    """The subjects of a process or of its children, as Ollama and routers have them."""
+    mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
+    if mine := mine or (() if pid == _FIRST else _of_children(system, seen, pid)):
+        return mine
+    port = pid if pid <= _LAST_PORT else 8080
+    hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
+    raise UserError(_why_none(system, seen, pid), hint)
+
+
+def _why_none(system: System, seen: Snapshot, pid: int) -> str:
+    """What a process is that no subject was made of."""
+    process = read_process(system, pid)
+    if not process.name:
+        return f"there is no process {pid} that can be seen from here"
+    start = f"process {pid}: "
+    told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]
+    if told:
+        return f"process {pid} ({process.name}) could not be read: {told[0].removeprefix(start)}"
+    return f"process {pid} ({process.name}) is no runtime that unslow knows, or has no model loaded"
+
+
+def _of_children(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...]:
+    try:
+        processes = read_processes(system)
+    except LookError:
+        return ()
+    children = {child.pid for child in started_by(Process(system, pid, ""), processes)}
+    return tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) in children)

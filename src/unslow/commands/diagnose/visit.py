@@ -1,0 +1,403 @@
+"""Measures servers as much as needed and no more: one visit to each, and what would settle most next.
+
+The first measurement of each server is its usual speed, or where it may not be asked, what can be seen of its work.
+All servers share the time. The course of it is kept, so that a recording can go the same way.
+"""
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.commands._output import Progress
+from unslow.commands.diagnose.request import (
+    EVICT,
+    EVICTED,
+    USUAL,
+    Course,
+    Limits,
+    Manners,
+    Step,
+    busy,
+    caution,
+    is_llama_server,
+    notes_on,
+    pushes_out,
+    refusal,
+)
+from unslow.commands.diagnose.target import with_subjects
+from unslow.facts.run import Run
+from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.facts.values import Absence, Known, Unknown, not_found
+from unslow.look.bench.completions import SHARED
+from unslow.look.bench.trials import trials
+from unslow.look.requests import Plan, Target
+from unslow.look.runtimes.llama_cpp.bench import FreeSlots, read_free_slots, read_key_of, read_unused_slot
+from unslow.look.system import System
+from unslow.look.system.live import LATE, STOPPED, ClosingSystem
+from unslow.think.causes._cause import fact_at
+from unslow.think.judge.judge import judge
+from unslow.think.judge.next_measurement import (
+    FIRST,
+    MOST_S,
+    SPEED,
+    Choice,
+    Measurement,
+    context_of,
+    measurements,
+    next_measurement,
+    worthwhile,
+)
+from unslow.think.report import SubjectReport
+
+HELD = not_found("every slot holds a conversation that a measurement would push out", EVICT)
+
+
+def target_of(system: System, subject: Subject, manners: Manners) -> Target:
+    """The server of a subject, with all that asking it needs."""
+    runtime = subject.runtime
+    return Target(
+        url=runtime.url.need(),
+        api_key=_key(system, subject, manners),
+        pid=runtime.pid.value_or(None),
+        runtime=runtime.name.value_or("llama.cpp"),
+        model=subject.model.name.value_or("") if _wants_a_name(subject) else "",
+        context=runtime.context_per_slot.value_or(runtime.context_length.value_or(None)),
+    )
+
+
+def _wants_a_name(subject: Subject) -> bool:
+    """A llama-server alone has one model, whatever it is called; through a router it must be named."""
+    runtime = subject.runtime
+    return not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
+
+
+def _key(system: System, subject: Subject, manners: Manners) -> str:
+    """The user's key; else, for a llama-server here, the one that it was started with."""
+    own = is_llama_server(subject.runtime) and not subject.runtime.embedded
+    return manners.api_key or (read_key_of(system, subject.runtime) if own else "")
+
+
+def slot_of(system: System, subject: Subject, target: Target, manners: Manners) -> int | Unknown | None:
+    """The slot to measure on, None for any; Unknown where every one of them holds a conversation."""
+    if subject.runtime.embedded:
+        return None
+    if not is_llama_server(subject.runtime):
+        return None if manners.evict else pushes_out(subject.runtime)
+    slot = read_unused_slot(target.server(system))
+    return HELD if slot is None and not manners.evict else slot
+
+
+WATCH_S = 6.0
+NONE_SENT = " (--passive sends none)"
+"""Of what is sent: how to have it otherwise, for whoever gave the command."""
+ANYWAY = f" (--evict measures anyway: {EVICTED})"
+_MOMENTS, _MOMENT_S = 6, 0.5
+_MOST_ANSWERED = 5 * 512
+"""Tokens that the usual measurement asks for at most."""
+
+
+class Visit:
+    """One subject while it is measured."""
+
+    def __init__(self, system: System, seen: Snapshot, subject: Subject, manners: Manners, limits: Limits) -> None:
+        self.subject = subject
+        self.label = ""
+        """In front of what is said, where several servers are measured."""
+        self.done: set[str] = set(measurements()) - set(limits.only or trials())
+        self.performed: list[str] = []
+        self._system, self._seen, self._manners, self._limits = system, seen, manners, limits
+        self._refused = refusal(subject, manners)
+        self._report: SubjectReport | None = None
+
+    @property
+    def case(self) -> Case:
+        """The subject on its machine, as it is known so far."""
+        return next(with_subjects(self._seen, (self.subject,)).cases())
+
+    def report(self) -> SubjectReport:
+        """The judgement so far."""
+        self._report = self._report or judge(self.case)
+        return self._report
+
+    @property
+    def may_send(self) -> bool:
+        """Whether it may be asked anything."""
+        return self._refused is None
+
+    def introduce(self, progress: Progress) -> None:
+        """Say what will be sent, or why nothing is."""
+        url = self.subject.runtime.url.value_or("the server")
+        if self.may_send:
+            slot = slot_of(self._system, self.subject, self._target(), self._manners)
+            self._refused = slot if isinstance(slot, Unknown) else None
+        if self._refused:
+            anyway = ANYWAY if self._refused.how_to_get == EVICT else ""
+            progress.say(f"{url}: {self._refused.why}; only observed{anyway}")
+            self._overlay(Run(decode_tokens_per_s=self._refused), ())  # what its log tells of the past stays
+        elif not self.subject.runtime.embedded:
+            progress.say(f"sending {self.announcement()}{NONE_SENT}")
+            if care := caution(self.subject.runtime):
+                progress.say(f"{url}: {care}")
+
+    def announcement(self) -> str:
+        """How much is sent at most, and to whom."""
+        case, url = self.case, self.subject.runtime.url.value_or("the server")
+        loads = [
+            m.load(case) for m in measurements().values() if m.sends and m.possible(case) and m.name not in self.done
+        ]
+        read, answered = sum(x.prompt_tokens for x in loads), sum(x.generated_tokens for x in loads) + _MOST_ANSWERED
+        seconds = self._limits.seconds
+        return (
+            f"prompts of up to {read:,.0f} tokens in all to {url}, for answers of up to {answered:,.0f}, "
+            f"within {seconds:.0f} s"
+        )
+
+    def next(self, seconds_left: float) -> Choice | None:
+        """What to measure of it now; nothing more of a server that broke off."""
+        if self._has_failed():
+            return None
+        patience = self._limits.patience
+        return next_measurement(
+            self.case, self.report(), self.done, seconds_left, may_send=self.may_send, patience=patience
+        )
+
+    def named(self, name: str) -> Choice | None:
+        """A measurement by its name, as a recording has it."""
+        known = measurements().get(name)
+        return Choice(known, (), 0.0) if known and name in trials() else None
+
+    def missing(self) -> list[Choice]:
+        """What would be worth measuring and was not, or was cut short."""
+        if self._has_failed():
+            return []
+        done = {name for name in self.done if not self._was_cut(measurements()[name])}
+        return worthwhile(self.case, self.report(), done, may_send=self.may_send, patience=self._limits.patience)
+
+    def _was_cut(self, measurement: Measurement) -> bool:
+        """Whether it has not told what it was made for; the usual speed is there by however few tokens."""
+        fills = ("run.decode_tokens_per_s",) if measurement.name == SPEED else measurement.fills
+        facts = [fact_at(self.case, path) for path in fills]
+        return any(isinstance(fact, Unknown) and fact.why in (LATE, STOPPED) for fact in facts)
+
+    def perform(self, choice: Choice, seconds: float, say: Callable[[str, float], None]) -> None:
+        """Measure, and lay what came of it over what was known."""
+        measurement = choice.measurement
+        plan = self._plan(seconds)
+        if isinstance(plan, Unknown):
+            if measurement.sends:
+                self._refused = plan
+                self.done.add(measurement.name)
+                say(f"it is only observed from now on: {plan.why}", 1.0)
+                return
+            plan = Plan(watch_s=min(seconds, WATCH_S * self._limits.patience))
+        say(measurement.doing, 0.0)
+        run = trials()[measurement.name](self._system, self._target(), plan, say)
+        self._overlay(self._with_refusal(run), measurement.fills)
+        self.done.add(measurement.name)
+        self.performed.append(measurement.name)
+        speed = run.decode_tokens_per_s
+        if isinstance(speed, Unknown) and speed.why == SHARED.why:
+            self._refused = speed  # what else would be measured is no more its own
+
+    def _with_refusal(self, run: Run) -> Run:
+        """Where a server that may not be asked shows no speed either, both reasons."""
+        speed = run.decode_tokens_per_s
+        if self._refused is None or isinstance(speed, Known) or speed.absence is Absence.NOT_LOOKED:
+            return run
+        why = not_found(f"{self._refused.why}, and {speed.why}", self._refused.how_to_get)
+        return msgspec.structs.replace(run, decode_tokens_per_s=why)
+
+    def cut_short(self, why: str, how_to_get: str) -> None:
+        """Note that the usual speed is missing because there was no more time for it: the server did not fail."""
+        speed = self.subject.run.decode_tokens_per_s
+        if isinstance(speed, Unknown) and speed.why in (LATE, STOPPED):
+            self._overlay(Run(decode_tokens_per_s=not_found(why, how_to_get)), ("run.decode_tokens_per_s",))
+
+    def _has_failed(self) -> bool:
+        speed = self.subject.run.decode_tokens_per_s
+        if SPEED not in self.performed or isinstance(speed, Known):
+            return False
+        return speed.absence is Absence.FAILED and speed.why not in (LATE, STOPPED)
+
+    def _plan(self, seconds: float) -> Plan | Unknown:
+        """How to measure now; Unknown where others have come meanwhile, or hold all there is."""
+        run, runtime = self.subject.run, self.subject.runtime
+        shown = is_llama_server(runtime) and not runtime.embedded
+        free = self._free_slots() if shown else FreeSlots()
+        if free.busy:
+            return busy(free.busy)
+        if shown and not free.unused and not self._manners.evict:
+            return HELD
+        return Plan(
+            seconds_per_completion=self._limits.seconds_per_completion,
+            slot=next(reversed(free.unused), None),
+            slots=free.unused,
+            context=context_of(self.case),
+            shared=runtime.kv_unified.value_or(None) is not False,
+            seconds=min(seconds, MOST_S * self._limits.patience),
+            watch_s=min(seconds, WATCH_S * self._limits.patience),
+            prefill_tokens_per_s=run.prefill_tokens_per_s.value_or(None),
+            decode_tokens_per_s=run.decode_tokens_per_s.value_or(None),
+        )
+
+    def _free_slots(self) -> FreeSlots:
+        """The slots, after a moment where they are taken: others pause, and an answer that was cut short has an end."""
+        server = self._target().server(self._system)
+        free = read_free_slots(server)
+        for _ in range(_MOMENTS if self.may_send else 0):
+            if not free.busy:
+                break
+            self._system.sleep(_MOMENT_S)
+            free = read_free_slots(server)
+        return free
+
+    def _target(self) -> Target:
+        return target_of(self._system, self.subject, self._manners)
+
+    def _overlay(self, run: Run, fills: tuple[str, ...]) -> None:
+        self.subject = msgspec.structs.replace(self.subject, run=joined(self.subject.run, run, fills))
+        self._report = None
+
+
+def joined(before: Run, run: Run, fills: tuple[str, ...]) -> Run:
+    """Both runs: of what it was made for the new one tells, be it that there is none; of all else whichever knows."""
+    changes = {}
+    for name in run.__struct_fields__:
+        old, new = getattr(before, name), getattr(run, name)
+        looked = isinstance(new, Known) or new.absence is not Absence.NOT_LOOKED
+        if isinstance(new, Known) or (looked and (f"run.{name}" in fills or not isinstance(old, Known))):
+            changes[name] = new
+    return msgspec.structs.replace(before, **changes)
+
+
+FIRST_S = 4.0
+"""What the first measurement of a server gets, however long looking took: without a speed there is little to say."""
+CONCLUDING_S, CONCLUDING_SHARE, MOST_CONCLUDING_S = 2.0, 0.12, 8.0
+"""For what comes before and after: the start of the program, another look at the memory, the judgement, the report. On
+a machine that is busy with something else these take several times as long."""
+HURRIED_SHARE = 0.5
+"""With less time than usual, the speed may take this share of it, so that what is suspected can be tried as well."""
+
+
+class Measured(NamedTuple):
+    """The subjects with what was measured of them, what a reader must know of each, and how it went."""
+
+    subjects: tuple[Subject, ...]
+    notes: tuple[tuple[str, ...], ...]
+    course: Course
+
+
+class Measuring:
+    """One session of measuring, from the moment in which it is made."""
+
+    def __init__(
+        self,
+        system: System,
+        manners: Manners,
+        progress: Progress,
+        limits: Limits = USUAL,
+        *,
+        door: ClosingSystem | None = None,
+        recorded: Course | None = None,
+    ) -> None:
+        self._system, self._manners, self._progress, self._limits = system, manners, progress, limits
+        self._door, self._recorded = door, recorded
+        self._ahead = list(recorded.steps) if recorded else []
+        # a clock that leaves no trace in a recording, and none at all where one goes on as it went
+        self._clock: Callable[[], float] = door.clock if door else _no_time if recorded else system.clock
+        self._since = self._clock()
+        self._steps: list[Step] = []
+
+    def begin_again(self) -> None:
+        """Count the time from now on: what came before is done once, such as writing a model."""
+        self._since = self._clock()
+
+    def measured(self, seen: Snapshot, subjects: Sequence[Subject]) -> Measured:
+        """Every subject with its measurements; being stopped ends them, and what was measured until then is kept."""
+        visits = [Visit(self._system, seen, subject, self._manners, self._limits) for subject in subjects]
+        try:
+            for visit in visits:
+                visit.label = f"{visit.subject.runtime.url.value_or('?')}: " if len(visits) > 1 else ""
+                visit.introduce(self._progress)
+            while step := self._next(visits):
+                self._perform(visits, *step)
+        except KeyboardInterrupt:
+            if self._door is None or not self._door.is_stopped_once:
+                raise
+        return self._conclusion(visits)
+
+    def _next(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
+        """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
+        if self._recorded is not None:
+            return self._as_recorded(visits)
+        if self._door and self._door.is_stopped:
+            return None
+        found = [(number, visit.next(self._left_for(visit))) for number, visit in enumerate(visits)]
+        known = [(number, choice) for number, choice in found if choice]
+        return max(known, key=lambda one: _urgency(one[1]), default=None)
+
+    def _as_recorded(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
+        while self._ahead:
+            number, name = self._ahead.pop(0)
+            if number < len(visits) and (choice := visits[number].named(name)):
+                return number, choice
+        return None
+
+    def _perform(self, visits: Sequence[Visit], number: int, choice: Choice) -> None:
+        visit, name = visits[number], choice.measurement.name
+        waiting = sum(not v.performed for v in visits) if name in FIRST else 1
+        seconds = max(self._share_of(name) / max(1, waiting), 0.0 if visit.performed else FIRST_S)
+        if self._door:
+            self._door.close_in(seconds)
+        visit.perform(choice, seconds, lambda text, _share: self._say(visit, choice, text))
+        self._steps.append(Step(number, name))
+
+    def _say(self, visit: Visit, choice: Choice, text: str) -> None:
+        """What is being done, why, and how long all of it takes at most."""
+        left = max(0.0, self._left())
+        words = f"{left:.0f} s left at most: {visit.label}{text}, {choice.measurement.why}"
+        self._progress.step(words, 1 - left / self._limits.seconds)
+
+    def _left_for(self, visit: Visit) -> float:
+        return self._left() if visit.performed else max(self._left(), FIRST_S)
+
+    def _share_of(self, name: str) -> float:
+        """What there is for a measurement: all that is left, and less for the first one of a hurried diagnosis."""
+        hurried = name == SPEED and self._limits.seconds < USUAL.seconds
+        return min(self._left(), HURRIED_SHARE * self._limits.seconds) if hurried else self._left()
+
+    def _left(self) -> float:
+        total = self._limits.seconds
+        concluding = min(MOST_CONCLUDING_S, max(CONCLUDING_S, CONCLUDING_SHARE * total))
+        return total - concluding - (self._clock() - self._since)
+
+    def _conclusion(self, visits: Sequence[Visit]) -> Measured:
+        if self._door:
+            self._door.concluding = True
+            self._door.close_in(inf)
+        course = self._recorded or self._course(visits)
+        for visit in visits:
+            if course.ended == "stopped":
+                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
+            elif course.ended == "late":
+                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
+                visit.cut_short(why, "give it more time with --thorough")
+        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
+        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
+
+    def _course(self, visits: Sequence[Visit]) -> Course:
+        seconds = self._clock() - self._since
+        if self._door and self._door.is_stopped:
+            return Course(tuple(self._steps), "stopped", seconds)
+        late = any(visit.missing() for visit in visits)
+        return Course(tuple(self._steps), "late" if late else "enough", seconds)
+
+
+def _urgency(choice: Choice) -> tuple[bool, bool, float]:
+    return choice.measurement.name in FIRST, choice.decides_suspicion, choice.worth_per_s
+
+
+def _no_time() -> float:
+    return 0.0

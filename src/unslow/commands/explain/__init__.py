@@ -1,0 +1,68 @@
+"""Explain a cause: what it is, how to confirm it, how to fix it. Without a name, list them all.
+
+examples:
+  unslow explain
+  unslow explain weights_spill_to_ram
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from unslow.commands._request import Option, Request
+
+
+class ExplainRequest(Request, frozen=True, kw_only=True):
+    """What a cause is, why it is slow, how to confirm it and how to fix it on each runtime."""
+
+    cause: Annotated[
+        str | None, Option("the id of a cause, such as cpu_contended", metavar="cause", positional=True)
+    ] = None
+    json: Annotated[bool, Option("as JSON")] = False
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause, or the verdict "normal", as it is documented."""
+
+    id: str
+    title: str
+    phase: str
+    """Where the time goes that it costs."""
+    needs: tuple[str, ...] = ()
+    """The facts that decide it."""
+    explains: tuple[str, ...] = ()
+    """Causes that it accounts for where it is found."""
+    text: str = ""
+    """Markdown."""
+
+
+def run(request: ExplainRequest) -> int:
+    """Show one page, or the list."""
+    from unslow.commands._output import color, width, write
+    from unslow.show.explain import list_text, page_json, page_text
+
+    chosen = (explain(request.cause),) if request.cause else causes()
+    if request.json:
+        write(page_json(chosen))
+    elif request.cause:
+        write(page_text(chosen[0], width=width(), color=color()))
+    else:
+        write(list_text(chosen, width=width()))
+    return 0
+
+
+def explain(cause: str) -> Page:
+    """What a cause is, why it is slow, how to confirm it and how to fix it on each runtime.
+
+    cause: the id of a cause, such as weights_spill_to_ram; `causes` lists them
+    """
+    from unslow.commands.explain.pages import page
+
+    return Page(**page(cause)._asdict())
+
+
+def causes() -> tuple[Page, ...]:
+    """Every cause that can be found, in alphabetical order, and the verdict "normal" last."""
+    from unslow.commands.explain.pages import pages
+
+    return tuple(Page(**page._asdict()) for page in pages())

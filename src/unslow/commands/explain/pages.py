@@ -1,0 +1,55 @@
+"""The pages of the causes and verdicts, from the docstrings of their modules."""
+
+import difflib
+import importlib
+from typing import NamedTuple
+
+from unslow.facts.errors import UserError
+from unslow.think.causes import all_causes, cause_ids
+from unslow.think.causes._cause import Cause
+from unslow.think.judge import normal_for_this_hardware
+
+VERDICT = "normal_for_this_hardware"
+
+
+class Page(NamedTuple):
+    """A cause or verdict as documented."""
+
+    id: str
+    title: str
+    phase: str
+    needs: tuple[str, ...]
+    explains: tuple[str, ...]
+    text: str
+
+
+def pages() -> list[Page]:
+    """Every page, in alphabetical order, the verdict last."""
+    return [*(_of_cause(name, cause) for name, cause in all_causes().items()), _of_verdict()]
+
+
+def page(name: str) -> Page:
+    """One page; kebab-case is understood too. No other cause is imported."""
+    wanted, known = name.replace("-", "_"), [*cause_ids(), VERDICT]
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, 1)
+        raise UserError(
+            f"there is no cause {name!r}", f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
+        )
+    if wanted == VERDICT:
+        return _of_verdict()
+    return _of_cause(wanted, importlib.import_module(f"unslow.think.causes.{wanted}").CAUSE)
+
+
+def _of_cause(name: str, cause: Cause) -> Page:
+    needs = tuple(n if isinstance(n, str) else " or ".join(n) for n in cause.needs)
+    return Page(name, cause.title, cause.phase, needs, cause.explains, _doc(f"unslow.think.causes.{name}"))
+
+
+def _of_verdict() -> Page:
+    text = normal_for_this_hardware.__doc__ or ""
+    return Page(VERDICT, normal_for_this_hardware.TITLE, "verdict", (), (), text)
+
+
+def _doc(module: str) -> str:
+    return (importlib.import_module(module).__doc__ or "").strip()

@@ -1,0 +1,498 @@
+"""Whether a model fits llama.cpp, or Ollama, which runs it: the settings that a request means, and the answer."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unslow import __version__
+from unslow.catalog.quants import Mix, mixes_from_large_to_small
+from unslow.commands._command_lines import commands_for
+from unslow.commands._hardware import find_memory
+from unslow.commands.fit import FitRequest
+from unslow.commands.models.find import OLLAMA, FoundModel, as_quant, find_gguf_model
+from unslow.facts.commands import Place, labelled_line
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.model import Blueprint, Model
+from unslow.facts.snapshot import Case
+from unslow.facts.values import GIB, MIB, NOT_LOOKED, reported
+from unslow.look.system import System
+from unslow.think.fit import answers
+from unslow.think.fit.answers import FITS, rule_of_thumb, verdict_of
+from unslow.think.fit.report import FitReport, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
+from unslow.think.hardware import Room
+from unslow.think.memo import one_judgement
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
+from unslow.think.memory.llama_cpp.need import refusal
+from unslow.think.memory.llama_cpp.scheduler import UNFUSED_UNTIL
+from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
+from unslow.think.plan.llama_cpp.question import EVERYTHING
+from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
+from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
+from unslow.think.setup import DEFAULT_MARGIN_BYTES, Setup
+
+DEFAULT_CONTEXT = 8192
+SERVER_SLOTS = 4
+"""What llama-server takes by default, with one cache for all of them."""
+BATCH, MICRO_BATCH = 2048, 512
+_OLLAMA_CONTEXTS = ((47 * GIB, 262144), (23 * GIB, 32768), (0, 4096))
+"""Of all GPUs' memory together, and the context that Ollama then takes by itself, since 0.15.5 (server/routes.go)."""
+_PLAIN_TYPES = ("f32", "f16", "bf16")
+_FLASH = {"on": True, "off": False, "auto": None}
+
+
+def settings_of(request: FitRequest, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> Settings:
+    """With the runtime's defaults where the request says nothing; `own` is what Ollama's store has set."""
+    ollama = request.runtime == "ollama"
+    slots = request.parallel or (1 if ollama else SERVER_SLOTS)
+    unified = request.parallel is None if request.kv_unified is None else request.kv_unified
+    asked = default_context(request.runtime, trained, rooms, own) if request.context is None else request.context
+    context = asked or trained
+    usual = int(own.get("num_batch", 0)) or ollama_micro_batch(context) if ollama else MICRO_BATCH
+    micro_batch = request.ubatch or usual
+    return Settings(
+        context=context * slots if ollama else context,
+        batch=request.batch or (micro_batch if ollama else max(BATCH, micro_batch)),
+        micro_batch=micro_batch,
+        slots=slots,
+        unified=unified and not ollama,
+        key_type=request.kv_type.upper(),
+        value_type=(request.kv_type_v or request.kv_type).upper(),
+        flash_attention=_FLASH[request.flash_attention],
+        outputs=slots if request.outputs is None else request.outputs,
+        gpu_layers=-1 if request.gpu_layers is None else request.gpu_layers,
+        cache_on_gpu=request.kv_offload,
+        offload_ops=request.op_offload,
+        full_windows=request.swa_full,
+        experts_on_cpu=request.n_cpu_moe,
+        overrides=_overrides(request.override_tensor, len(rooms)),
+        split=request.tensor_split,
+    )
+
+
+def default_context(runtime: str, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> int:
+    """Where nobody asks for one; for Ollama what the model's Modelfile says, else what all GPUs' memory allows.
+
+    Ollama cuts what is longer than the model was trained for (llm/server.go).
+    """
+    if runtime != "ollama":
+        return min(DEFAULT_CONTEXT, trained)
+    memory = sum(room.capacity_bytes for room in rooms)
+    usual = next(tokens for least, tokens in _OLLAMA_CONTEXTS if memory >= least)
+    return min(int(own.get("num_ctx", 0)) or usual, trained)
+
+
+def _overrides(patterns: tuple[str, ...], devices: int) -> tuple[tuple[str, str], ...]:
+    """PATTERN=DEVICE as llama.cpp writes it, with the devices as numbers."""
+    places = {"CPU": devices, **{f"CUDA{n}": n for n in range(devices)}}
+    pairs = []
+    for text in ",".join(patterns).split(",") if patterns else ():
+        pattern, equals, device = text.rpartition("=")
+        if not equals or device.upper() not in places:
+            raise UserError(f"{text!r} is no override", f"write PATTERN=DEVICE, with one of {', '.join(places)}")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UserError(f"{pattern!r} is no pattern: {error}", "it is a regular expression") from error
+        pairs.append((pattern, str(places[device.upper()])))
+    return tuple(pairs)
+
+
+def setting_notes(request: FitRequest, settings: Settings, trained: int, *, experts: bool, gpus: bool) -> list[str]:
+    """What a user should know of the settings."""
+    notes = []
+    if request.ubatch and request.batch is None and request.ubatch > BATCH:
+        notes.append(f"a micro-batch of {request.ubatch} needs a batch as large (-b {request.ubatch}): counted so")
+    if settings.slot_context > trained:
+        notes.append(f"the model was trained for {trained:,} tokens; a slot has {settings.slot_context:,}")
+    if request.n_cpu_moe and not experts:
+        notes.append("--n-cpu-moe has no effect: the model has no experts")
+    if request.gpu_layers and not gpus:
+        notes.append("--gpu-layers has no effect: there is no GPU")
+    return notes
+
+
+def lines_of(
+    request: FitRequest, found: FoundModel, settings: Settings, *, tight: bool = False, without_gpus: bool = False
+) -> tuple[str, ...]:
+    """What to type to run the model so, by the writer of the runtime's commands that every verb has."""
+    source, ollama = found.source, request.runtime == "ollama"
+    is_file = not found.requantised and Path(source).suffix == ".gguf" and "://" not in source
+    name = found.name_in_ollama(request.model) if ollama else ""
+    changes = _changes(request, settings, tight=tight)
+    if without_gpus and not ollama:  # for which a number of 0 layers means the same
+        changes.append(Knob.DEVICE.to("none"))
+    if ollama and is_file:
+        changes = [Knob.MODEL_FILE.to(str(Path(source).absolute())), *changes]
+    model = Model(
+        name=reported(name, "given") if name else NOT_LOOKED,
+        path=reported(source if is_file else "MODEL.gguf", "given"),
+    )
+    spelled = commands_for(changes, Case(model=model), name=request.runtime)
+    left = (f"{change.knob.replace('_', ' ')} {change.value}: {why}" for change, why in spelled.left_out)
+    return (*spelled.lines, *(labelled_line(Place.HAND, f"not in these lines: {what}") for what in left))
+
+
+def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
+    """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
+    ollama = request.runtime == "ollama"
+    return [
+        Knob.CONTEXT_LENGTH.to(settings.context),
+        *_slots(settings, ollama=ollama),
+        *([Knob.LOGICAL_BATCH.to(settings.batch)] if settings.batch != BATCH and not ollama else []),
+        *([Knob.BATCH.to(settings.micro_batch)] if settings.micro_batch != MICRO_BATCH or ollama else []),
+        *_cache(request, settings),
+        *_placement(request, settings, tight=tight),
+        *([Knob.OP_OFFLOAD.to(False)] if not settings.offload_ops else []),  # noqa: FBT003
+    ]
+
+
+def _slots(settings: Settings, *, ollama: bool) -> list[Change]:
+    if (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True)):
+        return []
+    shared = [Knob.KV_UNIFIED.to(True)] if settings.unified and settings.slots > 1 else []  # noqa: FBT003
+    return [Knob.PARALLEL.to(settings.slots), *shared]
+
+
+def _cache(request: FitRequest, settings: Settings) -> list[Change]:
+    key, value = settings.key_type.lower(), settings.value_type.lower()
+    changes = [Knob.KV_CACHE_TYPE.to(key)] if key != "f16" or value != key else []
+    changes += [Knob.VALUE_CACHE_TYPE.to(value)] if value != key else []
+    if request.flash_attention != "auto" or value not in _PLAIN_TYPES:
+        changes.append(Knob.FLASH_ATTENTION.to(request.flash_attention != "off"))
+    if not settings.cache_on_gpu:
+        changes.append(Knob.KV_OFFLOAD.to(False))  # noqa: FBT003
+    return [*changes, Knob.PROMPT_CACHE.to("swa-full")] if settings.full_windows else changes
+
+
+def _placement(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
+    changes = [Knob.GPU_LAYERS.to(settings.gpu_layers)] if settings.gpu_layers >= 0 or tight else []
+    if tight and request.runtime != "ollama":  # whose number of layers turns its fit off
+        changes.append(Knob.FIT.to(False))  # noqa: FBT003
+    if settings.experts_on_cpu:
+        changes.append(Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu))
+    overrides = request.override_tensor or tuple(f"{pattern}=CPU" for pattern, _ in settings.overrides)
+    if overrides:
+        changes.append(Knob.TENSOR_OVERRIDE.to(",".join(overrides)))
+    if settings.split:
+        changes.append(Knob.TENSOR_SPLIT.to(",".join(f"{share:g}" for share in settings.split)))
+    return changes
+
+
+_ROUGH = 0.05
+"""How far the size of a quant may be from its usual bits for each weight."""
+_COARSE_BITS, _RUINOUS_BITS = 3.3, 3.0
+"""Below so many bits for each weight answers suffer visibly, or badly."""
+_SHORTEST_USEFUL = 2048
+_SAME_CONTEXT_PACKED = "the same context in a q8_0 cache"
+_WORTH_A_WORD = 32 * MIB
+"""Less is lost in any margin."""
+_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (--fit off keeps them)"
+_TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers to the host (num_gpu keeps them)"
+
+
+@one_judgement()
+def gguf_answer(system: System, request: FitRequest) -> FitReport:
+    """Whether the model fits, as llama.cpp counts."""
+    request, found, setup = find_setup(system, request)
+    hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
+    notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
+    said = (*found.notes, *notes, *hardware.memory_notes, *_estimate_note(setup), *_newer_note(setup, hyper))
+    return _Gguf(request, found, setup).report(said)
+
+
+def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, FoundModel, Setup]:
+    """The model on the hardware with the settings that are asked for; UserError where llama.cpp does not start so.
+
+    With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
+    """
+    found = find_gguf_model(system, request.model, request.quant)
+    if found.tool == OLLAMA and "runtime" not in request.given:
+        request = request._replace(runtime="ollama")
+    hardware = find_memory(system, request.devices, request.ram_bytes)
+    rooms = hardware.rooms
+    if request.tensor_split and len(request.tensor_split) != len(rooms):
+        raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
+    settings = settings_of(request, trained_context(found.blueprint), rooms, found.settings)
+    if why := refusal(Hyper(found.blueprint), settings):
+        raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
+    margin = DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
+    setup = Setup(found.blueprint, hardware, settings, margin).settled()
+    if request.runtime == "ollama" and not request.ubatch and rooms and setup.left() < 0:
+        small = settings._replace(micro_batch=MICRO_BATCH, batch=request.batch or MICRO_BATCH)
+        setup = setup._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
+    return request, found, setup
+
+
+def trained_context(plan: Blueprint) -> int:
+    """What a model was trained for; what is usual where its header does not say."""
+    return plan.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
+
+
+def _estimate_note(setup: Setup) -> tuple[str, ...]:
+    why = setup.memory().estimated
+    return (f"compute buffers are estimated: {why}",) if why else ()
+
+
+def _newer_note(setup: Setup, hyper: Hyper) -> tuple[str, ...]:
+    """What newer builds take more: only experts make a difference, and only on GPUs."""
+    if not hyper.experts or not setup.hardware.rooms or setup.settings.fuses:
+        return ()
+    both = (setup.memory(setup.settings._replace(fuses=fuses)).needs[:-1] for fuses in (False, True))
+    more = max(newer.compute - older.compute for older, newer in zip(*both, strict=True))
+    if more < _WORTH_A_WORD:
+        return ()
+    return (f"builds of llama.cpp after b{UNFUSED_UNTIL} keep {more / MIB:,.0f} MiB more for fused kernels on CUDA",)
+
+
+class _Smaller(NamedTuple):
+    """A smaller quant of the model, and the setup with it."""
+
+    quant: Mix
+    setup: Setup
+
+    def shown(self) -> QuantShown:
+        """What it asks for."""
+        *devices, _ = self.setup.memory().needs
+        weights = sum(t.bytes for t in self.setup.blueprint.tensors)
+        return QuantShown(name=self.quant.name, weights_bytes=weights, gpu_bytes=sum(need.total for need in devices))
+
+
+class _Gguf:
+    """A setup, and what follows from the answers to it."""
+
+    def __init__(self, request: FitRequest, found: FoundModel, setup: Setup) -> None:
+        self._request, self._found, self._setup = request, found, setup
+        self._everything = found.blueprint.count("block_count") + 1
+        self._made: dict[str, Blueprint] = {}
+        self._tight = False
+
+    def report(self, notes: tuple[str, ...]) -> FitReport:
+        """The whole answer."""
+        setup, found = self._setup, self._found
+        devices, host = answers.shown_needs(setup)
+        placed = self._placed(setup)
+        is_open = self._request.gpu_layers is None
+        changed = None if placed or not is_open else self._runnable()
+        verdict = verdict_of(devices, host, layers_fit=is_open and bool(placed or changed))
+        smaller = [] if FITS[verdict] is not False else list(self._smaller_quants())
+        runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, setup.settings)
+        set_layers = setup.settings.gpu_layers
+        if verdict == "tight":
+            notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
+        self._tight = verdict == "tight"
+        lines = self._lines(runs_so) if runs_so else self._changed_lines(changed) if changed else {}
+        return FitReport(
+            unslow_version=__version__,
+            model=_model_shown(found),
+            runtime=self._request.runtime,
+            settings=_settings_shown(setup.settings),
+            verdict=verdict,
+            fits=FITS[verdict],
+            devices=devices,
+            host=host,
+            gpu_layers=0 if not devices else self._everything if set_layers < 0 else min(set_layers, self._everything),
+            all_gpu_layers=self._everything,
+            max_gpu_layers=answers.most_layers(setup),
+            max_context=None if verdict == "cannot_tell" else self._most_context(setup),
+            kv=answers.shown_cache(setup),
+            next_quant=next((s.shown() for s in smaller if s.setup.settings == setup.settings), None),
+            least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
+            **lines,
+            ways=tuple(self._ways(placed, changed, smaller)) if FITS[verdict] is False else (),
+            rule_of_thumb=self._rule(devices, host),
+            notes=notes,
+        )
+
+    def _placed(self, setup: Setup) -> Settings | None:
+        """As much on the GPUs as fits, whatever number of layers was asked for; Ollama moves whole layers only."""
+        free = setup._replace(settings=setup.settings._replace(gpu_layers=-1))
+        return answers.fitting_settings(free, experts_may_move=self._request.runtime != "ollama")
+
+    def _runnable(self) -> Runnable | None:
+        """With what a plan may change too: the type of the cache, the micro-batch, slots that nobody asked for."""
+        ollama, asked, packed = self._request.runtime == "ollama", self._setup, self._packed_cache
+        able = OLLAMA_ABILITIES if ollama else EVERYTHING
+        may_shrink = self._request.ubatch is None
+        found = find_runnable(asked, packed, able, may_shrink_batch=may_shrink)
+        if found or ollama or self._request.parallel:
+            return found
+        one = asked._replace(settings=asked.settings._replace(slots=1, outputs=1, unified=False))
+        packed = packed and packed._replace(slots=1, outputs=1, unified=False)
+        return find_runnable(one, packed, able, may_shrink_batch=may_shrink)
+
+    def _changed_lines(self, changed: Runnable) -> dict[str, Any]:
+        """What to type where more than the placement is changed."""
+        exact = bool(changed.settings.overrides or changed.settings.split)  # which llama.cpp's fit must not undo
+        lines = lines_of(self._request, self._found, changed.settings, tight=exact, without_gpus=changed.without_gpus)
+        return {"command": "\n".join(lines), "commands": lines}
+
+    def _changed_words(self, changed: Runnable) -> str:
+        """What is not as it was asked for, and where the model lies."""
+        settings, placing = changed.settings, changed.placing
+        words = changed.changes(self._setup.settings)
+        if settings.overrides:
+            moved = placing.apart + bool(placing.pieces)
+            some = f"{'expert' if settings.experts_on_cpu else 'feed-forward'} matrices of {moved} of them"
+            words.append(f"{settings.gpu_layers} of {self._everything} layers on the GPU but for {some}: much slower")
+        elif self._setup.hardware.rooms and not changed.without_gpus:
+            words.append(self._placement_words(settings))
+        return f"the same context with {', '.join(words)}"
+
+    def _most_context(self, setup: Setup) -> int | None:
+        """In the count that the runtime's own setting has."""
+        most = answers.most_context(setup)
+        return most // setup.settings.slots if most and self._request.runtime == "ollama" else most
+
+    def _with_context(self, settings: Settings, tokens: int) -> Settings:
+        return settings._replace(context=tokens * (settings.slots if self._request.runtime == "ollama" else 1))
+
+    def _lines(self, settings: Settings, *, other_file: bool = False) -> dict[str, Any]:
+        """What to type, as the fields of a report; another file than the one that was read has no name yet."""
+        found = self._found._replace(requantised=True) if other_file else self._found
+        lines = lines_of(self._request, found, settings, tight=self._tight)
+        return {"command": "\n".join(lines), "commands": lines}
+
+    def _ways(
+        self, placed: Settings | None, changed: Runnable | None, smaller: Sequence[_Smaller]
+    ) -> Iterator[WayShown]:
+        """What would fit instead, by what is lost: context first, then a little quality, speed, and much quality."""
+        if changed:
+            yield WayShown(what=self._changed_words(changed), **self._changed_lines(changed))
+        whole = [self._smaller_way(one) for one in smaller[:1]]
+        is_coarse = bool(smaller) and smaller[0].quant.bits_per_weight < _COARSE_BITS
+        yield from self._less_cache()
+        yield from () if is_coarse else whole
+        if placed:
+            yield WayShown(what=self._placement_words(placed), **self._lines(placed))
+        else:
+            yield from self._less_and_partly(same_context=not changed)
+        yield from whole if is_coarse else ()
+
+    def _less_cache(self) -> Iterator[WayShown]:
+        """A shorter context, a q8_0 cache, or both, with the weights where they were asked for."""
+        settings, packed = self._setup.settings, self._packed_cache
+        shorter = self._most_context(self._setup) or 0
+        if shorter >= _SHORTEST_USEFUL:
+            yield WayShown(
+                what=f"a context of {shorter:,} tokens", **self._lines(self._with_context(settings, shorter))
+            )
+        if packed and self._setup.left_or_lacking(packed) >= 0:
+            yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
+        elif packed:
+            longer = self._most_context(self._setup._replace(settings=packed)) or 0
+            if longer > max(shorter, _SHORTEST_USEFUL):
+                lines = self._lines(self._with_context(packed, longer))
+                yield WayShown(what=f"a context of {longer:,} tokens in a q8_0 cache", **lines)
+
+    def _less_and_partly(self, *, same_context: bool) -> Iterator[WayShown]:
+        """Where GPUs and host together do not hold what is asked for: less of it, as much as fits on the GPUs."""
+        asked, packed = self._setup, self._packed_cache
+        if not asked.hardware.rooms:  # then all of it is on the host anyway
+            return
+        tokens = asked.settings.context // (asked.settings.slots if self._request.runtime == "ollama" else 1)
+        halves = [tokens >> n for n in range(1, tokens.bit_length()) if tokens >> n >= _SHORTEST_USEFUL]
+        less: list[tuple[str, Settings]] = [(_SAME_CONTEXT_PACKED, packed)] if packed and same_context else []
+        less += [(f"a context of {half:,} tokens", self._with_context(asked.settings, half)) for half in halves]
+        for what, settings in less:
+            if placed := self._placed(asked._replace(settings=settings)):
+                yield WayShown(what=f"{what}, with {self._placement_words(placed)}", **self._lines(placed))
+                break
+        rooms = asked.hardware.rooms
+        room = asked.hardware.usable_bytes - len(rooms) * asked.margin_bytes  # with less, most trials would be in vain
+        for quant, settings in product(self._quants_below(room), self._caches):
+            other = asked._replace(blueprint=self._as_quant(quant.name), settings=settings)
+            if other.weights_and_cache_bytes <= room and (placed := self._placed(other)):
+                what = f"{self._quant_words(quant, placed)}, with {self._placement_words(placed)}"
+                yield WayShown(what=what, **self._lines(placed, other_file=True))
+                break
+
+    def _placement_words(self, settings: Settings) -> str:
+        """Where the model lies."""
+        layers, experts = settings.gpu_layers, settings.experts_on_cpu
+        if layers < 0 or layers >= self._everything:
+            return f"the experts of {experts} layers on the host, all else on the GPU" if experts else "all on the GPU"
+        bare = " without their experts" if experts else ""
+        return f"{layers} of {self._everything} layers{bare} on the GPU, the others on the host: much slower"
+
+    def _smaller_way(self, smaller: _Smaller) -> WayShown:
+        settings = smaller.setup.settings
+        what = f"{self._quant_words(smaller.quant, settings)}, the largest usual quant that fits whole"
+        return WayShown(what=what, **self._lines(settings, other_file=True))
+
+    def _quant_words(self, quant: Mix, settings: Settings) -> str:
+        bits = quant.bits_per_weight
+        costs = "" if bits >= _COARSE_BITS else " (costs quality)" if bits >= _RUINOUS_BITS else " (costs much quality)"
+        return f"{quant.name}{costs}{'' if settings.key_type == self._setup.settings.key_type else ' in a q8_0 cache'}"
+
+    @property
+    def _caches(self) -> list[Settings]:
+        """The settings as asked and, where that loses nothing, with a q8_0 cache."""
+        return [self._setup.settings, *([self._packed_cache] if self._packed_cache else [])]
+
+    def _as_quant(self, name: str) -> Blueprint:
+        if name not in self._made:
+            self._made[name] = as_quant(self._found.blueprint, name)
+        return self._made[name]
+
+    @cached_property
+    def _packed_cache(self) -> Settings | None:
+        """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
+        return packed_cache(self._setup, self._found.quant, self._found.parameters)
+
+    def _smaller_quants(self) -> Iterator[_Smaller]:
+        """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
+        most = max(self._setup.left_or_lacking(settings) for settings in self._caches)
+        for quant in self._quants_below(self._weights_bytes + most):
+            other = self._setup._replace(blueprint=self._as_quant(quant.name))
+            fitting = (settings for settings in self._caches if other.left_or_lacking(settings) >= 0)
+            if settings := next(fitting, None):
+                yield _Smaller(quant, other._replace(settings=settings))
+                if settings == self._setup.settings:
+                    return
+
+    def _quants_below(self, most_bytes: float) -> Iterator[Mix]:
+        """The usual quants that are smaller than this one and, by their bits, no larger than so much."""
+        bits = 8 * self._weights_bytes / max(1, self._found.parameters)
+        enough = bits * min(1, most_bytes / self._weights_bytes + _ROUGH)
+        smaller = (m for m in mixes_from_large_to_small() if m.bits_per_weight < enough)
+        yield from (m for m in smaller if m.name != self._found.quant)
+
+    @property
+    def _weights_bytes(self) -> int:
+        return sum(t.bytes for t in self._found.blueprint.tensors)
+
+    def _rule(self, devices: tuple[MemoryShown, ...], host: MemoryShown) -> RuleShown | None:
+        needed = sum(d.total_bytes for d in (*devices, host))
+        room = sum(r.usable_bytes for r in self._setup.hardware.rooms) if self._setup.hardware.rooms else None
+        return rule_of_thumb(self._found.parameters, self._found.quant, room, needed)
+
+
+def _model_shown(found: FoundModel) -> ModelShown:
+    plan = found.blueprint
+    return ModelShown(
+        name=found.name, architecture=plan.architecture, quant=found.quant, source=found.source,
+        parameters=found.parameters, weights_bytes=sum(t.bytes for t in plan.tensors), file_bytes=plan.file_bytes,
+        layers=plan.count("block_count"), context_trained=plan.count("context_length"),
+        stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
+        size_off=found.estimate.off if found.estimate else 0.0,
+    )  # fmt: skip
+
+
+def _settings_shown(settings: Settings) -> dict[str, str | int | bool]:
+    return {
+        "context": settings.whole_context,
+        "context_per_slot": settings.slot_context,
+        "slots": settings.slots,
+        "kv_unified": settings.unified,
+        "kv_type": settings.key_type.lower(),
+        "kv_type_v": settings.value_type.lower(),
+        "batch": settings.used_batch,
+        "ubatch": settings.used_micro_batch,
+        "outputs": settings.most_outputs,
+        "flash_attention": {True: "on", False: "off", None: "auto"}[settings.flash_attention],
+        "kv_offload": settings.cache_on_gpu,
+    }

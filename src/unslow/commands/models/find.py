@@ -1,0 +1,361 @@
+"""The model that a user means: a GGUF file, a folder of safetensors, or one that only the catalogue knows."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from unslow.catalog.models import find_model as find_known
+from unslow.catalog.quants import EstimatedMix, estimated_mix, quants, split_quant
+from unslow.catalog.weight_parts import (
+    Part,
+    packed_storage,
+    parts_of_shape,
+    parts_of_tensors,
+    plain_storage,
+    total_bytes,
+)
+from unslow.commands.models.stored import (
+    exists,
+    expanded,
+    find_model,
+    is_address,
+    model_of_address,
+    model_title,
+    obstacle,
+    one_line,
+)
+from unslow.commands.models.well_known import (
+    Meant,
+    chosen_mix,
+    chosen_scheme,
+    find_well_known,
+    mix_named,
+    named_scheme,
+    projector_note,
+    same_shape_note,
+)
+from unslow.facts.errors import UserError
+from unslow.facts.model import Blueprint, HfShape, Tensor
+from unslow.facts.stored_model import StoredModel
+from unslow.look.models.gguf import Gguf, blueprint, model_facts, read_gguf, read_gguf_pipe, read_gguf_url
+from unslow.look.models.hf_config import Config, hf_shape, named_quant, shape_of_config
+from unslow.look.models.safetensors import Checkpoint, read_checkpoint, read_config_alone
+from unslow.look.system import LookError, System
+from unslow.show.units import size
+from unslow.think.blueprints import made_up, shape_of_blueprint
+from unslow.think.quantise import types_of
+
+
+class FoundShape(NamedTuple):
+    """A model by its numbers and the sizes of its weights."""
+
+    name: str
+    architecture: str
+    shape: HfShape
+    parts: list[Part]
+    quant: str
+    packing: str
+    source: str
+    parameters: int
+    dtype_bytes: int = 2
+    notes: tuple[str, ...] = ()
+    stands_for: str = ""
+    """The model that was named, where this one was computed because it has the same shape."""
+    checkpoint: str = "MODEL"
+    """What a runtime is told to load: a folder, or a word that stands for a model in this format."""
+
+    def loaded_by_vllm(self) -> "FoundShape":
+        """As vLLM loads it by itself: float32 as 16 bits (`--dtype auto`)."""
+        if self.dtype_bytes != _WIDE or self.packing:
+            return self
+        return self._replace(parts=[part._replace(bytes=part.bytes // 2) for part in self.parts], dtype_bytes=2)
+
+
+_WIDE = 4
+"""Bytes of a number in float32."""
+
+
+def find_shape(system: System, word: str, quant: str | None, runtime: str = "vllm") -> FoundShape:
+    """The model; UserError where the word means none, or a file or a format of another runtime."""
+    word = model_of_address(word)
+    if word == "-" or is_address(word):
+        hint = "give a folder with safetensors, or the name of the model"
+        raise UserError(f"{word}: only GGUF files are read so, and this runtime's memory for those is not known", hint)
+    if config := read_config_alone(system, expanded(word)):
+        return _from_config(expanded(word), config, quant, runtime)
+    stored = find_model(system, word)
+    if stored is None:
+        return _shape_from_catalogue(find_well_known(system, word), quant, runtime)
+    if stored.format == "gguf":
+        hint = "give a folder with safetensors, or the name of the model"
+        raise UserError(f"{stored.name} is a GGUF file; this runtime's memory for those is not known", hint)
+    return _from_files(system, stored)
+
+
+def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -> FoundShape:
+    """A model whose weights are counted from the numbers of its config, in the type that it names."""
+    shape = _shape_of(folder, config)
+    own = named_scheme(named_quant(config), runtime)
+    chosen = named_scheme(quant, runtime) if quant else own
+    parts = parts_of_shape(shape, packed_storage(chosen.scheme) if chosen.scheme else plain_storage(chosen.plain_bytes))
+    return FoundShape(
+        name=one_line(folder.rstrip("/").rpartition("/")[2]),
+        architecture=str(config.get("model_type", "")),
+        shape=shape,
+        parts=parts,
+        quant=chosen.name,
+        packing=chosen.scheme.packing.name if chosen.scheme else "",
+        source=folder,
+        parameters=total_bytes(parts_of_shape(shape, plain_storage(1))),
+        dtype_bytes=chosen.plain_bytes,
+        checkpoint=folder if chosen.scheme == own.scheme else f"MODEL-{quant}",
+        notes=("the folder has no safetensors: the sizes of its weights are counted from its config.json",),
+    )
+
+
+def _shape_of(name: str, config: Config) -> HfShape:
+    try:
+        shape = shape_of_config(hf_shape(config))
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get) from error
+    if not shape.layers or not shape.width or not shape.heads:
+        raise UserError(f"the config of {name} does not tell its layers and heads", "is it a language model?")
+    return shape
+
+
+def shape_by_name(word: str, quant: str) -> FoundShape | None:
+    """A well-known model by a name alone, where its machine is not this one; None where nobody knows it."""
+    try:
+        model = find_known(word)
+        _, carried = split_quant(word.rsplit("/", 1)[-1])
+        return _shape_from_catalogue(Meant(model, carried), None if carried else quant or None)
+    except UserError:
+        return None
+
+
+def _from_files(system: System, stored: StoredModel) -> FoundShape:
+    try:
+        checkpoint = read_checkpoint(system, stored.path)
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get or "give a folder with config.json and safetensors") from error
+    if not checkpoint.config:
+        raise UserError(f"{stored.name} has no config.json", "its shape stands there; give the folder that has it")
+    shape = _shape_of(stored.name, checkpoint.config)
+    return FoundShape(
+        name=one_line(stored.name),
+        architecture=stored.architecture or "",
+        shape=shape,
+        parts=parts_of_tensors(checkpoint.tensors, shape.layers),
+        quant=stored.quant or "?",
+        packing=checkpoint.quantization.method if checkpoint.quantization else "",
+        source=stored.path,
+        parameters=stored.parameters or 0,
+        dtype_bytes=_WIDE if _main_type(checkpoint) == "F32" else 2,
+        checkpoint=stored.path,
+    )
+
+
+def _main_type(checkpoint: Checkpoint) -> str:
+    return next(iter(checkpoint.type_bytes), "")
+
+
+def _shape_from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:
+    model = meant.model
+    chosen, why = chosen_scheme(meant, asked, runtime)
+    published = named_scheme(model.published or "BF16", runtime)
+    shape = shape_of_blueprint(made_up(model, "F16"))
+    return FoundShape(
+        name=model.name,
+        architecture=model.architecture,
+        shape=shape,
+        parts=parts_of_shape(
+            shape, packed_storage(chosen.scheme) if chosen.scheme else plain_storage(chosen.plain_bytes)
+        ),
+        quant=chosen.name,
+        packing=chosen.scheme.packing.name if chosen.scheme else "",
+        source="catalogue",
+        parameters=model.parameters,
+        dtype_bytes=chosen.plain_bytes,
+        stands_for=meant.stands_for,
+        checkpoint="MODEL" if chosen.scheme == published.scheme else f"MODEL-{asked or meant.quant}",
+        notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
+    )
+
+
+_FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"
+_WEB_HINT = "is the address right, and can it be reached from here? A file that is here needs no address"
+
+
+CATALOGUE = "catalogue"
+"""The source of a model of which no file was read."""
+OLLAMA = "Ollama"
+_TAGGED = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96}){0,3}:[\w.-]{1,96}")
+"""A name with a tag, as Ollama has them."""
+
+
+class FoundModel(NamedTuple):
+    """A model down to its tensors, and where that is known from."""
+
+    name: str
+    blueprint: Blueprint
+    quant: str
+    source: str
+    parameters: int
+    notes: tuple[str, ...] = ()
+    incomplete: str = ""
+    """Why it would not load as it is; empty for a whole file, and for a header that is a header on purpose."""
+    requantised: bool = False
+    """Whether it is in another quant than the file that it was read from."""
+    estimate: EstimatedMix | None = None
+    """Where the sizes of its tensors are those of the nearest mix."""
+    stands_for: str = ""
+    """The model that was named, where this one was computed because it has the same shape."""
+    tool: str = ""
+    """Whose store it is in, which then has the name for it; empty of a file by its path."""
+    settings: Mapping[str, Any] = {}
+    """What the store has set for it, such as `num_ctx`."""
+    shape: FoundShape | None = None
+    """As engines that load safetensors have it; its blueprint then has no tensors."""
+
+    @property
+    def weights_bytes(self) -> int:
+        """All weights together."""
+        return total_bytes(self.shape.parts) if self.shape else sum(t.bytes for t in self.blueprint.tensors)
+
+    def name_in_ollama(self, word: str) -> str:
+        """What Ollama calls it: by its store, or by a tag that the user typed; empty where neither tells."""
+        if self.requantised:
+            return ""
+        if self.tool == OLLAMA:
+            return self.name
+        return word if self.source == CATALOGUE and _TAGGED.fullmatch(word) else ""
+
+
+def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
+    """A model as llama.cpp would load it; UserError where the word means none or several."""
+    word = model_of_address(word)
+    if word == "-":
+        found: FoundModel | None = _looked(lambda: _read(read_gguf_pipe(system), "standard input"), _FILE_HINT)
+    elif is_address(word):
+        found = _looked(lambda: _read(read_gguf_url(system, word), word), _WEB_HINT)
+    else:
+        found = _on_this_machine(system, word)
+    return _requantised(found, quant) if found else _model_from_catalogue(find_well_known(system, word), quant)
+
+
+def _on_this_machine(system: System, word: str) -> FoundModel | None:
+    """A file by its path, or what a tool has stored under that name."""
+    path = expanded(word)
+    if "\0" not in word and _is_readable_file(system, path) and not path.endswith(".safetensors"):
+        return _looked(lambda: _read(read_gguf(system, path), path), _FILE_HINT)
+    tool, _, name = word.partition(":")
+    in_ollama = name if tool.lower() == "ollama" else ""  # ollama:NAME, as other programs write it
+    stored = find_model(system, in_ollama or word)
+    if in_ollama and stored is None:
+        raise UserError(f"Ollama has no model {in_ollama} on this machine", _FILE_HINT)
+    return _stored(system, stored) if stored else None
+
+
+def _is_readable_file(system: System, path: str) -> bool:
+    """Whether there is a file to read; what stands in the way of reading one is told where models are looked for."""
+    try:
+        system.list_dir(path)
+    except LookError:
+        return exists(system, path) and not obstacle(system, path)
+    return False
+
+
+def _looked(look: Callable[[], FoundModel], hint: str) -> FoundModel:
+    try:
+        return look()
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get or hint) from error
+
+
+def _read(gguf: Gguf, source: str) -> FoundModel:
+    """A model from its header."""
+    facts = model_facts(gguf, source)
+    incomplete, notes = _shortfall(gguf)
+    return FoundModel(
+        name=model_title(facts.name.value_or(""), source),
+        blueprint=blueprint(gguf),
+        quant=facts.quant.value_or("?"),
+        source=source,
+        parameters=facts.parameters.value_or(0),
+        notes=notes,
+        incomplete=incomplete,
+    )
+
+
+def _shortfall(gguf: Gguf) -> tuple[str, tuple[str, ...]]:
+    """Why a file would not load, and a note; a file that ends before its first tensor is a header on purpose."""
+    if not gguf.missing_bytes:
+        return "", ()
+    if gguf.missing_bytes >= gguf.tensors.bytes:
+        return "", ("only the header is here, which tells all that memory depends on",)
+    why = f"{size(max(gguf.missing_bytes, 2**20))} are missing: the download is not whole, it will not load"
+    return why, (why,)
+
+
+def _stored(system: System, model: StoredModel) -> FoundModel:
+    if model.format != "gguf":
+        hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
+        raise UserError(f"{model.name} is in safetensors, which llama.cpp does not load", hint)
+    found = _looked(lambda: _read(read_gguf(system, model.path), model.path), _FILE_HINT)
+    extras = [f"{len(model.projectors)} projector(s)"] * bool(model.projectors)
+    extras += [f"{len(model.adapters)} adapter(s)"] * bool(model.adapters)
+    notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
+    return found._replace(
+        name=one_line(model.name), notes=(*found.notes, *notes), tool=model.tool, settings=model.settings
+    )
+
+
+def _model_from_catalogue(meant: Meant, asked: str | None) -> FoundModel:
+    model = meant.model
+    mix, why = chosen_mix(meant, asked)
+    how = f"no file was read: tensors by {model.source}, types as llama-quantize picks them"
+    notes = (*same_shape_note(meant), *why, how, *projector_note(model))
+    found = FoundModel(model.name, made_up(model, mix.name), mix.name, CATALOGUE, model.parameters, notes)
+    return _estimated(found._replace(stands_for=meant.stands_for), asked or meant.quant)
+
+
+def _estimated(found: FoundModel, quant: str) -> FoundModel:
+    """The model with sizes by the nearest mix, where the quant is none that follows from its name."""
+    estimate = estimated_mix(quant)
+    if estimate is None:
+        return found
+    plan = found.blueprint
+    tensors = [t._replace(bytes=int(t.bytes * estimate.factor)) for t in plan.tensors]
+    scaled = Blueprint(
+        architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
+    )
+    return found._replace(blueprint=scaled, quant=estimate.word, estimate=estimate, notes=(estimate.note, *found.notes))
+
+
+def _requantised(found: FoundModel, quant: str | None) -> FoundModel:
+    """The same model in another quant, where one is asked for."""
+    mix = mix_named(quant).name if quant else found.quant
+    if found.quant in (mix, (quant or "").upper()):
+        return found
+    estimate = estimated_mix(quant or "")
+    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
+    other = found._replace(
+        blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
+    )
+    return _estimated(other, quant or "")
+
+
+def as_quant(plan: Blueprint, quant: str) -> Blueprint:
+    """A model with the types that llama-quantize would give its tensors."""
+    named = [(t.name, t.shape) for t in plan.tensors]
+    types = types_of(plan.architecture, plan.metadata, named, quant)
+    tensors = [_typed(name, shape, kind) for (name, shape), kind in zip(named, types, strict=True)]
+    return Blueprint(
+        architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
+    )
+
+
+def _typed(name: str, shape: tuple[int, ...], kind: str) -> Tensor:
+    row, *others = shape
+    return Tensor(name, kind, shape, quants()[kind].bytes_of(row) * math.prod(others))

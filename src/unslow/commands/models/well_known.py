@@ -1,0 +1,169 @@
+"""The well-known model that a user names, and the quant or format in which a runtime would have it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from unslow.catalog import models
+from unslow.catalog.models import WellKnown
+from unslow.catalog.quants import Mix, estimated_mix, file_types, find_mix, split_quant
+from unslow.catalog.weight_parts import Scheme, find_scheme
+from unslow.commands.models.stored import exists, expanded
+from unslow.facts.errors import UserError
+from unslow.look.system import System
+
+
+class Meant(NamedTuple):
+    """A model by name."""
+
+    model: WellKnown
+    quant: str
+    """As the name has it; empty where it has none."""
+    stands_for: str = ""
+    """The name of another model of the same shape, where that one was named."""
+
+
+def find_well_known(system: System, word: str) -> Meant:
+    """The model that a name means where no file is here; UserError where it means none or several."""
+    try:
+        model = models.find_model(word)
+    except UserError as error:
+        if exists(system, expanded(word)):
+            hint = "models end in .gguf or .safetensors; `unslow models` lists what is here"
+            raise UserError(f"{word}: no model is in that folder", hint) from error
+        raise
+    _, quant = split_quant(word.rsplit("/", 1)[-1])
+    return Meant(model, quant, models.same_shape_as(word, model))
+
+
+def overruled(meant: Meant, asked: str | None, used: str, carried: str) -> tuple[str, ...]:
+    """A note where the flag and the name tell of different quants."""
+    if not asked or not meant.quant or used == carried:
+        return ()
+    return (f"the name tells of {meant.quant}; --quant {used} is what counts",)
+
+
+def same_shape_note(meant: Meant) -> tuple[str, ...]:
+    """That another model of the same shape was computed."""
+    if not meant.stands_for:
+        return ()
+    return (f"{meant.stands_for} has the shape of {meant.model.name}: computed with that",)
+
+
+def projector_note(model: WellKnown) -> tuple[str, ...]:
+    """What of a model is not counted."""
+    if not model.projector:
+        return ()
+    return (f"its projector (mmproj), which reads {model.projector}, is not counted: it needs memory of its own",)
+
+
+_NARROW, _WIDE = 2, 4
+_PLAIN = {
+    "BF16": ("BF16", _NARROW), "BFLOAT16": ("BF16", _NARROW), "F16": ("F16", _NARROW), "FP16": ("F16", _NARROW),
+    "FLOAT16": ("F16", _NARROW), "F32": ("F32", _WIDE), "FP32": ("F32", _WIDE), "FLOAT32": ("F32", _WIDE),
+}  # fmt: skip
+"""Each way to write an unpacked type: its name, and the bytes of a number."""
+OTHER_HOMES = {"EXL": "ExLlama (TabbyAPI)", "MLX": "MLX-LM on Apple silicon"}
+"""Formats that neither vLLM nor Transformers loads, by how their names begin, and who does
+(EXL3: https://github.com/vllm-project/vllm/issues/19896)."""
+
+
+class Chosen(NamedTuple):
+    """A format: a scheme of quantisation, or None for numbers that are not packed."""
+
+    name: str
+    scheme: Scheme | None
+    plain_bytes: int = _NARROW
+    """Of a number that is not packed."""
+
+
+def chosen_scheme(meant: Meant, asked: str | None, runtime: str = "vllm") -> tuple[Chosen, tuple[str, ...]]:
+    """What is asked for, what the name carries, or what the publisher ships; and a note."""
+    if asked:
+        chosen = named_scheme(asked, runtime)
+        return chosen, overruled(meant, asked, chosen.name, _name(meant.quant, runtime))
+    if meant.quant:
+        return named_scheme(meant.quant, runtime), ()
+    chosen = named_scheme(meant.model.published or "BF16", runtime)
+    return chosen, (f"no quant was named: assuming {chosen.name}, as its publisher ships it",)
+
+
+def named_scheme(word: str, runtime: str) -> Chosen:
+    """The format that a word means; UserError where there is none, or this runtime does not load it."""
+    if plain := _PLAIN.get(word.upper()):
+        return Chosen(plain[0], None, plain[1])
+    if _is_mix(word):
+        hint = "name a format of safetensors, such as --quant BF16, FP8, AWQ or GPTQ-Int4, or try --runtime llama_cpp"
+        raise UserError(f"{word} is a quant of GGUF files; this runtime's memory for those is not known", hint)
+    scheme = find_scheme(word, without=OTHER_HOMES)
+    if home := next((home for name, home in OTHER_HOMES.items() if scheme.packing.name.startswith(name)), None):
+        hint = "name a format that it loads, such as --quant FP8, AWQ or GPTQ-Int4"
+        raise UserError(f"{runtime} does not load {scheme.packing.name}: that is for {home}", hint)
+    several = len(scheme.packing.bits) > 1 or scheme.packing.bits_between != (0, 0)
+    name = f"{scheme.packing.name} {scheme.bits:g}-bit" if several else scheme.packing.name
+    return Chosen(name, scheme)
+
+
+def _name(word: str, runtime: str) -> str:
+    try:
+        return named_scheme(word, runtime).name if word else ""
+    except UserError:
+        return ""
+
+
+def _is_mix(word: str) -> bool:
+    """Whether only llama.cpp knows the word."""
+    return _knows(find_mix, word) and not _knows(find_scheme, word)
+
+
+def _knows(find: Callable[[str], object], word: str) -> bool:
+    try:
+        find(word)
+    except UserError:
+        return False
+    return True
+
+
+DEFAULT_QUANT = "Q4_K_M"
+
+
+def chosen_mix(meant: Meant, asked: str | None) -> tuple[Mix, tuple[str, ...]]:
+    """The mix that is asked for, that the name carries, that the publisher ships, or the usual one; and a note."""
+    if asked:
+        mix = mix_named(asked)
+        return mix, overruled(meant, asked, mix.name, _mix_name(meant.quant))
+    if meant.quant:
+        return mix_named(meant.quant), ()
+    shipped = _mix_name(meant.model.published)
+    if shipped:
+        return find_mix(shipped), (f"no quant was named: assuming {shipped}, as its publisher ships it",)
+    return find_mix(DEFAULT_QUANT), (f"no quant was named: assuming {DEFAULT_QUANT}",)
+
+
+def _mix_name(word: str) -> str:
+    try:
+        return find_mix(word).name if word else ""
+    except UserError:
+        return ""
+
+
+def mix_named(word: str) -> Mix:
+    """The mix, or the nearest one to a publisher's own; a format of other runtimes is refused with their names."""
+    if estimate := estimated_mix(word):
+        return estimate.mix
+    try:
+        return find_mix(word)
+    except UserError as error:
+        if _is_for_others(word):
+            home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
+            other = f"for that there is {home}; "
+            hint = f"{other}for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
+            raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
+        raise
+
+
+def _is_for_others(word: str) -> bool:
+    try:
+        find_scheme(word)
+    except UserError:
+        return False
+    return word.upper() not in {file_type.name for file_type, _ in file_types().values()}

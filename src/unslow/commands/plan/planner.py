@@ -1,0 +1,271 @@
+"""`unslow plan`: the runtime's own planner, and every option of its plan as lines to type."""
+
+import shlex
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.commands._command_lines import commands_for
+from unslow.commands._output import Progress, Silent
+from unslow.commands.models.find import CATALOGUE, FoundModel
+from unslow.commands.models.stored import exists, expanded
+from unslow.commands.plan import PlanRequest
+from unslow.commands.plan.gguf import check_drafting, decides, plan_for_model
+from unslow.commands.plan.running import plan_running, seen_model, untold
+from unslow.commands.plan.subjects import Subject, UnreadModelError, find_subject, is_target
+from unslow.facts.commands import Commands
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
+from unslow.facts.values import NOT_LOOKED, Known, Unknown, reported
+from unslow.look.command_line import is_absolute_path
+from unslow.look.system import System
+from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
+
+_PLAIN = (Knob.CONTEXT_LENGTH, Knob.PARALLEL)
+"""What anybody tells a runtime who leaves the rest to it."""
+
+
+class Speller(NamedTuple):
+    """The runtime and the model that a plan is for; `fresh` where nothing runs yet and a start must be told all."""
+
+    runtime: Runtime
+    model: Model
+    fresh: bool
+    name: str = ""
+    """The runtime's, where nothing runs."""
+    system: System | None = None
+    """The machine that it runs on; None where that is elsewhere."""
+
+    def commands(self, option: OptionShown) -> Commands | None:
+        """The option's lines; None where it needs a file that nobody has."""
+        whole = (self.fresh or not self.has_line) and option.settings
+        wanted = option.settings if whole else option.changes
+        if self.fresh and self.name == "vllm":  # nothing runs: what was, are vLLM's own defaults
+            wanted = tuple(c for c in wanted if c.value != c.was or c.knob == Knob.CONTEXT_LENGTH)
+        if any(_is_missing(change) for change in wanted) and self._has_file:
+            return None
+        changes = [Change(Knob(c.knob), c.value, c.why) for c in wanted if not _is_missing(c)]
+        path = self.model.path.value_or("")
+        if self.fresh and self.name == "ollama" and path.endswith(".gguf"):
+            changes = [Knob.MODEL_FILE.to(path), *(c for c in changes if c.knob is not Knob.MODEL_FILE)]
+        try:
+            case = Case(runtime=self.runtime, model=self.model)
+            return commands_for(changes, case, system=self.system, name=self.name, anew=bool(whole))
+        except UserError:  # a runtime that has no words at all
+            return None
+
+    @property
+    def has_line(self) -> bool:
+        """False of a llama-server of which nobody saw how it was started: its line must be written anew."""
+        own = self.runtime.name.value_or("").endswith("llama.cpp")
+        return not own or isinstance(self.runtime.command, Known)
+
+    @property
+    def _has_file(self) -> bool:
+        return bool(self.model.path.value_or(""))
+
+
+def _is_missing(change: ChangeShown) -> bool:
+    """Whether it names a quant in place of a file that is here."""
+    return change.knob == Knob.MODEL_FILE and not is_absolute_path(str(change.value)) and "." not in str(change.value)
+
+
+def with_commands(report: PlanReport, speller: Speller) -> PlanReport:
+    """The report with lines for every option; what the version at hand lacks is said beside its risk."""
+    options = tuple(_with_lines(option, speller) for option in report.options)
+    current = report.current
+    if current and not current.commands:
+        current = msgspec.structs.replace(current, commands=tuple(_as_it_is(current, speller)))
+    return msgspec.structs.replace(report, options=options, current=current)
+
+
+def _as_it_is(current: OptionShown, speller: Speller) -> Sequence[str]:
+    """The line that started what runs; where nothing does, the one that leaves all but the context to the runtime."""
+    command = speller.runtime.command.value_or([])
+    if command:
+        return (shlex.join(command),)  # keys are hidden in facts
+    if not speller.fresh:
+        return ()
+    plain = tuple(change for change in current.settings if change.knob in _PLAIN)
+    commands = speller.commands(msgspec.structs.replace(current, settings=plain, changes=plain))
+    return commands.lines if commands else ()
+
+
+def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
+    commands = speller.commands(option)
+    if commands is None or not (option.changes or speller.fresh):
+        return option
+    left = [_left(change, why) for change, why in commands.left_out if change.value is not None]
+    risk = "; ".join(filter(None, (option.risk, *left)))
+    changes = tuple(_as_written(change, commands) for change in option.changes)
+    return msgspec.structs.replace(option, changes=changes, commands=commands.lines, risk=risk)
+
+
+def _as_written(change: ChangeShown, commands: Commands) -> ChangeShown:
+    """A number of layers that is not set where a build then takes none: its line names all of them."""
+    if change.knob != Knob.GPU_LAYERS or change.value is not None or "-ngl" not in commands.argv:
+        return change
+    return msgspec.structs.replace(change, value=-1, why="without a number this build takes none")
+
+
+def _left(change: Change, why: str) -> str:
+    return f"{change.knob.value.replace('_', ' ')} {change.value} is not in these lines: {why}"
+
+
+def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
+    """Settings of the recommended option that the version at hand has no words for."""
+    if report.recommended is None:
+        return ()
+    commands = speller.commands(report.options[report.recommended])
+    return [change.knob for change, _ in commands.left_out if change.value is not None] if commands else ()
+
+
+_RUNTIMES = {"llama.cpp": "llama.cpp", "Ollama": "ollama", "LM Studio": "lm_studio", "vLLM": "vllm",
+             "Transformers": "transformers"}  # fmt: skip
+"""As the facts call them, and as a request does."""
+_ON_LLAMA_CPP = ("llama.cpp", "ollama", "lm_studio")
+_MOST_TRIES = 3
+"""Of searches, each without what the version at hand turned out to lack."""
+
+
+def planned(system: System, request: PlanRequest, progress: Progress | None = None) -> PlanReport:
+    """The plan with commands, for a model or for something that runs."""
+    said = progress or Silent()
+    if is_target(request.model):
+        return _for_subject(system, request, find_subject(system, request.model, said), said)
+    _check_flags(request)
+    said.step(f"searching settings for {request.model}", 0.3)
+    if request.runtime in _ON_LLAMA_CPP:
+        return _for_model(system, request)
+    report = _other_planner(request.runtime)(system, request, None)
+    return with_commands(report, Speller(Runtime(), _named_model(system, request), fresh=True, name=request.runtime))
+
+
+def _check_flags(request: PlanRequest) -> None:
+    """UserError for what has no meaning with the runtime: nothing that is asked is left out in silence."""
+    check_drafting(request)
+    given = {"--threads": request.threads, "--ram-bandwidth": request.ram_bandwidth}
+    flag = next((name for name, value in given.items() if value is not None), None)
+    if flag and request.runtime not in _ON_LLAMA_CPP:
+        raise UserError(f"{request.runtime} is planned for GPUs alone, so {flag} has no meaning", "leave it out")
+
+
+def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None], PlanReport]:
+    """Of a runtime that is not llama.cpp: loaded when it is needed, for most plans need neither."""
+    if runtime == "vllm":
+        from unslow.commands.plan.safetensors import plan_vllm
+
+        return plan_vllm
+    from unslow.commands.plan.safetensors import plan_transformers
+
+    return plan_transformers
+
+
+def _for_model(system: System, request: PlanRequest) -> PlanReport:
+    lacking: set[Knob] = set()
+    for _ in range(_MOST_TRIES):
+        request, report, found = plan_for_model(system, request, lacking)
+        layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
+        speller = Speller(Runtime(layers=layers), _model_of(system, found, request), fresh=True, name=request.runtime)
+        lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
+        if not lacks:
+            break
+        lacking |= lacks
+    return with_commands(report, speller)
+
+
+def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
+    """A model by the file that is here, and by the name that the runtime's own store has for it: none is made up."""
+    is_file = found.source != CATALOGUE and not found.requantised and exists(system, found.source)
+    own = not found.requantised and _RUNTIMES.get(found.tool, "") == request.runtime
+    name = found.name_in_ollama(request.model or "") if request.runtime == "ollama" else found.name if own else ""
+    return Model(
+        name=reported(name, "given") if name else NOT_LOOKED,
+        path=reported(found.source, "given") if is_file else NOT_LOOKED,
+        quant=reported(found.quant, "given"),
+    )
+
+
+def _named_model(system: System, request: PlanRequest) -> Model:
+    """A model by the word that the user wrote: a folder that is here, or a name."""
+    word = request.model or ""
+    path = expanded(word)
+    return Model(name=reported(word, "given"), path=reported(path, "given") if exists(system, path) else NOT_LOOKED)
+
+
+def _for_subject(system: System, request: PlanRequest, subject: Subject, progress: Progress) -> PlanReport:
+    request = _of_runtime(request, subject.case)
+    _check_flags(request)
+    case = _as_told(request, subject.case)
+    progress.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
+    report = _planned_for(system, request, case, live=subject.live)
+    url = case.runtime.url.value_or("") if subject.live else ""
+    return msgspec.structs.replace(report, of_running=True, url=url, notes=(*subject.notes, *report.notes))
+
+
+def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
+    """The request for the runtime that runs; UserError where another one or another machine was asked for."""
+    name = case.runtime.name.value_or("")
+    known = "llama.cpp" if name.endswith("llama.cpp") else _RUNTIMES.get(name, name or "unknown")
+    if "runtime" in request.given and request.runtime != known:
+        raise UserError(f"{known} runs there, not {request.runtime}", "leave out --runtime, or name the model's file")
+    if request.devices != ("auto",) or "ram_bytes" in request.given:
+        raise UserError(
+            "what runs has its own devices", "for other ones name the model: `unslow plan MODEL --device ...`"
+        )
+    if request.quant is not None:
+        raise UserError(
+            "what runs has its own quant", "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
+        )
+    return request._replace(runtime=known, model=None)
+
+
+def _as_told(request: PlanRequest, case: Case) -> Case:
+    """The case with the speed of the host's memory that the user gives, in place of what was measured of it."""
+    if request.ram_bandwidth is None:
+        return case
+    memory = msgspec.structs.replace(
+        case.machine.memory,
+        read_bytes_per_s=reported(request.ram_bandwidth, "--ram-bandwidth"),
+        read_one_core_bytes_per_s=NOT_LOOKED,
+    )
+    return msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, memory=memory))
+
+
+def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool) -> PlanReport:
+    here = system if live else None
+    runtime = _counted(here, case) if request.runtime == "lm_studio" else case.runtime
+    speller = Speller(runtime, case.model, fresh=False, system=here)
+    if request.runtime in ("vllm", "transformers"):
+        try:
+            return with_commands(_other_planner(request.runtime)(system, request, case), speller)
+        except UnreadModelError as error:
+            return untold(request, case, Unknown(error.message, error.hint))
+    if request.runtime not in _ON_LLAMA_CPP:
+        return untold(request, case, _no_planner(request.runtime))
+    lacking: set[Knob] = set()
+    for _ in range(_MOST_TRIES):
+        report = plan_running(system, request, case, lacking, live=live)
+        lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
+        if not lacks:
+            break
+        lacking |= lacks
+    return with_commands(report, speller)
+
+
+def _counted(here: System | None, case: Case) -> Runtime:
+    """The runtime with its layers, of which LM Studio takes a share."""
+    found = None if isinstance(case.runtime.layers, Known) else seen_model(here, case)
+    if not isinstance(found, FoundModel):
+        return case.runtime
+    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
+    return msgspec.structs.replace(case.runtime, layers=layers)
+
+
+def _no_planner(runtime: str) -> Unknown:
+    why = f"settings of {runtime} are not planned" if runtime != "unknown" else "which runtime it is can't be told"
+    return Unknown(why, "`unslow` says what makes it slow; `unslow plan MODEL` plans for llama.cpp, Ollama or vLLM")

@@ -1,0 +1,303 @@
+"""The plan for what runs on llama.cpp, or on what is built on it: its model, and the settings that it has now."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from unslow import __version__
+from unslow.catalog.models import WellKnown, find_model, well_known
+from unslow.commands.models.find import FoundModel, find_gguf_model
+from unslow.commands.models.well_known import mix_named
+from unslow.commands.plan import PlanRequest
+from unslow.commands.plan.gguf import (
+    RUNTIME_NAMES,
+    abilities_of,
+    context_notes,
+    find_draft,
+    gguf_report,
+    goal_of,
+    machine_words,
+    margin_of,
+    unknown_gguf_report,
+    variants_of,
+)
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Knob
+from unslow.facts.model import Blueprint, Model
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, Unknown, reported
+from unslow.look.gguf_server_flags import parse_settings
+from unslow.look.system import System
+from unslow.think.blueprints import made_up
+from unslow.think.case.demand import fuses_of, plan_of, rotates_of
+from unslow.think.case.vram import gpus_of
+from unslow.think.hardware import Hardware, threads_by_itself
+from unslow.think.memo import one_judgement
+from unslow.think.plan.goal import Goal, Work, work_seen
+from unslow.think.plan.llama_cpp.plan import plan_with_or_without_gpus
+from unslow.think.plan.llama_cpp.points import fits_whole
+from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion
+from unslow.think.plan.llama_cpp.running import (
+    Seen,
+    context_of,
+    current_of,
+    hindered_by_threads,
+    now_of,
+    room_lacking,
+    shared_slots_of,
+    slots_of,
+)
+from unslow.think.plan.report import OptionShown, PlanReport
+from unslow.think.plan.running import (
+    UNPRICED,
+    by_measurement,
+    gpus_at_work,
+    has_unpriced,
+    is_assumed,
+    is_far_below,
+    overflows,
+    seen_hardware,
+    seen_memory,
+)
+
+_HINT = "run it where the model's file is, or name the file: `unslow plan FILE.gguf`"
+_LIKE = 0.06
+"""Of parameters: a model with so many fewer or more is another one; runtimes round them."""
+
+
+def seen_model(system: System | None, case: Case) -> FoundModel | Unknown:
+    """The model; `system` is the machine that it runs on, None where that is elsewhere."""
+    as_built = msgspec.structs.replace(case.runtime, name=reported("llama.cpp", "what it is built on"))
+    plan = plan_of(msgspec.structs.replace(case, runtime=as_built))
+    if plan is not None:
+        return _found(case, plan)
+    path = case.model.path.value_or("")
+    if system is not None and path:
+        try:
+            read = find_gguf_model(system, path, None)
+            return read._replace(name=case.model.name.value_or(read.name))
+        except UserError:
+            pass  # it may be another user's; its name may do
+    return _from_catalogue(case)
+
+
+def _found(case: Case, plan: Blueprint) -> FoundModel:
+    model, source = case.model, case.model.path.value_or("")
+    name = model.name.value_or("") or source.rpartition("/")[2] or "a model"
+    return FoundModel(name, plan, model.quant.value_or("?"), source, int(model.parameters.value_or(0)))
+
+
+def _from_catalogue(case: Case) -> FoundModel | Unknown:
+    """By its name and quant, else by its shape, with a note."""
+    quant = case.model.quant.value_or("")
+    known = _by_name(case.model) or _by_shape(case.model)
+    if known is None:
+        return Unknown("its tensors are not known, and the catalogue has no model of its name or shape", _HINT)
+    try:
+        mix = mix_named(quant).name
+        plan = made_up(known, mix)
+    except UserError:
+        return Unknown(f"its quant is not known ({quant or 'nothing tells'})", _HINT)
+    note = f"its file was not read: the tensors are those of {known.name} as {mix}, by the catalogue"
+    return _found(case, plan)._replace(notes=(note,), parameters=known.parameters, quant=mix)
+
+
+def _by_name(model: Model) -> WellKnown | None:
+    for word in (model.name.value_or(""), model.path.value_or("").rpartition("/")[2].removesuffix(".gguf")):
+        try:
+            found = find_model(word) if word else None
+        except UserError:
+            continue
+        if found and _is_like(found, model):
+            return found
+    return None
+
+
+def _by_shape(model: Model) -> WellKnown | None:
+    """A model of the same architecture, layers and width, of as many parameters: its tensors are as large."""
+    if not all(isinstance(fact, Known) for fact in (model.architecture, model.layers, model.width, model.parameters)):
+        return None
+    alike = [
+        k for k in well_known().values() if k.architecture == model.architecture.value_or("") and _is_like(k, model)
+    ]
+    same = [k for k in alike if k.shape.width == model.width.value_or(0)]
+    return min(
+        same, key=lambda k: (k.shape.context_trained != model.context_trained.value_or(0), len(k.name)), default=None
+    )
+
+
+def _is_like(known: WellKnown, model: Model) -> bool:
+    """Whether nothing that was seen of the model says that it is another one."""
+    layers, parameters = model.layers.value_or(known.shape.layers), model.parameters.value_or(0)
+    near = not parameters or abs(parameters - known.parameters) <= _LIKE * known.parameters
+    words = model.vocabulary.value_or(0)
+    return layers == known.shape.layers and near and (not words or words == known.shape.vocabulary)
+
+
+_LEAST_CONTEXT = 256
+
+
+@one_judgement()
+def plan_running(
+    system: System, request: PlanRequest, case: Case, lacking: Collection[Knob] = (), *, live: bool = True
+) -> PlanReport:
+    """The best settings against those of now; not `live` where it ran elsewhere, or once."""
+    there = system if live else None
+    found = seen_model(there, case)
+    if isinstance(found, Unknown):
+        return untold(request, case, found)
+    request, said = filled(request, case)
+    hardware = _hardware(case)
+    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
+    if isinstance(hardware, Unknown):
+        return unknown_gguf_report(request, found, goal, hardware)
+    margin = margin_of(request, hardware.rooms)
+    question = LlamaPlanQuestion(
+        variants=variants_of(there, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
+        hardware=hardware,
+        goal=goal,
+        margin_bytes=margin,
+        threads=request.threads or hardware.processors.cores,
+        abilities=abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case)),
+        draft=find_draft(system, request, found.blueprint, here=live),
+        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
+        shared_slots=0 if "users" in request.given else shared_slots_of(case),
+    )
+    return _answer(request, case, found, question, said)
+
+
+def _answer(
+    request: PlanRequest, case: Case, found: FoundModel, question: LlamaPlanQuestion, said: tuple[str, ...]
+) -> PlanReport:
+    """The report, with what runs as it was measured."""
+    goal, hardware = question.goal, question.hardware
+    by_itself = threads_by_itself(case.machine) or question.threads
+    seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
+    now = now_of(seen, _kept_on_a_new_line(case), users_asked="users" in request.given)
+    runs = case.runtime.state.value_or("loaded") != "failed"
+    question = question._replace(current=current_of(seen) if runs else None)
+    planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
+    report = gguf_report(request, found, goal, planned, _machine(case, hardware))
+    current = _measured(current, case) if runs else None
+    said = (*said, *context_notes(goal, found.blueprint))
+    notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
+    report = msgspec.structs.replace(report, current=current, notes=notes)
+    if current and overflows(case, current):
+        return by_measurement(report, current)
+    best = report.options[report.recommended] if report.recommended is not None else None
+    if best is None or not runs:
+        return msgspec.structs.replace(report, verdict="better") if best else report
+    told = room_lacking(case, goal, found.blueprint)
+    if told and best.changes:
+        report = msgspec.structs.replace(report, verdict="better", notes=(*report.notes, told))
+    if current and has_unpriced(case, current, best.changes):
+        return by_measurement(report, current, UNPRICED)
+    return report
+
+
+def filled(request: PlanRequest, case: Case) -> tuple[PlanRequest, tuple[str, ...]]:
+    """The request with the work that was seen, within the context there is, and what a reader must know of it."""
+    work, context = work_seen(case), context_of(case)
+    context = request.context or (max(_LEAST_CONTEXT, context) if context else 0)
+    users = slots_of(case)
+    seen = {"prompt": work.prompt, "kept": work.kept, "answer": work.answer}
+    request = request.with_seen(context=context or None, users=users, **seen)
+    said = [work.said] if work.said and not request.given & {"prompt", "kept"} else []
+    if users > 1 and "users" not in request.given:
+        said.append(f"judged with {users} conversations at a time: it has slots for so many")
+    return _within(request, context), tuple(said)
+
+
+def _within(request: PlanRequest, context: int) -> PlanRequest:
+    """What was seen of a longer conversation, cut to the context; what the user wrote stays."""
+    usual = Work()
+    answer = min(request.answer, max(1, context // 2)) if context else request.answer
+    room = context - answer - (request.prompt or usual.prompt)
+    if not context or request.given & {"prompt", "kept"} or room >= request.kept:
+        return request
+    prompt = min(request.prompt or usual.prompt, max(1, context - answer))
+    return request.with_seen(answer=answer, prompt=prompt, kept=max(0, context - answer - prompt))
+
+
+def _hardware(case: Case) -> Hardware | Unknown:
+    """The machine that it has for itself, or why that can't be told."""
+    gpus = gpus_at_work(case)
+    memory = seen_memory(case, gpus)
+    if gpus and not memory.rooms:
+        return Unknown("how much memory its GPUs have is not known", "run unslow on the machine itself")
+    if not gpus and not case.machine.cpu.physical_cores.value_or(case.machine.cpu.logical_cpus.value_or(0)):
+        return Unknown("nothing is known of the machine that it runs on", "run unslow there")
+    try:
+        return seen_hardware(case, gpus, memory)
+    except MissingFactError as error:
+        return Unknown(error.unknown.why, error.unknown.how_to_get or "run unslow on the machine itself")
+
+
+def settings_given(case: Case) -> dict[str, str]:
+    """What somebody wrote on the command line of a llama-server, or in its environment."""
+    runtime = case.runtime
+    if not runtime.name.value_or("").endswith("llama.cpp"):
+        return {}
+    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    return {name: setting.value for name, setting in settings.items()}
+
+
+def _kept_on_a_new_line(case: Case) -> dict[str, str]:
+    """The same with the context, which a new line is told anyway."""
+    runtime, given = case.runtime, settings_given(case)
+    is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
+    if is_llama_cpp and (isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known)):
+        given.setdefault("context", str(runtime.context_length.value_or(0)))
+    return given
+
+
+def _measured(current: OptionShown | None, case: Case) -> OptionShown | None:
+    """What is now with the speed that was measured; nothing of it is to be changed."""
+    if current is None:
+        return None
+    speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
+    return msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
+
+
+def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:
+    notes = []
+    if current is None and case.runtime.state.value_or("loaded") != "failed":
+        notes.append("what runs now takes more memory than there is: what that costs is not predicted")
+    if case.runtime.state.value_or("loaded") == "failed":
+        notes.append(f"it did not load: {case.runtime.load_error.value_or('no room for what it asked for')}")
+    shared, one = int(case.runtime.context_length.value_or(0)), context_of(case)
+    if slots_of(case) == 1 and shared > one:
+        notes.append(f"its conversations share {shared:,} tokens now; the plan has room for one of {one:,}: --users N")
+    if not hardware.rooms and gpus_of(case):
+        notes.append(
+            "it computes on no GPU though there is one: `unslow` says why; this plan is for its processors alone"
+        )
+    if is_assumed(case) and any(word for word in (not hardware.rooms, current and current.host)):
+        speed = hardware.processors.bytes_per_s / 1e9
+        tried = isinstance(case.machine.memory.read_bytes_per_s, Known)
+        why = (
+            "other programs ran while the host's memory was measured" if tried else "nobody measured the host's memory"
+        )
+        notes.append(f"{why}: it is taken to read {speed:.0f} GB/s")
+    if current and is_far_below(current):
+        notes.append(
+            f"it was measured at {current.measured_tokens_per_s:.3g} tok/s, far below what its settings should give:"
+            " `unslow` says what else slows it down"
+        )
+    return tuple(notes)
+
+
+def _machine(case: Case, hardware: Hardware) -> str:
+    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
+    return machine_words(names, hardware.host_room)
+
+
+def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:
+    """Where nothing can be planned for what runs: why."""
+    context = context_of(case) or request.context or 0
+    goal = Goal(context, Work(request.prompt or Work().prompt), request.aim)
+    return PlanReport(
+        unslow_version=__version__, model=case.model.name.value_or("a model"), runtime=request.runtime,
+        machine=", ".join(gpu.name.value_or("a GPU") for gpu in gpus_of(case)) or case.machine.cpu.model.value_or("?"),
+        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get,
+    )  # fmt: skip

@@ -1,0 +1,444 @@
+"""The plans for vLLM and Transformers: cards, checkpoints, goal and report."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from unslow import __version__
+from unslow.catalog.devices import find_device
+from unslow.catalog.models import find_model
+from unslow.catalog.quants import split_quant
+from unslow.catalog.weight_parts import Part, Role, find_scheme, packed_storage, parts_of_shape, plain_storage
+from unslow.commands._hardware import HardwareRequest, find_hardware
+from unslow.commands.models.find import FoundShape, find_shape
+from unslow.commands.plan import PlanRequest
+from unslow.commands.plan.gguf import goal_within, margin_of
+from unslow.commands.plan.subjects import UnreadModelError
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Gpu
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Unknown
+from unslow.look.models.stores import described, find_everywhere
+from unslow.look.system import System
+from unslow.think.case.bandwidth import copies_of, has_fast_links
+from unslow.think.case.vram import gpus_of, gpus_used, is_own
+from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
+from unslow.think.physics.chip import BYTES, HALF, link_bytes_per_s
+from unslow.think.plan.goal import Goal
+from unslow.think.plan.pareto_front import Planned
+from unslow.think.plan.report import OptionShown, PlanReport, Verdict
+from unslow.think.plan.running import shape_of_facts
+from unslow.think.plan.transformers import ALL_ON_ONE, SPREAD_OUT, TransformersPlanQuestion, transformers_options
+from unslow.think.plan.transformers import BYTES as TRANSFORMERS_BYTES
+from unslow.think.plan.transformers import RECENT as TRANSFORMERS_RECENT
+from unslow.think.plan.transformers import Choice as TransformersChoice
+from unslow.think.plan.vllm.choices import PACKS_AT_LOAD, RECENT, Checkpoint, Choice, VllmPlanQuestion
+from unslow.think.plan.vllm.plan import vllm_options
+from unslow.think.speed.load import type_class
+
+NO_GPU = "no GPU was found, or none whose memory and speed are known"
+_HINT = "name the GPU: --device 'RTX 4090'"
+_OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
+"""What runs has its own devices: another one is not asked for by its address."""
+
+
+def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
+    """The cards that the flags name, or this machine's."""
+    asked = HardwareRequest(
+        request.devices, ram_bytes=request.ram_bytes, ram_bandwidth=request.ram_bandwidth, runtime=request.runtime
+    )
+    cards = find_hardware(system, asked)
+    if isinstance(cards, Unknown):
+        return cards
+    if cards.device.kind == "cpu" or not cards.rooms:
+        return Unknown(NO_GPU, _HINT)
+    here = Case(machine=cards.machine) if cards.machine else None
+    linked = bool(here and has_fast_links(here))
+    return cards._replace(linked=linked, link_bytes_per_s=_slot(gpus_of(here)) if here else 0.0)
+
+
+def cards_of_case(case: Case) -> Hardware | Unknown:
+    """The cards of the machine that a server runs on, without what the server itself holds.
+
+    Where it runs several copies of the model, each on cards of its own, the cards are those of one.
+    """
+    gpus, name = gpus_of(case), case.runtime.name.value_or("it")
+    other = _OF_ANOTHER.format(word=name.lower())
+    if case.runtime.device_used.value_or("") == "cpu":
+        return Unknown(f"{name} computes on the CPU here, and a plan for it is one for GPUs", other)
+    kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+    if len(kinds) > 1:
+        gpus = gpus_used(case)
+        kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+    device = next(iter(kinds)) if len(kinds) == 1 else None
+    rooms = [room for gpu in gpus if (room := _room(case, gpu))]
+    if device is None or not device.memory_bytes_per_s or len(rooms) != len(gpus):
+        names = ", ".join(dict.fromkeys(gpu.name.value_or("?") for gpu in gpus))
+        return Unknown(f"{names}: unlike, or not in the catalogue" if gpus else NO_GPU, other)
+    copies = copies_of(case)
+    notes: tuple[str, ...] = ()
+    if copies > 1:
+        rooms = rooms[: max(1, len(rooms) // copies)]
+        notes = (f"it runs {copies} copies of the model: the plan is for one of them and its share of the users",)
+    return Hardware(
+        tuple(rooms),
+        host_room_of(case.machine.memory),
+        devices=(device,) * len(rooms),
+        linked=bool(has_fast_links(case)),
+        link_bytes_per_s=_slot(gpus),
+        notes=notes,
+    )
+
+
+def _slot(gpus: tuple[Gpu, ...]) -> float:
+    """What the slot with the fewest lanes carries."""
+    known = [g for g in gpus if isinstance(g.pcie_width, Known) and isinstance(g.pcie_generation_max, Known)]
+    return min((link_bytes_per_s(g.pcie_generation_max.need(), g.pcie_width.need()) for g in known), default=0.0)
+
+
+def _room(case: Case, gpu: Gpu) -> Room | None:
+    room = room_of_gpu(gpu, case.machine.memory) if isinstance(gpu.vram_total_bytes, Known) else None
+    if room is None:
+        return None
+    return room._replace(others_bytes=max(0, room.others_bytes - _own(case, gpu, room.capacity_bytes)))
+
+
+def _own(case: Case, gpu: Gpu, total: int) -> int:
+    """What the server holds of a card: as the driver lists it, else the share that it was told to take."""
+    listed = [p for p in gpu.processes.value_or([]) if is_own(case, p, on_gpu=True)]
+    sizes = [int(p.vram_bytes.value) for p in listed if isinstance(p.vram_bytes, Known)]
+    if sizes:
+        return sum(sizes)
+    share = case.runtime.gpu_memory_fraction
+    weights = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
+    uses = gpu in gpus_used(case) and case.runtime.state.value_or("loaded") == "loaded"
+    return (round(total * share.value) if isinstance(share, Known) else weights) if uses else 0
+
+
+USUAL_CONTEXT = 8192
+MOST_USERS = 256
+WORTH_A_CHANGE = 1.05
+"""Less of a gain is within what a prediction is off."""
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
+
+
+class AskedPlan(NamedTuple):
+    """The model and the goal, as far as they don't depend on the runtime."""
+
+    found: FoundShape
+    goal: Goal
+    notes: tuple[str, ...] = ()
+
+
+def asked_for(system: System, request: PlanRequest, case: Case | None, copies: int = 1) -> AskedPlan:
+    """What is to be planned; UserError where the model or the request can't be."""
+    found = find_hf_model(system, request, case)
+    trained = found.shape.positions or USUAL_CONTEXT
+    running = int(case.runtime.context_length.value_or(0)) if case else 0
+    context = request.context or running or min(USUAL_CONTEXT, trained)
+    users, notes = _users(request, case)
+    return AskedPlan(found, goal_within(request, context, max(1, -(-users // copies))), notes)
+
+
+def _users(request: PlanRequest, case: Case | None) -> tuple[int, tuple[str, ...]]:
+    """As asked; where nobody said, as many as the server has in work and waiting."""
+    if case is None or request.users > 1 or "users" in request.given:
+        return request.users, ()
+    running, waiting = case.runtime.running_requests.value_or(0), case.runtime.deferred_requests.value_or(0)
+    seen = min(MOST_USERS, int(running + waiting))
+    if seen <= 1:
+        return 1, ()
+    return seen, (f"planned for {seen} users at a time: {int(running)} requests run and {int(waiting)} wait now",)
+
+
+def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> FoundShape:
+    """The model that was named, else the one that runs: by its files, its name, or what was told of it."""
+    words = [request.model] if request.model else []
+    if case is not None and not words:
+        words = [w for w in (case.model.path.value_or(""), case.model.name.value_or("")) if w]
+    if not words and case is not None:
+        raise UnreadModelError("which model it runs is not known", "run unslow on the machine itself")
+    if not words:
+        raise UserError("which model?", "`unslow plan MODEL --runtime vllm`: a folder of safetensors, or a name")
+    errors = []
+    for word in words:
+        try:
+            return find_shape(system, word, request.quant or _quant(case), request.runtime)
+        except UserError as error:
+            errors.append(error)
+    told = told_model(case) if case is not None and not request.model else None
+    if told is not None:
+        return told
+    raise errors[0] if case is None else UnreadModelError(errors[0].message, errors[0].hint)
+
+
+def _quant(case: Case | None) -> str | None:
+    """What the weights of a running model are packed in, where that is a format of safetensors."""
+    word = case.model.quant.value_or("") if case else ""
+    try:
+        return find_scheme(word).packing.name if word and type_class(word) != HALF else None
+    except UserError:
+        return None
+
+
+def told_model(case: Case) -> FoundShape | None:
+    """The model by the facts of a snapshot."""
+    shape, quant = shape_of_facts(case.model), case.model.quant.value_or("BF16")
+    if shape is None:
+        return None
+    try:
+        storage = plain_storage(2) if type_class(quant) == HALF else packed_storage(find_scheme(quant))
+    except UserError:
+        return None
+    return FoundShape(
+        name=case.model.name.value_or("a model"), architecture=case.model.architecture.value_or(""), shape=shape,
+        parts=parts_of_shape(shape, storage), quant=quant, packing=storage.packing, source="what the server told",
+        parameters=int(case.model.parameters.value_or(0)),
+        notes=("its files could not be read: its shape is what the server's own numbers say",),
+    )  # fmt: skip
+
+
+def version_of(case: Case | None, default: tuple[int, int]) -> tuple[int, int]:
+    """The version that runs, else the one that is planned for."""
+    match = _VERSION.match(case.runtime.version.value_or("")) if case else None
+    return (int(match[1]), int(match[2])) if match else default
+
+
+def hf_report(
+    request: PlanRequest, asked: AskedPlan, cards: Hardware, planned: Planned, current: OptionShown | None
+) -> PlanReport:
+    """The whole answer."""
+    return PlanReport(
+        unslow_version=__version__,
+        model=asked.found.name,
+        runtime=request.runtime,
+        machine=_machine_words(cards),
+        goal=asked.goal.shown(),
+        verdict=_verdict(planned, asked, current),
+        reason=planned.reason,
+        hint=planned.hint,
+        current=current,
+        recommended=planned.recommended,
+        options=planned.options,
+        rejected=planned.rejected,
+        searched=planned.searched,
+        notes=tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes))),
+    )
+
+
+def _machine_words(cards: Hardware) -> str:
+    return f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name
+
+
+def _verdict(planned: Planned, asked: AskedPlan, current: OptionShown | None) -> Verdict:
+    """Whether there is something to gain: speed, room that was asked for, or with another aim anything changed."""
+    if planned.recommended is None:
+        return "impossible"
+    best = planned.options[planned.recommended]
+    if best.speedup is None or not best.changes:
+        return "better" if best.speedup is None else "already_best"
+    wanted = min(asked.goal.context, asked.found.shape.positions or asked.goal.context)
+    lacks_room = current is not None and current.context < wanted <= best.context
+    slow = asked.goal.aim == "speed" and best.speedup < WORTH_A_CHANGE
+    return "already_best" if slow and not lacks_room else "better"
+
+
+def unknown_hf_report(request: PlanRequest, model: str, goal: Goal, why: Unknown) -> PlanReport:
+    """Where nothing can be planned."""
+    devices = ", ".join(request.devices)
+    return PlanReport(
+        unslow_version=__version__, model=model, runtime=request.runtime,
+        machine="no known GPU" if devices == "auto" else devices,
+        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get,
+    )  # fmt: skip
+
+
+MOST_SEEN, MOST_TAKEN = 300, 4
+_LIKE = 0.03
+"""Of parameters: a checkpoint with so many fewer or more is another model."""
+_SAFETENSORS = "safetensors"
+_ELSEWHERE = "mlx"
+"""A packing that only Apple's library reads."""
+
+
+def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
+    """Those of the same name and shape in another format, the largest first."""
+    known, others = {found.quant}, []
+    for other in _alike(system, found):
+        if other.quant not in known:
+            known.add(other.quant)
+            others.append(other)
+    return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
+
+
+def _alike(system: System, found: FoundShape) -> Iterator[FoundShape]:
+    name, folder = _identity(found.name), posixpath.dirname(found.source.rstrip("/"))
+    seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
+    alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
+    for stored in (described(system, model) for model in alike[:MOST_TAKEN]):
+        if stored.format != _SAFETENSORS or stored.broken:
+            continue
+        try:
+            other = find_shape(system, stored.path, None)
+        except UserError:
+            continue
+        if other.packing != _ELSEWHERE and _is_same(other, found):
+            yield other
+
+
+def _identity(name: str) -> str:
+    """The model that a name means, whatever format it tells of."""
+    try:
+        return find_model(name).name
+    except UserError:
+        return split_quant(name.rstrip("/").rpartition("/")[2])[0].casefold()
+
+
+def _is_same(one: FoundShape, other: FoundShape) -> bool:
+    near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
+    shape = (one.shape.layers, one.shape.width, one.shape.heads) == (
+        other.shape.layers, other.shape.width, other.shape.heads
+    )  # fmt: skip
+    return shape and (near or not one.parameters or not other.parameters)
+
+
+_PACKED_AT_LOAD = frozenset({Role.QUERY, Role.KEY_VALUE, Role.FEED_FORWARD, Role.EXPERTS})
+_GROUPED = ("awq", "gptq", "w4a16", "compressed", "block", "nvfp4")
+_GROUP = 128
+"""Weights that share a scale in such checkpoints, as most are made."""
+
+
+def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
+    """The best settings; what runs is described beside them where a case is given."""
+    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
+    runs_on_them = case is not None and request.devices == ("auto",) and isinstance(cards, Hardware)
+    asked = asked_for(system, request, case, copies_of(case) if case and runs_on_them else 1)
+    if isinstance(cards, Unknown):
+        return unknown_hf_report(request, asked.found.name, asked.goal, cards)
+    others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
+    question = vllm_question(request, asked, cards, case, others)
+    found = vllm_options(question)
+    return hf_report(request, asked, cards, found.planned, found.current)
+
+
+def vllm_question(
+    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None, others: Sequence[FoundShape] = ()
+) -> VllmPlanQuestion:
+    """The question with all that the case tells; `others` are the same model in other formats."""
+    found = asked.found
+    question = VllmPlanQuestion(
+        shape=found.shape,
+        checkpoints=(*checkpoints_of(found, cards.device.family), *map(_beside, others)),
+        hardware=cards,
+        goal=asked.goal.shown(),
+        version=version_of(case, RECENT),
+        parameters=found.parameters,
+        architecture=found.architecture,
+        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
+        exact_context=case is None and bool(request.context) and request.aim != "context",
+    )
+    if case is None or request.devices != ("auto",):
+        return question
+    question = question._replace(
+        prefix_caching=case.runtime.prompt_cache.value_or(default=True),
+        offloaded_bytes=int(case.runtime.cpu_offload_bytes.value_or(0)),
+        measured_pool=int(case.runtime.kv_capacity_tokens.value_or(0)),
+    )
+    return question._replace(current=current_vllm(question, case))
+
+
+def checkpoints_of(found: FoundShape, family: str) -> tuple[Checkpoint, ...]:
+    """The weights as vLLM loads them, and rounded while they are loaded where that can be."""
+    first = _as_loaded(found)
+    if found.packing or first.types != HALF or family not in PACKS_AT_LOAD:
+        return (first,)
+    rounded = tuple(_rounded(part) for part in first.parts)
+    at_load = Checkpoint(found.name, "FP8", rounded, BYTES, "FP8 per tensor", packed_at_load=True)
+    return first, at_load
+
+
+def _as_loaded(found: FoundShape) -> Checkpoint:
+    parts = tuple(found.loaded_by_vllm().parts)
+    grouped = "/" in found.source and any(word in found.packing.lower() for word in _GROUPED)
+    align = _GROUP if grouped else 1
+    return Checkpoint(found.name, found.quant, parts, type_class(found.quant), found.packing, align=align)
+
+
+def _beside(found: FoundShape) -> Checkpoint:
+    """Another checkpoint, by its folder."""
+    return _as_loaded(found)._replace(path=found.source)
+
+
+def _rounded(part: Part) -> Part:
+    return part._replace(bytes=part.bytes // 2) if part.role in _PACKED_AT_LOAD else part
+
+
+def current_vllm(question: VllmPlanQuestion, case: Case) -> Choice:
+    """What the server was told, with the defaults of its version for the rest."""
+    runtime = case.runtime
+    usual = question._replace(current=None).default()
+    kv = str(runtime.kv_type_k.value_or("auto")).lower()
+    return Choice(
+        checkpoint=0,
+        tensor=int(runtime.tensor_parallel.value_or(1)),
+        pipeline=int(runtime.pipeline_parallel.value_or(1)),
+        share=round(float(runtime.gpu_memory_fraction.value_or(usual.share)), 4),
+        context=int(runtime.context_length.value_or(usual.context)),
+        sequences=int(runtime.max_sequences.value_or(usual.sequences)),
+        batched=int(runtime.max_batched_tokens.value_or(usual.batched)),
+        kv="fp8" if kv.startswith("fp8") else "auto",
+        eager=bool(runtime.eager.value_or(default=False)),
+    )
+
+
+_WIDE = 4
+_TYPES = {"F16": "float16", "F32": "float32", "FLOAT16": "float16", "FLOAT32": "float32"}
+
+
+def plan_transformers(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
+    """The best settings; what runs is described beside them where a case is given."""
+    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
+    asked = asked_for(system, request, case)
+    if isinstance(cards, Unknown):
+        return unknown_hf_report(request, asked.found.name, asked.goal, cards)
+    found = transformers_options(transformers_question(request, asked, cards, case))
+    return hf_report(request, asked, cards, found.planned, found.current)
+
+
+def transformers_question(
+    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None
+) -> TransformersPlanQuestion:
+    """The question with all that the case tells."""
+    found = asked.found
+    stored = "float32" if found.dtype_bytes == _WIDE else _TYPES.get(found.quant.upper(), "bfloat16")
+    question = TransformersPlanQuestion(
+        shape=found.shape,
+        parts=tuple(found.parts),
+        quant=found.quant,
+        types=type_class(found.quant),
+        hardware=cards,
+        goal=asked.goal.shown(),
+        stored=stored,
+        packed=bool(found.packing),
+        version=version_of(case, TRANSFORMERS_RECENT),
+        parameters=found.parameters,
+        architecture=found.architecture,
+        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
+    )
+    if case is None or request.devices != ("auto",):
+        return question
+    return question._replace(current=current_transformers(question, case))
+
+
+def current_transformers(question: TransformersPlanQuestion, case: Case) -> TransformersChoice:
+    """What the model object tells of itself; a step that is compiled has a static cache."""
+    runtime, usual = case.runtime, question.now
+    dtype = str(runtime.weights_type.value_or(usual.dtype))
+    on = {buffer.device for buffer in runtime.buffers.value_or([])}
+    return TransformersChoice(
+        dtype=dtype if dtype in TRANSFORMERS_BYTES else usual.dtype,
+        attention=str(runtime.attention.value_or(usual.attention)),
+        cache="dynamic" if runtime.eager.value_or(default=True) else "static",
+        device_map=ALL_ON_ONE if on == {ALL_ON_ONE} else SPREAD_OUT,
+    )

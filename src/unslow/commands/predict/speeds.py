@@ -1,0 +1,404 @@
+"""Answers one case: calibrated where this machine was measured, with a draft model, the memory wall and notes."""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from unslow import __version__
+from unslow.catalog.quants import mixes_from_large_to_small
+from unslow.commands._hardware import find_hardware
+from unslow.commands.models.find import OLLAMA, FoundModel, as_quant, find_gguf_model, find_shape
+from unslow.commands.predict import PredictRequest
+from unslow.commands.predict.cases import Case, Speeds, basis_of, case_of, hardware_request, speeds_of
+from unslow.facts.calibration import Calibration
+from unslow.facts.errors import UserError
+from unslow.facts.model import Blueprint, MetadataValue
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import GB, Unknown, reported
+from unslow.look.calibration import read_calibrations
+from unslow.look.system import System
+from unslow.think.hardware import Hardware
+from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR, accepted_tokens, break_even, speculative_rate
+from unslow.think.physics.terms import Interval, inverse_interval
+from unslow.think.physics.token_time import Calibrated, calibrated_decode, calibrated_prefill
+from unslow.think.speed.calibration import Match, demand_of, match_calibration
+from unslow.think.speed.question import (
+    WIDER,
+    BatchPoint,
+    Outcome,
+    batching_curve,
+    decode_outcome,
+    ridge,
+    walls,
+    widened,
+)
+from unslow.think.speed.report import (
+    BasisShown,
+    BatchShown,
+    ExplainShown,
+    ModelShown,
+    PlacementShown,
+    PlaceShown,
+    PredictionReport,
+    PromptShown,
+    QuantShown,
+    RateShown,
+    SpeculativeShown,
+    SpeedShown,
+    WallShown,
+)
+
+
+class Measured(NamedTuple):
+    """What a calibration says of a case, and what it is called."""
+
+    decode: Calibrated
+    prefill: Calibrated | None
+    basis: str
+
+
+def can_calibrate(hardware: Hardware, case: Case, request: PredictRequest) -> bool:
+    """Whether a calibration could say it better: this machine's processors do all the work, for one conversation."""
+    return hardware.machine is not None and case.asked.backend == "cpu" and request.batch <= 1 and request.is_llama_cpp
+
+
+def find_match(system: System, hardware: Hardware, case: Case, request: PredictRequest) -> Match:
+    """The calibration of this machine's processors, if they do all the work; with a reason if it is stale."""
+    if hardware.machine is None or not can_calibrate(hardware, case, request):
+        return Match(None)
+    runtime = Runtime(threads=reported(request.threads, "--threads")) if request.threads else Runtime()
+    return match_calibration(read_calibrations(system), hardware.machine, runtime, system.now())
+
+
+def measured_case(plan: Blueprint, calibration: Calibration, request: PredictRequest) -> Measured | None:
+    """The case by that calibration; None where it has no rates."""
+    kinds = (request.kv_type, request.kv_type)
+    decode = calibrated_decode(demand_of(plan, max(1, request.depth), kinds), calibration)
+    if decode is None:
+        return None
+    prefill = calibrated_prefill(demand_of(plan, 1, kinds), calibration, request.prompt) if not request.depth else None
+    threads = f" with {calibration.threads} thread{'' if calibration.threads == 1 else 's'}"
+    basis = (
+        f"calibrated: {calibration.engine} {calibration.engine_version}{threads if calibration.threads else ''} "
+        f"on this machine, {calibration.taken_at[:10]}"
+    )
+    return Measured(decode, prefill, basis)
+
+
+USUAL_ACCEPTANCE = 0.7
+"""Of a draft model of the same family on ordinary text, where nothing is said."""
+
+
+def find_draft(system: System, request: PredictRequest) -> FoundModel | None:
+    """The draft model, where one is asked for."""
+    return find_gguf_model(system, request.draft, None) if request.draft else None
+
+
+def beside(hardware: Hardware, draft: FoundModel | None) -> Hardware:
+    """The hardware with the draft's weights already on the first GPU."""
+    return hardware.holding(sum(t.bytes for t in draft.blueprint.tensors)) if draft else hardware
+
+
+def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictRequest) -> SpeculativeShown | None:
+    """What drafting gives; None where the draft model can't be predicted there."""
+    small = case_of(draft, hardware._replace(rooms=()), request)
+    if isinstance(small, Unknown):
+        return None
+    count = request.draft_tokens
+    acceptance = USUAL_ACCEPTANCE if request.acceptance is None else request.acceptance
+    plain = decode_outcome(case.question, case.group)
+    check_s, draft_s = _check_s(case, count), decode_outcome(small.question, small.group).seconds
+    rate = speculative_rate(count, acceptance, check_s, draft_s)
+    ratio = rate / plain.rate.mid
+    interval = widened(Interval(*(end * ratio for end in plain.rate)), WIDER * case.trust.wider)
+    return SpeculativeShown(
+        draft=f"{draft.name} {draft.quant}",
+        draft_tokens=count,
+        acceptance=acceptance,
+        accepted_per_step=accepted_tokens(count, acceptance),
+        tokens_per_s=RateShown(low=interval.low, mid=interval.mid, high=interval.high),
+        speedup=ratio,
+        break_even_acceptance=break_even(count, check_s, draft_s, plain.seconds),
+    )
+
+
+def _check_s(case: Case, count: int) -> float:
+    """Checking is a step of so many tokens more, which share the keys and values of one conversation."""
+    tokens = count + 1.0
+    question = case.question._replace(tokens=tokens, depth=case.question.depth / tokens)
+    return decode_outcome(question, case.group).seconds
+
+
+_SAME = 0.004
+_ALSO = ("Q4_0",)
+"""Mixes that are no longer offered as a matter of course, and still compared."""
+
+
+def memory_wall_of(
+    found: FoundModel, case: Case, hardware: Hardware, request: PredictRequest, calibration: Calibration | None = None
+) -> ExplainShown:
+    """What more conversations and other quants would give; by a calibration, where it knows the speed of one."""
+    curve = batching_curve(case.question, case.group)
+    known = _calibrated(found.blueprint, calibration, request)
+    factor = known / curve[0].together if known else 1.0
+    return ExplainShown(
+        batching=tuple(_batch(point, case, factor) for point in curve),
+        ridge_conversations=ridge(case.question),
+        quants=tuple(_quants(found, hardware, request, calibration)),
+    )
+
+
+def _calibrated(plan: Blueprint, calibration: Calibration | None, request: PredictRequest) -> float | None:
+    """Tokens per second of one conversation by the calibration; None where it has no rates."""
+    measured = measured_case(plan, calibration, request) if calibration else None
+    return inverse_interval(measured.decode.seconds).mid if measured else None
+
+
+def _batch(point: BatchPoint, case: Case, factor: float) -> BatchShown:
+    return BatchShown(
+        conversations=point.conversations,
+        tokens_per_s=point.together * factor,
+        each_tokens_per_s=point.each * factor,
+        fits=case.holds(point.conversations),
+    )
+
+
+def _quants(
+    found: FoundModel, hardware: Hardware, request: PredictRequest, calibration: Calibration | None
+) -> Iterator[QuantShown]:
+    """The usual mixes from the largest to the smallest, and the model's own."""
+    names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
+    plans = [(name, found.blueprint if name == found.quant else _plan(found, name)) for name in names]
+    if found.quant not in names:
+        plans.append((found.quant, found.blueprint))
+    shown = [_quant(name, plan, hardware, request, calibration) for name, plan in plans if plan is not None]
+    return _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
+
+
+def _apart(quants: Iterable[QuantShown], own: str) -> Iterator[QuantShown]:
+    """Those that differ in size: of a model whose experts stay as they are, most quants are the same."""
+    last = math.inf
+    for quant in quants:
+        if quant.name == own or quant.weights_bytes < last * (1 - _SAME):
+            last = quant.weights_bytes
+            yield quant
+
+
+def _plan(found: FoundModel, name: str) -> Blueprint | None:
+    try:
+        return as_quant(found.blueprint, name)
+    except UserError:  # a mix that these tensors can't have
+        return None
+
+
+def _quant(
+    name: str, plan: Blueprint, hardware: Hardware, request: PredictRequest, calibration: Calibration | None
+) -> QuantShown | None:
+    other = case_of(FoundModel(name, plan, name, "", 0), hardware, request)
+    if isinstance(other, Unknown):
+        return None
+    weights = sum(t.bytes for t in plan.tensors)
+    elements = sum(_elements(t.shape) for t in plan.tensors)
+    placement = other.placement
+    return QuantShown(
+        name=name,
+        weights_bytes=weights,
+        bits_per_weight=8 * weights / max(1, elements),
+        fits=None if other.setup is None else other.setup.left() >= 0,
+        gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
+        experts_on_cpu=placement.experts_on_cpu,
+        tokens_per_s=_calibrated(plan, calibration, request) or decode_outcome(other.question, other.group).rate.mid,
+    )
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    product = 1
+    for length in shape:
+        product *= length
+    return product
+
+
+def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> tuple[str, ...]:
+    """What was assumed, what makes the interval wide, and what was asked for in vain."""
+    wide = (f"{why}: the interval is wider" for why in case.trust.reasons)
+    assumed = _assumed(found, hardware, case, request)
+    notes = (*found.notes, *hardware.notes, *wide, *assumed, *_on_placement(found, case, request))
+    return tuple(dict.fromkeys((*notes, *_without_effect(hardware, case, request))))
+
+
+def _assumed(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
+    if case.question.host and case.question.totals and hardware.host_is_assumed:
+        speed = float(case.question.host.chip.bytes_per_s) / GB
+        yield f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better"
+    gpus = hardware.device_count
+    if gpus > 1 and request.runtime == "vllm" and not request.split:
+        heads = found.shape.shape.heads if found.shape else 0
+        if case.asked.split == SPLIT_BY_TENSOR:
+            yield f"all GPUs share every layer (--tensor-parallel-size {gpus}): --split layer is a pipeline"
+        else:
+            yield f"{heads} heads can't be shared by {gpus} GPUs: they are taken to work as a pipeline"
+    if hardware.device.vendor == "AMD" and request.is_llama_cpp and not request.backend:
+        other = "vulkan" if case.asked.backend == "rocm" else "rocm"
+        yield f"the backend is taken to be {case.asked.backend}, as is usual there: --backend {other} for the other one"
+    if request.draft and request.acceptance is None:
+        yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
+
+
+def _on_placement(found: FoundModel, case: Case, request: PredictRequest) -> Iterator[str]:
+    if case.changed:
+        yield f"as asked it does not fit: this is with {case.changed}, `unslow fit` has the command"
+    if case.fits is False and not case.placement.chosen:
+        yield "this placement does not fit the memory: the speed is what it would be if it did"
+    if case.placement.chosen and not request.explain:
+        yield "what does not fit the GPU sets the speed: --explain shows how fast smaller quants are"
+    trained = found.blueprint.count("context_length", 0)
+    if trained and request.depth > trained:
+        yield f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense"
+
+
+def _without_effect(hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
+    if request.split not in ("", "layer") and hardware.device_count == 1:
+        yield "--split has no effect: there is one GPU"
+    if request.cpu_moe and not case.asked.load.is_sparse:
+        yield "--cpu-moe has no effect: the model has no experts"
+
+
+def notes_on_calibration(
+    match: Match, measured: Measured | None, request: PredictRequest, *, can_calibrate: bool
+) -> Iterator[str]:
+    """Why it is not used, how far it goes, or that there could be one."""
+    if can_calibrate and match.calibration is None:
+        yield "processors differ: `unslow calibrate` measures these in a minute, and makes this several times sharper"
+    if match.stale:
+        yield f"the calibration of this machine is not used: {match.stale}"
+    if measured and request.explain:
+        yield "one conversation was calibrated: the curve of several is the usual one, moved to begin there"
+
+
+def answer(system: System, request: PredictRequest) -> PredictionReport:
+    """The prediction, or a report that says why there is none; UserError where the question can't be put."""
+    found = _find_model(system, request)
+    if found.tool == OLLAMA and "runtime" not in request.given:
+        request = request._replace(runtime="ollama")
+    draft = find_draft(system, request)
+    hardware = find_hardware(system, hardware_request(request))
+    if isinstance(hardware, Unknown):
+        return _abstained(found, hardware)
+    case = case_of(found, beside(hardware, draft), request)
+    if isinstance(case, Unknown):
+        return _abstained(found, case)
+    request = case.request
+    match = find_match(system, hardware, case, request)
+    measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
+    speeds = _as_measured(speeds_of(case, request), measured, request)
+    return PredictionReport(
+        unslow_version=__version__,
+        model=_model(found),
+        place=_place(hardware, case, request),
+        settings=_settings(request, case.asked.split if hardware.device_count > 1 else request.split or SPLIT_BY_LAYER),
+        placement=_placement(case) if case.asked.backend != "cpu" else None,
+        decode=_speed(speeds.decode, request),
+        prefill=_prompt(speeds, request),
+        speculative=drafted(case, draft, hardware, request) if draft else None,
+        explain=memory_wall_of(found, case, hardware, request, match.usable) if request.explain else None,
+        basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
+        notes=(
+            *notes_on(found, hardware, case, request),
+            *notes_on_calibration(match, measured, request, can_calibrate=can_calibrate(hardware, case, request)),
+        ),
+    )
+
+
+def _find_model(system: System, request: PredictRequest) -> FoundModel:
+    """As llama.cpp would load it, or as engines that load safetensors do."""
+    if request.is_llama_cpp:
+        return find_gguf_model(system, request.model, request.quant)
+    shape = find_shape(system, request.model, request.quant, request.runtime)
+    numbers: dict[str, MetadataValue] = {
+        "hf.block_count": shape.shape.layers,
+        "hf.context_length": shape.shape.positions,
+    }
+    plan = Blueprint(architecture="hf", metadata=numbers, tensors=[])
+    found = FoundModel(shape.name, plan, shape.quant, shape.source, shape.parameters, shape.notes, shape=shape)
+    return found._replace(stands_for=shape.stands_for)
+
+
+def _abstained(found: FoundModel, why: Unknown) -> PredictionReport:
+    return PredictionReport(
+        unslow_version=__version__, model=_model(found), notes=found.notes, reason=why.why, hint=why.how_to_get
+    )
+
+
+def _model(found: FoundModel) -> ModelShown:
+    return ModelShown(
+        name=found.name, quant=found.quant, source=found.source, parameters=found.parameters,
+        weights_bytes=found.weights_bytes, layers=found.blueprint.count("block_count"),
+        stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
+        size_off=found.estimate.off if found.estimate else 0.0,
+    )  # fmt: skip
+
+
+def _place(hardware: Hardware, case: Case, request: PredictRequest) -> PlaceShown:
+    host = case.question.host
+    return PlaceShown(
+        device=hardware.device.name,
+        gpus=0 if case.asked.backend == "cpu" else hardware.device_count,
+        bytes_per_s=float(case.question.chip.bytes_per_s),
+        backend=case.asked.backend,
+        runtime=request.runtime,
+        host_bytes_per_s=float(host.chip.bytes_per_s) if host else None,
+    )
+
+
+def _settings(request: PredictRequest, split: str) -> dict[str, str | int | float | bool]:
+    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
+    return {**{name: getattr(request, name) for name in names}, "split": split}
+
+
+def _placement(case: Case) -> PlacementShown:
+    placement = case.placement
+    return PlacementShown(
+        gpu_layers=placement.gpu_layers,
+        all_gpu_layers=placement.all_layers,
+        experts_on_cpu=placement.experts_on_cpu,
+        chosen=placement.chosen,
+        fits=case.fits,
+    )
+
+
+def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequest) -> Speeds:
+    """The speeds by a calibration of this machine, where there is one."""
+    if measured is None:
+        return speeds
+    parts = {part.name: part.seconds for part in measured.decode.parts}
+    rate = inverse_interval(measured.decode.seconds)
+    decode = Outcome(measured.decode.seconds.mid, parts, rate, max(speeds.decode.ceiling, rate.mid))
+    if measured.prefill is None:
+        return Speeds(decode, speeds.prefill)
+    return Speeds(decode, Interval(*(request.prompt * end for end in inverse_interval(measured.prefill.seconds))))
+
+
+def _rate(interval: Interval) -> RateShown:
+    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
+
+
+def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
+    return SpeedShown(
+        tokens_per_s=_rate(decode.rate),
+        each_tokens_per_s=decode.rate.mid / request.batch,
+        step_s=decode.seconds,
+        ceiling_tokens_per_s=decode.ceiling if math.isfinite(decode.ceiling) else None,
+        walls=tuple(
+            WallShown(part=w.part, seconds=w.seconds, share=w.share, binds=w.binds, halved_tokens_per_s=w.halved)
+            for w in walls(decode, float(request.batch))
+        ),
+    )
+
+
+def _prompt(speeds: Speeds, request: PredictRequest) -> PromptShown:
+    return PromptShown(
+        prompt_tokens=request.prompt,
+        micro_batch=min(request.ubatch, request.prompt),
+        tokens_per_s=_rate(speeds.prefill),
+        time_to_first_token_s=_rate(speeds.first_token_s(request)),
+    )

@@ -1,0 +1,67 @@
+"""Diagnose any pasted text: a log, a bug report, a command line, `nvidia-smi`, `ollama ps`, in any mixture.
+
+FILE is a text of any size and any operating system; `-` reads standard input. It says which runtime and version the
+text tells of, judges it with the same causes as a live machine, and asks for the commands that would settle what the
+text leaves open. Nothing is sent anywhere.
+
+examples:
+  unslow triage server.log
+  pbpaste | unslow triage -
+  journalctl -u ollama --no-pager | unslow triage -
+  unslow triage report.txt --format markdown
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from unslow.commands._diagnosis_options import EXIT, formats_text
+from unslow.commands._output import Progress, Silent
+from unslow.commands._request import Option, Request
+
+if TYPE_CHECKING:
+    from unslow.think.report import Report
+
+
+class TriageRequest(Request, frozen=True, kw_only=True):
+    """What a text tells of slow inference."""
+
+    file: Annotated[str, Option("the text; - for standard input", metavar="FILE|-", positional=True)]
+    format: Annotated[str, Option(formats_text(), metavar="FORMAT", short=("--json", "json"))] = "terminal"
+    save: Annotated[str | None, Option("also write what was understood as a snapshot, masked", metavar="FILE")] = None
+    all: Annotated[bool, Option("show everything that was ruled out or could not be told")] = False
+    quiet: Annotated[bool, Option("don't say what is being done", "-q")] = False
+
+
+def run(request: TriageRequest) -> int:
+    """Read, judge and show."""
+    from unslow.commands._formats import check_format, render
+    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands.diagnose.target import save
+    from unslow.commands.triage.pasted_text import read_text_source
+    from unslow.commands.triage.pasted_text import triage as judge
+
+    check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress, read_text_source(request.file) as source:
+        report, snapshot = judge(source.chunks, source.name, source.follow(progress))
+        if request.save:
+            save(snapshot, request.save, progress)
+    write(render(report, request.format, width=width(), color=color(), everything=request.all))
+    verdicts = [subject.verdict for subject in report.subjects]
+    return next((status for verdict, status in EXIT.items() if verdict in verdicts), 3)
+
+
+def triage(text: str | bytes | Path, *, progress: Progress | None = None) -> "Report":
+    """What a text tells: a log, a bug report, a command line, `nvidia-smi`, `ollama ps`, in any mixture.
+
+    text: the text itself, or the path of a file of any size
+    progress: is told how far the reading is; None for silence
+    """
+    from unslow.commands.triage.pasted_text import read_text_source
+    from unslow.commands.triage.pasted_text import triage as judge
+
+    if isinstance(text, Path):
+        with read_text_source(str(text)) as source:
+            return judge(source.chunks, source.name, source.follow(progress or Silent())).report
+    chunks: Iterable[bytes] = [text.encode("utf-8", "replace") if isinstance(text, str) else text]
+    return judge(chunks, "paste").report

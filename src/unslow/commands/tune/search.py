@@ -1,0 +1,438 @@
+"""What `unslow tune` does: plan, say what it will take, start and measure candidates in turns, and judge."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._command_lines import commands_for
+from unslow.commands._output import Progress
+from unslow.commands.bench.bencher import Bencher
+from unslow.commands.bench.request import check_writable
+from unslow.commands.bench.server import CommandStarter, Own, Place, case_of, place_of
+from unslow.commands.diagnose.request import Manners
+from unslow.commands.diagnose.target import is_live
+from unslow.commands.models.find import FoundModel, find_gguf_model
+from unslow.commands.plan import PlanRequest
+from unslow.commands.plan.planner import planned
+from unslow.commands.plan.subjects import read_saved
+from unslow.commands.tune import TuneRequest
+from unslow.commands.verify.comparison import starting_line
+from unslow.commands.verify.rounds import FEWEST_EACH, MOST_EACH, MeasuredServer, Prompt, asked, prompt_of, warm_up
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.machine import Cpu, Machine
+from unslow.facts.merge import computing_gpus
+from unslow.facts.model import Model
+from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.values import GIB, reported
+from unslow.facts.verification import Work
+from unslow.look.command_line import UNSET
+from unslow.look.gguf_server_flags import parse_settings
+from unslow.look.launch.command import Command, command_without_secrets, found_file, parse_command, program_of
+from unslow.look.system import System
+from unslow.show.units import size
+from unslow.think.hardware import usual_threads
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.report import PlanReport
+from unslow.think.stats.tuning import Halving, Measured, TuneContext, TuneReport, judge_tuning
+from unslow.think.stats.tuning_candidates import Candidate, Candidates, Hand, as_settings, candidates_of
+from unslow.think.stats.verification import work_of
+
+SECONDS = 300.0
+_OF_PLANS = ("context", "prompt", "kept", "answer", "draft", "worst_perplexity_increase")
+
+
+class TuneSpec(NamedTuple):
+    """A model or a plan, the program to start, and for how long."""
+
+    target: str
+    plan: PlanRequest
+    server: str = "llama-server"
+    seconds: float = SECONDS
+    model: str | None = None
+    """The file that a plan in a file is for, where its commands don't say."""
+    yes: bool = False
+    """Whether it may measure beside others on the GPU."""
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether the target is a plan in a file."""
+        return self.target.lower().endswith(".json")
+
+    @classmethod
+    def of(cls, asked: TuneRequest) -> "TuneSpec":
+        """From the parsed command line; UserError where a value can't be."""
+        own = {name: getattr(asked, name) for name in _OF_PLANS if name in asked.given}
+        plan = PlanRequest(**own, model=asked.target, given=frozenset(own))
+        check_writable("--output", asked.output)
+        request = cls(asked.target, plan, asked.server, asked.seconds, asked.model, asked.yes)
+        if is_live(request.target):
+            raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
+        if request.model and not request.is_plan:
+            raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
+        return request
+
+
+_NOTED = GIB
+"""Of a GPU's memory: a desktop and its browser hold less, and do not compute for long."""
+_PREFIX = "LLAMA_ARG_"
+
+
+def others_on_gpu(machine: Machine) -> list[str]:
+    """Programs that hold much memory of a GPU that computes."""
+    found: dict[int, str] = {}
+    for gpu in computing_gpus(machine.gpus.value_or(())):
+        for process in gpu.processes.value_or([]):
+            if process.vram_bytes.value_or(0) >= _NOTED:
+                found[process.pid] = f"{process.name.value_or('a program')} ({process.pid})"
+    return list(found.values())
+
+
+def servers_of(snapshot: Snapshot) -> list[str]:
+    """The model servers that run here."""
+    named = [(s.runtime.name.value_or("a server"), s.runtime.url.value_or("")) for s in snapshot.subjects]
+    return list(dict.fromkeys(f"{name} at {url}" if url else name for name, url in named))
+
+
+def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
+    """What to say of others; UserError where the GPU is not free and nobody said that this is all right."""
+    has_gpu = bool(computing_gpus(snapshot.machine.gpus.value_or(())))
+    servers, programs = servers_of(snapshot), others_on_gpu(snapshot.machine)
+    busy = [*servers, *programs] if has_gpu else []
+    if busy and not allowed:
+        hint = "stop them, or measure beside them with --yes: their memory is not to be had, and they slow it down"
+        raise UserError(f"others use this machine's GPU: {', '.join(busy)}", hint)
+    seen = [*servers, *(programs if has_gpu else ())]
+    notes = [f"measured while others were running: {', '.join(seen)}"] if seen else []
+    return (*notes, *own_variables())
+
+
+def own_variables() -> tuple[str, ...]:
+    """Settings of llama.cpp in this program's environment, which every server started here inherits."""
+    names = sorted(name for name in os.environ if name.startswith(_PREFIX))
+    return (f"set for all candidates by the environment: {', '.join(names)}",) if names else ()
+
+
+_RUNTIME = "llama.cpp"
+
+
+class Line(NamedTuple):
+    """The words of a command line, and why it is not to be used."""
+
+    words: tuple[str, ...]
+    why_not: str = ""
+
+    @property
+    def text(self) -> str:
+        """For a shell."""
+        return shlex.join(self.words)
+
+
+def line_of(system: System, candidate: Candidate, path: str, server: str) -> Line:
+    """How a candidate is started."""
+    model = Model(path=reported(path, "given"))
+    changes = [Change(knob, value) for knob, value in as_settings(candidate.settings).items()]
+    said = commands_for(changes, Case(model=model), system=system, program=server, name=_RUNTIME)
+    left = [(change, why) for change, why in said.left_out if change.knob is not Knob.QUANT]
+    why_not = f"{left[0][0].knob.value}: {left[0][1]}" if left else ""
+    return Line(said.argv or (server, "-m", path), why_not)
+
+
+def lines_of(system: System, candidates: Sequence[Candidate], path: str, server: str) -> list[Line]:
+    """The lines of all."""
+    return [line_of(system, candidate, path, server) for candidate in candidates]
+
+
+class Source(NamedTuple):
+    """A plan, the file of its model, and the request to measure with."""
+
+    plan: PlanReport
+    found: FoundModel
+    work: Work
+
+    @property
+    def path(self) -> str:
+        """The file of the model."""
+        return self.found.source
+
+
+def source_of(system: System, request: TuneSpec) -> Source:
+    """The plan and its model; UserError where there is nothing that can be started."""
+    plan = read_saved(request.target) if request.is_plan else planned(system, request.plan)
+    if plan.verdict == "impossible":
+        raise UserError(f"there is no plan to search around: {plan.reason}", plan.hint)
+    if plan.runtime != _RUNTIME:
+        raise UserError(f"the plan is for {plan.runtime}, and only {_RUNTIME} can be tuned", "plan for llama.cpp")
+    found = find_gguf_model(system, _model(plan, request) if request.is_plan else request.target, None)
+    if not os.path.isfile(found.source):  # noqa: PTH113 (a word, and no path in itself)
+        raise UserError(f"{found.name} is no file here, so it can't be started", "give the path of a GGUF file")
+    return Source(plan, found, _work(plan, request))
+
+
+def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand:
+    """What is at hand beside the plan: of the file that it recommends, where that is another one."""
+    other = _recommended_file(source.plan)
+    found = find_gguf_model(system, other, None) if other else source.found
+    return Hand(
+        Pieces(found.blueprint),
+        found.quant,
+        found.parameters,
+        usual_threads(cpu),
+        cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
+        *_draft(draft),
+    )
+
+
+def _recommended_file(plan: PlanReport) -> str:
+    settings = plan.options[plan.recommended].settings if plan.recommended is not None else ()
+    file = str(as_settings(settings).get(Knob.MODEL_FILE) or "")
+    return file if os.path.isfile(file) else ""  # noqa: PTH113 (the same)
+
+
+def _draft(path: str | None) -> tuple[str, int]:
+    if not path:
+        return "", 0
+    if not path.lower().endswith(".gguf") or not os.path.isfile(path):  # noqa: PTH113 (the same)
+        raise UserError(f"--draft {path}: no GGUF file", "give the path of a small model of the same family")
+    return os.path.abspath(path), os.path.getsize(path)  # noqa: PTH100, PTH202 (the same)
+
+
+def _work(plan: PlanReport, request: TuneSpec) -> Work:
+    """The work that the plan is for, or what the flags say; UserError where it does not fit the context."""
+    work = work_of(plan.goal)
+    if request.is_plan:
+        asked, given = request.plan, request.plan.given
+        if "context" in given and asked.context != plan.goal.context:
+            raise UserError("the plan in the file is for another context", "plan again with --context, and tune that")
+        new = {"prompt": ("prompt_tokens", asked.prompt), "kept": ("kept_tokens", asked.kept),
+               "answer": ("answer_tokens", asked.answer)}  # fmt: skip
+        work = msgspec.structs.replace(work, **{name: value for key, (name, value) in new.items() if key in given})
+    if work.prompt_tokens + work.kept_tokens + work.answer_tokens > plan.goal.context:
+        raise UserError("the request does not fit the plan's context", "fewer tokens, or a plan for more context")
+    return work
+
+
+def _model(plan: PlanReport, request: TuneSpec) -> str:
+    """The file that the plan is for: what the user names, else what its command lines load."""
+    options = [plan.options[plan.recommended]] if plan.recommended is not None else []
+    for option in (*options, *filter(None, [plan.current])) if not request.model else ():
+        if line := starting_line(option):
+            command = parse_command(line)
+            _, at = program_of(command.words)
+            path = parse_settings(command.words[at:], command.variables).get("model", UNSET).value
+            if path:
+                return path
+    if not request.model:
+        raise UserError(f"{request.target} does not say which file the model is in", "name it: --model FILE")
+    return request.model
+
+
+TOO_SLOW = 4.0
+"""Times the best request so far: whoever takes longer is not waited for."""
+_PATIENT_S = 60.0
+"""A start may take so long even where the whole time is shorter."""
+_LEAST_LIMIT_S = 10.0
+"""A request is given so long however fast the best one is: a first one may be slow once."""
+
+
+class Steps:
+    """Says whose turn it is, with the share of the whole; what happens in one turn is too short to be told."""
+
+    def __init__(self, progress: Progress, what: str, share: float) -> None:
+        progress.step(what, share)
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def step(self, text: str, share: float) -> None:
+        """Nothing."""
+
+
+class Limits(NamedTuple):
+    """How long a start and a request may take."""
+
+    start_s: float
+    request_s: float
+
+
+def limits_of(budget_s: float, left_s: float, best_s: float | None, *, is_new: bool) -> Limits:
+    """Whoever was never measured is waited for only as long as it may still be of interest, and as there is time."""
+    patient = max(_PATIENT_S, budget_s)
+    if not is_new or best_s is None:
+        return Limits(patient, patient)
+    return Limits(max(_LEAST_LIMIT_S, left_s), max(_LEAST_LIMIT_S, min(TOO_SLOW * best_s, left_s)))
+
+
+class Trial:
+    """One candidate through all its turns."""
+
+    def __init__(self, line: Line, place: Place) -> None:
+        self.party = MeasuredServer(line.text, place, Manners(evict=True))
+        self.starts_s: list[float] = []
+        self._starter, self._place = CommandStarter(parse_command(line.text)), place
+
+    def turn(self, number: int, work: Work, prompts: list[Prompt], limits: Limits, progress: Progress) -> str:
+        """Measure one life, into the party's samples; why it did not run, or was too slow."""
+        own = Own(self._place.system, self._place.snapshot.machine, progress, self._starter)
+        own.timeout_s = limits.start_s
+        try:
+            with own.started({}) as bencher:
+                self.starts_s.append(own.load_s)
+                bencher.case = case_of(self._place.snapshot, bencher.subject)
+                bencher.deadline_s = limits.request_s
+                return self._life(bencher, number, work, prompts)
+        except UserError as error:
+            return error.message
+
+    def _life(self, bencher: Bencher, number: int, work: Work, prompts: list[Prompt]) -> str:
+        if why := warm_up(bencher, self.party, work):
+            return _reason(bencher) or why
+        if not prompts:
+            prompts += [prompt_of(bencher, work) for _ in range(MOST_EACH)]
+        end = bencher.system.clock() + self.starts_s[-1]
+        for count, prompt in enumerate(prompts):
+            if count >= FEWEST_EACH and bencher.system.clock() > end:
+                break
+            asked(bencher, self.party, work, prompt, number)
+            if bencher.failures:
+                return _reason(bencher)
+        return "" if self.requests_s(number) else "its answers were too short to be timed"
+
+    def requests_s(self, number: int) -> list[float]:
+        """What the requests of a round took."""
+        return [s.request_s for s in self.party.samples if s.round == number and s.request_s is not None]
+
+
+def _reason(bencher: Bencher) -> str:
+    """Why the first request that failed did."""
+    if not bencher.failures:
+        return ""
+    first = bencher.failures[0]
+    if first.lasted_s >= bencher.deadline_s:
+        return f"too slow: a request took longer than {bencher.deadline_s:.0f} s"
+    return f"a request failed: {first.why}"
+
+
+def tune(request: TuneSpec, progress: Progress) -> TuneReport:
+    """Measure around the plan for about so long; UserError where nothing can be started."""
+    server = _program(request.server)
+    place = place_of(None, "", progress)
+    notes = company(place.snapshot, allowed=request.yes)
+    progress.step("planning", 0.0)
+    source = source_of(place.system, request)
+    hand = hand_of(place.system, source, place.snapshot.machine.cpu, request.plan.draft)
+    candidates = candidates_of(source.plan, hand)
+    lines = lines_of(place.system, candidates.all, source.path, server)
+    _announce(source, candidates, request, progress)
+    tuning = Tuning(source.work, candidates, lines, place, request.seconds)
+    interrupted = tuning.run(progress)
+    told = TuneContext(
+        __version__, source.plan.model, source.plan.machine, server, source.work, source.plan.goal.context,
+        notes=(*notes, *_notes(source.plan)), interrupted=interrupted,
+    )  # fmt: skip
+    return judge_tuning(candidates, tuning.measured(), tuning.halving, told)
+
+
+def _program(word: str) -> str:
+    """The file of the server to start; UserError where it can't be."""
+    try:
+        return found_file(Command((word,), os.environ))
+    except UserError as error:
+        raise UserError(error.message, "name the llama-server to start: --server PATH") from error
+
+
+def write_report(report: TuneReport, path: str) -> None:
+    """Write the report as JSON; UserError where it can't be."""
+    try:
+        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
+
+
+class Tuning:
+    """The candidates while they are measured."""
+
+    def __init__(self, work: Work, candidates: Candidates, lines: Sequence[Line], place: Place, seconds: float) -> None:
+        self.halving = Halving(len(candidates.all), seconds, candidates.references)
+        self._work, self._candidates, self._lines, self._place = work, candidates, lines, place
+        self._trials = [Trial(line, place) for line in lines]
+        self._prompts: dict[int, list[Prompt]] = {}
+        for index, line in enumerate(lines):
+            if line.why_not:
+                self.halving.fail(index, 0.0, f"can't be started: {line.why_not}")
+
+    def run(self, progress: Progress) -> bool:
+        """Turns until it is over; whether the user stopped it."""
+        try:
+            while turn := self.halving.next():
+                self._turn(turn.candidate, turn.round, progress)
+        except KeyboardInterrupt:
+            self.halving.finish("stopped")
+            return True
+        return False
+
+    def measured(self) -> list[Measured]:
+        """What was measured of each."""
+        return [
+            Measured(command_without_secrets(line.words), tuple(trial.party.samples), tuple(trial.starts_s))
+            for line, trial in zip(self._lines, self._trials, strict=True)
+        ]
+
+    def _turn(self, index: int, number: int, progress: Progress) -> None:
+        trial, halving, system = self._trials[index], self.halving, self._place.system
+        steps = Steps(progress, self._words(index, number), min(1.0, halving.spent_s / halving.budget_s))
+        left_s = halving.budget_s - halving.spent_s
+        limits = limits_of(halving.budget_s, left_s, self._best_s(), is_new=self._is_new(index))
+        start = system.clock()
+        prompts = self._prompts.setdefault(number, [])
+        why = trial.turn(number, self._work, prompts, limits, steps)
+        took = system.clock() - start
+        if why:
+            halving.fail(index, took, why)
+        else:
+            halving.note(index, took, trial.requests_s(number))
+
+    def _words(self, index: int, number: int) -> str:
+        left = max(0.0, self.halving.budget_s - self.halving.spent_s)
+        name = self._candidates.all[index].name
+        return f"round {number}, {len(self.halving.alive)} left, {left:.0f} s: {name}"
+
+    def _is_new(self, index: int) -> bool:
+        """Whether nothing is known of it, and nothing is held against it."""
+        return index not in self.halving.references and not self.halving.levels[index]
+
+    def _best_s(self) -> float | None:
+        known = [s.request_s for trial in self._trials for s in trial.party.samples if s.request_s]
+        return min(known, default=None)
+
+
+def _announce(source: Source, candidates: Candidates, request: TuneSpec, progress: Progress) -> None:
+    work, count = source.work, len(candidates.all)
+    progress.say(
+        f"up to {count} settings around the plan, one server after the other, for about {request.seconds:.0f} s; "
+        f"each is asked for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}. {_memory(source.plan)}"
+        "No other server is touched; Ctrl-C gives the best so far"
+    )
+
+
+def _memory(plan: PlanReport) -> str:
+    """The most that one of them takes, as far as the plan knows."""
+    known = [option for option in (*plan.options, *filter(None, [plan.current])) if option.host]
+    if not known:
+        return ""
+    host = max(option.host.total_bytes for option in known if option.host)
+    gpu = max((sum(device.total_bytes for device in option.devices) for option in known), default=0)
+    on_gpu = f"{size(gpu)} of GPUs and " if gpu else ""
+    return f"A server takes up to {on_gpu}{size(host)} of the host. "
+
+
+def _notes(plan: PlanReport) -> tuple[str, ...]:
+    users = plan.goal.users
+    many = (f"the plan is for {users} conversations at a time; one at a time was measured",) if users > 1 else ()
+    told = (f"the plan could not tell speeds: {plan.reason}",) if plan.verdict == "cannot_tell" else ()
+    return (*many, *told)

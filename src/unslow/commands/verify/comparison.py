@@ -1,0 +1,409 @@
+"""What `unslow verify` does: reads what was asked or what a plan means, measures, judges, writes the report."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._output import Progress
+from unslow.commands.bench.request import check_writable
+from unslow.commands.bench.server import Place as ServerPlace
+from unslow.commands.bench.server import place_of, subject_of
+from unslow.commands.diagnose.request import Discretion, Manners
+from unslow.commands.diagnose.target import as_url, is_live
+from unslow.commands.plan.subjects import read_saved
+from unslow.commands.verify import VerifyRequest
+from unslow.commands.verify.rounds import (
+    Course,
+    MeasuredServer,
+    extent_before,
+    in_turns,
+    measure_alone,
+    one_after_the_other,
+)
+from unslow.facts.commands import Place, parse_line
+from unslow.facts.errors import UserError
+from unslow.facts.verification import LARGEST_SIDE_BYTES, Side, Work, dump_side, parse_side
+from unslow.look.command_line import UNSET
+from unslow.look.gguf_server_flags import parse_settings
+from unslow.look.launch.command import Command, parse_command, program_of
+from unslow.look.models.gguf import model_facts, read_gguf
+from unslow.look.system import LookError, System
+from unslow.look.system.http import is_loopback
+from unslow.look.system.live import LiveSystem
+from unslow.think.plan.report import OptionShown
+from unslow.think.stats.answers import ALLOWED
+from unslow.think.stats.verification import VerifyContext, chosen_option, judge_verification, work_of
+from unslow.think.stats.verification_report import VerifyReport, Way
+
+
+class Planned(NamedTuple):
+    """What a plan means for two servers; a command is empty where the plan has no line that starts one."""
+
+    before: str
+    after: str
+    work: Work
+    option: OptionShown
+    floor: float | None
+    """The rise of perplexity that the plan allows."""
+    url: str = ""
+    """Of the server that the plan was made for, where that is on this machine."""
+
+
+def read_plan(path: str, number: int | None) -> Planned:
+    """The plan in a file, with the option of that number or the recommended one; UserError where it is none."""
+    plan = read_saved(path)
+    option = chosen_option(plan, number)
+    if option is None:
+        there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
+        raise UserError(
+            f"{path}: the plan has no such option: {there}", "give --option a number from 0 on, as in the JSON"
+        )
+    before = starting_line(plan.current) if plan.current else ""
+    floor = plan.goal.worst_perplexity_increase or None
+    url = plan.url if is_loopback(urlsplit(plan.url).hostname or "") else ""  # a file may say anything
+    return Planned(before, starting_line(option), work_of(plan.goal), option, floor, url)
+
+
+def its_server(planned: Planned) -> str:
+    """The address of the server that the plan was made for; UserError where it names none that is here."""
+    if not planned.url:
+        raise UserError("the plan names no server of this machine", "name it: a URL or a process id as the TARGET")
+    return planned.url
+
+
+def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
+    """What runs before and after: what the user names, else the lines of the plan; UserError where one is missing."""
+    lines = before or planned.before, after or planned.after
+    for name, line in zip(("before", "after"), lines, strict=True):
+        if not line:
+            raise UserError(f"the plan has no command line of a server for --{name}", _by_hand(planned))
+    return lines
+
+
+def _by_hand(planned: Planned) -> str:
+    """What else can be done."""
+    at = f" {planned.url}" if planned.url else " TARGET"
+    measured = f"`unslow verify --save before.json{at}`, change it, `unslow verify --against before.json{at}`"
+    return f"give the command lines: --before and --after; or {measured}"
+
+
+def starting_line(option: OptionShown) -> str:
+    """The first line of an option that starts a server which can be started here; empty where there is none."""
+    for command in option.commands:
+        line = parse_line(command)
+        if line.place is Place.SHELL and _starts(line.text):
+            return line.text
+    return ""
+
+
+def _starts(line: str) -> bool:
+    try:
+        parse_command(line)
+    except UserError:
+        return False
+    return True
+
+
+SECONDS = 120.0
+_FORMS = "such as `unslow verify --before URL --after URL`; `unslow verify --help` has the other forms"
+
+
+class VerifySpec(NamedTuple):
+    """Two servers, or one and what was kept of the other."""
+
+    before: str | None = None
+    after: str | None = None
+    """Each is the URL or process id of a server that runs, or a command line that starts one."""
+    save: str | None = None
+    against: str | None = None
+    plan: str | None = None
+    option: int | None = None
+    prompt: int | None = None
+    kept: int | None = None
+    answer: int | None = None
+    seconds: float = SECONDS
+    together: bool = False
+    allow: float | None = None
+    answers: bool = True
+    """Whether answers are compared too."""
+    model: str | None = None
+    manners: Manners = Manners()
+
+    @classmethod
+    def of(cls, asked: VerifyRequest) -> "VerifySpec":
+        """The request that was asked for; UserError where they make no sense."""
+        names = [name for name in cls._fields if name not in ("manners", "answers")]
+        manners = Manners(evict=asked.evict, api_key=asked.api_key or os.environ.get("UNSLOW_API_KEY"))
+        request = cls(**{name: getattr(asked, name) for name in names}, answers=not asked.no_answers, manners=manners)
+        if asked.target is not None:
+            if request.after is not None:
+                raise UserError("a TARGET and --after name the same server twice", "give one of them")
+            request = request._replace(after=asked.target)
+        check_writable("--save", request.save)
+        check_writable("--output", asked.output)
+        return _checked(request)
+
+    def work(self, usual: Work) -> Work:
+        """The request to measure with: what the flags say, and otherwise what is usual here."""
+        return Work(
+            prompt_tokens=usual.prompt_tokens if self.prompt is None else self.prompt,
+            kept_tokens=usual.kept_tokens if self.kept is None else self.kept,
+            answer_tokens=usual.answer_tokens if self.answer is None else self.answer,
+        )
+
+    def allowed(self, floor: float | None = None) -> float:
+        """The rise of perplexity that passes."""
+        return self.allow if self.allow is not None else ALLOWED if floor is None else floor
+
+
+def _checked(request: VerifySpec) -> VerifySpec:
+    if request.save and request.against:
+        raise UserError("--save measures the first, --against the second", "give them one after the other")
+    if request.option is not None and not request.plan:
+        raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
+    alone = request.save or request.against
+    if alone and (request.before or request.together):
+        raise UserError("--save and --against measure one server at a time", "name only its URL")
+    if alone and not request.after and not request.plan:
+        raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
+    if not alone and not request.plan and not (request.before and request.after):
+        raise UserError("two servers are needed, one before the change and one after it", _FORMS)
+    if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
+        raise UserError("--together is for two command lines: servers that run are together already", "leave it out")
+    return request
+
+
+_OVERRIDES = "--override-kv"
+"""With it, a file may be said to be trained for more than it says itself."""
+
+
+def check_room(party: MeasuredServer, place: ServerPlace, work: Work) -> None:
+    """UserError where the context is known and the request is longer."""
+    room = context_of_command(place.system, party.command) if party.command else _context_of_running(party, place)
+    need = work.kept_tokens + work.prompt_tokens + work.answer_tokens
+    if room is None or need <= room:
+        return
+    kept = f"{work.kept_tokens:,} tokens kept, " if work.kept_tokens else ""
+    asked = f"{kept}a prompt of {work.prompt_tokens:,} and an answer of {work.answer_tokens:,} tokens"
+    hint = "ask for less with --prompt, --kept and --answer, or give it a larger context"
+    raise UserError(f"{asked} do not fit: {party.what} has a context of {room:,}", hint)
+
+
+def context_of_command(system: System, command: Command) -> int | None:
+    """The most that one request may have by the command line, or by the model; None where neither tells."""
+    program, at = program_of(command.words)
+    own = command.words[at:]
+    if program.name == "llama.cpp":
+        return _of_llama(system, own, command)
+    name = program.spelled["context"][0] if "context" in program.spelled else ""
+    values = [own[end - 1].rpartition("=")[2] for flag, _, end in program.places(own) if flag == name]
+    return _count(values[-1]) if values else None
+
+
+def _of_llama(system: System, own: tuple[str, ...], command: Command) -> int | None:
+    """llama-server cuts a slot's context to what the model was trained for (`n_ctx_slot` in server-context.cpp)."""
+    told = parse_settings(own, command.variables)
+    given, path = (told.get(name, UNSET).value for name in ("context", "model"))
+    trained = None if any(word.startswith(_OVERRIDES) for word in own) else _trained(system, path)
+    known = [count for count in (_count(given), trained) if count]
+    return min(known, default=None)
+
+
+def _trained(system: System, path: str) -> int | None:
+    if not path:
+        return None
+    try:
+        return model_facts(read_gguf(system, path)).context_trained.value_or(None)
+    except LookError:  # whoever starts it says it better
+        return None
+
+
+def _context_of_running(party: MeasuredServer, place: ServerPlace) -> int | None:
+    subject = subject_of(place.snapshot, party.model)
+    if subject is None:
+        return None
+    runtime = subject.runtime
+    return runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
+
+
+def _count(word: str) -> int | None:
+    """A number of tokens; None of a word that is none, and of 0, which stands for the model's own."""
+    return int(word) or None if word.isdecimal() and len(word) <= 12 else None  # noqa: PLR2004 (digits of any context)
+
+
+LARGEST_BYTES = 16 * 1024**2
+"""A report has some kilobytes; one with every answer in it stays far below this."""
+_HINT = "give a file that `unslow verify --json > FILE` wrote"
+
+
+def read_verified(path: str, system: System | None = None) -> VerifyReport:
+    """The report in a file; UserError where it holds none."""
+    try:
+        data = (system or LiveSystem()).read_bytes(path, LARGEST_BYTES)
+        report = msgspec.json.decode(data, type=VerifyReport)
+    except LookError as error:
+        raise UserError(f"{path}: {error.why}", _HINT) from error
+    except msgspec.DecodeError as error:
+        raise UserError(f"{path} is no report of `unslow verify`: {error}", _HINT) from error
+    if not report.schema.startswith("unslow.verify/"):
+        raise UserError(f"{path} is no report of `unslow verify`", _HINT)
+    return report
+
+
+_WATCHED_HZ = 2.0
+"""Samples of the machine in a second while one server is measured alone: enough for its clocks."""
+
+
+class Saved(NamedTuple):
+    """A side that was measured and written."""
+
+    side: Side
+    path: str
+
+
+def verify(request: VerifySpec, progress: Progress) -> VerifyReport | Saved:
+    """Measure what the request asks for; UserError where nothing can be measured."""
+    words = [word for word in (request.before, request.after) if word]
+    keys = [key for word in words for key in Discretion.about(request.manners.api_key, as_url(word)).keys]
+    discretion = Discretion(tuple(dict.fromkeys(keys)))
+    with discretion.errors():
+        shown = discretion.progress(progress)
+        planned = read_plan(request.plan, request.option) if request.plan else None
+        if planned and (request.save or request.against) and not request.after:
+            request = request._replace(after=its_server(planned))
+        if request.save:
+            return _saved(request, planned, request.save, shown, discretion)
+        if request.against:
+            return _against(request, planned, request.against, shown, discretion)
+        return _both(request, planned, shown, discretion)
+
+
+def write_report(report: VerifyReport, path: str) -> None:
+    """Write the report as JSON; UserError where it can't be."""
+    try:
+        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
+
+
+def _both(request: VerifySpec, planned: Planned | None, progress: Progress, discretion: Discretion) -> VerifyReport:
+    words = request.before or "", request.after or ""
+    words = both_lines(planned, *words) if planned else words
+    course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
+    places = _places(words, request, progress)
+    parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(words, places, strict=True)]
+    for party, place in zip(parties, places, strict=True):
+        check_room(party, place, course.work)
+    together = request.together or all(party.is_running for party in parties)
+    if not together and any(party.is_running for party in parties):
+        raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
+    way: Way = "in_turns" if together else "one_after_the_other"
+    measure = in_turns if together else one_after_the_other
+    _announce(parties, course, progress)
+    end = _ended(places[0], lambda: measure(parties, course, places[0].system, progress))
+    before, after = (discretion.facts(party.side(course.work)) for party in parties)
+    return judge_verification(before, after, _told(request, planned, places[0], way, end))
+
+
+class _End(NamedTuple):
+    """How measuring ended: why before its time, or because the user had enough."""
+
+    why: str = ""
+    interrupted: bool = False
+    took_s: float = 0.0
+
+
+def _ended(place: ServerPlace, measure: Callable[[], str]) -> _End:
+    start, why, interrupted = place.system.clock(), "", False
+    try:
+        why = measure()
+    except KeyboardInterrupt:
+        interrupted = True
+    return _End(why, interrupted, place.system.clock() - start)
+
+
+def _told(request: VerifySpec, planned: Planned | None, place: ServerPlace, way: Way, end: _End) -> VerifyContext:
+    return VerifyContext(
+        unslow_version=__version__,
+        machine=place.snapshot.machine.cpu.model.value_or(""),
+        way=way,
+        allowed=request.allowed(planned.floor if planned else None),
+        option=planned.option if planned else None,
+        interrupted=end.interrupted,
+        ended=end.why,
+        answers=request.answers,
+        asked_s=request.seconds,
+        took_s=end.took_s,
+    )
+
+
+def _places(words: Sequence[str], request: VerifySpec, progress: Progress) -> list[ServerPlace]:
+    """Where each of them is; two that are started share one look at the machine."""
+    key = request.manners.api_key or ""
+    places: list[ServerPlace] = []
+    for word in words:
+        if places and not is_live(word) and not is_live(words[0]):
+            places.append(places[0])
+        else:
+            places.append(place_of(word if is_live(word) else None, key, progress))
+    return places
+
+
+def _announce(parties: Sequence[MeasuredServer], course: Course, progress: Progress) -> None:
+    work = course.work
+    deep = f" after {work.kept_tokens} that the cache has" if work.kept_tokens else ""
+    progress.say(
+        f"asking for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}{deep}, for about "
+        f"{course.seconds:.0f} s: {' and '.join(party.what for party in parties)}; Ctrl-C keeps what was measured"
+    )
+
+
+def _alone(request: VerifySpec, course: Course, progress: Progress) -> tuple[MeasuredServer, ServerPlace, _End]:
+    word = request.after or ""
+    place = place_of(word if is_live(word) else None, request.manners.api_key or "", progress)
+    party = MeasuredServer(word, place, request.manners, request.model, _WATCHED_HZ)
+    check_room(party, place, course.work)
+    _announce([party], course, progress)
+    return party, place, _ended(place, lambda: measure_alone(party, course, place.system, progress))
+
+
+def _saved(
+    request: VerifySpec, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
+) -> Saved:
+    course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
+    party, _, end = _alone(request, course, progress)
+    if not party.samples:
+        raise UserError(f"nothing was measured, so nothing is kept: {end.why or 'stopped'}", "is the server well?")
+    side = discretion.facts(party.side(course.work))
+    try:
+        Path(path).write_bytes(dump_side(side))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
+    return Saved(side, path)
+
+
+def _against(
+    request: VerifySpec, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
+) -> VerifyReport:
+    before = _read_side(path)
+    work = request.work(before.work)
+    if work != before.work:
+        known = before.work
+        hint = f"leave out --prompt, --kept and --answer: it was {known.prompt_tokens}, {known.kept_tokens} and "
+        raise UserError(f"{path} was measured with another request", f"{hint}{known.answer_tokens}")
+    course = Course(work, request.seconds, request.answers and bool(before.answers), extent_before(before))
+    party, place, end = _alone(request, course, progress)
+    return judge_verification(before, discretion.facts(party.side(work)), _told(request, planned, place, "apart", end))
+
+
+def _read_side(path: str) -> Side:
+    try:
+        with Path(path).open("rb") as file:
+            return parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name the file that --save wrote") from error

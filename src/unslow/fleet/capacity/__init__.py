@@ -1,0 +1,1 @@
+"""How many users a fleet can serve at a goal: measured where that load was there, else simulated."""

@@ -1,0 +1,316 @@
+"""What a fleet did over a day, as moments of groups of like instances: a constant number of range queries."""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from unslow.catalog.prometheus import Exporter, exporters_of
+from unslow.facts.snapshot import Case
+from unslow.fleet.capacity.limits import LikeInstances, Load, Moment, quantile
+from unslow.fleet.discovery import shown_label
+from unslow.fleet.member import Member
+from unslow.fleet.prometheus.answers import AnsweredCurves, Curve
+from unslow.fleet.queries import Options, filled, folded
+from unslow.fleet.report import Statement
+from unslow.fleet.snapshot_hardware import gpus_of
+from unslow.fleet.snapshots import snapshot_of
+from unslow.fleet.summary import counted_names
+
+FEWEST_TOKENS = 20.0
+"""In a window: the gaps of fewer tell no speed."""
+FEWEST_REQUESTS = 0.01
+"""At once, in the mean of a window: of less there are no tokens."""
+SHORTEST_GAP_S, LONGEST_GAP_S = 1e-6, 1e4
+"""Between two tokens: nothing real is outside of it."""
+FEWEST_SPREAD = 3
+"""Instances from which on it makes sense to say that some have more to do than others."""
+LARGEST = 1e12
+"""Of any value: what is larger, below nought or no number at all was not measured."""
+_BUSIEST, _FULLEST = 0.9, 0.9
+"""Moments with more to do than nine of ten, and the instances that have more than nine of ten."""
+
+_BESIDE = ("uneasy", "tokens_per_s", "gap_s", "first_token_s", "waiting", "cache_used")
+Row = list[float | None]
+"""A value for each moment of the grid; None where there was none."""
+
+
+class Grid(NamedTuple):
+    """The moments that were asked for: each tells of the window before it."""
+
+    start_s: float
+    step_s: float
+    points: int
+    window_s: float
+
+    @property
+    def end_s(self) -> float:
+        """The last of them."""
+        return self.start_s + self.step_s * (self.points - 1)
+
+    def row(self, curve: Curve) -> Row:
+        """The values of a curve at their places."""
+        row: Row = [None] * self.points
+        for time_s, value in zip(curve.times_s, curve.values, strict=True):
+            place = round((time_s - self.start_s) / self.step_s)
+            if 0 <= place < self.points and 0 <= value <= LARGEST:
+                row[place] = value
+        return row
+
+
+def moments_of(rows: Mapping[str, Row], window_s: float) -> Iterator[Moment]:
+    """The moments of one instance in which it made enough tokens to tell their speed; `rows` by names of queries."""
+    running = rows.get("running")
+    if running is None:  # not answered, or told by nobody: without it no speed has a load
+        return
+    nothing: Row = [None] * len(running)
+    others = (rows.get(name, nothing) for name in _BESIDE)
+    for requests, uneasy, tokens, gap, first, waiting, cache in zip(running, *others, strict=True):
+        if not requests or requests < FEWEST_REQUESTS or not tokens or tokens * window_s < FEWEST_TOKENS:
+            continue
+        # where nothing tells the gap, Little's law does: requests at once over what they get together
+        gap_s = gap or requests / tokens
+        if SHORTEST_GAP_S <= gap_s <= LONGEST_GAP_S:
+            until_first = first if first and first >= SHORTEST_GAP_S else None
+            yield Moment(shared_by(requests, uneasy), gap_s, until_first, waiting, cache)
+
+
+def shared_by(requests: float, uneasy: float | None) -> float:
+    """How many requests a token shared its step with, in the mean over tokens.
+
+    More tokens are made while there are more requests, so their mean is above that over time, by the variance.
+    """
+    return max(1.0, requests + (uneasy or 0.0) ** 2 / requests)
+
+
+def load_of(running: Sequence[Row]) -> Load:
+    """Requests at once of a group, over the moments in which any of it was seen."""
+    seen = [[value for value in column if value is not None] for column in zip(*running, strict=True)]
+    sums = [sum(column) for column in seen if column]
+    if not sums:
+        return Load()
+    least = quantile(sorted(sums), _BUSIEST)
+    uneven = sorted(
+        _unevenness(column) for column in seen if len(column) >= FEWEST_SPREAD and sum(column) >= max(least, 1.0)
+    )
+    return Load(sum(sums) / len(sums), max(sums), quantile(uneven, 0.5) if uneven else None)
+
+
+def _unevenness(column: Sequence[float]) -> float:
+    return quantile(sorted(column), _FULLEST) * len(column) / sum(column)
+
+
+def likes_of(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> list[LikeInstances]:
+    """One for each group, with everything that was seen of it."""
+    groups: dict[tuple[str, str, str], list[Member]] = {}
+    for member in members:
+        groups.setdefault((member.runtime, member.model, devices_of(member)), []).append(member)
+    return [_like(those, rows, grid) for those in groups.values()]
+
+
+def devices_of(member: Member) -> str:
+    """Such as `2 x NVIDIA H100`; empty where no GPU is known."""
+    return counted_names(gpu.name for gpu in gpus_of(member))
+
+
+def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> LikeInstances:
+    first = members[0]
+    known = [rows[member.key] for member in members]
+    places = [m.engine["places"].value for m in members if "places" in m.engine]
+    return LikeInstances(
+        runtime=first.runtime,
+        model=first.model,
+        devices=devices_of(first),
+        instances=len(members),
+        gpus_each=len(gpus_of(first)) or None,
+        moments=tuple(moment for those in known for moment in moments_of(those, grid.window_s)),
+        load=load_of([those["running"] for those in known if "running" in those]),
+        places=min(places) if places else None,
+        case=_case(_most_told(members)),
+        without="" if any("running" in those for those in known) else "it tells no requests at once over time",
+    )
+
+
+def _most_told(members: Sequence[Member]) -> Member:
+    """The one of which most is known stands for all in physics."""
+    return max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
+
+
+def _case(member: Member) -> Case | None:
+    return next(snapshot_of(member).cases(), None)
+
+
+_MEAN, _SPREAD = "avg_over_time(", "stddev_over_time("
+
+
+class CurveQuery(NamedTuple):
+    """One range query, and what it is for."""
+
+    name: str
+    promql: str
+    why: str
+
+
+def curve_queries(options: Options, window_s: float) -> tuple[CurveQuery, ...]:
+    """All of them, each value taken over a window, one series for each target."""
+    ask = _Asking(options.matchers(engines=True), max(1.0, round(window_s)))
+    return (
+        CurveQuery("running", ask.values("running"), "requests that are answered at once"),
+        CurveQuery("uneasy", ask.values("running").replace(_MEAN, _SPREAD), "how much that changes within a window"),
+        CurveQuery("waiting", ask.values("waiting"), "requests that find no place"),
+        CurveQuery("cache_used", ask.values("cache_used"), "how full the KV caches are"),
+        CurveQuery("tokens_per_s", ask.values("generated_tokens_per_s"), "tokens of all answers together"),
+        CurveQuery(
+            "gap_s",
+            f"{ask.ratios('token_gap_s_sum', 'token_gap_s_count')} or {ask.ratios('decode_busy_s', 'decode_tokens')}",
+            "seconds between two tokens of one request",
+        ),
+        CurveQuery("first_token_s", ask.ratios("first_token_s_sum", "first_token_s_count"), "times to the first token"),
+    )
+
+
+class _Asking(NamedTuple):
+    matchers: str
+    window_s: float
+
+    def values(self, reading: str) -> str:
+        """A reading of whichever engine tells it."""
+        return " or ".join(found for one in exporters_of("engine").values() for found in self._ways(one, reading))
+
+    def ratios(self, above: str, below: str) -> str:
+        """One reading for each of another; a window without any has no answer."""
+        pairs = (
+            f"({most} / ({least} > 0))"
+            for one in exporters_of("engine").values()
+            for most, least in zip(self._ways(one, above), self._ways(one, below), strict=True)
+        )
+        return " or ".join(pairs)
+
+    def _ways(self, exporter: Exporter, reading: str) -> list[str]:
+        """Its expressions, the first that answers holds; ranks and copies of a model are put together."""
+        fold, *ways = exporter.readings.get(reading, ("",))
+        return [folded(filled(way, self.matchers, self.window_s), fold, exporter.own, exporter.same) for way in ways]
+
+
+_TELLING = (
+    ("cluster", "namespace", "pod", "job", "instance"),
+    ("cluster", "namespace", "pod", "instance"),
+    ("namespace", "pod", "instance"),
+    ("job", "instance"),
+    ("instance",),
+)
+"""Labels that tell a target from the others, the most telling first: those of fewer only where they are enough."""
+
+
+class Whose:
+    """Finds the member that a curve belongs to."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.strangers: set[tuple[str, ...]] = set()
+        """Targets whose curves belong to nobody, or to more than one."""
+        self._by_labels: list[dict[tuple[str, ...], str]] = [{} for _ in _TELLING]
+        for names, known in zip(_TELLING, self._by_labels, strict=True):
+            for member in members:
+                told = _told(member.labels, names)
+                known[told] = "" if told in known else member.key  # of two alike, neither is found this way
+
+    def key(self, labels: dict[str, str]) -> str:
+        """The key of the member; empty where it is nobody's, which is kept."""
+        shown = {name: shown_label(labels[name]) for name in _TELLING[0] if labels.get(name)}
+        for names, known in zip(_TELLING, self._by_labels, strict=True):
+            if any(name in shown for name in names) and (key := known.get(_told(shown, names))):
+                return key
+        self.strangers.add(_told(shown, _TELLING[0]))
+        return ""
+
+
+def _told(labels: dict[str, str], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(labels.get(name, "") for name in names)
+
+
+MOST_POINTS = 300_000
+"""Of one answer, over all its series: some 10 MB of JSON."""
+MOST_PER_SERIES = 10_000
+"""Prometheus refuses more than 11,000 points of a series."""
+WINDOW_S = 60.0
+"""At a scrape each 15 s, which is usual."""
+SHORTEST_WINDOW_S = 15.0
+LONGEST_WINDOW_S = 300.0
+"""A longer window mixes loads that were not there at the same time."""
+SCRAPES = 4
+"""In a window: two make a rate, and now and then one is missed."""
+FEWEST_MOMENTS = 12
+"""That are looked at, however many instances there are."""
+
+
+class Asked(Protocol):
+    """What is needed of a Prometheus; `asking.prometheus.Prometheus` is one."""
+
+    @property
+    def now_s(self) -> float:
+        """The moment of all questions."""
+
+    def curves(self, query: str, start_s: float, end_s: float, step_s: float, about: str = "") -> AnsweredCurves:
+        """The series over time."""
+
+
+class Curves(NamedTuple):
+    """Groups of like instances, and what a reader must know before trusting them."""
+
+    likes: list[LikeInstances]
+    statements: tuple[Statement, ...]
+
+
+def read_curves(
+    prometheus: Asked, members: Sequence[Member], options: Options, span_s: float, step: Callable[[str, float], None]
+) -> Curves:
+    """Ask for every curve, and put it together by instance and group; `step` is told what is being read."""
+    grid = grid_of(prometheus.now_s, span_s, members)
+    rows: dict[str, dict[str, Row]] = {member.key: {} for member in members}
+    whose, queries = Whose(members), curve_queries(options, grid.window_s)
+    for place, query in enumerate(queries):
+        step(f"reading {query.why}", place / len(queries))
+        answer = prometheus.curves(query.promql, grid.start_s, grid.end_s, grid.step_s, query.name)
+        for curve in answer.curves:
+            key = whose.key(curve.labels)
+            if key:
+                rows[key].setdefault(query.name, grid.row(curve))
+    return Curves(likes_of(members, rows, grid), tuple(_statements(grid, span_s, whose, rows)))
+
+
+def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
+    """Moments over the span: as many as one answer may hold, and no closer together than their windows."""
+    window = min(LONGEST_WINDOW_S, max(SHORTEST_WINDOW_S, SCRAPES * _scrape_s(members)), span_s)
+    most = min(MOST_PER_SERIES, max(FEWEST_MOMENTS, MOST_POINTS // max(1, len(members))))
+    count = max(1, min(most, int(span_s / window)))
+    step = max(window, span_s / count)
+    return Grid(now_s - step * (count - 1), step, count, window)
+
+
+def _scrape_s(members: Sequence[Member]) -> float:
+    """How often the instances are scraped, in the middle."""
+    every = [
+        m.window_s / m.engine["samples"].value for m in members if "samples" in m.engine and m.engine["samples"].value
+    ]
+    return statistics.median(every) if every else SHORTEST_WINDOW_S
+
+
+def _statements(grid: Grid, span_s: float, whose: Whose, rows: dict[str, dict[str, Row]]) -> list[Statement]:
+    said = []
+    if grid.step_s > 1.5 * grid.window_s:
+        share = grid.window_s / grid.step_s
+        text = f"of each instance {grid.points} moments of {grid.window_s:.0f} s were read, {share:.0%} of the time"
+        said.append(Statement(kind="note", text=text, hint="--match reads fewer instances, --span less time"))
+    if whose.strangers:
+        text = "curves were left out that belong to no instance that is there now"
+        said.append(Statement(kind="note", text=text, instances=len(whose.strangers)))
+    first = _first(rows, grid)
+    if first is not None and first * grid.step_s > span_s / 4:
+        gone = f"{first * grid.step_s / 3600:.1f} of {span_s / 3600:.1f} h"
+        said.append(Statement(kind="note", text=f"nothing is kept of the first {gone}"))
+    return said
+
+
+def _first(rows: dict[str, dict[str, Row]], grid: Grid) -> int | None:
+    """The place of the first moment of which anything is known."""
+    known = [row["running"] for row in rows.values() if "running" in row]
+    return next((n for n in range(grid.points) if any(row[n] is not None for row in known)), None)

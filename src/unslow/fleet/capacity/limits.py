@@ -1,0 +1,353 @@
+"""Measured moments as a curve, the load beyond it within physics, and what ends it.
+
+Speed, first token, cache or slots.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.snapshot import Case
+from unslow.think.stats.depth import Point, line_through
+
+
+class Moment(NamedTuple):
+    """One instance over one short window."""
+
+    requests: float
+    """How many requests shared the step in which a token was made, in the mean over tokens."""
+    gap_s: float
+    """Seconds between two tokens of one request."""
+    first_token_s: float | None = None
+    waiting: float | None = None
+    cache_used: float | None = None
+
+
+class Load(NamedTuple):
+    """Requests at once of a whole group over the time that was looked at."""
+
+    mean: float | None = None
+    peak: float | None = None
+    """None where nobody tells how many requests there were, which is not that there were none."""
+    uneven: float | None = None
+    """How many times the mean of all instances the fullest tenth of them had, in the busiest moments."""
+
+
+class LikeInstances(msgspec.Struct, frozen=True, kw_only=True):
+    """Instances with the same runtime, model and devices."""
+
+    runtime: str
+    model: str
+    devices: str
+    instances: int
+    gpus_each: int | None = None
+    moments: tuple[Moment, ...] = ()
+    load: Load = Load()
+    places: float | None = None
+    """Requests that one instance answers at once, where it tells."""
+    case: Case | None = None
+    """One of them as facts, for physics."""
+    without: str = ""
+    """Why there are no moments, where there are none."""
+
+
+# More requests never make a step shorter: where a bin says so it is noise, and neighbours are drawn together. The
+# spread of a bin is that of its moments: what eight of ten moments with that load had.
+
+FEWEST = 5
+"""Moments of a bin: of fewer, the middle is chance."""
+_EXACT = 16
+"""Requests up to which each number has a bin of its own."""
+_WIDER = 1.09
+"""Each bin beyond, as a factor: eight to a doubling."""
+_EDGE = 0.1
+"""Of the moments lie below the low end of the spread, and as many above the high one."""
+
+
+class At(NamedTuple):
+    """A bin: seconds at so many requests."""
+
+    requests: float
+    low_s: float
+    mid_s: float
+    high_s: float
+    samples: int
+
+
+def gaps_of(moments: Iterable[Moment]) -> list[At]:
+    """The seconds between two tokens over requests at once."""
+    return curve((moment.requests, moment.gap_s) for moment in moments)
+
+
+def first_tokens_of(moments: Iterable[Moment]) -> list[At]:
+    """The seconds until the first token over requests at once."""
+    return curve((m.requests, m.first_token_s) for m in moments if m.first_token_s is not None)
+
+
+def curve(pairs: Iterable[tuple[float, float]]) -> list[At]:
+    """Bins with enough moments, by growing load, whose seconds never fall."""
+    bins: dict[int, list[tuple[float, float]]] = {}
+    for requests, seconds in pairs:
+        bins.setdefault(_bin(requests), []).append((requests, seconds))
+    found = [_at(bins[number]) for number in sorted(bins) if len(bins[number]) >= FEWEST]
+    return _never_falling(found)
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Of sorted values, between the two that are nearest."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def spread(values: Iterable[float]) -> tuple[float, float, float]:
+    """The ends that eight of ten lie between, and the middle."""
+    ordered = sorted(values)
+    return quantile(ordered, _EDGE), quantile(ordered, 0.5), quantile(ordered, 1 - _EDGE)
+
+
+def seconds_at(points: Sequence[At], requests: float, which: Callable[[At], float]) -> float:
+    """Between bins on a straight line; outside as at the nearest end."""
+    if requests <= points[0].requests:
+        return which(points[0])
+    for left, right in pairwise(points):
+        if requests <= right.requests:
+            share = (requests - left.requests) / (right.requests - left.requests)
+            return which(left) + share * (which(right) - which(left))
+    return which(points[-1])
+
+
+def _bin(requests: float) -> int:
+    if requests < _EXACT:
+        return max(1, round(requests))
+    return _EXACT + round(math.log(requests / _EXACT) / math.log(_WIDER))
+
+
+def _at(members: list[tuple[float, float]]) -> At:
+    requests = quantile(sorted(pair[0] for pair in members), 0.5)
+    low, mid, high = spread(pair[1] for pair in members)
+    return At(max(1.0, requests), low, mid, high, len(members))
+
+
+def _never_falling(found: list[At]) -> list[At]:
+    """Each end of the spread, and the middle, for itself."""
+    weights = [at.samples for at in found]
+    low, mid, high = (_risen([at[column] for at in found], weights) for column in (1, 2, 3))
+    return [at._replace(low_s=low[n], mid_s=mid[n], high_s=high[n]) for n, at in enumerate(found)]
+
+
+def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
+    """The nearest values that never fall: neighbours that do are replaced by their mean, by weight."""
+    blocks: list[tuple[float, float, int]] = []
+    for value, weight in zip(values, weights, strict=True):
+        block = (value, float(weight), 1)
+        while blocks and blocks[-1][0] > block[0]:
+            mean, heavy, count = blocks.pop()
+            total = heavy + block[1]
+            block = ((mean * heavy + block[0] * block[1]) / total, total, count + block[2])
+        blocks.append(block)
+    return [mean for mean, _, count in blocks for _ in range(count)]
+
+
+# A step for n requests takes a + b * n: the weights are read once for all, and each request adds its own cache and
+# arithmetic. So with more requests no step is shorter, and none grows faster than the requests do. Where physics knows
+# the machine, it also knows from which load on arithmetic takes longer than reading, which no measurement below that
+# load shows: the slower of the two counts, and the interval holds both.
+
+FARTHEST = 4.0
+"""Times the highest load that was seen: farther than that a line through what was seen says nothing."""
+APART = 1.4
+"""The highest load over the lowest: of loads closer together nobody can tell what one more request adds."""
+NEAR = 4.0
+"""The line is that of loads down to the highest over this: a step bends upwards where arithmetic begins to decide."""
+DOUBT = 0.35
+"""Of the logarithm of how much farther it goes: how wrong the simulated growth may be, either way; at twice the load
+27 %. Chosen on six curves of one GPU so that four of five steps lie in the interval, which is no proof for others:
+`lab/fleet/capacity_on_gpu.py` prints that beside what it is on a model that was left out."""
+_NOISE = 0.02
+"""The least error of a bin, as a share of it: windows of the same load differ by more than chance explains."""
+_EIGHT_OF_TEN = 1.28
+"""Standard errors that hold eight of ten values."""
+
+Longer = Callable[[float], float | None]
+"""How many times as long as for one request a step takes for so many, by physics; None where it can't be told."""
+
+
+class Beyond(NamedTuple):
+    """A curve with what lies beyond its ends."""
+
+    points: Sequence[At]
+    start_s: float
+    each_s: float
+    each_error_s: float
+    sloped: bool
+    """Whether the loads lie far enough apart to tell what one more request adds."""
+    longer: Longer | None = None
+    doubt: float = DOUBT
+
+    @property
+    def last(self) -> float:
+        """The highest load that was measured."""
+        return self.points[-1].requests
+
+    def seconds(self, requests: float) -> tuple[float, float, float]:
+        """Low, middle and high."""
+        low, mid, high = (seconds_at(self.points, requests, which) for which in (_low, _mid, _high))
+        if requests > self.last:
+            less, middle, more = self._growth(requests)
+            return low * less, mid * middle, high * more
+        if requests < self.points[0].requests:
+            share = self._shrunk(requests, self.points[0].requests)
+            return low * share, mid * share, high * share
+        return low, mid, high
+
+    def _growth(self, requests: float) -> tuple[float, float, float]:
+        """How many times as long as at the highest measured load; the ends, and the middle."""
+        farther = requests / self.last
+        doubt = farther**self.doubt
+        lines = [self._risen(requests, self.each_s + n * _EIGHT_OF_TEN * self.each_error_s) for n in (-1, 0, 1)]
+        known = self._by_physics(requests, self.last)
+        least, middle, most = lines
+        if known is not None:
+            least, middle, most = min(least, known), max(middle, known), max(most, known)
+        elif not self.sloped:
+            least, middle, most = 1.0, farther, farther
+        return max(1.0, least / doubt), min(farther, max(1.0, middle)), min(farther, most * doubt)
+
+    def _risen(self, requests: float, each_s: float) -> float:
+        """By a line with that slope through the highest measured load, which starts above nothing."""
+        last_s = self.points[-1].mid_s
+        each_s = min(max(0.0, each_s), last_s / self.last)
+        return 1 + each_s * (requests - self.last) / last_s
+
+    @property
+    def told(self) -> bool:
+        """Whether anything tells how it goes on outside of what was measured: other loads, or physics."""
+        return self.sloped or self.known_by_physics
+
+    @property
+    def known_by_physics(self) -> bool:
+        """Whether physics can tell of this machine."""
+        return self._by_physics(self.last, self.last) is not None
+
+    def _shrunk(self, requests: float, first: float) -> float:
+        """What a step for fewer than were ever seen takes, as a share of that for the fewest."""
+        known = None if self.sloped else self._by_physics(requests, first)
+        start_s = max(self.start_s, 0.0)
+        return known or (start_s + self.each_s * requests) / (start_s + self.each_s * first)
+
+    def _by_physics(self, requests: float, than: float) -> float | None:
+        then, now = (self.longer(n) if self.longer else None for n in (requests, than))
+        return then / now if then and now else None
+
+
+def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
+    """The curve with the line through its bins, of which there is at least one; the high loads tell how it goes on."""
+    last = points[-1].requests
+    near = [point for point in points if point.requests >= last / NEAR]
+    near = near if near[0].requests * APART <= last else list(points)
+    line = line_through([Point(p.requests, p.mid_s, _error(p), p.samples) for p in near]) if len(near) > 1 else None
+    if line is None or last < near[0].requests * APART:
+        return Beyond(points, points[0].mid_s, 0.0, 0.0, sloped=False, longer=longer)
+    each = max(0.0, line.slope_s)
+    start = line.start_s if line.slope_s > 0 else points[-1].mid_s
+    # where bins lie off the line by more than their noise, the slope is less sure by as much
+    off = max(1.0, math.sqrt(line.left_over / max(1, len(near) - 2)))
+    return Beyond(points, start, each, line.slope_error_s * off, sloped=True, longer=longer)
+
+
+def _error(point: At) -> float:
+    """Of the middle of a bin, as a share."""
+    return _NOISE + (point.high_s - point.low_s) / (2 * _EIGHT_OF_TEN * point.mid_s * math.sqrt(point.samples))
+
+
+def _low(at: At) -> float:
+    return at.low_s
+
+
+def _mid(at: At) -> float:
+    return at.mid_s
+
+
+def _high(at: At) -> float:
+    return at.high_s
+
+
+SPEED, FIRST, CACHE, PLACES = "speed of each", "first token", "KV cache", "places"
+UNSEEN = "nothing that was seen"
+FULL = 0.9
+"""Of the cache in use: from there on the next conversation soon finds no room."""
+_ENOUGH_CACHE = 0.05
+"""Of the cache in use: of less, rounding decides what one request takes."""
+_WAITED = 0.5
+"""Requests that wait, in the mean of a window: from there on there were no places left."""
+_MORE = 1.2
+"""Times as many: more than windows of one load differ by."""
+_STEPS = 40
+"""Halvings of a span of requests."""
+
+
+class Limit(NamedTuple):
+    """Requests at once of one instance, and what ends it."""
+
+    what: str
+    low: float
+    mid: float
+    high: float
+
+
+def by_seconds(curve: Beyond, goal_s: float, what: str) -> Limit:
+    """The most requests whose seconds stay below the goal, no farther out than can be told."""
+    low, mid, high = (_most(curve, goal_s, column) for column in (2, 1, 0))
+    if mid >= curve.last * FARTHEST:
+        what = UNSEEN
+    return Limit(what, low, mid, high)
+
+
+def by_cache(moments: Sequence[Moment]) -> Limit | None:
+    """Requests that would fill the KV cache, each as long as those that were seen; None where nothing tells."""
+    shares = [(m.requests, m.cache_used) for m in moments if m.cache_used and m.cache_used >= _ENOUGH_CACHE]
+    if len(shares) < FEWEST:
+        return None
+    low, mid, high = spread(requests / used for requests, used in shares)
+    return Limit(CACHE, low, mid, high)
+
+
+def by_places(moments: Sequence[Moment], told: float | None) -> Limit | None:
+    """What the runtime says it answers at once, else as many as it answered while others waited and memory was left."""
+    if told:
+        return Limit(PLACES, told, told, told)
+    waited = [m.requests for m in moments if (m.waiting or 0.0) >= _WAITED and (m.cache_used or 0.0) < FULL]
+    if len(waited) < FEWEST:
+        return None
+    low, mid, high = spread(waited)
+    more = sum(m.requests > high * _MORE and (m.waiting or 0.0) < _WAITED for m in moments)
+    # where others answered more with nobody waiting, it was not for want of places
+    return Limit(PLACES, low, mid, high) if more < FEWEST else None
+
+
+def tightest(limits: Sequence[Limit]) -> Limit:
+    """What ends it first; the interval is that of all together."""
+    first = min(limits, key=lambda limit: limit.mid)
+    return first._replace(low=min(limit.low for limit in limits), high=min(limit.high for limit in limits))
+
+
+def _most(curve: Beyond, goal_s: float, column: int) -> float:
+    return most(lambda requests: curve.seconds(requests)[column], goal_s, curve.last * FARTHEST)
+
+
+def most(seconds: Callable[[float], float], goal_s: float, farthest: float) -> float:
+    """The largest load up to there whose seconds, which never fall, reach the goal; 0 where not even one does."""
+    if seconds(1.0) > goal_s:
+        return 0.0
+    if seconds(farthest) <= goal_s:
+        return farthest
+    low, high = 1.0, farthest
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if seconds(middle) <= goal_s else (low, middle)
+    return low

@@ -1,0 +1,299 @@
+"""The versioned answer of `unslow fleet capacity`, for a person or a program.
+
+What was measured stands plain, what was simulated has a mark.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from unslow.fleet.capacity.limits import CACHE, SPEED, UNSEEN
+from unslow.fleet.report import Statement
+from unslow.fleet.show import concerned_words
+from unslow.show.console import Column, ReportKind, dim, head, hung, item, table_of
+from unslow.show.markdown import escaped
+from unslow.show.units import rate, span
+from unslow.think.report import Range, Shown
+
+SCHEMA = "unslow.capacity/1"
+Basis = Literal["measured", "simulated", "cannot_tell"]
+
+
+class Goal(Shown, frozen=True, kw_only=True):
+    """What each user must get."""
+
+    tokens_per_s: float | None = None
+    first_token_s: float | None = None
+
+
+class CurvePoint(Shown, frozen=True, kw_only=True):
+    """So many requests at once on one instance, and what each of them got."""
+
+    requests: float
+    tokens_per_s: Range
+    first_token_s: Range | None = None
+    basis: Basis
+    samples: int = 0
+
+
+class Step(Shown, frozen=True, kw_only=True):
+    """What one more of something buys."""
+
+    what: str
+    """Such as "one more instance on 2 GPUs"."""
+    gpus: int
+    users: Range | None
+    """How many users more at the goal."""
+    basis: Basis
+    because: str = ""
+
+
+class CapacityRow(Shown, frozen=True, kw_only=True):
+    """A group of like instances."""
+
+    runtime: str
+    model: str
+    devices: str
+    instances: int
+    gpus: int | None
+    users_now: float | None
+    """Requests at once over the group, mean."""
+    users_peak: float | None
+    users_at_goal: Range | None
+    """Of the whole group; None where it can't be told."""
+    basis: Basis
+    limit: str = ""
+    """What ends it: the speed of each, the first token, the KV cache, the places."""
+    beyond: float | None = None
+    """How many times the highest measured load the answer lies, where it is simulated from measurements."""
+    points: tuple[CurvePoint, ...] = ()
+    next: tuple[Step, ...] = ()
+    because: str = ""
+    """Why it can't be told, or what a simulation rests on."""
+    notes: tuple[str, ...] = ()
+    """What the answer leaves out: no first token told, an uneven balance."""
+
+
+class CapacityReport(Shown, frozen=True, kw_only=True):
+    """The table of a whole fleet."""
+
+    schema: str = SCHEMA
+    unslow_version: str
+    prometheus: str
+    taken_at: str
+    span_s: float
+    """How far back it looked."""
+    queries: int
+    seconds: float
+    complete: bool
+    goal: Goal
+    statements: tuple[Statement, ...] = ()
+    rows: tuple[CapacityRow, ...] = ()
+
+
+SIMULATED = "~"
+_MAKERS = re.compile(r"\b(?:NVIDIA|AMD|Intel)\s+(?:GeForce\s+|Instinct\s+|Radeon\s+|Arc\s+)?")
+_SHORT = {SPEED: "speed", CACHE: "cache", UNSEEN: "not seen"}
+_SMALL = 10.0
+"""Requests below which a tenth of one is worth showing."""
+_LONGEST_DEVICE = 16
+_MOST_POINTS = 8
+"""Of a curve on one line."""
+
+
+def capacity_summary(report: CapacityReport) -> tuple[str, str]:
+    """The whole fleet in a line: a label, and what it is about."""
+    known = [row for row in report.rows if row.users_at_goal]
+    if not known:
+        return "CAN'T TELL", "how many users this fleet can serve" if report.rows else "no instance was found"
+    mid = sum(row.users_at_goal.mid for row in known if row.users_at_goal)
+    mark = SIMULATED if any(row.basis == "simulated" for row in known) else ""
+    instances, left = sum(row.instances for row in known), len(report.rows) - len(known)
+    other = f"; {left} group{'' if left == 1 else 's'} can't be told" if left else ""
+    peaks = [row.users_peak for row in known if row.users_peak is not None]
+    peak = f", {_few(sum(peaks))} at the peak" if peaks else ""
+    return f"{mark}{mid:,.0f} USERS", f"at the goal on {_counted(instances, 'instance')}{peak}{other}"
+
+
+def asked_words(report: CapacityReport) -> str:
+    """The goal in words."""
+    goal = report.goal
+    speed = [f"{goal.tokens_per_s:g} tok/s or more for each"] if goal.tokens_per_s is not None else []
+    first = [f"the first token within {span(goal.first_token_s)}"] if goal.first_token_s is not None else []
+    return f"goal: {' and '.join(speed + first)}"
+
+
+def taken_words(report: CapacityReport) -> str:
+    """How far back, and what that took."""
+    return f"the last {span(report.span_s)} of {report.prometheus}, {report.queries} queries, {span(report.seconds)}"
+
+
+def capacity_title(row: CapacityRow) -> str:
+    """Who the group is."""
+    gpus = f", {_counted(row.gpus, 'GPU')}" if row.gpus else ""
+    names = [row.model, row.runtime, row.devices, f"{_counted(row.instances, 'instance')}{gpus}"]
+    return " · ".join(name for name in names if name)
+
+
+def model_words(row: CapacityRow) -> str:
+    """Without who published it: tables are narrow."""
+    return row.model.rpartition("/")[2] or row.runtime
+
+
+def device_words(row: CapacityRow) -> str:
+    """The devices of one instance, without who made them."""
+    name = _MAKERS.sub("", row.devices) or "?"
+    return name if len(name) <= _LONGEST_DEVICE else f"{name[: _LONGEST_DEVICE - 1]}…"
+
+
+def now_and_peak(row: CapacityRow) -> str:
+    """Requests at once, in the mean and at most."""
+    if row.users_now is None or row.users_peak is None:
+        return "?"
+    return f"{_few(row.users_now)}/{_few(row.users_peak)}"
+
+
+def at_goal(row: CapacityRow) -> str:
+    """With a mark where it was simulated, and a plus where even more may be."""
+    if row.users_at_goal is None:
+        return "?"
+    return f"{_mark(row.basis)}{row.users_at_goal.mid:,.0f}{'+' if row.limit == UNSEEN else ''}"
+
+
+def likely_words(row: CapacityRow) -> str:
+    """Both ends."""
+    users = row.users_at_goal
+    return f"{users.low:,.0f}-{users.high:,.0f}" if users else "-"
+
+
+def ended_by(row: CapacityRow) -> str:
+    """What ends it, in a word."""
+    return _SHORT.get(row.limit, row.limit) or "-"
+
+
+def one_more(row: CapacityRow) -> str:
+    """What one more like instance buys, and on how many GPUs."""
+    if not row.next:
+        return "-"
+    return f"{_gain(row.next[0])} ({row.next[0].gpus})" if row.next[0].gpus else _gain(row.next[0])
+
+
+def details(row: CapacityRow) -> Iterator[str]:
+    """The interval, the curve, what a simulation rests on or why nothing can be told, and what else can be had."""
+    if row.users_at_goal:
+        low, high = row.users_at_goal.low, row.users_at_goal.high
+        ends = f", {low:,.0f} to {high:,.0f} likely" if low < high else ""
+        yield f"{at_goal(row)} users at the goal{ends}; ended by: {row.limit}"
+    if row.because:
+        yield row.because
+    if row.points:
+        yield f"tok/s of each by requests at once on an instance: {_curve(row.points)}"
+    yield from row.notes
+    for step in row.next[1:]:
+        low, high = (step.users.low, step.users.high) if step.users else (0.0, 0.0)
+        gain = f"{_gain(step)} users, {low:+,.0f} to {high:+,.0f} likely"
+        none = f"{_mark(step.basis)}no more users"
+        yield f"{step.what}: {gain if round(low) or round(high) else none}; {step.because}"
+
+
+def _curve(points: Sequence[CurvePoint]) -> str:
+    """Such as 1: 117, 2: 86, 4: 50, ~8: 29: of many the first, the last and some between."""
+    measured = [point for point in points if point.basis == "measured"]
+    shown = [*_spaced(measured), *(point for point in points if point.basis != "measured")]
+    return ", ".join(f"{_mark(p.basis)}{_few(round(p.requests, 1))}: {rate(p.tokens_per_s.mid)}" for p in shown)
+
+
+def _spaced(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """A few of many, each about as many times the load of the one before."""
+    if len(points) <= _MOST_POINTS:
+        return list(points)
+    first, last = points[0].requests, points[-1].requests
+    wanted = [first * (last / first) ** (n / (_MOST_POINTS - 1)) for n in range(_MOST_POINTS)]
+    nearest = (min(range(len(points)), key=lambda n: abs(points[n].requests - load)) for load in wanted)
+    return [points[n] for n in sorted(set(nearest))]
+
+
+def _gain(step: Step) -> str:
+    return f"{_mark(step.basis)}{step.users.mid:+,.0f}" if step.users else "?"
+
+
+def _mark(basis: str) -> str:
+    return SIMULATED if basis == "simulated" else ""
+
+
+def _few(users: float) -> str:
+    return f"{users:,.0f}" if users >= _SMALL or users == int(users) else f"{users:.1f}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+_COLUMNS = (
+    Column("MODEL", right=False), Column("RUNTIME", right=False, spare=2), Column("DEVICES", right=False),
+    Column("INST"), Column("MEAN/PEAK"), Column("AT GOAL"), Column("80 %", right=False, spare=1),
+    Column("ENDED BY", right=False), Column("+1 (GPUS)"),
+)  # fmt: skip
+_MARKS = (
+    "users are requests at once; ~ is simulated, beyond what was measured, all else is measured; "
+    "+1 is what one more like instance serves, and on how many GPUs"
+)
+_MOST_DETAILS, _MOST_ROWS = 8, 40
+"""Groups of which more is said below the table, and that are in it: all are in the JSON."""
+
+
+def _answer(report: CapacityReport, width: int) -> RenderableType:
+    parts: list[RenderableType] = [head(*capacity_summary(report)), dim(asked_words(report)), dim(taken_words(report))]
+    parts += [_said(said) for said in report.statements]
+    if not report.rows:
+        return Group(*parts)
+    parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
+    if len(report.rows) > _MOST_ROWS:
+        parts.append(dim(f"and {len(report.rows) - _MOST_ROWS} groups more, all of them in the JSON"))
+    for row in report.rows[:_MOST_DETAILS]:
+        parts += ["", Text(capacity_title(row), style="bold"), *(item(text) for text in details(row))]
+    return Group(*parts, "", dim(_MARKS))
+
+
+def _said(said: Statement) -> RenderableType:
+    text = Text(f"{said.text}{concerned_words(said)}{_hint(said.hint)}", style="yellow")
+    return hung(Text("!", style="yellow"), text)
+
+
+def _hint(hint: str) -> str:
+    return f"; {hint}" if hint else ""
+
+
+def _cells(row: CapacityRow) -> tuple[str, ...]:
+    return (
+        model_words(row), row.runtime, device_words(row), f"{row.instances:,}", now_and_peak(row), at_goal(row),
+        likely_words(row), ended_by(row), one_more(row),
+    )  # fmt: skip
+
+
+def _markdown(report: CapacityReport) -> str:
+    label, text = capacity_summary(report)
+    lines = [
+        f"### {escaped(label)} {escaped(text)}",
+        "",
+        f"{escaped(asked_words(report))}; {escaped(taken_words(report))}.",
+        "",
+    ]
+    lines += [f"> {escaped(said.text + concerned_words(said) + _hint(said.hint))}" for said in report.statements]
+    if report.rows:
+        names = [column.name.capitalize() for column in _COLUMNS]
+        lines += ["", f"| {' | '.join(names)} |", f"|{'|'.join('--:' if c.right else '---' for c in _COLUMNS)}|"]
+        lines += [f"| {' | '.join(map(_cell, _cells(row)))} |" for row in report.rows]
+    for row in report.rows[:_MOST_DETAILS]:
+        lines += ["", f"**{escaped(capacity_title(row))}**", "", *(f"- {escaped(text)}" for text in details(row))]
+    return "\n".join([*lines, "", f"{_MARKS}.", "", f"<sub>Written by unslow {report.unslow_version}.</sub>", ""])
+
+
+def _cell(text: str) -> str:
+    return escaped(text).replace("|", "&#124;")
+
+
+render_capacity = ReportKind(CapacityReport, _answer, markdown=_markdown)

@@ -1,0 +1,500 @@
+"""How many users each group of like instances serves at a goal, what ends it, and what the next GPU buys."""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._output import Progress
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Gpu
+from unslow.facts.runtime import IN_BATCHES
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, estimated
+from unslow.fleet.capacity.curves import read_curves
+from unslow.fleet.capacity.limits import (
+    CACHE,
+    FARTHEST,
+    FIRST,
+    PLACES,
+    SPEED,
+    UNSEEN,
+    At,
+    Beyond,
+    LikeInstances,
+    Limit,
+    beyond,
+    by_cache,
+    by_places,
+    by_seconds,
+    first_tokens_of,
+    gaps_of,
+    most,
+    tightest,
+)
+from unslow.fleet.capacity.report import Basis, CapacityReport, CapacityRow, CurvePoint, Goal, Step
+from unslow.fleet.command import IN_PART, FleetSettings, seconds_of
+from unslow.fleet.members import read_members
+from unslow.fleet.prometheus.client import Prometheus
+from unslow.think.case.prediction import Prediction, predict
+from unslow.think.case.slowness import SPREAD, times_as_long
+from unslow.think.case.work import depth_of
+from unslow.think.report import Range
+
+_ROOM = 0.9
+"""Of a card that vLLM, SGLang and TGI fill with weights and cache unless they are told otherwise."""
+_MOST_GPUS = 8
+"""Cards that one machine joins; tensor parallel over more than one machine is another matter."""
+
+
+Steps = Callable[[float], tuple[float, float, float]]
+"""The seconds of a step for so many requests: low, middle and high."""
+
+
+def longer(case: Case) -> Callable[[float], float | None]:
+    """How many times as long as for one request a step takes for so many; each load is worked out once."""
+    known: dict[int, float | None] = {}
+
+    def times(requests: float) -> float | None:
+        users = max(1, round(requests))
+        if users not in known:
+            known[users] = times_as_long(case, users, depth_of(case))
+        return known[users]
+
+    return times
+
+
+def steps(case: Case) -> Steps | None:
+    """The seconds of a step by physics alone; None where it lacks a fact."""
+    alone, times = predict(case), longer(case)
+    if not isinstance(alone, Prediction) or times(1) is None:
+        return None
+
+    def step(requests: float) -> tuple[float, float, float]:
+        more = max(1.0, times(requests) or 1.0) - 1
+        low, mid, high = alone.seconds
+        return (low * (1 + more / SPREAD), mid * (1 + more), high * (1 + more * SPREAD))
+
+    return step
+
+
+def why_not(case: Case) -> str:
+    """What physics lacks of a case."""
+    alone = predict(case)
+    return "physics can't tell what many requests take" if isinstance(alone, Prediction) else alone.why
+
+
+def over_twice_as_many(case: Case) -> Case | None:
+    """The same with every layer cut over twice as many like GPUs; None where that is not done or not known."""
+    gpus, parallel = case.machine.gpus.value_or(()), case.runtime.tensor_parallel.value_or(0)
+    parallel = parallel or (1 if len(gpus) == 1 else 0)
+    if case.runtime.name.value_or("") not in IN_BATCHES or not parallel or 2 * parallel > _MOST_GPUS:
+        return None
+    if len({gpu.name.value_or("") for gpu in gpus}) != 1 or len(gpus) != parallel:
+        return None
+    runtime = msgspec.structs.replace(case.runtime, tensor_parallel=estimated(2 * parallel, "twice as many"))
+    machine = msgspec.structs.replace(case.machine, gpus=estimated(_twice(gpus), "twice as many"))
+    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
+
+
+def _twice(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    first = max(gpu.index for gpu in gpus) + 1
+    return (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
+
+
+def more_cache(case: Case) -> float:
+    """How many times as much cache twice the memory leaves beside the same weights; twice where nothing tells more."""
+    sizes = [gpu.vram_total_bytes for gpu in case.machine.gpus.value_or(())]
+    room = _ROOM * sum(size.value for size in sizes if isinstance(size, Known))
+    weights = case.model.weights_bytes.value_or(0)
+    return (2 * room - weights) / (room - weights) if 0 < weights < room else 2.0
+
+
+NEARLY = 0.1
+"""Of a request: a curve that ends so little below a whole number ends there."""
+INSIDE = 1.1
+"""Times the highest measured load: as far as a bin reaches."""
+MOST_REQUESTS_BY_PHYSICS = 512.0
+"""Requests at once that physics alone is asked about."""
+_ALONE = 1.5
+"""Requests at once: a bin below it is that of one request alone."""
+_FIRST_UNTOLD = "it tells no time to the first token, so only the speed is held against the goal"
+
+_FIRST_UNSEEN = "the first token was not measured, so only the speed is held against the goal"
+
+
+class Served(NamedTuple):
+    """What one instance serves; without a limit it can't be told, and `because` says why."""
+
+    basis: Basis
+    limit: Limit | None = None
+    because: str = ""
+    gaps: Beyond | None = None
+    firsts: Beyond | None = None
+    steps: Steps | None = None
+    """By physics alone, where nothing was measured."""
+    others: tuple[Limit, ...] = ()
+    """Cache and places, where something tells them."""
+    farther: float | None = None
+    """How many times the highest measured load the answer lies, where it is simulated from measurements."""
+    notes: tuple[str, ...] = ()
+
+    def users(self, instances: int) -> Range | None:
+        """Of so many instances together, each with whole requests."""
+        return whole_users(self.limit, instances) if self.limit else None
+
+
+def whole_users(limit: Limit, instances: int) -> Range:
+    """Whole requests on each of so many instances."""
+    low, mid, high = (instances * math.floor(n + NEARLY) for n in (limit.low, limit.mid, limit.high))
+    return Range(low=min(low, mid), mid=mid, high=max(mid, high))
+
+
+def served(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> Served:
+    """The answer for one instance of a group."""
+    gaps, firsts = gaps_of(like.moments), first_tokens_of(like.moments)
+    others = tuple(limit for limit in (by_cache(like.moments), by_places(like.moments, like.places)) if limit)
+    if not gaps or (goal.tokens_per_s is None and not firsts):
+        return _unmeasured(like, goal, others, by_physics=by_physics)
+    curve = beyond(gaps, longer(like.case) if like.case and by_physics else None)
+    until_first = beyond(firsts) if firsts else None
+    limit = tightest([*others, *goal_limits(curve, until_first, goal)])
+    notes = (_FIRST_UNTOLD,) if goal.first_token_s is not None and not until_first else ()
+    found = Served("measured", limit, "", curve, until_first, others=others, notes=notes)
+    return _with_basis(found, limit, curve)
+
+
+def goal_limits(curve: Beyond, until_first: Beyond | None, goal: Goal) -> list[Limit]:
+    """Where the speed and the first token leave the goal."""
+    limits = [by_seconds(curve, 1 / goal.tokens_per_s, SPEED)] if goal.tokens_per_s is not None else []
+    if goal.first_token_s is not None and until_first:
+        limits.append(by_seconds(until_first, goal.first_token_s, FIRST))
+    return limits
+
+
+def _with_basis(found: Served, limit: Limit, curve: Beyond) -> Served:
+    """Measured inside of what was seen; beyond it simulated, where the loads that were seen tell how it goes on."""
+    first, last = curve.points[0].requests, curve.last
+    if limit.mid > last * INSIDE:
+        return _simulated(found, limit, curve)
+    if limit.mid >= first - NEARLY or first < _ALONE:
+        return found
+    if not curve.told:
+        because = f"only loads of about {first:.0f} at once were seen, and the goal was missed there"
+        return found._replace(basis="cannot_tell", limit=None, because=because)
+    return found._replace(basis="simulated", because=f"fewer than {first:.0f} at once on an instance were never seen")
+
+
+def _simulated(found: Served, limit: Limit, curve: Beyond) -> Served:
+    if not curve.told:
+        return _one_load(found, limit, curve)
+    farther = limit.mid / curve.last
+    how = "by the line through what was measured" + (" and by physics" if curve.known_by_physics else "")
+    if limit.what == CACHE:
+        how += ", with as much cache for each request as was seen"
+    end = "; what lies farther can't be told" if limit.what == UNSEEN else ""
+    because = f"{farther:.1f} times the highest load seen ({curve.last:.0f} at once on an instance), {how}{end}"
+    return found._replace(basis="simulated", farther=farther, because=because)
+
+
+def _one_load(found: Served, limit: Limit, curve: Beyond) -> Served:
+    """One load tells no slope: the worst that can be is that a step grows as fast as the requests."""
+    because = (
+        f"only loads of about {curve.last:.0f} at once were seen, so what one more adds can't be told; an instance "
+        f"serves {math.floor(limit.low + NEARLY)} at least, if time grows no faster than the requests"
+    )
+    return found._replace(basis="cannot_tell", limit=None, because=because)
+
+
+def _unmeasured(like: LikeInstances, goal: Goal, others: tuple[Limit, ...], *, by_physics: bool) -> Served:
+    """By physics alone, where nothing was measured."""
+    seen = f"only {len(like.moments)} moments with answers were seen" if like.moments else "nobody was answered"
+    few = like.without or seen
+    if goal.tokens_per_s is None:
+        return Served("cannot_tell", because=f"{few}, and no time to the first token was told")
+    case = like.case if by_physics else None
+    step = steps(case) if case else None
+    if step is None:
+        lacks = why_not(case) if case else "too little of the machine is known for physics"
+        return Served("cannot_tell", because=f"{few}; {lacks}")
+    limit = tightest([*others, _by_steps(step, 1 / goal.tokens_per_s)])
+    notes = (_FIRST_UNSEEN,) if goal.first_token_s is not None else ()
+    return Served("simulated", limit, f"{few}: by physics alone", steps=step, others=others, notes=notes)
+
+
+def _by_steps(step: Steps, goal_s: float) -> Limit:
+    low, mid, high = (most(_column(step, at), goal_s, MOST_REQUESTS_BY_PHYSICS) for at in (2, 1, 0))
+    return Limit(UNSEEN if mid >= MOST_REQUESTS_BY_PHYSICS else SPEED, low, mid, high)
+
+
+def _column(step: Steps, at: int) -> Callable[[float], float]:
+    return lambda requests: step(requests)[at]
+
+
+_DOUBT = 1.25
+"""Of what physics says that twice the GPUs gain: as the intervals of several GPUs in the catalogue of speeds are."""
+
+
+def next_steps(like: LikeInstances, goal: Goal, found: Served) -> tuple[Step, ...]:
+    """What can be had, the like instance first; nothing where the capacity can't be told."""
+    if found.limit is None:
+        return ()
+    return (_one_more(like, found, found.limit), *_cut_in_two(like, goal, found), *_more_places(like, goal, found))
+
+
+def _one_more(like: LikeInstances, found: Served, limit: Limit) -> Step:
+    gpus = like.gpus_each
+    on = "" if not gpus else f" on {gpus} GPU{'' if gpus == 1 else 's'}"
+    even = "" if like.instances == 1 else "each instance serves its own, if requests are spread evenly"
+    return Step(
+        what=f"one more instance{on}", gpus=gpus or 0, users=whole_users(limit, 1), basis=found.basis, because=even
+    )
+
+
+def _cut_in_two(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step]:
+    """Every layer over twice as many GPUs: a step is shorter, by physics, and beside the weights is more room."""
+    case, limit = like.case, found.limit
+    if case is None or limit is None or limit.what == UNSEEN or goal.tokens_per_s is None:
+        return  # where it is not known what ends it now, nor is what twice the GPUs would gain
+    twice = over_twice_as_many(case)
+    now, then = steps(case), steps(twice) if twice else None
+    if now is None or then is None:
+        return
+    room = [_with_more_room(limit, more_cache(case)) for limit in found.others]
+    ended = tightest([*room, _shorter(found, now, then, 1 / goal.tokens_per_s), *_first_token(found, goal)])
+    gpus = like.gpus_each or len(case.machine.gpus.value_or(()))
+    yield Step(
+        what=f"an instance over {2 * gpus} GPUs instead of {gpus}",
+        gpus=gpus,
+        users=_more(whole_users(ended, 1), whole_users(limit, 1)),
+        basis="simulated",
+        because=f"tensor parallel, by physics; then ended by: {ended.what}",
+    )
+
+
+def _with_more_room(limit: Limit, times: float) -> Limit:
+    if limit.what != CACHE:
+        return limit
+    return limit._replace(low=limit.low * times, mid=limit.mid * times, high=limit.high * times)
+
+
+def _first_token(found: Served, goal: Goal) -> list[Limit]:
+    """As it is now: reading prompts gets faster too, by how much is not claimed."""
+    if found.gaps is None:
+        return []
+    return goal_limits(found.gaps, found.firsts, msgspec.structs.replace(goal, tokens_per_s=None))
+
+
+def _shorter(found: Served, now: Steps, then: Steps, goal_s: float) -> Limit:
+    """Where the speed ends with twice the GPUs: what was measured, times what physics says that it shortens."""
+    farthest = FARTHEST * (found.gaps.last if found.gaps else max(1.0, found.limit.mid if found.limit else 1.0))
+
+    def seconds(column: int, doubt: float) -> Callable[[float], float]:
+        known = found.gaps.seconds if found.gaps else now
+        return lambda n: known(n)[column] * then(n)[1] / now(n)[1] * doubt
+
+    ends = (seconds(2, _DOUBT), seconds(1, 1.0), seconds(0, 1 / _DOUBT))
+    low, mid, high = (most(end, goal_s, farthest) for end in ends)
+    return Limit(UNSEEN if mid >= farthest else SPEED, low, mid, high)
+
+
+def _more_places(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step]:
+    """Where places end it and nothing else would yet, a setting buys users without any GPU."""
+    if found.limit is None or found.limit.what != PLACES or found.gaps is None:
+        return
+    others = [limit for limit in found.others if limit.what != PLACES]
+    without = tightest([*others, *goal_limits(found.gaps, found.firsts, goal)])
+    more = _more(whole_users(without, like.instances), whole_users(found.limit, like.instances))
+    if more.mid > 0:
+        yield Step(
+            what="more places on the same GPUs",
+            gpus=0,
+            users=more,
+            basis="simulated",
+            because=f"a setting; then ended by: {without.what}",
+        )
+
+
+def _more(then: Range, now: Range) -> Range:
+    """What is won, end by end: both rest on the same curve, so they are wrong together."""
+    won = (then.low - now.low, then.mid - now.mid, then.high - now.high)
+    return Range(low=min(won), mid=won[1], high=max(won))
+
+
+_DOUBLINGS = 10
+"""Of one request: 512 at once are the most that physics is asked about."""
+
+
+def points_of(found: Served) -> tuple[CurvePoint, ...]:
+    """What was measured, and doublings of it as far as the answer goes."""
+    if found.gaps:
+        measured = [_measured(at, found.firsts) for at in found.gaps.points]
+        return (*measured, *(_simulated_point(found, found.gaps, n) for n in _beyond(found.gaps, found.limit)))
+    if found.steps and found.limit:
+        loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
+        return tuple(_point(n, found.steps(n)) for n in loads)
+    return ()
+
+
+def _beyond(curve: Beyond, limit: Limit | None) -> Iterator[float]:
+    """Loads beyond the measured ones that the answer rests on."""
+    if limit and limit.mid > curve.last:
+        yield from (n for n in (2 * curve.last, FARTHEST * curve.last) if n < limit.mid)
+        yield min(limit.mid, FARTHEST * curve.last)
+
+
+def _measured(at: At, firsts: Beyond | None) -> CurvePoint:
+    return CurvePoint(
+        requests=at.requests,
+        tokens_per_s=Range(low=1 / at.high_s, mid=1 / at.mid_s, high=1 / at.low_s),
+        first_token_s=_first(firsts, at.requests),
+        basis="measured",
+        samples=at.samples,
+    )
+
+
+def _simulated_point(found: Served, curve: Beyond, requests: float) -> CurvePoint:
+    return _point(requests, curve.seconds(requests), _first(found.firsts, requests))
+
+
+def _point(requests: float, seconds: tuple[float, float, float], first: Range | None = None) -> CurvePoint:
+    low, mid, high = seconds
+    speed = Range(low=1 / high, mid=1 / mid, high=1 / low)
+    return CurvePoint(requests=requests, tokens_per_s=speed, first_token_s=first, basis="simulated")
+
+
+def _first(firsts: Beyond | None, requests: float) -> Range | None:
+    if firsts is None:
+        return None
+    low, mid, high = firsts.seconds(requests)
+    return Range(low=low, mid=mid, high=high)
+
+
+MOST_GROUPS_BY_PHYSICS = 200
+"""Groups, the largest first, for which physics is asked, which takes some tenths of a second for each."""
+UNEVEN = 1.5
+"""Times the mean: from there on it is worth a word that the load is not balanced."""
+
+
+def rows_of(likes: Iterable[LikeInstances], goal: Goal) -> Iterator[CapacityRow]:
+    """One row for each group, those with most users first."""
+    for place, like in enumerate(
+        sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
+    ):
+        yield row_of(like, goal, by_physics=place < MOST_GROUPS_BY_PHYSICS)
+
+
+def row_of(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> CapacityRow:
+    """The row of one group."""
+    found = served(like, goal, by_physics=by_physics)
+    return CapacityRow(
+        runtime=like.runtime,
+        model=like.model,
+        devices=like.devices,
+        instances=like.instances,
+        gpus=like.gpus_each * like.instances if like.gpus_each is not None else None,
+        users_now=like.load.mean,
+        users_peak=like.load.peak,
+        users_at_goal=found.users(like.instances),
+        basis=found.basis,
+        limit=found.limit.what if found.limit else "",
+        beyond=found.farther,
+        points=points_of(found),
+        next=next_steps(like, goal, found),
+        because=found.because,
+        notes=tuple(_notes(like, found)),
+    )
+
+
+def _notes(like: LikeInstances, found: Served) -> Iterator[str]:
+    yield from found.notes
+    each = found.users(1)
+    if each and each.mid and like.load.peak and like.load.peak > each.mid * like.instances:
+        more = math.ceil(like.load.peak / each.mid) - like.instances
+        needed = "1 instance more" if more == 1 else f"{more} instances more"
+        yield f"at the peak there were more than the goal allows: that needs {needed}"
+    if (like.load.uneven or 0.0) >= UNEVEN and found.limit:
+        yield (
+            f"at its busiest the fullest tenth of the instances had {like.load.uneven:.1f} times as many requests as "
+            "the mean: the users at the goal are those of an even balance"
+        )
+
+
+DEFAULT_GOAL = "20 tok/s"
+"""Some four times as fast as people read: 238 words a minute (Brysbaert, 2019), at four tokens for three words."""
+SPAN_S = 86400.0
+SHORTEST_SPAN_S, LONGEST_SPAN_S = 60.0, 31 * 86400.0
+FASTEST, LONGEST_FIRST_S = 1e6, 86400.0
+_SPEED = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(?:(?:tok(?:en)?s?|t)\s*(?:/|per)\s*(?:s|sec|second))?\s*")
+_SECONDS = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(ms|s)?\s*")
+
+
+def goal_of(speed: str | None, first_token: str | None) -> Goal:
+    """From what the user wrote, such as `20 tok/s` and `2`; 20 tok/s where nothing is asked for."""
+    if not speed and not first_token:
+        speed = DEFAULT_GOAL
+    return Goal(
+        tokens_per_s=_speed(speed) if speed else None, first_token_s=_seconds(first_token) if first_token else None
+    )
+
+
+def span_of(text: str | None) -> float:
+    """How far back to look, from what the user wrote."""
+    span = seconds_of(text, "--span") if text else SPAN_S
+    if not SHORTEST_SPAN_S <= span <= LONGEST_SPAN_S:
+        raise UserError(f"--span {text} makes no sense", "give 1m to 31d; the default is 24h")
+    return span
+
+
+def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span_s: float = SPAN_S) -> CapacityReport:
+    """The table of a fleet."""
+    began = time.monotonic()
+    with Prometheus(request.access, progress.say) as prometheus:
+        return _report(prometheus, request, goal, progress, span_s, began)
+
+
+def _report(
+    prometheus: Prometheus, request: FleetSettings, goal: Goal, progress: Progress, span_s: float, began: float
+) -> CapacityReport:
+    progress.step("finding the instances", 0.0)
+    members, said = read_members(prometheus, request.options)
+    curves = read_curves(
+        prometheus, members, request.options, span_s, lambda text, share: progress.step(text, 0.3 + share / 2)
+    )
+    progress.step("working out what each group can serve", 0.8)
+    rows = tuple(rows_of(curves.likes, goal))
+    statements = tuple(dict.fromkeys((*prometheus.statements(), *said, *curves.statements)))
+    progress.step("done", 1.0)
+    return CapacityReport(
+        unslow_version=__version__,
+        prometheus=prometheus.shown_url,
+        taken_at=datetime.fromtimestamp(prometheus.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        span_s=span_s,
+        queries=prometheus.asked,
+        seconds=time.monotonic() - began,
+        complete=not any(one.kind in IN_PART for one in statements),
+        goal=goal,
+        statements=statements,
+        rows=rows,
+    )
+
+
+def _speed(text: str) -> float:
+    found = _SPEED.fullmatch(text.lower())
+    speed = float(found[1]) if found else 0.0
+    if not 0 < speed <= FASTEST:
+        raise UserError(f"--goal {text[:40]!r} is no speed", 'write it as --goal "20 tok/s"')
+    return speed
+
+
+def _seconds(text: str) -> float:
+    found = _SECONDS.fullmatch(text.lower())
+    seconds = float(found[1]) / (1000 if found[2] == "ms" else 1) if found else 0.0
+    if not 0 < seconds <= LONGEST_FIRST_S:
+        raise UserError(f"--first-token {text[:40]!r} is no time", "write it in seconds: --first-token 2, or 800ms")
+    return seconds

@@ -1,0 +1,278 @@
+"""The dashboard of a fleet, as JSON that Grafana imports, and the files that the repository keeps."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from unslow.catalog.prometheus import Alert, Panel, Query, Row, alerts, dashboard_rows, recordings
+from unslow.fleet.alerts import (
+    RULE_FILE,
+    alert_name,
+    filled,
+    long_rule_tests_text,
+    not_alerted,
+    rule_tests_text,
+    rules_text,
+)
+from unslow.think.causes import all_causes
+
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+COLUMNS = 24
+"""Of Grafana's grid."""
+_MATCHERS = {
+    "$engine": 'cluster=~"$cluster", model=~"$model", instance=~"$instance"',
+    "$own": 'cluster=~"$cluster", instance=~"$instance"',
+    "$where": 'cluster=~"$cluster"',
+}
+PAGE = "${pages:raw}reference/causes/"
+"""Raw: an address that Grafana would encode leads nowhere."""
+_OWN = re.compile(r"\bunslow_\w")
+_VERDICTS = {"slow": "orange", "failed": "red", "normal": "green", "cannot_tell": "text"}
+
+
+def laid_out(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
+    """All panels with a place of their own, each row under its heading; a closed row holds its panels itself."""
+    panels: list[dict[str, Any]] = []
+    top = 0
+    for row in rows:
+        heading = _heading(row, top)
+        placed, below = _placed(row.panels, top + 1)
+        heading["panels"] = placed if row.closed else []
+        panels += [heading] if row.closed else [heading, *placed]
+        top = top + 1 if row.closed else below
+    for number, panel in enumerate(_every(panels), 1):
+        panel["id"] = number
+    return panels
+
+
+def _every(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for panel in panels:
+        yield panel
+        yield from panel.get("panels", [])
+
+
+def _heading(row: Row, top: int) -> dict[str, Any]:
+    place = {"x": 0, "y": top, "w": COLUMNS, "h": 1}
+    return {"type": "row", "title": row.title, "collapsed": row.closed, "gridPos": place}
+
+
+def _placed(panels: tuple[Panel, ...], top: int) -> tuple[list[dict[str, Any]], int]:
+    """From left to right, and on to the next line where there is no room; with where the next row begins."""
+    placed, left, below = [], 0, top
+    for panel in panels:
+        if left + panel.width > COLUMNS:
+            left, top = 0, below
+        place = {"x": left, "y": top, "w": panel.width, "h": panel.height}
+        placed.append(_panel(panel) | {"gridPos": place})
+        left, below = left + panel.width, max(below, top + panel.height)
+    return placed, below
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    named = {"title": panel.title, "description": f"{panel.why}{_needs(panel)}"}
+    if panel.kind == "causes":
+        return named | {"type": "text", "options": {"mode": "markdown", "content": _causes()}}
+    targets = [_target(query, number, panel) for number, query in enumerate(panel.queries)]
+    shown: dict[str, Any] = {"type": panel.kind, "datasource": SOURCE, "targets": targets}
+    return named | shown | _looks(panel)
+
+
+def _needs(panel: Panel) -> str:
+    """What has to be scraped for it, where the usual exporters are not enough."""
+    own = [_OWN.search(query.expr) for query in panel.queries]
+    return " It needs `unslow exporter`." if own and all(own) else ""
+
+
+def _target(query: Query, number: int, panel: Panel) -> dict[str, Any]:
+    expr = query.expr
+    for word, matchers in _MATCHERS.items():
+        expr = expr.replace("{" + word, "{" + matchers)
+    at_once = panel.kind != "timeseries"
+    target = {"refId": chr(ord("A") + number), "datasource": SOURCE, "expr": expr, "legendFormat": query.legend}
+    return target | {
+        "instant": at_once,
+        "range": not at_once,
+        "format": "table" if panel.kind == "table" else "time_series",
+    }
+
+
+def _looks(panel: Panel) -> dict[str, Any]:
+    if panel.kind == "table":
+        return _table()
+    if panel.kind == "stat":
+        return {"fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": _coloured()}, "options": _STAT}
+    most = {} if panel.most is None else {"max": panel.most}
+    custom: dict[str, Any] = {"fillOpacity": 10, "showPoints": "never"}
+    defaults = {"unit": panel.unit, "min": 0, **most, "custom": custom}
+    if panel.alert_at:
+        custom["thresholdsStyle"] = {"mode": "dashed"}
+        defaults["thresholds"] = {"mode": "absolute", "steps": _steps(float(filled(panel.alert_at)))}
+    return {"fieldConfig": {"defaults": defaults, "overrides": []}, "options": _SERIES}
+
+
+def _steps(alert_at: float) -> list[dict[str, Any]]:
+    """One line; the first step is everything below it."""
+    return [{"color": "transparent", "value": None}, {"color": "orange", "value": alert_at}]
+
+
+_SERIES = {
+    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+    "tooltip": {"mode": "multi", "sort": "desc"},
+}
+_STAT = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "background", "textMode": "value_and_name"}
+
+
+def _coloured() -> list[dict[str, Any]]:
+    return [
+        _override(verdict, "color", {"mode": "fixed", "fixedColor": colour}) for verdict, colour in _VERDICTS.items()
+    ]
+
+
+def _table() -> dict[str, Any]:
+    """A cause by its title, which leads to its page."""
+    titles = {name: {"text": cause.title, "index": number} for number, (name, cause) in enumerate(all_causes().items())}
+    link = {"title": "What it is and how to fix it", "url": PAGE + "${__value.raw}.html", "targetBlank": True}
+    overrides = [
+        _override("cause", "mappings", [{"type": "value", "options": titles}]),
+        _override("cause", "links", [link]),
+    ]
+    tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "number"}}
+    sort = [{"displayName": "number", "desc": True}]
+    return {
+        "fieldConfig": {"defaults": {}, "overrides": overrides},
+        "options": {"showHeader": True, "sortBy": sort},
+        "transformations": [{"id": "organize", "options": tidy}],
+    }
+
+
+def _override(field: str, name: str, value: object) -> dict[str, Any]:
+    return {"matcher": {"id": "byName", "options": field}, "properties": [{"id": name, "value": value}]}
+
+
+def _causes() -> str:
+    return "\n".join(f"- [{cause.title}]({PAGE}{name}.html) `{name}`" for name, cause in all_causes().items())
+
+
+SCHEMA = 41
+"""That of Grafana 12; an older one leaves out what it does not know."""
+SERVED = "http://127.0.0.1:8000/"
+"""Where `python -m http.server -d site` serves the documentation: a variable on the dashboard, to be set there."""
+_ENGINES = '{__name__=~"unslow:engine_running:avg5m|unslow_subject_info"'
+_PLACE = "cluster, namespace, pod, job, instance, subject, version"
+
+
+def dashboard_text(pages: str = SERVED) -> str:
+    """The whole dashboard; `pages` is the address of the documentation that causes lead to."""
+    return json.dumps(_dashboard(f"{pages.rstrip('/')}/"), indent=2, ensure_ascii=False) + "\n"
+
+
+def _dashboard(pages: str) -> dict[str, Any]:
+    return {
+        "uid": "unslow-fleet",
+        "title": "unslow: why the fleet is slow",
+        "description": "Made by `unslow fleet dashboard`. It needs the recording rules of `unslow fleet rules`.",
+        "tags": ["unslow", "llm"],
+        "schemaVersion": SCHEMA,
+        "version": 1,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": _variables(pages)},
+        "annotations": {"list": _annotations()},
+        "links": [],
+        "panels": laid_out(dashboard_rows()),
+    }
+
+
+def _variables(pages: str) -> list[dict[str, Any]]:
+    source = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
+    written = {"text": pages, "value": pages}
+    return [
+        source,
+        _chosen("cluster", "Cluster", f"label_values({_ENGINES}}}, cluster)"),
+        _chosen("model", "Model", f'label_values({_ENGINES}, cluster=~"$cluster"}}, model)'),
+        _chosen("instance", "Instance", f'label_values({_ENGINES}, cluster=~"$cluster", model=~"$model"}}, instance)'),
+        {"name": "pages", "label": "Documentation", "type": "textbox", "query": pages, "current": written},
+    ]
+
+
+def _chosen(name: str, label: str, query: str) -> dict[str, Any]:
+    """Any number of values of a label; all of them where nothing is chosen, also where a series lacks the label."""
+    asked = {"query": query, "refId": f"variable-{name}"}
+    every = {"text": ["All"], "value": ["$__all"]}
+    return {
+        "name": name, "label": label, "type": "query", "datasource": SOURCE, "query": asked, "definition": query,
+        "multi": True, "includeAll": True, "allValue": ".*", "refresh": 2, "sort": 1, "current": every,
+    }  # fmt: skip
+
+
+def _annotations() -> list[dict[str, Any]]:
+    """Changes of a version, as told by the exporter and by Kubernetes."""
+    info, images = 'unslow_subject_info{version!=""}', "unslow:model_image:count"
+    by_image = "cluster, namespace, model, image"
+    versions = f"{info} unless on ({_PLACE}) {info} offset 10m"
+    return [
+        _annotation("Versions", versions, "{{subject}} {{version}}", "{{instance}}"),
+        _annotation("Images", f"{images} unless on ({by_image}) {images} offset 10m", "{{model}}", "{{image}}"),
+    ]
+
+
+def _annotation(name: str, expr: str, title: str, text: str) -> dict[str, Any]:
+    return {
+        "name": name, "enable": True, "hide": False, "iconColor": "blue", "datasource": SOURCE, "expr": expr,
+        "step": "60s", "titleFormat": title, "textFormat": text,
+    }  # fmt: skip
+
+
+def fleet_files() -> dict[str, str]:
+    """The files of deploy/prometheus by name."""
+    return {
+        RULE_FILE: rules_text(),
+        "unslow.tests.yml": rule_tests_text(),
+        "unslow.long.tests.yml": long_rule_tests_text(),
+        "unslow.dashboard.json": dashboard_text(),
+    }
+
+
+def alert_blocks() -> dict[str, str]:
+    """The generated parts of docs/how_to/alerts.md by the name of their block."""
+    return {
+        "alerts": _alerts_table(),
+        "alerts apart": _apart(),
+        "not alerted": _left_out(),
+        "recordings": _recordings(),
+    }
+
+
+def _alerts_table() -> str:
+    rows = [_row(name, alert) for name, alert in alerts().items() if not alert.every_cause]
+    return "\n".join(
+        ["| alert | cause | after | severity | where its numbers come from |", "|---|---|---|---|---|", *rows]
+    )
+
+
+def _row(name: str, alert: Alert) -> str:
+    page = f"[`{alert.cause}`](../reference/causes/{alert.cause}.md)" if alert.cause else f"[below](#{name})"
+    called = alert_name(name, alert, alert.cause)
+    return f"| `{called}` | {page} | {alert.hold} | {alert.severity} | {alert.source} |"
+
+
+def _apart() -> str:
+    """Those that name no cause have their page here, where their runbooks lead."""
+    told = [(name, alert) for name, alert in alerts().items() if not alert.cause and not alert.every_cause]
+    rows = [f'| <a id="{name}"></a>`{alert_name(name, a, "")}` | {a.text} | {a.to_do} |' for name, a in told]
+    return "\n".join(["| alert | what it means | what to do |", "|---|---|---|", *rows])
+
+
+def _left_out() -> str:
+    rows = [f"| [`{cause}`](../reference/causes/{cause}.md) | {why} |" for cause, why in not_alerted().items()]
+    return "\n".join(["| cause | why not |", "|---|---|", *rows])
+
+
+def _recordings() -> str:
+    rules = [rule for group in recordings().values() for rule in group.rules]
+    rows = [f"| `{rule.record}` | {rule.why} |" for rule in rules]
+    return "\n".join(["| series | what it is |", "|---|---|", *rows])

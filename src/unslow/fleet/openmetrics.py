@@ -1,0 +1,346 @@
+"""The report as metrics that Prometheus reads, in both its dialects.
+
+Bounded in number, with nothing that names a person.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from unslow.facts.masking import masked_text
+from unslow.think.case.prediction import DECODE, PREFILL
+from unslow.think.causes import all_causes
+from unslow.think.judge.budget import part_name
+from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.report import Range, Report, SubjectReport
+
+Dialect = Literal["openmetrics", "text"]
+MetricKind = Literal["gauge", "counter", "info"]
+LONGEST_LABEL = 80
+"""Letters of a label's value: what a server calls itself may be endless."""
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_PATH = re.compile(r"^(?:~|\.{0,2})?/|^[A-Za-z]:[\\/]|\\")
+_MOMENTS = 1e6
+"""Larger values with a fraction are seconds since 1970, or bytes."""
+_SUFFIX: dict[MetricKind, str] = {"gauge": "", "counter": "_total", "info": "_info"}
+
+
+class Sample(NamedTuple):
+    """A value with the labels that tell it from others of its family."""
+
+    value: float
+    labels: dict[str, str] = {}  # noqa: RUF012 (never written to)
+
+
+class Family(NamedTuple):
+    """A metric: its name without the ending that its kind has, what it means, and its samples."""
+
+    name: str
+    help: str
+    samples: tuple[Sample, ...]
+    kind: MetricKind = "gauge"
+    unit: str = ""
+
+
+def families_text(families: Iterable[Family], dialect: Dialect) -> str:
+    """All families that have samples; OpenMetrics ends with a line that says so."""
+    lines = [line for family in families if family.samples for line in _lines(family, dialect)]
+    return "\n".join([*lines, *(["# EOF"] if dialect == "openmetrics" else [])]) + "\n"
+
+
+def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
+    sample_name = family.name + _SUFFIX[family.kind]
+    name, kind = (family.name, family.kind) if dialect == "openmetrics" else (sample_name, _as_text(family.kind))
+    yield f"# HELP {name} {_escaped_help(family.help, dialect)}"
+    yield f"# TYPE {name} {kind}"
+    if family.unit and dialect == "openmetrics":
+        yield f"# UNIT {name} {family.unit}"
+    for sample in family.samples:
+        if math.isfinite(sample.value):
+            yield f"{sample_name}{_labels(sample.labels)} {_number(sample.value)}"
+
+
+def _as_text(kind: MetricKind) -> str:
+    """The older format knows no information metrics: they are gauges of 1."""
+    return "gauge" if kind == "info" else kind
+
+
+def _labels(labels: dict[str, str]) -> str:
+    """Empty ones are left out: to Prometheus an empty label is none."""
+    pairs = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
+    return "{" + ",".join(pairs) + "}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _escaped_help(text: str, dialect: Dialect) -> str:
+    """The older format leaves quotes in a help text as they are."""
+    return _escaped(text) if dialect == "openmetrics" else text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    """Six figures, of a moment its milliseconds: more are noise, and cost room in every sample that is kept."""
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.6g}" if abs(value) < _MOMENTS else f"{value:.3f}"
+
+
+def label_value(text: str) -> str:
+    """A text fit for a label: no path, nobody's name, no key, no letter that drives a terminal, and not long."""
+    name = re.split(r"[\\/]", text.rstrip("\\/"))[-1] if _PATH.search(text) else text
+    return _UNSAFE.sub("�", masked_text(name[: 4 * LONGEST_LABEL]))[:LONGEST_LABEL].strip()
+
+
+MOST_SUBJECTS = 16
+"""In one answer: a machine with more servers is watched by several exporters, each with its TARGET."""
+VERDICTS = ("slow", "normal", "failed", "cannot_tell")
+PHASES = ("client", "queue", "load", "prefill", "decode")
+BOUNDS = ("low", "mid", "high")
+_ROOM = 32
+"""Letters of a runtime's and of a model's name in a key: with port and number it is as long as a label may be."""
+
+
+def runtime_of(subject: SubjectReport) -> str:
+    """Its name without the version."""
+    return label_value(subject.runtime.removesuffix(f" {subject.version}"))
+
+
+def model_of(subject: SubjectReport) -> str:
+    """Its name without the quant."""
+    return label_value(subject.model.removesuffix(f" {subject.quant}"))
+
+
+def port_of(subject: SubjectReport) -> str:
+    """The port of its address; empty where it has none."""
+    try:
+        parts = urlsplit(subject.url)
+        usual = {"http": "80", "https": "443"}.get(parts.scheme, "")
+        return str(parts.port) if parts.port else usual
+    except ValueError:
+        return ""
+
+
+def keyed(subjects: tuple[SubjectReport, ...]) -> dict[str, SubjectReport]:
+    """The subjects by a short key that stays: runtime and port, and the model where several share those."""
+    known = sorted(subjects, key=lambda subject: subject.number)[:MOST_SUBJECTS]
+    plain = [":".join(filter(None, (runtime_of(one)[:_ROOM], port_of(one)))) for one in known]
+    shared = Counter(plain)
+    keys: dict[str, SubjectReport] = {}
+    for key, one in zip(plain, known, strict=True):
+        whole = f"{key}/{model_of(one)[:_ROOM]}" if shared[key] > 1 else key
+        again = sum(1 for other in keys if other == whole or other.startswith(f"{whole}#"))
+        keys[f"{whole}#{again + 1}" if again else whole] = one
+    return keys
+
+
+EverySubject = dict[str, SubjectReport]
+Samples = Callable[[SubjectReport], Iterator[Sample]]
+
+
+def subject_families(subjects: EverySubject) -> Iterator[Family]:
+    """Every family that tells of subjects."""
+    yield _family(subjects, "unslow_subject", "A server that is watched.", _info)._replace(kind="info")
+    yield _family(subjects, "unslow_gpus", "GPUs that the server may use.", _gpus)
+    yield _family(subjects, "unslow_verdict", "The verdict on a server: 1 for the one that holds.", _verdict)
+    found = "1 where the cause was found, 0 where it was ruled out; absent where that can't be told."
+    yield _family(subjects, "unslow_finding", found, _findings)
+    sure = "How sure a finding is, from 0 to 1."
+    yield _family(subjects, "unslow_finding_confidence", sure, _confidences)
+    cost = "Time lost to a cause that was found, for each token, token of a prompt, or request."
+    yield _family(subjects, "unslow_finding_cost_seconds", cost, _costs, "seconds")
+    yield from _speeds(subjects)
+    spent = "Where the measured time of a token, of a token of a prompt or of a request goes."
+    yield _family(subjects, "unslow_budget_seconds", spent, _budget, "seconds")
+
+
+def _speeds(subjects: EverySubject) -> Iterator[Family]:
+    tokens = "tokens_per_second"
+
+    def measured(name: str) -> Samples:
+        return lambda one: (Sample(one.measured[name]) for _ in range(name in one.measured))
+
+    def ranged(what: str) -> Samples:
+        return lambda one: _bounds(getattr(one.expected, what).get(DECODE))
+
+    answer = "Speed of the answer to one request, as it was seen or measured."
+    yield _family(subjects, "unslow_decode_tokens_per_second", answer, measured(DECODE), tokens)
+    prompt = "Speed at which a prompt is read."
+    yield _family(subjects, "unslow_prefill_tokens_per_second", prompt, measured(PREFILL), tokens)
+    first = "Time to the first token."
+    yield _family(subjects, "unslow_first_token_seconds", first, measured(FIRST_TOKEN), "seconds")
+    as_is = "Speed of an answer that physics expects as the server is set up, with its 80 % interval."
+    yield _family(subjects, "unslow_expected_decode_tokens_per_second", as_is, ranged("as_configured"), tokens)
+    cured = "The same with every found cause cured."
+    yield _family(subjects, "unslow_achievable_decode_tokens_per_second", cured, ranged("achievable"), tokens)
+    most = "The speed that the bandwidth of the memory allows."
+    yield _family(subjects, "unslow_ceiling_decode_tokens_per_second", most, _ceiling, tokens)
+
+
+def _family(subjects: EverySubject, name: str, words: str, samples: Samples, unit: str = "") -> Family:
+    every = [(key, sample) for key, one in subjects.items() for sample in samples(one)]
+    labelled = (sample._replace(labels={"subject": key, **sample.labels}) for key, sample in every)
+    return Family(name, words, tuple(labelled), unit=unit)
+
+
+def _info(one: SubjectReport) -> Iterator[Sample]:
+    yield Sample(1, {
+        "runtime": runtime_of(one),
+        "version": label_value(one.version),
+        "model": model_of(one),
+        "quant": label_value(one.quant),
+        "device": label_value(device_of(one)),
+        "port": port_of(one),
+    })  # fmt: skip
+
+
+def device_of(one: SubjectReport) -> str:
+    """What computes: the GPUs, each kind with its number, else the processor."""
+    *gpus, processor = one.devices or ("",)
+    kinds = Counter(gpus)
+    return ", ".join(f"{count}x {name}" if count > 1 else name for name, count in kinds.items()) or processor
+
+
+def _gpus(one: SubjectReport) -> Iterator[Sample]:
+    yield Sample(max(0, len(one.devices) - 1))  # the last is the processor
+
+
+def _verdict(one: SubjectReport) -> Iterator[Sample]:
+    yield from (Sample(one.verdict == verdict, {"verdict": verdict}) for verdict in VERDICTS)
+
+
+def _findings(one: SubjectReport) -> Iterator[Sample]:
+    """With the phase of the cause itself, so that found and ruled out are one series."""
+    known = {ruled.cause: 0 for ruled in one.ruled_out} | {finding.cause: 1 for finding in one.findings}
+    causes = all_causes()
+    for name in sorted(known.keys() & causes.keys()):
+        yield Sample(known[name], {"cause": name, "phase": causes[name].phase})
+
+
+def _confidences(one: SubjectReport) -> Iterator[Sample]:
+    for finding in one.findings:
+        if finding.cause in all_causes():
+            yield Sample(finding.confidence, {"cause": finding.cause})
+
+
+def _costs(one: SubjectReport) -> Iterator[Sample]:
+    for finding in one.findings:
+        if finding.cost and finding.cause in all_causes():
+            yield Sample(finding.cost.seconds, {"cause": finding.cause, "per": finding.cost.per})
+
+
+def _bounds(known: Range | None) -> Iterator[Sample]:
+    if known is not None:
+        yield from (Sample(getattr(known, bound), {"bound": bound}) for bound in BOUNDS)
+
+
+def _ceiling(one: SubjectReport) -> Iterator[Sample]:
+    if one.expected.ceiling_tokens_per_s is not None:
+        yield Sample(one.expected.ceiling_tokens_per_s)
+
+
+def _budget(one: SubjectReport) -> Iterator[Sample]:
+    """Parts of one name are one: whatever has no name of its own is together the others."""
+    spent: Counter[tuple[str, str, str]] = Counter()
+    for part in one.budget:
+        if part.phase in PHASES:
+            spent[part.phase, part_name(part.part), part.per] += part.seconds  # type: ignore[assignment]
+    for (phase, name, per), seconds in sorted(spent.items()):
+        yield Sample(seconds, {"phase": phase, "part": name, "per": per})
+
+
+TYPES: dict[Dialect, str] = {
+    "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    "text": "text/plain; version=0.0.4; charset=utf-8",
+}
+
+
+class LookState(NamedTuple):
+    """How looking went: of this the metrics tell too, as values without an age are none."""
+
+    success: bool = False
+    """Whether the last look told anything; before the first there is none."""
+    at_s: float | None = None
+    """When the last look that succeeded ended, in seconds since 1970."""
+    duration_s: float | None = None
+    failures: int = 0
+    seen_s: tuple[tuple[str, float], ...] = ()
+    """By the key of a subject: when its speed was last seen."""
+    answers: tuple[tuple[str, bool], ...] = ()
+    """By the key of a subject: whether it answers questions about its work."""
+    left_out: int = 0
+    """Servers that were found and are not watched, as there are too many."""
+
+
+class OwnCost(NamedTuple):
+    """What the exporter itself has used."""
+
+    cpu_s: float
+    resident_bytes: int | None
+    started_at_s: float
+
+
+def render_openmetrics(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
+    """The whole report as OpenMetrics text."""
+    return exposition(report, None, "openmetrics").rstrip("\n")
+
+
+def exposition(
+    report: Report | None, state: LookState | None, dialect: Dialect, own: OwnCost | None = None, version: str = ""
+) -> str:
+    """All families; without a report only how looking goes, without a state only the report."""
+    return families_text(families_of(report, state, own, version), dialect)
+
+
+def families_of(
+    report: Report | None, state: LookState | None, own: OwnCost | None = None, version: str = ""
+) -> list[Family]:
+    """The same before it is text; a family without samples is among them."""
+    version = version or (report.unslow_version if report else "")
+    subjects = keyed(report.subjects) if report else {}
+    families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
+    families += _looking(state) if state else []
+    if report is not None:
+        families.append(single("unslow_subjects", "Servers that were found.", _found(report, state)))
+        families += subject_families(subjects)
+    if state is not None:
+        seen = tuple(Sample(at, {"subject": key}) for key, at in state.seen_s if key in subjects)
+        words = "When the speed was last seen: a server without requests shows none."
+        families.append(Family("unslow_speed_timestamp_seconds", words, seen, unit="seconds"))
+        up = tuple(Sample(well, {"subject": key}) for key, well in state.answers if key in subjects)
+        words = "1 where the server answers questions about itself; 0 while it loads, hangs or is gone."
+        families.append(Family("unslow_subject_answers", words, up))
+    return [*families, *(_own(own) if own else [])]
+
+
+def _found(report: Report, state: LookState | None) -> int:
+    return len(report.subjects) + (state.left_out if state else 0)
+
+
+def single(name: str, words: str, value: float | None, unit: str = "") -> Family:
+    """A family of one sample, or of none where its value is not known."""
+    return Family(name, words, () if value is None else (Sample(value),), unit=unit)
+
+
+def _looking(state: LookState) -> list[Family]:
+    failed = (Sample(state.failures),)
+    return [
+        single("unslow_look_success", "1 where the last look went well; 0 before the first.", state.success),
+        single("unslow_look_timestamp_seconds", "When the last good look ended.", state.at_s, "seconds"),
+        single("unslow_look_duration_seconds", "How long the last look took.", state.duration_s, "seconds"),
+        Family("unslow_look_failures", "Looks that failed since the start.", failed, "counter"),
+        single("unslow_subjects_left_out", "Servers that were found and are not watched.", state.left_out),
+    ]
+
+
+def _own(own: OwnCost) -> list[Family]:
+    used = (Sample(own.cpu_s),)
+    return [
+        Family("process_cpu_seconds", "Processor time that the exporter has used.", used, "counter", "seconds"),
+        single("process_resident_memory_bytes", "Memory that the exporter uses.", own.resident_bytes, "bytes"),
+        single("process_start_time_seconds", "When the exporter was started.", own.started_at_s, "seconds"),
+    ]

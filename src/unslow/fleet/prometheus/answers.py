@@ -1,0 +1,262 @@
+"""What a Prometheus answered, parsed with nothing taken on trust: series with one value each, or with a curve."""
+
+import gc
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from unslow.facts.values import is_reading
+
+
+class Series(NamedTuple):
+    """One series at one moment."""
+
+    labels: dict[str, str]
+    """With `__name__` where the query keeps it."""
+    value: float
+
+
+class Curve(NamedTuple):
+    """One series over time; a moment without a sample is not there."""
+
+    labels: dict[str, str]
+    times_s: list[float]
+    values: list[float]
+
+
+class Answered(NamedTuple):
+    """The answer to one instant query; every value is finite, and no two series have the same labels."""
+
+    series: list[Series]
+    warnings: tuple[str, ...] = ()
+    """What the server says of its own answer, such as that a store did not respond: the answer is partial then."""
+    failure: str = ""
+    """Why there is no answer, where the server refused this query alone; the series are empty then."""
+    valueless: int = 0
+    """Series that are not among them: those with a value such as NaN, a share of nothing, and native histograms."""
+    hint: str = ""
+    """What to do about a failure."""
+
+
+class AnsweredCurves(NamedTuple):
+    """The answer to one range query."""
+
+    curves: list[Curve]
+    warnings: tuple[str, ...] = ()
+    failure: str = ""
+    hint: str = ""
+
+
+INSTANT, RANGE = "vector", "matrix"
+_SERIES_BEGINS = b'"metric":{'
+_new = tuple.__new__  # a named tuple made by its own name takes three times as long
+
+
+class _Point(msgspec.Struct, gc=False, array_like=True):
+    at_s: float
+    text: str
+
+
+class _Sample(msgspec.Struct, gc=False):
+    metric: dict[str, str]
+    value: _Point | None = None
+    """None for a native histogram, which has no one value."""
+
+
+class _Samples(msgspec.Struct, gc=False):
+    metric: dict[str, str]
+    values: list[_Point] = []
+
+
+R = TypeVar("R")
+
+
+class _Data(msgspec.Struct, Generic[R], rename="camel"):
+    result_type: str
+    result: R
+
+
+class Head(msgspec.Struct, rename="camel"):
+    """What an answer says of itself."""
+
+    status: str = ""
+    error_type: str = ""
+    error: str = ""
+    warnings: list[str] | None = None
+    infos: list[str] | None = None
+    is_partial: bool = False
+    """VictoriaMetrics says so where a storage node did not answer."""
+
+
+class _Whole(Head, Generic[R], rename="camel"):
+    data: _Data[R] | None = None
+
+
+class Decoded(NamedTuple):
+    """An answer of either kind; of series with the same labels the first is kept."""
+
+    head: Head
+    series: list[Series]
+    curves: list[Curve]
+    duplicates: int = 0
+    valueless: int = 0
+    """Series without one finite value: a share of nothing, or a native histogram."""
+    at_s: float | None = None
+    """The moment of the first series of an instant query."""
+
+
+class BadAnswerError(Exception):
+    """The answer is none: `limit` where it is only too large."""
+
+    def __init__(self, why: str, *, limit: bool = False) -> None:
+        super().__init__(why)
+        self.limit = limit
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        return "--match reads a part of the fleet at a time" if self.limit else "is something between us and it?"
+
+
+_VECTOR = msgspec.json.Decoder(_Whole[list[_Sample] | None])
+_MATRIX = msgspec.json.Decoder(_Whole[list[_Samples] | None])
+_SCALAR = msgspec.json.Decoder(_Whole[_Point])
+_ANY = msgspec.json.Decoder(_Whole[msgspec.Raw])
+_HEAD = msgspec.json.Decoder(Head)
+
+
+def parse_head(body: bytes) -> Head | None:
+    """What an answer says of itself; None where it is no answer of a Prometheus."""
+    try:
+        head = _HEAD.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return head if head.status else None
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Nothing here points back at what made it; walking through it as it grows takes a fourth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_without_collector()
+def parse_series(body: bytes, most: int) -> Decoded:
+    """The answer to an instant query: a vector, or one number."""
+    _check_count(body.count(_SERIES_BEGINS), most)  # before an object is made of each
+    try:
+        whole = _VECTOR.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _scalar(body)
+    if whole.data is None or whole.data.result_type != INSTANT:
+        raise _wrong(body, INSTANT)
+    found = whole.data.result or []
+    _check_count(len(found), most)  # of a server that writes its JSON in another way
+    try:
+        finite = [
+            _new(Series, (one.metric, value))
+            for one in found
+            if one.value and is_reading(value := float(one.value.text))
+        ]
+    except ValueError as error:
+        raise BadAnswerError("a value in its answer is no number") from error
+    kept = _first_of_each(finite)
+    at_s = found[0].value.at_s if found and found[0].value else None
+    return Decoded(_head(whole), kept, [], len(finite) - len(kept), len(found) - len(finite), at_s)
+
+
+@_without_collector()
+def parse_curves(body: bytes, most: int) -> Decoded:
+    """The answer to a range query."""
+    _check_count(body.count(_SERIES_BEGINS), most)  # before an object is made of each
+    try:
+        whole = _MATRIX.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise _wrong(body, RANGE) from None
+    if whole.data is None or whole.data.result_type != RANGE:
+        raise _wrong(body, RANGE)
+    found = whole.data.result or []
+    _check_count(len(found), most)
+    try:
+        curves = [_curve(one) for one in found]
+    except ValueError as error:
+        raise BadAnswerError("a value in its answer is no number") from error
+    with_values = [curve for curve in curves if curve.values]
+    kept = _first_of_each(with_values)
+    return Decoded(_head(whole), [], kept, len(with_values) - len(kept), len(curves) - len(with_values))
+
+
+def _curve(samples: _Samples) -> Curve:
+    points = [(p.at_s, value) for p in samples.values if is_reading(value := float(p.text))]
+    return Curve(samples.metric, [at for at, _ in points], [value for _, value in points])
+
+
+L = TypeVar("L", Series, Curve)
+
+
+def _first_of_each(found: list[L]) -> list[L]:
+    """Without those whose labels were there before; a server writes the names in one order, so values tell first."""
+    seen = {hash(tuple(one.labels.values())) for one in found}
+    if len(seen) == len(found):
+        return found
+    first: dict[frozenset[tuple[str, str]], L] = {}
+    for one in found:
+        first.setdefault(frozenset(one.labels.items()), one)
+    return list(first.values())
+
+
+def _scalar(body: bytes) -> Decoded:
+    try:
+        whole = _SCALAR.decode(body)
+        value = float(whole.data.result.text) if whole.data else math.inf
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        raise _wrong(body, INSTANT) from None
+    if whole.data is None or whole.data.result_type != "scalar":
+        raise _wrong(body, INSTANT)
+    finite = is_reading(value)
+    series = [Series({}, value)] if finite else []
+    return Decoded(_head(whole), series, [], 0, 1 - len(series), whole.data.result.at_s)
+
+
+def _head(whole: Head) -> Head:
+    """Alone, or it would keep the rest of the answer in memory."""
+    return Head(whole.status, whole.error_type, whole.error, whole.warnings, whole.infos, whole.is_partial)
+
+
+def _check_count(count: int, most: int) -> None:
+    if count > most:
+        raise BadAnswerError(f"its answer has {count:,} series, and at most {most:,} are taken", limit=True)
+
+
+def _wrong(body: bytes, expected: str) -> BadAnswerError:
+    """What came instead."""
+    try:
+        whole = _ANY.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return BadAnswerError(_not_json(body, error))
+    if whole.status == "error":
+        return BadAnswerError(whole.error or whole.error_type or "an error without a reason")
+    kind = whole.data.result_type[:40] if whole.data else "nothing"
+    if kind == expected:
+        return BadAnswerError(f"its answer is no {expected} as Prometheus writes it")
+    return BadAnswerError(f"it answered with {kind!r} where {expected!r} was expected")
+
+
+def _not_json(body: bytes, error: Exception) -> str:
+    start = body[:200].lstrip().lower()
+    if not start:
+        return "its answer is empty"
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "it answered with a web page"
+    if "truncated" in str(error):
+        return "its answer is cut short"
+    return "it answered with something that is not the JSON of a Prometheus"

@@ -1,0 +1,451 @@
+"""One Prometheus that is asked everything at one moment of its own clock.
+
+Queries sent again where that helps, refusals explained.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from itertools import chain, repeat
+from threading import Event, RLock
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+from urllib.parse import urlencode, urlsplit
+
+from unslow.facts.errors import UserError
+from unslow.fleet.prometheus.answers import (
+    Answered,
+    AnsweredCurves,
+    BadAnswerError,
+    Decoded,
+    Head,
+    parse_curves,
+    parse_head,
+    parse_series,
+)
+from unslow.fleet.prometheus.connection import Access, CutShortError, Line, Reply, Said, plain_text
+from unslow.fleet.report import Kind, Statement
+from unslow.look.system import ExchangeError, LookError
+from unslow.look.system.http import TooLargeError, is_loopback
+
+# The limits that servers set to queries, by the words in which they refuse.
+# Wordings of Prometheus (promql/engine.go, web/api/v1), Mimir (its global errors, `err-mimir-…`), Thanos and Cortex
+# store gateways, and VictoriaMetrics (lib/storage, app/vmselect).
+
+
+class Limit(NamedTuple):
+    """What is limited, what to do about it here, and the setting there."""
+
+    what: str
+    hint: str
+    words: re.Pattern[str]
+
+
+_NARROWER = "--match reads a part of the fleet at a time"
+_SHORTER = "a shorter --window reads less, and --match a part of the fleet"
+
+LIMITS = (
+    Limit(
+        "samples in one query",
+        f"{_SHORTER}; Prometheus sets it with --query.max-samples",
+        re.compile(r"too many samples|maxSamplesPer|sample limit", re.IGNORECASE),
+    ),
+    Limit(
+        "series in one query",
+        f"{_NARROWER}; Mimir sets it with -querier.max-fetched-series-per-query, VictoriaMetrics with "
+        "-search.maxUniqueTimeseries",
+        re.compile(r"max-series-per-query|series limit|number of (?:matching )?(?:unique )?(?:time ?)?series|"
+                   r"maxUniqueTimeseries|maxSeries|too many (?:time ?)?series", re.IGNORECASE),
+    ),
+    Limit(
+        "the time that one query may span",
+        "take a shorter --window, or leave out the comparison with --compare none",
+        re.compile(r"query-length|time range exceeds|max-query-lookback|max_query_length", re.IGNORECASE),
+    ),
+    Limit(
+        "points of one curve",
+        "take a shorter --window",
+        re.compile(r"maximum resolution|too many points|maxPointsPer", re.IGNORECASE),
+    ),
+    Limit(
+        "data read for one query",
+        _SHORTER,
+        re.compile(r"max-chunks|chunks? (?:bytes )?limit|number of chunks|bytes limit|estimated-memory|"
+                   r"maxMemoryPerQuery|ResourceExhausted|not enough memory", re.IGNORECASE),
+    ),
+    Limit(
+        "queries at a time",
+        "ask again when it is less busy",
+        re.compile(r"outstanding requests|too many (?:concurrent )?(?:requests|queries)|concurrent|rate limit|"
+                   r"maxConcurrentRequests|too_many_requests|query queue", re.IGNORECASE),
+    ),
+)  # fmt: skip
+
+
+def limit_in(text: str) -> Limit | None:
+    """The limit that a refusal speaks of."""
+    return next((limit for limit in LIMITS if limit.words.search(text)), None)
+
+
+SLOWER = "give it longer with --timeout, take a shorter --window, or a part of the fleet with --match"
+PREFIXES = (
+    "the API may be below a path: /prometheus (Mimir), /select/0/prometheus (VictoriaMetrics in a cluster), "
+    "/api/prom (Grafana Cloud)"
+)
+_WHO = "give --username with --password-file, or --token-file; a tenant with --header 'X-Scope-OrgID: NAME'"
+_TIMED_OUT = ("timeout", "canceled")
+
+
+class Refusal(NamedTuple):
+    """Why one query has no answer."""
+
+    kind: Kind
+    why: str
+    hint: str = ""
+    again: Literal["", "nobody", "away", "busy", "cut"] = ""
+    """Worth another try: nobody was ever there, the whole server is away, this query came at a bad time, or its answer
+    was cut short."""
+
+
+def refusal_of(reply: Reply, access: Access) -> Refusal:
+    """Why there is no answer; UserError where no other query would have one either."""
+    head = parse_head(reply.body)
+    text = access.quoted((head.error if head else "") or _readable(reply.body))
+    _check_whole(reply, text, access)
+    told = f": {text}" if text else ""
+    if (head and head.error_type in _TIMED_OUT) or reply.status in (408, 504):
+        return Refusal("partial", f"it took too long{told}", SLOWER)
+    limit = limit_in(text)
+    if reply.status == 429:  # noqa: PLR2004 (too many requests)
+        what, hint = (limit.what, limit.hint) if limit else ("queries at a time", "ask again when it is less busy")
+        return Refusal("limit", f"it is over the server's limit of {what}{told}", hint, "busy")
+    if limit:
+        return Refusal("limit", f"it is over the server's limit of {limit.what}{told}", limit.hint)
+    if reply.status in (502, 503):
+        again: Literal["away", "busy"] = "busy" if head else "away"
+        return Refusal("partial", f"the server answered {reply.status}{told}", "is it starting or overloaded?", again)
+    hint = "it may not know all of PromQL, or --match holds no label matchers" if reply.status < 500 else "see its log"  # noqa: PLR2004
+    return Refusal("partial", f"the server answered {reply.status}{told}", hint)
+
+
+def _check_whole(reply: Reply, text: str, access: Access) -> None:
+    shown, status = access.shown_url, reply.status
+    told = f": {text}" if text else ""
+    if 300 <= status < 400:  # noqa: PLR2004 (the 3xx class)
+        raise _redirect(reply, access)
+    if status in (401, 407):
+        raise UserError(f"{shown} does not know who asks ({status}){told}", _WHO)
+    if status == 403:  # noqa: PLR2004 (forbidden)
+        raise UserError(f"{shown} does not let us ask (403){told}", _WHO)
+    if status in (404, 410):
+        path = urlsplit(access.url).path
+        without = f"leave out {path}, or: " if path else ""
+        raise UserError(f"there is no Prometheus API at {shown} ({status})", without + PREFIXES)
+    if status == 405:  # noqa: PLR2004 (method not allowed, for POST and GET alike)
+        raise UserError(f"{shown} takes no queries (405){told}", PREFIXES)
+    if status == 400 and "HTTPS server" in text:  # noqa: PLR2004 (as Go's server says it)
+        raise UserError(f"{shown} speaks TLS only", f"try https://{shown.partition('://')[2]}")
+
+
+def _redirect(reply: Reply, access: Access) -> UserError:
+    """Nothing is followed: credentials would go where the user did not send them."""
+    try:
+        to = urlsplit(reply.header("Location"))
+        where = f"{to.scheme}://{to.hostname or ''}{f':{to.port}' if to.port else ''}" if to.hostname else ""
+    except ValueError:
+        to, where = urlsplit(""), ""
+    here = urlsplit(access.url)
+    path = to.path[:80] if where or reply.header("Location").startswith("/") else ""
+    told = access.quoted(where + path) or "nowhere"
+    if where and to.hostname == here.hostname and to.scheme == "https" and here.scheme == "http":
+        hint = f"give https://{plain_text(to.netloc.rpartition('@')[2])} itself"
+        return UserError(f"{access.shown_url} sends us to {told}", hint)
+    hint = "nothing is sent to another address than the one given; a page to log in on? " + _WHO
+    return UserError(f"{access.shown_url} sends us to {told}, which is not followed", hint)
+
+
+def _readable(body: bytes) -> str:
+    """The text of an answer that is not JSON, unless it is a page."""
+    start = body[:400].decode("utf-8", "replace").strip()
+    return "" if start.startswith("<") else start
+
+
+MOST_SKEW_S = 5.0
+"""Less than a scrape, and more than two synchronized clocks differ: no window of minutes is another for it."""
+
+
+def parse_date_s(header: str) -> float | None:
+    """The moment of a Date header, in seconds of the epoch."""
+    try:
+        return parsedate_to_datetime(header).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def skew_text(server_s: float, here_s: float, took_s: float) -> str:
+    """How far the clocks are apart; nothing where that can't be told from the time that the answer took."""
+    ahead_s = server_s - here_s
+    if abs(ahead_s) <= MOST_SKEW_S + took_s / 2:
+        return ""
+    which = "ahead of" if ahead_s > 0 else "behind"
+    return f"its clock is {span(abs(ahead_s))} {which} this machine's; the window is taken by its clock"
+
+
+def span(seconds: float) -> str:
+    """A time in one unit that a person would choose."""
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 2 else f"{seconds:.2g} s"  # noqa: PLR2004 (a whole one says enough)
+
+
+PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""The last one again and again: a server that comes back is asked soon, and one that struggles is left alone."""
+NOBODY_S = 3.0
+"""How long an address where nothing ever answered is tried: a wrong port is likelier than a restart."""
+TIRED_S = 0.3
+"""After all that waiting was in vain for the query before, for one more try."""
+CUT_TRIES = 3
+"""Of an answer that breaks off: it may be long, and something on the way may not like long ones."""
+AWAY_HINT = "is it running, and is the address right?"
+WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
+_NOT_ALLOWED = (405, 501)
+
+
+class RefusedError(Exception):
+    """This query has no answer; others may."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.why)
+        self.refusal = refusal
+
+
+class Sending:
+    """Sends forms to the API of one server; RefusedError for one query, UserError where none can be asked."""
+
+    def __init__(self, access: Access, say: Callable[[str], None]) -> None:
+        self._access, self._say, self._line = access, say, Line(access)
+        parts = urlsplit(access.url)
+        self._path, self._more = parts.path, parts.query
+        self._method, self._answers, self._tired = "POST", 0, False
+        self._end_s: float | None = None
+        self._ended = Event()
+        self.sent = 0
+
+    def ask(self, endpoint: str, form: Mapping[str, str]) -> Reply:
+        """The answer with status 200."""
+        if self._end_s is None:
+            self._end_s = time.monotonic() + self._access.whole_s
+        since_s, refusal = time.monotonic(), Refusal("partial", "")
+        for tries, pause_s in enumerate(chain(PAUSES_S, repeat(PAUSES_S[-1])), 1):
+            reply = self._tried(endpoint, form)
+            if isinstance(reply, Reply):
+                self._answers, self._tired = self._answers + 1, False
+                return reply
+            refusal = reply
+            if not refusal.again or (refusal.again == "cut" and tries >= CUT_TRIES):
+                break
+            if not self._waits(since_s, pause_s, refusal, first=tries == 1):
+                break
+        self._tired = bool(refusal.again)
+        if refusal.again in ("nobody", "away"):
+            raise UserError(f"{self._access.shown_url}: {refusal.why}", refusal.hint)
+        raise RefusedError(refusal)
+
+    def close(self) -> None:
+        """Hang up, and ask nothing more, whatever another thread is waiting for."""
+        self._ended.set()
+        self._line.end()
+
+    def _waits(self, since_s: float, pause_s: float, refusal: Refusal, *, first: bool) -> bool:
+        """A pause before the next try; False where there is no time left for one."""
+        most_s = TIRED_S if self._tired else NOBODY_S if refusal.again == "nobody" else self._access.restart_s
+        left_s = min(since_s + min(most_s, self._access.restart_s), self._end_s or 0.0) - time.monotonic()
+        if left_s <= pause_s:
+            return False
+        if first:
+            self._say(f"{self._access.shown_url}: {refusal.why}; trying again for {span(left_s)} at most")
+        return not self._ended.wait(pause_s)
+
+    def _tried(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
+        now_s, end_s = time.monotonic(), self._end_s or 0.0
+        if now_s >= end_s:
+            why = f"the {span(self._access.whole_s)} for all queries together were over"
+            return Refusal("partial", why, SLOWER)
+        try:
+            reply = self._exchanged(endpoint, form, min(now_s + self._access.timeout_s, end_s))
+        except TooLargeError:
+            why = f"its answer has more than {self._access.most_bytes / 1e6:,.0f} MB"
+            return Refusal("limit", why, "--match reads a part of the fleet at a time")
+        except LookError as error:
+            return self._failed(error)
+        return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)
+
+    def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
+        coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
+        if self._method == "POST":
+            reply = self._sent("POST", f"{path}?{self._more}" if self._more else path, coded.encode(), deadline_s)
+            if reply.status not in _NOT_ALLOWED:
+                return reply
+            self._method = "GET"
+        return self._sent("GET", f"{path}?{'&'.join(filter(None, (self._more, coded)))}", None, deadline_s)
+
+    def _sent(self, method: str, path: str, form: bytes | None, deadline_s: float) -> Reply:
+        self.sent += 1
+        return self._line.exchange(method, path, form, deadline_s)
+
+    def _failed(self, error: LookError) -> Refusal:
+        """What went wrong on the way; without an answer so far, that is the server and not the query."""
+        why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
+        if isinstance(error, CutShortError):
+            return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
+        if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
+            nobody = error.kind == "refused" and not self._answers
+            return Refusal("partial", why, self._away_hint(error), "nobody" if nobody else "away")
+        if isinstance(error, ExchangeError) and error.kind == "silent":
+            return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
+        raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
+
+    def _away_hint(self, error: ExchangeError) -> str:
+        alone = self._access.url.startswith("https://") and not self._access.certificate
+        return AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
+
+
+_LONGEST_NAME = 60
+_MOST_WARNINGS = 20
+_SERVER_SHARE = 0.9
+"""Of our patience for one query: the server then gives up first, and its words tell more than silence."""
+_PARTS = "ask again when all of its parts answer"
+Parse = Callable[[bytes, int], Decoded]
+
+
+class Prometheus:
+    """Asks one query after the other over one connection; it may be used by several threads.
+
+    A query that fails has its `failure` set and is told of in `statements`, so that nobody takes absence for a fact. A
+    server that is away, refuses us or is no Prometheus is a UserError, whichever query finds out.
+    """
+
+    def __init__(self, access: Access, say: Callable[[str], None] = lambda _: None) -> None:
+        self._access = access.plain()
+        self.shown_url = self._access.shown_url
+        self._sending, self._said, self._lock = Sending(self._access, say), Said(), RLock()
+        self._now_s: float | None = None
+        self._info = ""
+        self._state_manners()
+
+    @property
+    def asked(self) -> int:
+        """How many queries were sent, those that were sent again among them."""
+        return self._sending.sent
+
+    @property
+    def now_s(self) -> float:
+        """The moment of every instant query: the server's clock when it was first asked."""
+        with self._lock:
+            if self._now_s is None:
+                self._now_s = self._first_moment()
+            return self._now_s
+
+    def instant(self, query: str, at: float | None = None, about: str = "") -> Answered:
+        """The series at one moment, `now_s` unless told; `about` names the query in statements."""
+        moment_s = self.now_s if at is None else at
+        form = {"query": query, "time": f"{moment_s:.3f}"}
+        got = self._decoded("query", form, parse_series, about or query)
+        if isinstance(got, Refusal):
+            return Answered([], failure=got.why, hint=got.hint)
+        return Answered(got.series, self._warnings(got.head), valueless=got.valueless)
+
+    def curves(self, query: str, start_s: float, end_s: float, step_s: float, about: str = "") -> AnsweredCurves:
+        """The series over time."""
+        _ = self.now_s
+        form = {"query": query, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:.3f}"}
+        got = self._decoded("query_range", form, parse_curves, about or query)
+        if isinstance(got, Refusal):
+            return AnsweredCurves([], failure=got.why, hint=got.hint)
+        return AnsweredCurves(got.curves, self._warnings(got.head))
+
+    def statements(self) -> tuple[Statement, ...]:
+        """What a reader must know of the answers so far: every failure and every doubt once."""
+        return self._said.statements()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._sending.close()
+
+    def __enter__(self) -> Self:
+        """For as long as it is asked."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Hang up."""
+        self.close()
+
+    def _decoded(self, endpoint: str, form: dict[str, str], parse: Parse, about: str) -> Decoded | Refusal:
+        """The answer, or why there is none."""
+        about = plain_text(about)[:_LONGEST_NAME]
+        try:
+            with self._lock:
+                reply = self._send(endpoint, form)
+            got = parse(reply.body, self._access.most_series)
+        except RefusedError as error:
+            refusal = error.refusal
+        except BadAnswerError as error:
+            why = self._access.quoted(str(error))
+            refusal = Refusal("limit" if error.limit else "partial", why, error.hint)
+        else:
+            self._state(got, about)
+            return got
+        self._said.say(refusal.kind, f"not answered: {refusal.why}", refusal.hint, about)
+        return refusal
+
+    def _send(self, endpoint: str, form: dict[str, str]) -> Reply:
+        patience_s = max(1, int(self._access.timeout_s * _SERVER_SHARE))
+        # Thanos then answers with what it has and a warning, where it would refuse for one store that is away.
+        return self._sending.ask(endpoint, {**form, "timeout": f"{patience_s}s", "partial_response": "true"})
+
+    def _state(self, got: Decoded, about: str) -> None:
+        for warning in self._warnings(got.head):
+            self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
+        if got.head.infos:
+            self._info = self._info or self._access.quoted(got.head.infos[0])
+            self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
+        if got.duplicates:
+            text = "series came twice with the same labels, and the first of each is kept"
+            self._said.say("duplicates", text, "are two replicas asked as one?", about)
+
+    def _warnings(self, head: Head) -> tuple[str, ...]:
+        told = tuple(self._access.quoted(warning) for warning in (head.warnings or ())[:_MOST_WARNINGS])
+        return told or (("a part of the storage did not answer",) if head.is_partial else ())
+
+    def _first_moment(self) -> float:
+        """The server's clock, by the cheapest of all queries; UserError where not even that is answered."""
+        before_s = time.time()
+        try:
+            reply = self._send("query", {"query": "time()"})
+            got = parse_series(reply.body, self._access.most_series)
+        except RefusedError as error:
+            raise UserError(f"{self.shown_url}: {error.refusal.why}", error.refusal.hint) from error
+        except BadAnswerError as error:
+            why = self._access.quoted(str(error))
+            hint = f"is there a login before it? {PREFIXES}"
+            raise UserError(f"{self.shown_url} does not answer as a Prometheus does: {why}", hint) from error
+        took_s = time.time() - before_s
+        # Not the value, which VictoriaMetrics computes for half a minute ago (-search.latencyOffset).
+        server_s = got.at_s if got.at_s is not None else parse_date_s(reply.header("Date"))
+        if server_s is None:
+            self._said.say("skew", "it does not tell the time; the window is taken by this machine's clock")
+            return before_s
+        if text := skew_text(server_s, before_s + took_s / 2, took_s):
+            self._said.say("skew", text, "synchronize the clocks of both machines")
+        return server_s
+
+    def _state_manners(self) -> None:
+        """What the user asked for and a reader of the report should know."""
+        parts = urlsplit(self._access.url)
+        tls = parts.scheme == "https"
+        if tls and not self._access.check_certificate:
+            self._said.say("note", f"the certificate of {self.shown_url} was not checked, as asked for")
+        if not tls and self._access.secrets and not is_loopback(parts.hostname or ""):
+            self._said.say("note", "the password or token went over the network unencrypted", "use https://")

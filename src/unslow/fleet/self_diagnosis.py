@@ -1,0 +1,491 @@
+"""Looks at what runs here, watches it, and judges it again and again.
+
+What came of it last is there for the exporter.
+"""
+
+import os
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from threading import Event, Thread
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._output import Silent
+from unslow.commands.diagnose.request import QUICK, Manners
+from unslow.commands.diagnose.target import is_live
+from unslow.commands.exporter import ExporterRequest
+from unslow.facts.errors import UserError
+from unslow.facts.model import Model
+from unslow.facts.run import Run
+from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.facts.values import Fact, Known, Unknown, not_supported
+from unslow.fleet.command import seconds_of
+from unslow.fleet.openmetrics import MOST_SUBJECTS, Dialect, LookState, keyed
+from unslow.live.server import Watched, server_now
+from unslow.live.watcher import JOIN_S, SOON_S, WatchSpec, find_watched, target_to_watch
+from unslow.look.sampler import Sampler
+from unslow.look.system import LookError, System
+from unslow.look.system.http import is_loopback
+from unslow.look.system.live import ClosingSystem
+from unslow.show.clean import without_controls
+from unslow.think.judge.judge import judge, machine_line
+from unslow.think.report import Report
+
+LEAST_EVERY_S, MOST_EVERY_S = 10.0, 3600.0
+"""Between two looks: each reads all processes, and Prometheus itself forgets what it has not seen for five minutes."""
+LEAST_MEASURE_S, MOST_MEASURE_S = 600.0, 30 * 86400.0
+"""Between two measurements: each takes ten seconds of a server that belongs to somebody."""
+ASK_S = 2.0
+"""Between two looks at the work of a server; an answer that is seen once is looked at again at once."""
+_ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,253}):)?(\d{1,5})")
+_LAST_PORT = 65535
+
+
+class Address(NamedTuple):
+    """Where it listens."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of this machine can ask."""
+        return is_loopback(self.host)
+
+    def url(self, port: int) -> str:
+        """The address as a URL, with the port that was got."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
+
+
+class ExporterSettings(NamedTuple):
+    """What to watch, how often to judge it, whether to measure, and where the metrics go."""
+
+    watch: WatchSpec = WatchSpec(interval_s=ASK_S)
+    listen: Address = Address("127.0.0.1", 9877)
+    every_s: float = 60.0
+    measure_every_s: float | None = None
+    once: bool = False
+    output: str | None = None
+    dialect: Dialect = "openmetrics"
+
+    @classmethod
+    def of(cls, asked: ExporterRequest) -> "ExporterSettings":
+        """The request that was asked for."""
+        target, once, output = asked.target, asked.once, asked.output
+        if not is_live(target):
+            raise UserError(
+                f"{target} does not run", f"of what is stored: unslow diagnose {target} --format openmetrics"
+            )
+        if output and not once:
+            raise UserError("-o belongs to --once", "without --once the metrics are served: see --listen")
+        if once and asked.measure_every:
+            raise UserError("--once measures nothing", "unslow diagnose --format openmetrics measures once")
+        key = asked.api_key or os.environ.get("UNSLOW_API_KEY") or ""
+        measure = asked.measure_every
+        return cls(
+            watch=WatchSpec(target, ASK_S, api_key=key),
+            listen=parsed_address(asked.listen),
+            every_s=_between(asked.every, "--every", LEAST_EVERY_S, MOST_EVERY_S),
+            measure_every_s=_between(measure, "--measure-every", LEAST_MEASURE_S, MOST_MEASURE_S) if measure else None,
+            once=once,
+            output=output,
+            dialect=_dialect(asked.format, output),
+        )
+
+
+def parsed_address(text: str) -> Address:
+    """Host and port, or a port of loopback alone; UserError where it is neither."""
+    match = _ADDRESS.fullmatch(text)
+    if not match or int(match[2]) > _LAST_PORT:
+        raise UserError(f"--listen {text} is no address", "such as 127.0.0.1:9877; port 0 takes any that is free")
+    return Address((match[1] or "127.0.0.1").strip("[]"), int(match[2]))
+
+
+def _between(text: str, flag: str, least_s: float, most_s: float) -> float:
+    seconds = seconds_of(text, flag)
+    if not least_s <= seconds <= most_s:
+        raise UserError(f"{flag} {text} makes no sense", f"give {least_s:.0f}s to {most_s / 3600:.0f}h")
+    return seconds
+
+
+def _dialect(form: str | None, output: str | None) -> Dialect:
+    """As asked; else what the node exporter reads where a file is written."""
+    if form not in (None, "openmetrics", "text"):
+        raise UserError(f"there is no format {form!r}", "try openmetrics or text")
+    if form is None:
+        return "text" if output and output != "-" else "openmetrics"
+    return "text" if form == "text" else "openmetrics"
+
+
+Place = tuple[str, int, str]
+
+
+def place_of(subject: Subject) -> Place:
+    """What a server is known by from one look to the next: its address, its process, its model."""
+    runtime = subject.runtime
+    return runtime.url.value_or(""), int(runtime.pid.value_or(0)), subject.model.name.value_or("")
+
+
+class Measurements:
+    """What was measured last of each server; `measure` belongs to the thread that looks."""
+
+    def __init__(self, request: ExporterSettings) -> None:
+        self._every_s, self._watch = request.measure_every_s, request.watch
+        self._due_at = 0.0
+        self._runs: dict[Place, Run] = {}
+        self._door: ClosingSystem | None = None
+        self.missed: tuple[str, ...] = ()
+        """Which servers were not measured the last time, and why."""
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether it is allowed, and time."""
+        return self._every_s is not None and now_s >= self._due_at
+
+    def measure(self, seen: Snapshot, subjects: Sequence[Subject], now_s: float) -> set[Place]:
+        """Measure them one after the other, and say which; one that is busy, or would lose a cache, is left alone."""
+        from unslow.commands.diagnose.visit import Measuring  # noqa: PLC0415 (only where it is allowed)
+
+        self._due_at = now_s + (self._every_s or 0.0)
+        runs = {place: run for place, run in self._runs.items() if place in map(place_of, subjects)}
+        done_now: set[Place] = set()
+        missed = []
+        manners = Manners(api_key=self._watch.api_key or None)
+        for subject in subjects:
+            host = urlsplit(subject.runtime.url.value_or("")).hostname
+            self._door = door = ClosingSystem([host] if host else [])
+            (done,) = Measuring(door, manners, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
+            place, run = place_of(subject), self._watch.discretion.facts(done.run)
+            if isinstance(run.decode_tokens_per_s, Unknown):
+                missed.append(f"{place[0]}: {run.decode_tokens_per_s.why}")
+            else:
+                runs[place] = run
+                done_now.add(place)
+        self._runs, self._door, self.missed = runs, None, tuple(missed)
+        return done_now
+
+    def laid_over(self, subject: Subject) -> Subject:
+        """The subject with what was measured of it."""
+        run = self._runs.get(place_of(subject))
+        return subject if run is None else msgspec.structs.replace(subject, run=run)
+
+    def stop(self) -> None:
+        """End a measurement that goes on."""
+        door = self._door
+        if door is not None:
+            door.stop_from_afar()
+
+
+T = TypeVar("T")
+PAST = not_supported("an average since the server's start says nothing of now", "it is seen while it answers requests")
+
+
+def is_same_place(before: Subject, found: Subject) -> bool:
+    """Whether it is the same process with the same model; one that does not tell its model now has the one it had."""
+    *was, had = place_of(before)
+    *place, has = place_of(found)
+    return was == place and has in (had, "")
+
+
+def steady(before: Subject, found: Subject) -> Subject:
+    """What was found, with the version and the model that were known before where this look did not get them."""
+    version = _kept(before.runtime.version, found.runtime.version)
+    runtime = msgspec.structs.replace(found.runtime, version=version)
+    return msgspec.structs.replace(found, runtime=runtime, model=_model(before.model, found.model))
+
+
+def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
+    return found if isinstance(found, Known) else before
+
+
+def _model(before: Model, found: Model) -> Model:
+    if not isinstance(found.name, Known) and isinstance(before.name, Known):
+        return before
+    return msgspec.structs.replace(found, quant=_kept(before.quant, found.quant))
+
+
+def without_past(case: Case) -> Case:
+    """The server without its own averages: they hold all requests since its start, those of its worst day too."""
+    runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
+    return msgspec.structs.replace(case, runtime=runtime)
+
+
+SAMPLES_PER_S = 0.5
+"""Of the machine: clocks and throttling of a minute need no more."""
+KEEP_S = 900.0
+"""A speed that was seen stands for so long while nobody asks the server anything; `unslow_speed_timestamp_seconds`
+says how old it is."""
+
+
+class WatchedServer:
+    """From `start` to `stop`; `case` may be called by any thread."""
+
+    def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchSpec) -> None:
+        pid = subject.runtime.pid.value_or(None)
+        sampler = Sampler(system, [] if pid is None else [pid], SAMPLES_PER_S)
+        target = target_to_watch(system, subject, request)
+        self.watched = Watched(system, seen, subject, target, sampler)
+        self.seen_at_s: float | None = None
+        """When its speed was last seen, by the clock of the system."""
+        self.failure: BaseException | None = None
+        self._system, self._every_s = system, request.interval_s
+        self._samples = not request.is_elsewhere
+        self._kept: Run | None = None
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="unslow exporter asks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        if self._samples:
+            self.watched.sampler.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; a thread that waits for a server is left behind, and ends with the program."""
+        self._stopping.set()
+        self._thread.join(JOIN_S)
+        self.watched.sampler.stop()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.ask()
+                if self.watched.rates.is_half_seen and not self._stopping.wait(SOON_S):
+                    self.ask()
+                self._stopping.wait(self._every_s)
+        except Exception as error:  # noqa: BLE001 (a bug must reach whoever judges: the look then fails, and says so)
+            self.failure = error
+
+    def ask(self) -> None:
+        """One look at its work."""
+        self.watched.ask()
+
+    def case(self) -> Case:
+        """The server with what was seen of its work: over the last minute, else the last time that there was any."""
+        if self.failure is not None:
+            raise self.failure
+        case, now_s = self.watched.seen_case(), self._system.clock()
+        if self._shows_work():  # so its speed is that of the requests that were seen
+            case = without_past(case)
+        if is_speed_seen(case.run):
+            at_work = (look.at_s for look in tuple(self.watched.looks) if look.work.running)
+            self._kept, self.seen_at_s = case.run, max(at_work, default=now_s)
+        elif self._kept is not None and self.seen_at_s is not None and now_s - self.seen_at_s <= KEEP_S:
+            return msgspec.structs.replace(case, run=self._kept)
+        return case
+
+    def _shows_work(self) -> bool:
+        return any(look.work.running is not None for look in tuple(self.watched.looks))
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers what it is asked about its work; one that is loading, hangs or is gone does not."""
+        return server_now(self.watched, self._system.clock()).state == "answers"
+
+    def note_measured(self) -> None:
+        """Its speed was measured just now: what was seen before is past."""
+        self._kept, self.seen_at_s = None, self._system.clock()
+
+
+def is_speed_seen(run: Run) -> bool:
+    """Whether requests were answered for long enough to tell a speed."""
+    if not isinstance(run.traffic, Known):
+        return False
+    return isinstance(run.decode_tokens_per_s, Known) or isinstance(run.traffic.value.each_tokens_per_s, Known)
+
+
+FIRST_S = 10.0
+"""From the first look, which knows no speed, to the second."""
+STALE_LOOKS, STALE_S = 3, 300.0
+"""What was known stands for so many looks that fail, and at least for as long as Prometheus itself remembers."""
+STUCK_LOOKS, STUCK_S = 5, 600.0
+"""A look that has not ended after so long hangs, in a driver or in a file system."""
+FIND_SHARE = 0.01
+"""Of one core that searching for servers may take: on a machine with many processes it comes less often."""
+
+
+class Standing(NamedTuple):
+    """What is known, and how the last look went."""
+
+    report: Report | None = None
+    state: LookState = LookState()
+
+
+class Looker:
+    """`look` is called by one thread; `standing` and `is_well` are for any."""
+
+    def __init__(self, system: System, request: ExporterSettings) -> None:
+        self._system, self._request = system, request
+        self._posts: list[WatchedServer] = []
+        self._judged: dict[str, WatchedServer] = {}
+        """Those of the last report, by their keys there."""
+        self._seen: Snapshot | None = None
+        self._measurements = Measurements(request)
+        self._find_at = 0.0
+        self._left_out = 0
+        self._looking_since: float | None = None
+        self._said = ""
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="unslow exporter looks", daemon=True)
+        self._standing = Standing()
+        self._good_at: float | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, and everything that asks."""
+        self._stopping.set()
+        self._measurements.stop()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+        for post in self._posts:
+            post.stop()
+
+    def _run(self) -> None:
+        wait_s = min(FIRST_S, self._request.every_s)
+        while not self._stopping.is_set():
+            self.attempt()
+            self._stopping.wait(wait_s)
+            wait_s = self._request.every_s
+
+    def attempt(self) -> None:
+        """One look; where it fails, that is what is known of it."""
+        start_s = self._looking_since = self._system.clock()
+        try:
+            with self._request.watch.discretion.errors():
+                self.look()
+        except Exception as error:  # noqa: BLE001 (it must go on: what is wrong now may be right at the next look)
+            self._failed(error, self._system.clock() - start_s)
+        else:
+            self._said = ""
+        self._looking_since = None
+
+    def look(self) -> None:
+        """Find what there is, and judge it by what was seen of its work."""
+        start_s = self._system.clock()
+        self.find()
+        if self._seen is not None and self._measurements.is_due(self._system.clock()):
+            self._measure(self._seen)
+        self.judge(start_s)
+
+    def _measure(self, seen: Snapshot) -> None:
+        measured = self._measurements.measure(seen, seen.subjects, self._system.clock())
+        for words in self._measurements.missed:
+            _tell(f"not measured: {words}")
+        self._refresh(seen)
+        for post in self._posts:
+            if place_of(post.watched.subject) in measured:
+                post.note_measured()
+
+    def find(self) -> None:
+        """Search for servers, where it is time; each is asked from then on by a thread of its own."""
+        if self._system.clock() < self._find_at and all(post.watched.is_there() for post in self._posts):
+            return
+        before_s = time.process_time()
+        seen = find_watched(self._system, self._request.watch)
+        cost_s = time.process_time() - before_s
+        self._find_at = self._system.clock() + cost_s / FIND_SHARE
+        self._left_out = max(0, len(seen.subjects) - MOST_SUBJECTS)
+        self._refresh(msgspec.structs.replace(seen, subjects=_in_order(seen.subjects)))
+
+    def _refresh(self, seen: Snapshot) -> None:
+        """Watch what is there, and no more what is gone."""
+        before, kept = self._posts, []
+        for found in seen.subjects:
+            post = next((p for p in before if p not in kept and _is_same(p, found)), None)
+            if post is not None:
+                subject = self._measurements.laid_over(steady(post.watched.subject, found))
+                post.watched.refresh(seen, subject)
+            else:
+                post = WatchedServer(self._system, seen, self._measurements.laid_over(found), self._request.watch)
+                post.start()
+            kept.append(post)
+        self._seen, self._posts = seen, kept
+        for post in before:
+            if post not in kept:
+                post.stop()
+
+    def judge(self, start_s: float) -> None:
+        """A report on all that is watched."""
+        machine = machine_line(self._seen) if self._seen else {}
+        judged = [msgspec.structs.replace(judge(post.case()), number=n) for n, post in enumerate(self._posts)]
+        report = Report(unslow_version=__version__, machine=machine, subjects=tuple(judged))
+        now_s, now = self._system.clock(), datetime.fromisoformat(self._system.now()).timestamp()
+        self._good_at = now_s
+        self._judged = posts = {key: self._posts[one.number] for key, one in keyed(report.subjects).items()}
+        self._standing = Standing(report, LookState(
+            success=True, at_s=now, duration_s=now_s - start_s, failures=self._standing.state.failures,
+            seen_s=tuple((key, now - (now_s - p.seen_at_s)) for key, p in posts.items() if p.seen_at_s is not None),
+            answers=self._answering(), left_out=self._left_out,
+        ))  # fmt: skip
+
+    def _answering(self) -> tuple[tuple[str, bool], ...]:
+        """Whether each answers now: also of a server that is not found any more."""
+        return tuple((key, post.answers) for key, post in self._judged.items())
+
+    def _failed(self, error: Exception, seconds: float) -> None:
+        report, state = self._standing
+        is_stale = self._good_at is None or self._system.clock() - self._good_at > self.stale_s
+        answers, failures = self._answering(), state.failures + 1
+        state = state._replace(success=False, duration_s=seconds, failures=failures, answers=answers)
+        self._standing = Standing(None if is_stale else report, state)
+        self._say(error)
+
+    def _say(self, error: Exception) -> None:
+        """Once for each reason, on standard error."""
+        told = isinstance(error, UserError | LookError)
+        words = str(error) if told else "".join(traceback.format_exception(error))
+        if words != self._said:
+            self._said = words
+            _tell(f"a look failed: {words.rstrip()}")
+
+    @property
+    def stale_s(self) -> float:
+        """After how long what was known is known no more."""
+        return max(STALE_S, STALE_LOOKS * self._request.every_s)
+
+    def standing(self) -> Standing:
+        """What is known now; asks nobody."""
+        return self._standing
+
+    def is_well(self) -> bool:
+        """Whether looking goes on, well or not."""
+        since = self._looking_since
+        most_s = max(STUCK_S, STUCK_LOOKS * self._request.every_s)
+        return self._thread.is_alive() and (since is None or self._system.clock() - since < most_s)
+
+    def look_once(self, watch_s: float, say: Callable[[str, float], None]) -> Standing:
+        """One look alone, at what servers do in so many seconds; an error is the caller's."""
+        start_s = self._system.clock()
+        say("looking at the machine and at what runs on it", 0.0)
+        self.find()
+        if self._posts:
+            say(f"watching what it does for others, for {watch_s:.0f} s", 0.3)
+            self._stopping.wait(watch_s)
+        self.judge(start_s)
+        return self._standing
+
+
+def _tell(words: str) -> None:
+    """On standard error, where there is one."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"unslow exporter: {without_controls(words)}\n")
+        sys.stderr.flush()
+
+
+def _in_order(subjects: tuple[Subject, ...]) -> tuple[Subject, ...]:
+    """Always the same ones where there are too many: by their addresses."""
+    return tuple(sorted(subjects, key=place_of)[:MOST_SUBJECTS])
+
+
+def _is_same(post: WatchedServer, subject: Subject) -> bool:
+    """A post whose thread broke is no use: another takes its place."""
+    return post.failure is None and is_same_place(post.watched.subject, subject)

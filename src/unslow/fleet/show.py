@@ -1,0 +1,478 @@
+"""The diagnosis of a fleet for a person or a program: what matters for all of it first, then the worst instances."""
+
+from collections.abc import Iterator
+from shlex import quote
+
+import msgspec
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from unslow.facts.commands import Place, parse_line
+from unslow.fleet.openmetrics import Family, Sample, families_text, label_value, single
+from unslow.fleet.report import FleetReport, Instance, Kind, Loss, Odd, PeerGroup, Statement
+from unslow.show.clean import cleaned
+from unslow.show.console import GREEN, RED, YELLOW, Column, ReportKind, command_text, dim, hung, indented, table_of
+from unslow.show.markdown import escaped, prose
+from unslow.show.units import rate, span
+from unslow.think.causes import all_causes
+from unslow.think.judge.chains import chains_of
+
+URGENT: tuple[Kind, ...] = ("partial", "limit", "down", "skew", "stale", "duplicates")
+"""What makes everything after it doubtful: said before anything else."""
+VERDICTS = {"failed": "failed", "slow": "slow", "idle": "idle", "cannot_tell": "can't be told", "normal": "normal"}
+MOST_INSTANCES = 10
+MOST_CAUSES = 12
+MOST_ODD = 10
+MOST_UNTOLD = 4
+MOST_OF_ALL = 1000
+"""Instances that anybody reads, with --all too; JSON has all of them."""
+LONGEST_COMMAND = 100
+USUAL_WINDOW_S = 900.0
+"""What `unslow fleet` takes where nobody says otherwise."""
+_DAY_S = 86400.0
+_MILLION = 1e6
+_HARDLY_IDLE = 0.01
+"""Of the GPUs' time: what rounding and the gaps between two requests leave."""
+_LOOK_THERE = "run `unslow` on its machine: it sees settings, the log and other processes, which Prometheus does not"
+
+
+def shown_part(report: FleetReport, top: int, *, everything: bool) -> FleetReport:
+    """The report with the instances that are shown alone, and clean: thousands of others need not be gone through."""
+    most = MOST_OF_ALL if everything else top
+    told = [one for one in report.instances if one.verdict in ("slow", "failed")]
+    groups = tuple(group for group in report.peers if group.odd)
+    return cleaned(msgspec.structs.replace(report, instances=tuple(told[:most]), peers=groups[:most]))
+
+
+def statement_lines(report: FleetReport, *, urgent: bool) -> list[Statement]:
+    """Those that must come first, in the order of their weight; or the others."""
+    chosen = [one for one in report.statements if (one.kind in URGENT) is urgent]
+    return sorted(chosen, key=lambda one: URGENT.index(one.kind)) if urgent else chosen
+
+
+def concerned_words(statement: Statement) -> str:
+    """How many it is about where it does not say so itself, and a few of them; empty where it is about everything."""
+    count, said = f"{statement.instances:,}", statement.text.split()
+    told = not statement.instances or count in said or str(statement.instances) in said
+    parts = [] if told else [f"{count} instance{'s' if statement.instances != 1 else ''}"]
+    if statement.such_as:
+        more = ", ..." if statement.instances > len(statement.such_as) else ""
+        parts.append(f"{', '.join(statement.such_as)}{more}")
+    return f" ({': '.join(parts)})" if parts else ""
+
+
+def fleet_headline(report: FleetReport) -> str:
+    """How many there are of each verdict, and what is lost."""
+    count = sum(report.verdicts.values())
+    if not count:
+        return "no instances of a runtime that is known were found"
+    counts = {**report.verdicts, "idle": report.idle}
+    counts["cannot_tell"] = counts.get("cannot_tell", 0) - report.idle
+    order = ("normal", "slow", "failed", "idle", "cannot_tell")
+    parts = [f"{counts[name]:,} {VERDICTS[name]}" for name in order if counts.get(name)]
+    return (
+        f"{count:,} instance{'s' if count > 1 else ''}, {', '.join(parts)}: {lost_words(report.lost, report.window_s)}"
+    )
+
+
+def lost_words(loss: Loss, window_s: float) -> str:
+    """What is lost, the GPU-hours as they would be in a day."""
+    amounts = [f"{tokens_words(loss.tokens_per_s)} tok/s"] if loss.tokens_per_s else []
+    amounts += [f"{gpu_hours_a_day(loss.gpu_hours, window_s)} GPU-hours a day"] if loss.gpu_hours else []
+    if amounts:
+        return f"{' and '.join(amounts)} lost"
+    return "what is lost can't be told" if loss.tokens_per_s is None else "nothing lost"
+
+
+def tokens_words(tokens_per_s: float | None) -> str:
+    """A speed, of a large fleet in millions; a dash where there is none."""
+    if tokens_per_s is None:
+        return "-"
+    return f"{tokens_per_s / _MILLION:,.2f} M" if tokens_per_s >= _MILLION else rate(tokens_per_s)
+
+
+def gpu_hours_a_day(hours: float | None, window_s: float) -> str:
+    """GPU-hours of the window, as many as that is in a day."""
+    return rate(hours * _DAY_S / window_s) if hours is not None and window_s > 0 else "-"
+
+
+def about_words(report: FleetReport) -> str:
+    """Whom it asked, over which time, and what that took."""
+    whole = "" if report.complete else ", not every answer was whole"
+    return (
+        f"{report.prometheus} at {report.taken_at}, the last {span(report.window_s)}: {report.queries} queries, "
+        f"{span(report.seconds)}{whole}"
+    )
+
+
+def given_words(report: FleetReport) -> str:
+    """What they give, what of the GPUs nobody asks, and of how many what is lost can't be told; empty for nobody."""
+    count = sum(report.verdicts.values())
+    if not count:
+        return ""
+    gpus = f" on {report.gpus:,} GPU{'s' if report.gpus > 1 else ''}" if report.gpus else ""
+    parts = [f"{_rate(report, count, gpus)}{_idle(report)}."]
+    if report.lost.because:
+        parts.append(f"What {report.lost.because}.")
+    return " ".join(parts)
+
+
+def _rate(report: FleetReport, count: int, gpus: str) -> str:
+    """What they give together; that nobody tells it is not that they give nothing."""
+    they, verb = ("They", "give") if count > 1 else ("It", "gives")
+    if report.tokens_per_s is None:
+        return f"How many tokens {they.lower()} {verb}{gpus} is not known"
+    return f"{they} {verb} {tokens_words(report.tokens_per_s) if report.tokens_per_s else 'no'} tok/s{gpus}"
+
+
+def _idle(report: FleetReport) -> str:
+    """How much of the GPUs' time nobody asks anything of them, where that is worth a word."""
+    hours, whole = report.lost.idle_gpu_hours or 0.0, (report.gpus or 0) * report.window_s / 3600
+    if not whole or hours < _HARDLY_IDLE * whole:
+        return ""
+    day = gpu_hours_a_day(hours, report.window_s)
+    return f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours a day)"
+
+
+def beside_peers(report: FleetReport) -> dict[str, str]:
+    """What is said of those that are slower than their peers, by their keys."""
+    return {one.key: one.summary for group in report.peers for one in group.odd}
+
+
+def other_odd(report: FleetReport) -> list[tuple[PeerGroup, Odd]]:
+    """Those that are slower than their peers and not among the instances that are shown, where it is said already."""
+    shown = {one.key for one in report.instances}
+    return [(group, one) for group in report.peers for one in group.odd if one.key not in shown]
+
+
+def names_words(one: Instance) -> str:
+    """What it runs, on what."""
+    version = f" {one.version}" if one.version else ""
+    devices = devices_words(one)
+    return " · ".join(part for part in (f"{one.runtime}{version}", one.model, devices) if part)
+
+
+def devices_words(one: Instance) -> str:
+    """Its first device, with how many there are."""
+    if not one.devices:
+        return ""
+    alike = one.devices.count(one.devices[0])
+    return f"{alike} x {one.devices[0]}" if alike > 1 else one.devices[0]
+
+
+def cause_words(one: Instance) -> str:
+    """The first of its causes in a line; where nothing was found, what its exporter names or what the summary says."""
+    chains = chains_of(one.findings)
+    if chains:
+        others = f", and {len(chains) - 1} more" if len(chains) > 1 else ""
+        return f"{chains[0].root.title}{others}: {chains[0].root.because}"
+    if one.by_itself:
+        known = all_causes().get(one.by_itself[0])
+        others = f", and {len(one.by_itself) - 1} more" if len(one.by_itself) > 1 else ""
+        return f"{known.title if known else one.by_itself[0]}{others}: says `unslow exporter` on its machine"
+    return ". ".join(one.summary.split(". ")[:2]).rstrip(".") + "."
+
+
+def fix_words(one: Instance) -> tuple[str, str]:
+    """The first thing to do, and the line to copy where it is short; both empty where a cause has no fix."""
+    fixes = [fix for chain in chains_of(one.findings) for link in (chain.root, *chain.after) for fix in link.fixes]
+    if not fixes:
+        told = f"see `unslow explain {one.by_itself[0]}`" if one.by_itself else _LOOK_THERE
+        return "" if one.findings else told, ""
+    fix = fixes[0]
+    lines = [line.text for command in fix.commands if (line := parse_line(command)).place is not Place.HAND]
+    return fix.why, next((line for line in lines if len(line) <= LONGEST_COMMAND and "\n" not in line), "")
+
+
+def speed_words(one: Instance, window_s: float) -> str:
+    """What it loses beside what it gives, and in GPU-hours."""
+    gives = f"gives {tokens_words(one.tokens_per_s)} tok/s" if one.tokens_per_s is not None else ""
+    parts = [f"loses {tokens_words(one.lost.tokens_per_s)} tok/s" if one.lost.tokens_per_s else "", gives]
+    parts += [f"{gpu_hours_a_day(one.lost.gpu_hours, window_s)} GPU-hours a day lost" if one.lost.gpu_hours else ""]
+    return ", ".join(part for part in parts if part) or "what it loses can't be told"
+
+
+def next_command(report: FleetReport) -> str:
+    """The command that shows the worst instance whole; empty where there is none to look at."""
+    if not report.instances:
+        return ""
+    window = "" if report.window_s == USUAL_WINDOW_S else f" --window {report.window_s:.0f}s"
+    asked = f"unslow fleet --prometheus {quote(report.prometheus)}{window}"
+    return f"{asked} --instance {quote(report.instances[0].key)}"
+
+
+def markdown_of(report: FleetReport, *, slow: int, everything: bool) -> str:
+    """A report that is clean and cut already; `slow` is how many there are in all."""
+    lines = [*_markdown_head(report), *_markdown_causes(report, everything=everything), *_instances(report, slow)]
+    lines += [*_markdown_odd(report, everything=everything), *_rest(report)]
+    return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(report.unslow_version)}.</sub>\n"
+
+
+def _markdown_head(report: FleetReport) -> Iterator[str]:
+    for one in statement_lines(report, urgent=True):
+        hint = f" {prose(one.hint)}" if one.hint else ""
+        yield f"> **{prose(one.text)}**{escaped(concerned_words(one))}{hint}"
+        yield ""
+    headline = fleet_headline(report)
+    yield f"### {escaped(headline[0].upper() + headline[1:])}"
+    if given := given_words(report):
+        yield from ("", escaped(given))
+    yield from ("", f"From {escaped(about_words(report))}.", "")
+
+
+def _markdown_causes(report: FleetReport, *, everything: bool) -> Iterator[str]:
+    if not report.causes:
+        return
+    yield from ("| cause | instances | tok/s lost | GPU-hours a day | most on |", "|---|--:|--:|--:|---|")
+    for one in report.causes if everything else report.causes[:MOST_CAUSES]:
+        worst = ", ".join(_cell(key) for key in one.worst[:3])
+        rate, hours = (tokens_words(one.tokens_per_s or None), gpu_hours_a_day(one.gpu_hours or None, report.window_s))
+        yield f"| {_cell(one.title)} | {one.instances:,} | {rate} | {hours} | {worst} |"
+    yield ""
+
+
+def _instances(report: FleetReport, slow: int) -> Iterator[str]:
+    if not report.instances:
+        return
+    shown = len(report.instances)
+    yield from (f"**What loses most**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
+    beside = beside_peers(report)
+    for number, one in enumerate(report.instances, 1):
+        yield from _markdown_instance(number, one, report.window_s, beside.get(one.key, ""))
+    yield ""
+
+
+def _markdown_instance(number: int, one: Instance, window_s: float, beside: str) -> Iterator[str]:
+    failed = ", **failed**" if one.verdict == "failed" else ""
+    yield f"{number}. **{escaped(one.key)}**{failed} ({escaped(names_words(one))}): {speed_words(one, window_s)}"
+    yield f"   - {prose(cause_words(one))}"
+    if beside:
+        yield f"   - {prose(beside)}"
+    why, command = fix_words(one)
+    if why or command:
+        yield f"   - First: {prose(why)}{f' (`{command}`)' if command and why else f'`{command}`' if command else ''}"
+
+
+def _markdown_odd(report: FleetReport, *, everything: bool) -> Iterator[str]:
+    odd = other_odd(report)
+    if not odd:
+        return
+    shown = odd if everything else odd[:MOST_ODD]
+    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
+    yield from (f"**{'Also slower' if report.instances else 'Slower'} than their peers**{more}", "")
+    for group, one in shown:
+        yield f"- **{escaped(one.key)}** ({escaped(group.model)} on {escaped(group.devices)}): {prose(one.summary)}"
+    yield ""
+
+
+def _rest(report: FleetReport) -> Iterator[str]:
+    if report.untold:
+        yield from ("**Why some could not be judged**", "")
+        yield from (f"- {count:,}: {prose(why)}" for why, count in list(report.untold.items())[:MOST_UNTOLD])
+        yield ""
+    for one in statement_lines(report, urgent=False):
+        yield f"- {prose(one.text)}{escaped(concerned_words(one))}{f'; {prose(one.hint)}' if one.hint else ''}"
+
+
+def _cell(text: str) -> str:
+    """Text within a table, which ends at a bar."""
+    return escaped(text).replace("|", "\\|")
+
+
+_HOUR_S = 3600.0
+"""Prometheus counts time in seconds alone."""
+
+
+def metrics_of(report: FleetReport) -> str:
+    """No series of a single instance: those are in the Prometheus that was asked already.
+
+    All are gauges, so that readers of the older text format, such as the textfile collector, take it as well.
+    """
+    return families_text([*_whole(report), *_by_cause(report)], "openmetrics").rstrip("\n")
+
+
+def _whole(report: FleetReport) -> list[Family]:
+    version = (Sample(1, {"version": label_value(report.unslow_version)}),)
+    verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
+    lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
+    return [
+        Family("unslow_fleet_build_info", "Who judged.", version),
+        Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
+        single("unslow_fleet_complete", "Whether every answer was whole.", float(report.complete)),
+        single("unslow_fleet_window_seconds", "The time that was judged.", report.window_s, "seconds"),
+        single("unslow_fleet_queries", "Queries that it took.", report.queries),
+        single("unslow_fleet_duration_seconds", "How long asking and judging took.", report.seconds, "seconds"),
+        single("unslow_fleet_gpus", "GPUs of all instances.", report.gpus),
+        single("unslow_fleet_tokens_per_second", "Tokens of all answers.", report.tokens_per_s),
+        single("unslow_fleet_lost_tokens_per_second", "What more they would give.", lost.tokens_per_s),
+        single("unslow_fleet_lost_gpu_seconds", "GPU time that is lost.", _seconds(lost.gpu_hours), "seconds"),
+        single(
+            "unslow_fleet_idle_gpu_seconds", "GPU time without a request.", _seconds(lost.idle_gpu_hours), "seconds"
+        ),
+        single("unslow_fleet_odd_instances", "Instances that are slower than their peers.", odd),
+    ]
+
+
+def _seconds(hours: float | None) -> float | None:
+    return None if hours is None else hours * _HOUR_S
+
+
+def _by_cause(report: FleetReport) -> list[Family]:
+    causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
+    return [
+        Family(
+            "unslow_fleet_cause_instances", "Instances with a cause.",
+            tuple(Sample(one.instances, labels) for labels, one in causes),
+        ),
+        Family(
+            "unslow_fleet_cause_lost_tokens_per_second", "What a cause takes.",
+            tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None),
+        ),
+        Family(
+            "unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window that a cause takes.",
+            tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes if one.gpu_hours is not None),
+            unit="seconds",
+        ),
+    ]  # fmt: skip
+
+
+_MARGIN = _GAP = 2
+_CAUSES = (
+    Column("CAUSE", right=False), Column("INSTANCES"), Column("TOK/S LOST"), Column("GPU-H A DAY", spare=1),
+    Column("MOST ON", right=False, spare=2),
+)  # fmt: skip
+
+
+def _slow(report: FleetReport) -> int:
+    """How many are slow or failed, shown or not."""
+    return report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
+
+
+def _parts(
+    whole: FleetReport, width: int, *, everything: bool = False, top: int = MOST_INSTANCES
+) -> Iterator[RenderableType]:
+    """`top` is how many instances are shown, `everything` shows all that are slow."""
+    report, slow = shown_part(whole, top, everything=everything), _slow(whole)
+    yield from _urgent(report)
+    yield _head(report, slow)
+    if given := given_words(report):
+        yield dim(given)
+    yield dim(about_words(report))
+    if report.causes:
+        yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
+    if report.instances:
+        yield from ("", Text(_title(report, slow), style="bold"))
+        beside = beside_peers(report)
+        for number, one in enumerate(report.instances, 1):
+            yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
+    yield from _odd(report, everything=everything)
+    yield from _untold(report)
+    yield from _others(report)
+    if command := next_command(report):
+        yield from ("", Text("To see one whole", style="bold"))
+        yield command_text(command)
+
+
+def _urgent(report: FleetReport) -> Iterator[RenderableType]:
+    urgent = statement_lines(report, urgent=True)
+    for one in urgent:
+        said = [Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
+        yield hung(Text("!", style="bold yellow"), *said)
+    if urgent:
+        yield ""
+
+
+def _head(report: FleetReport, slow: int) -> RenderableType:
+    normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
+    untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
+    sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
+    word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
+    return hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
+
+
+def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableType:
+    shown = report.causes if everything else report.causes[:MOST_CAUSES]
+    rows = [
+        (
+            one.title, f"{one.instances:,}", tokens_words(one.tokens_per_s or None),
+            gpu_hours_a_day(one.gpu_hours or None, report.window_s), one.worst[0] if one.worst else "",
+        )
+        for one in shown
+    ]  # fmt: skip
+    wide = [
+        max(len(cell) for cell in (column.name, *cells)) + _GAP for column, *cells in zip(_CAUSES, *rows, strict=True)
+    ]
+    fits = sum(wide) <= width - _MARGIN  # the names of causes are worth more than that of an instance
+    return table_of(_CAUSES if fits else _CAUSES[:-1], rows, width - _MARGIN)
+
+
+def _title(report: FleetReport, slow: int) -> str:
+    shown = len(report.instances)
+    return "What loses most" if shown >= slow else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
+
+
+def _instance(number: int, one: Instance, window_s: float, beside: str) -> Iterator[RenderableType]:
+    name = Text(one.key, style="bold")
+    if one.verdict == "failed":
+        name.append("  FAILED", style="bold red")
+    lines = [name.append(f"  {speed_words(one, window_s)}", style="not bold"), Text(names_words(one), style="dim")]
+    lines.append(Text(cause_words(one)))
+    if beside:
+        lines.append(Text(beside, style="dim"))
+    why, command = fix_words(one)
+    if why or command:
+        lines.append(Text("First: ", style="green").append(why, style="default"))
+    yield hung(Text(f"{number:>3}.", style="dim"), *lines)
+    if command:
+        yield command_text(command, 5)
+
+
+def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
+    odd = other_odd(report)
+    if not odd:
+        return
+    shown = odd if everything else odd[:MOST_ODD]
+    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
+    also = "Also slower" if report.instances else "Slower"
+    yield from ("", Text(f"{also} than their peers: same runtime, model and devices{more}", style="bold"))
+    last = None
+    for group, one in shown:
+        if group is not last:
+            kind = (group.runtime, group.model, group.devices or "devices not known")
+            yield dim(f"{' · '.join(kind)}, {group.judged:,} compared")
+            last = group
+        yield Padding(Text(one.key, style="bold").append(f"  {one.summary}", style="not bold"), (0, 0, 0, 4))
+
+
+def _untold(report: FleetReport) -> Iterator[RenderableType]:
+    if not report.untold:
+        return
+    yield from ("", Text("Why some could not be judged", style="bold"))
+    for because, count in list(report.untold.items())[:MOST_UNTOLD]:
+        yield indented(f"{count:,}: {because}")
+
+
+def _others(report: FleetReport) -> Iterator[RenderableType]:
+    others = statement_lines(report, urgent=False)
+    if others:
+        yield from ("", Text("What would tell more" if any(one.hint for one in others) else "Also", style="bold"))
+    for one in others:
+        said = [Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
+        yield hung(Text("  –"), *said)
+
+
+def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_INSTANCES) -> str:
+    part = shown_part(report, top, everything=everything)
+    return markdown_of(part, slow=_slow(report), everything=everything)
+
+
+render_fleet = ReportKind(
+    FleetReport,
+    _parts,
+    markdown=_markdown,
+    openmetrics=lambda report, **_: metrics_of(report),
+    called="a fleet",
+    clean=False,
+    crop=False,
+)

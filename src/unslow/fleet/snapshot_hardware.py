@@ -1,0 +1,327 @@
+"""The hardware of one engine as facts: its GPUs and what they did, its host, tensor parallelism, offloaded layers."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from unslow.catalog.devices import find_device
+from unslow.facts.machine import Cpu, Gpu, Load, Machine, Memory
+from unslow.facts.model import Model
+from unslow.facts.run import GpuUnderLoad
+from unslow.facts.runtime import IN_BATCHES
+from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, Unknown, estimated, not_found, not_supported, reported
+from unslow.fleet.member import Member, MemberGpu, Reading
+from unslow.think.physics.placement import kv_bytes_per_token
+
+SOURCE = "Prometheus"
+
+
+class Readings:
+    """The readings of an engine, a GPU or a host; what is missing is told by `why`."""
+
+    def __init__(self, readings: Mapping[str, Reading], why: str) -> None:
+        self._readings, self._why = readings, why
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is such a reading."""
+        return name in self._readings
+
+    def value(self, name: str, default: float = 0.0) -> float:
+        """The number, where there is one."""
+        found = self._readings.get(name)
+        return found.value if found else default
+
+    def source(self, *names: str) -> str:
+        """Where these come from, as evidence shows it."""
+        told = dict.fromkeys(self._readings[name].source for name in names if name in self._readings)
+        return f"{SOURCE}: {'; '.join(told)}" if told else SOURCE
+
+    def fact(self, name: str, factor: float = 1.0) -> Fact[float]:
+        """As Prometheus has it."""
+        found = self._readings.get(name)
+        return reported(found.value * factor, _told(found)) if found else self.missing(name)
+
+    def whole(self, name: str) -> Fact[int]:
+        """A count or a size in bytes."""
+        found = self._readings.get(name)
+        if found is None or not 0 <= found.value <= LARGEST_COUNT:
+            return self.missing(name)
+        return reported(round(found.value), _told(found))
+
+    def share(self, name: str) -> Fact[float]:
+        """A part of one; what two clocks make a little more of it is one."""
+        found = self._readings.get(name)
+        return reported(min(1.0, max(0.0, found.value)), _told(found)) if found else self.missing(name)
+
+    def worked_out(self, value: Any, *names: str) -> Fact[Any]:
+        """What follows from several."""
+        return estimated(value, self.source(*names))
+
+    def missing(self, name: str) -> Fact[Any]:
+        """Why there is none."""
+        return not_found(self._why or f"{SOURCE} has no {name.replace('_', ' ')} of it")
+
+
+def _told(reading: Reading) -> str:
+    """Where one comes from: `Readings.source` of it alone."""
+    return f"{SOURCE}: {reading.source}"
+
+
+# Exporters tell means over a window with pauses in it. A GPU that rested for a part of it has a low mean clock without
+# being held down, and its link sleeps; such readings are kept back unless it worked nearly all the time.
+
+BUSY_AT_WORK = 0.85
+"""Of the window that kernels ran: then its mean clock is that under load. A decoding GPU shows 90 % and more."""
+AWAKE = 0.3
+"""Of the window: the fastest that its link was seen at is then that under load."""
+WHILE_BUSY = "while busy"
+"""How the source of a mean over the busy moments alone says so."""
+THROTTLED = 0.1
+"""Of the window: a reason that holds for less of it explains no mean."""
+HOLDS_NOTHING = 2 * GIB
+"""Of its memory in use at most: what a driver and a display take; an engine with a model takes more."""
+A_PART = 0.6
+"""Of the memory of a device: one with less is a slice of it; MIG's next smaller than a whole one has half."""
+_REASONS = {"thermal_throttled": "sw_thermal_slowdown", "power_throttled": "sw_power_cap"}
+
+
+def gpus_of(member: Member) -> tuple[MemberGpu, ...]:
+    """Those that the engine can be on: one with next to nothing in its memory beside a full one belongs to nobody."""
+    held = [gpu for gpu in member.gpus if _used(gpu) is None or (_used(gpu) or 0.0) >= HOLDS_NOTHING]
+    return tuple(held) or member.gpus
+
+
+def _used(gpu: MemberGpu) -> float | None:
+    found = gpu.readings.get("vram_used_max_bytes")
+    return found.value if found else None
+
+
+def machine_gpus(member: Member) -> Fact[tuple[Gpu, ...]]:
+    """What they are; that no exporter tells of one does not mean that there is none."""
+    if not member.gpus:
+        why = member.missing.get("gpus", f"{SOURCE} knows no GPU of it")
+        return not_found(why, "scrape a GPU exporter on its host, or run `unslow exporter` there")
+    return reported(tuple(_gpu(gpu) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter")
+
+
+def _gpu(gpu: MemberGpu) -> Gpu:
+    told = Readings(gpu.readings, "")
+    facts: dict[str, Any] = {
+        name: told.whole(name)
+        for name in ("vram_total_bytes", "vram_free_bytes", "gtt_used_bytes", "pcie_generation_max", "pcie_width_max")
+    }  # fmt: skip
+    facts |= {name: told.fact(name) for name in ("clock_max_hz", "power_limit_w", "power_limit_default_w")}
+    facts |= {
+        "vram_used_bytes": told.whole("vram_used_max_bytes"),
+        "temperature_c": told.fact("temperature_max_c"),
+        "power_w": told.fact("power_max_w"),
+        "memory_clock_hz": _rested(told) or told.fact("memory_clock_hz"),
+        "memory_temperature_c": told.fact("memory_temperature_max_c"),
+    }
+    facts |= {name: told.share(name) for name in ("busy", "memory_busy")}
+    names = {"name": gpu.name, "vendor": gpu.vendor, "driver": gpu.driver}
+    facts |= {key: reported(text, f"{SOURCE}: its GPU exporter") for key, text in names.items() if text}
+    facts |= {"name": part} if (part := _part_of_one(gpu.name, told.value("vram_total_bytes"))) else {}
+    return Gpu(index=gpu.index, **facts)
+
+
+def _part_of_one(name: str, memory_bytes: float) -> Unknown | None:
+    """Why its name does not tell what it is: with so little of its memory it is a part, as MIG and others divide it."""
+    device = _device(name, round(memory_bytes)) if name and memory_bytes else None
+    if device is None or memory_bytes >= A_PART * device.memory_bytes:
+        return None
+    sizes = f"{memory_bytes / GIB:.0f} GiB of the {device.memory_bytes / GIB:.0f} GiB of {name}"
+    return not_found(f"its GPU is a part of one ({sizes}), and how fast the part is nothing tells")
+
+
+_device = lru_cache(maxsize=1024)(find_device)  # a fleet of thousands has few kinds of GPUs
+
+
+def gpus_under_load(member: Member) -> Fact[tuple[GpuUnderLoad, ...]]:
+    """What they did in the window; empty facts where they rested."""
+    if not member.gpus:
+        return not_found(member.missing.get("gpus", f"{SOURCE} knows no GPU of it"))
+    samples = max(1, round(Readings(member.engine, "").value("samples", 1.0)))
+    return reported(tuple(_under_load(gpu, samples) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter")
+
+
+def _under_load(gpu: MemberGpu, samples: int) -> GpuUnderLoad:
+    told = Readings(gpu.readings, "")
+    rested = _rested(told)
+    return GpuUnderLoad(
+        index=gpu.index,
+        samples=samples,
+        busy=told.share("busy"),
+        memory_busy=told.share("memory_busy"),
+        clock_hz=told.fact("clock_hz") if not rested or WHILE_BUSY in told.source("clock_hz") else rested,
+        temperature_max_c=told.fact("temperature_max_c"),
+        power_max_w=told.fact("power_max_w"),
+        vram_used_max_bytes=told.whole("vram_used_max_bytes"),
+        event_reasons=_reasons(told),
+        pcie_generation_max_seen=_asleep(told) or told.whole("pcie_generation"),
+        pcie_width_max_seen=_asleep(told) or told.whole("pcie_width"),
+    )
+
+
+def _rested(told: Readings) -> Unknown | None:
+    """Why means of its clock and its link say nothing; None where it worked nearly all the time."""
+    if "busy" not in told:
+        return not_found(f"{SOURCE} does not tell how busy the GPU was, so its mean clock may be one of pauses")
+    if told.value("busy") >= BUSY_AT_WORK:
+        return None
+    return not_found(
+        f"the GPU rested for {1 - told.value('busy'):.0%} of the window, so its mean clock is one of pauses"
+    )
+
+
+def _asleep(told: Readings) -> Unknown | None:
+    """Why its link says nothing: that of a GPU without work goes down to the first generation."""
+    if told.value("busy") >= AWAKE:
+        return None
+    return not_found("the GPU had next to no work in the window, and its link rests with it")
+
+
+def _reasons(told: Readings) -> Fact[list[str]]:
+    """Why its clocks were held down for long enough to matter; that nothing did needs both reasons to be told."""
+    known = [name for name in _REASONS if name in told]
+    found = [_REASONS[name] for name in known if told.value(name) >= THROTTLED]
+    if found or len(known) == len(_REASONS):
+        return reported(found, told.source(*known))
+    return told.missing("reasons for its clocks")
+
+
+def machine_of(member: Member) -> Machine:
+    """Means and extremes over the window; what a container may use belongs to the runtime."""
+    told = Readings(member.host, member.missing.get("host", ""))
+    return Machine(
+        cpu=Cpu(logical_cpus=told.whole("cpus"), package_throttles=told.whole("package_throttles")),
+        load=Load(
+            busy_cpus=told.fact("busy_cpus"),
+            average_1min=told.fact("load_1min"),
+            cpu_pressure=told.share("cpu_pressure"),
+            memory_pressure=told.share("memory_pressure"),
+            io_pressure=told.share("io_pressure"),
+        ),
+        memory=Memory(
+            total_bytes=told.whole("memory_total_bytes"),
+            available_bytes=told.whole("memory_available_bytes"),
+            swap_total_bytes=told.whole("swap_total_bytes"),
+            swap_used_bytes=told.whole("swap_used_bytes"),
+            swapped_in_bytes=_in_window(told, "swapped_in_bytes_per_s", member.window_s),
+            swapped_out_bytes=_in_window(told, "swapped_out_bytes_per_s", member.window_s),
+            numa_nodes=told.whole("numa_nodes"),
+        ),
+        gpus=machine_gpus(member),
+    )
+
+
+def _in_window(told: Readings, name: str, window_s: float) -> Fact[int]:
+    return told.worked_out(round(told.value(name) * window_s), name) if name in told else told.missing(name)
+
+
+def host_readings(member: Member) -> Readings:
+    """The same, to be read one by one."""
+    return Readings(member.host, member.missing.get("host", f"{SOURCE} knows nothing of its host"))
+
+
+# Over how many of its GPUs an engine cuts every layer.
+# No metric tells it. An engine fills the share of each GPU's memory that it was given with weights and cache; both are
+# cut alike, so what they take together by the memory of one GPU is the number of GPUs that a copy of the model lies on.
+
+OFF = 0.25
+"""Of a count: buffers and graphs take some of the memory, and types are taken from a name."""
+_FILLED = 0.9
+"""Of a GPU's memory: weights that take more than this do not fit one of them."""
+
+
+def tensor_parallel(runtime: str, gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]]) -> Fact[int]:
+    """Worked out from what one copy of the model fills; unknown where nothing tells."""
+    if runtime not in IN_BATCHES or not gpus:
+        return not_found(f"{SOURCE} does not tell it")
+    if len(gpus) == 1:
+        return estimated(1, f"{SOURCE}: one GPU belongs to it")
+    copies = _filled_gpus(gpus, model, facts)
+    if copies is None:
+        return _by_weights(gpus, model)
+    for count in (len(gpus), 1):
+        if abs(copies - count) <= OFF * count:
+            return estimated(count, f"{SOURCE}: weights and cache fill the memory of {copies:.1f} GPUs")
+    return not_supported(f"weights and cache fill the memory of {copies:.1f} GPUs, and {len(gpus)} belong to it")
+
+
+def _filled_gpus(gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]]) -> float | None:
+    cells, memory = facts.get("kv_capacity_tokens"), _filled_bytes(gpus, facts.get("gpu_memory_fraction"))
+    if not isinstance(cells, Known) or not memory:
+        return None
+    kind = facts.get("kv_type_k")
+    of_type = str(kind.value) if isinstance(kind, Known) else "f16"
+    each = kv_bytes_per_token(
+        model.layers.value_or(0), model.kv_heads.value_or(0), model.key_length.value_or(0),
+        model.value_length.value_or(0), (of_type, of_type),
+    )  # fmt: skip
+    weights = model.weights_bytes.value_or(0)
+    if not weights or not each:
+        return None
+    return (weights + float(cells.value) * each) / memory
+
+
+def _filled_bytes(gpus: tuple[Gpu, ...], given: Fact[Any] | None) -> float:
+    """What the engine takes of one GPU: the share that it was given, else what is in use there."""
+    if isinstance(given, Known):
+        return float(given.value) * min(gpu.vram_total_bytes.value_or(0) for gpu in gpus)
+    return float(min(gpu.vram_used_bytes.value_or(0) for gpu in gpus))
+
+
+def _by_weights(gpus: tuple[Gpu, ...], model: Model) -> Fact[int]:
+    memory, weights = min(gpu.vram_total_bytes.value_or(0) for gpu in gpus), model.weights_bytes.value_or(0)
+    if memory and weights > _FILLED * memory:
+        return estimated(len(gpus), f"{SOURCE}: its weights do not fit one of its {len(gpus)} GPUs")
+    return not_supported(
+        f"nothing tells whether its {len(gpus)} GPUs share every layer, or have a copy of the model each"
+    )
+
+
+# How much of a model that llama.cpp runs is on GPUs, by the memory that is in use there.
+# No metric of it tells the layers. But weights that are more than all that is in use on its GPUs can't all be there;
+# and with more in use than the weights take, on a card that belongs to it alone, they are.
+
+LEAST_BUSY_SHARE = 0.3
+"""Of the time that an engine generates: its GPU works at least so much of it, whatever else it waits for."""
+LACKING = 0.9
+"""Of the weights: with less than this in use, some of them are elsewhere; sizes by a name are a few percent off."""
+
+
+def offloaded_layers(runtime: str, gpus: Fact[tuple[Gpu, ...]], model: Model, worked: float) -> dict[str, Fact[Any]]:
+    """The share, and where that is all of it the layers too, the output counted as one more.
+
+    `worked` is the part of the window in which it generated: GPUs that rested then belong to somebody else.
+    """
+    share, layers = _share_on_gpus(runtime, gpus, model), model.layers.value_or(0)
+    if isinstance(share, Known) and _gpus_rested(gpus.value_or(()), worked):
+        share = not_found("its GPUs had next to no work while it answered: the memory in use there may not be its own")
+    if not isinstance(share, Known) or share.value < 1 or not layers:
+        return {"vram_share": share}
+    whole = estimated(layers + 1, share.source)
+    return {"vram_share": share, "gpu_layers": whole, "layers": whole}
+
+
+def _gpus_rested(gpus: tuple[Gpu, ...], worked: float) -> bool:
+    busy = [gpu.busy.value for gpu in gpus if isinstance(gpu.busy, Known)]
+    return bool(busy) and max(busy) < LEAST_BUSY_SHARE * worked
+
+
+def _share_on_gpus(runtime: str, gpus: Fact[tuple[Gpu, ...]], model: Model) -> Fact[float]:
+    """The share; unknown where what is in use may be anybody's."""
+    weights = float(model.weights_bytes.value_or(0))
+    if runtime in IN_BATCHES or not isinstance(gpus, Known) or not weights:
+        return not_found(f"{SOURCE} does not tell where its weights lie")
+    used = [gpu.vram_used_bytes for gpu in gpus.value]
+    if not used or not all(isinstance(fact, Known) for fact in used):
+        return not_found(f"{SOURCE} does not tell how much of its GPUs' memory is in use")
+    held = sum(float(fact.value_or(0)) for fact in used)
+    source = f"{SOURCE}: {held / GIB:.1f} GiB of its GPUs' memory in use, {weights / GIB:.1f} GiB of weights"
+    if held < LACKING * weights:
+        return estimated(held / weights, source)
+    if held > weights:
+        return estimated(1.0, source)
+    return not_found(f"its weights are about as large as what is in use on its GPUs: {held / GIB:.1f} GiB")

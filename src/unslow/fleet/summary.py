@@ -1,0 +1,344 @@
+"""The judgement of the whole fleet: instances by what they lose, causes by what they cost, the odd ones among peers."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unslow.fleet.differences import Facts, Usual, comparable, differences, is_off, summary_of, usual_facts
+from unslow.fleet.losses import UNEXPLAINED
+from unslow.fleet.report import CauseCount, FleetReport, Head, Instance, Judged, Loss, Odd, PeerGroup
+from unslow.think.case.prediction import DECODE
+from unslow.think.causes import all_causes
+from unslow.think.report import Range, Verdict
+
+Amount = TypeVar("Amount", int, float)
+WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
+MOST_NAMED = 5
+"""Keys that stand for a cause."""
+MOST_REASONS = 8
+NOT_EXPLAINED = "Nothing that was found explains it"
+
+
+def ranked(instances: Sequence[Instance]) -> tuple[Instance, ...]:
+    """Those that lose most tokens first, then by GPU-hours, by verdict and by name: the same order every time."""
+    return tuple(sorted(instances, key=_order))
+
+
+def _order(one: Instance) -> tuple[float, float, int, str]:
+    return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
+
+
+def verdict_counts(instances: Iterable[Instance]) -> dict[str, int]:
+    """How many there are of each verdict, the worst first; one that nobody has is there with nought."""
+    counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
+    for one in instances:
+        counts[one.verdict] += 1
+    return counts
+
+
+def sums(instances: Sequence[Instance]) -> Loss:
+    """What all lose together, of those of which it is known; how many are not among it is said."""
+    untold = sum(1 for one in instances if one.lost.tokens_per_s is None)
+    because = f"{untold:,} of {len(instances):,} instances lose can't be told" if untold else ""
+    return Loss(
+        tokens_per_s=sum_of_known(one.lost.tokens_per_s for one in instances),
+        gpu_hours=sum_of_known(one.lost.gpu_hours for one in instances),
+        idle_gpu_hours=sum_of_known(one.lost.idle_gpu_hours for one in instances),
+        because=because,
+    )
+
+
+def is_idle(one: Instance) -> bool:
+    """Whether it can't be judged because nobody asked anything of it: it is known to lose nothing."""
+    return one.verdict == "cannot_tell" and one.lost.tokens_per_s == 0.0
+
+
+def untold(instances: Iterable[Instance]) -> dict[str, int]:
+    """Why instances that were asked something could not be judged, the commonest reasons first.
+
+    What stands behind a colon may be different for each, such as the name of its host: those are one reason.
+    """
+    alike: dict[str, Counter[str]] = {}
+    for one in instances:
+        if one.verdict == "cannot_tell" and not is_idle(one):
+            reason = one.lost.because or one.summary
+            alike.setdefault(reason.partition(": ")[0], Counter())[reason] += 1
+    counts = sorted(((_said(head, whole), whole.total()) for head, whole in alike.items()), key=lambda c: (-c[1], c[0]))
+    return dict(counts[:MOST_REASONS])
+
+
+def _said(head: str, whole: Counter[str]) -> str:
+    """A reason as the instances have it; of several that only end otherwise the commonest stands for all."""
+    most = min(whole, key=lambda reason: (-whole[reason], reason))
+    return most if len(whole) == 1 else f"{head}, such as {most.partition(': ')[2]}"
+
+
+def sum_of_known(amounts: Iterable[Amount | None]) -> Amount | None:
+    """What is known added up; None where nothing is, as that is not nought."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+def cause_counts(instances: Sequence[Instance]) -> tuple[CauseCount, ...]:
+    """Each cause over all instances that are not normal, the one that costs most tokens first.
+
+    What an instance loses is shared among its causes, so that all causes together cost what the fleet loses.
+    """
+    by_cause: dict[str, list[Instance]] = {}
+    for one in instances:
+        for cause in _causes_of(one):
+            by_cause.setdefault(cause, []).append(one)
+    counts = [_count(cause, those) for cause, those in by_cause.items()]
+    return tuple(sorted(counts, key=lambda c: (-(c.tokens_per_s or 0.0), -(c.gpu_hours or 0.0), -c.instances, c.cause)))
+
+
+def _causes_of(one: Instance) -> dict[str, None]:
+    """Its causes, each once: what was found, what its own exporter names, what nothing explains."""
+    found = dict.fromkeys((f.cause for f in one.findings), None)
+    return found | dict.fromkeys((*one.by_itself, *one.lost_by), None)
+
+
+def _count(cause: str, those: list[Instance]) -> CauseCount:
+    most = sorted(those, key=lambda one: (-one.lost_by.get(cause, 0.0), one.key))
+    return CauseCount(
+        cause=cause or "unexplained",
+        title=_title(cause),
+        instances=len(those),
+        tokens_per_s=sum_of_known(_tokens(one, cause) for one in those),
+        gpu_hours=sum_of_known(_hours(one, cause) for one in those),
+        worst=tuple(one.key for one in most[:MOST_NAMED]),
+    )
+
+
+def _tokens(one: Instance, cause: str) -> float | None:
+    """What an instance loses to this cause; None where nothing tells what it loses."""
+    return None if one.lost.tokens_per_s is None else one.lost_by.get(cause, 0.0)
+
+
+def _hours(one: Instance, cause: str) -> float | None:
+    """The GPU-hours of an instance that are this cause's, by its part of the tokens; None where nothing tells."""
+    tokens, hours = one.lost.tokens_per_s, one.lost.gpu_hours
+    if hours is None:
+        return None
+    if not tokens:  # it gives nothing at all, and the first of its causes is why
+        return hours if next(iter(_causes_of(one)), UNEXPLAINED) == cause else 0.0
+    return hours * one.lost_by.get(cause, 0.0) / tokens
+
+
+def _title(cause: str) -> str:
+    known = all_causes().get(cause)
+    return known.title if known else NOT_EXPLAINED if cause == UNEXPLAINED else cause.replace("_", " ")
+
+
+# The others are those that are judged normal by themselves, where there are enough of them, else all: where most of a
+# group is ill, the middle of it is no norm.
+
+LEAST_PEERS = 4
+"""Instances to hold one against: of fewer, nobody knows which is the odd one."""
+LEAST_TOKENS = 64.0
+"""Of answers in the window: fewer tell no speed."""
+NOISE = 0.10
+"""Of the speed: what differs less is chance, as two measurements of one server under real traffic do."""
+FEW = 4.0
+"""Instances whose spread says as much as is known without them: of a handful it is known badly, so more is chance."""
+DEVIATIONS = 4.0
+"""Of the usual spread: of ten thousand like instances less than one is farther off by chance."""
+_OF_MEDIAN = 1.4826
+"""Standard deviations in a median absolute deviation of a normal distribution."""
+SAME_LOAD = 1.4
+"""Times as many requests at once: within it a step takes about as long where nothing predicts how long."""
+SAME_LOAD_PREDICTED = 2.0
+"""The same where the load is in the prediction already, and only its error is to be the same."""
+OPEN = 2.2
+"""Times as fast in the middle of a prediction as at its low end: parts that are known reach two, and of more the middle
+is no norm."""
+MOST_NEIGHBOURS = 101
+"""By load: a median of a hundred is sharp, and thousands would take long."""
+
+Floats = NDArray[np.float64]
+
+
+class Paces(NamedTuple):
+    """Those of a group that can be compared: their places in it, and what share of its peers' speed each has."""
+
+    places: list[int]
+    speeds: Floats
+    reached: Floats
+    noise: float
+
+    @property
+    def slower(self) -> list[int]:
+        """Numbers among `places` of those that are slower than their peers by more than noise, the slowest first."""
+        found = np.flatnonzero(self.reached < 1.0 - self.noise)
+        return [int(n) for n in found[np.argsort(self.reached[found], kind="stable")]]
+
+    @property
+    def usual(self) -> list[int]:
+        """Numbers among `places` of those that are as fast as the others."""
+        return [int(n) for n in np.flatnonzero(self.reached >= 1.0 - self.noise)]
+
+
+def is_comparable(one: Instance, window_s: float) -> bool:
+    """Whether its speed is known of enough tokens."""
+    tokens = (one.tokens_per_s or 0.0) * window_s
+    return bool(one.measured.get(DECODE)) and one.running is not None and tokens >= LEAST_TOKENS
+
+
+def paces(group: list[Instance], window_s: float) -> Paces | None:
+    """How the comparable ones of a group stand to one another; None where they are too few."""
+    places = [n for n, one in enumerate(group) if is_comparable(one, window_s)]
+    predicted = [n for n in places if _expected(group[n])]
+    by_physics = 2 * len(predicted) >= len(places)
+    places = predicted if by_physics else places
+    if len(places) <= LEAST_PEERS:
+        return None
+    speeds = np.array([group[n].measured[DECODE] for n in places])
+    loads = np.array([max(1.0, group[n].at_once or group[n].running or 0.0) for n in places])
+    norms = np.array([_expected(group[n]) or 1.0 for n in places]) if by_physics else np.ones(len(places))
+    normal = np.array([group[n].verdict == "normal" for n in places])
+    healthy = normal if int(normal.sum()) >= LEAST_PEERS else np.ones(len(places), dtype=np.bool_)
+    values = speeds / norms
+    reached = values / _usual(values, loads, healthy, by_physics=by_physics)
+    known = np.flatnonzero(np.isfinite(reached))
+    if len(known) <= LEAST_PEERS:
+        return None
+    told = healthy[known] if healthy[known].any() else np.ones(len(known), dtype=np.bool_)
+    return Paces([places[n] for n in known], speeds[known], reached[known], _noise(reached[known][told]))
+
+
+def _expected(one: Instance) -> float | None:
+    """What it could give to one request at its load, cured: what is wrong with an instance must not excuse it.
+
+    None where that is left open by a factor: prompts take nearly all its time, say.
+    """
+    best = one.expected.achievable.get(DECODE) or one.expected.as_configured.get(DECODE)
+    return best.mid if best and best.mid > 0 and best.mid <= OPEN * best.low else None
+
+
+def _usual(values: Floats, loads: Floats, healthy: NDArray[np.bool_], *, by_physics: bool) -> Floats:
+    """For each, the median of the healthy ones with about its load.
+
+    Of too few it is that of all healthy ones, or none where no prediction has the load in it.
+    """
+    order = np.argsort(loads[healthy], kind="stable")
+    of_loads, of_values = loads[healthy][order], values[healthy][order]
+    factor = SAME_LOAD_PREDICTED if by_physics else SAME_LOAD
+    first = np.searchsorted(of_loads, loads / factor, side="left")
+    last = np.searchsorted(of_loads, loads * factor, side="right")
+    middle = np.searchsorted(of_loads, loads)
+    first = np.maximum(first, np.minimum(middle - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
+    last = np.minimum(last, first + MOST_NEIGHBOURS)
+    enough = last - first >= LEAST_PEERS + healthy  # itself is no peer
+    otherwise = float(np.median(of_values)) if by_physics else float("nan")
+    return np.array([
+        float(np.median(of_values[a:b])) if told else otherwise
+        for a, b, told in zip(first, last, enough, strict=True)
+    ])  # fmt: skip
+
+
+def _noise(reached: Floats) -> float:
+    """What may differ by chance in this group, at least `NOISE`, and more in a small one."""
+    spread = float(np.median(np.abs(reached - np.median(reached)))) * _OF_MEDIAN
+    return min(1.0, max(NOISE * (1.0 + FEW / len(reached)), DEVIATIONS * spread))
+
+
+MOST_ODD = 50
+"""Of one group that are told of; where more are slow, it is the group that is slow."""
+
+UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not be alike"
+
+
+def peer_groups(judged: Sequence[Judged], window_s: float) -> tuple[PeerGroup, ...]:
+    """Every group, those with odd ones first, then the largest."""
+    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    for one in judged:
+        groups.setdefault(_kind(one.instance), []).append(one)
+    found = [_group(kind, members, window_s) for kind, members in groups.items()]
+    return tuple(sorted(found, key=lambda g: (-len(g.odd), -g.instances, g.runtime, g.model, g.devices)))
+
+
+def _kind(one: Instance) -> tuple[str, str, str]:
+    return one.runtime, one.model, devices_words(one)
+
+
+def devices_words(one: Instance) -> str:
+    """Its devices with how often each is there, such as `4 x NVIDIA H100`; its CPU only where it has no GPU."""
+    names = one.devices[:-1] if one.gpus and len(one.devices) > one.gpus else one.devices
+    return counted_names(names)
+
+
+def counted_names(names: Iterable[str]) -> str:
+    """Each name once, with how often it is there."""
+    return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in Counter(names).items())
+
+
+def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -> PeerGroup:
+    runtime, model, devices = kind
+    instances = [one.instance for one in members]
+    seen = paces(instances, window_s) if devices else None
+    enough = sum(1 for one in instances if is_comparable(one, window_s))
+    return PeerGroup(
+        runtime=runtime,
+        model=model,
+        devices=devices,
+        instances=len(members),
+        judged=len(seen.places) if seen else enough,
+        speed=_speeds(seen) if seen else None,
+        odd=_odd_ones(members, seen) if seen else (),
+        because="" if seen else _why_not(enough) if devices else UNKNOWN_DEVICES,
+    )
+
+
+def _why_not(enough: int) -> str:
+    needed = LEAST_PEERS + 1
+    if enough >= needed:
+        return "their loads are too different to compare them, and nothing predicts what each should give"
+    return f"{enough} of them answered enough in the window to compare, and it takes {needed}"
+
+
+def _speeds(seen: Paces) -> Range:
+    low, mid, high = (float(speed) for speed in np.quantile(seen.speeds, [0.1, 0.5, 0.9]))
+    return Range(low=low, mid=mid, high=high)
+
+
+def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
+    slower = seen.slower[:MOST_ODD]
+    if not slower:
+        return ()
+    usual = usual_facts([members[seen.places[n]].facts for n in seen.usual])
+    facts = {n: comparable(members[seen.places[n]].facts) for n in slower}
+    shared = Counter(path for one in facts.values() for path, what in usual.items() if is_off(path, one, what))
+    return tuple(_odd(members[seen.places[n]].instance, n, facts[n], seen, usual, shared) for n in slower)
+
+
+def _odd(one: Instance, number: int, facts: Facts, seen: Paces, usual: dict[str, Usual], shared: Counter[str]) -> Odd:
+    found = tuple(differences(one, facts, usual, shared))
+    reached = float(seen.reached[number])
+    return Odd(key=one.key, reached=reached, differences=found, summary=summary_of(reached, len(seen.usual), found))
+
+
+def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
+    """The report on all instances; each keeps the verdict that it has by itself."""
+    instances = ranked([one.instance for one in judged])
+    return FleetReport(
+        unslow_version=head.unslow_version,
+        prometheus=head.prometheus,
+        taken_at=head.taken_at,
+        window_s=head.window_s,
+        queries=head.queries,
+        seconds=head.seconds,
+        complete=head.complete,
+        statements=head.statements,
+        verdicts=verdict_counts(instances),
+        tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
+        lost=sums(instances),
+        gpus=sum_of_known(one.gpus for one in instances),
+        causes=cause_counts(instances),
+        untold=untold(instances),
+        idle=sum(map(is_idle, instances)),
+        instances=instances,
+        peers=peer_groups(judged, head.window_s),
+    )

@@ -1,0 +1,171 @@
+"""Which way to show it: a screen where there is a terminal, lines in words or in JSON where there is none."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.live.panels import (
+    NOBODY,
+    ONLY_LOOKS,
+    PHASE_WORDS,
+    cpu_words,
+    device_words,
+    expected_words,
+    panel_rows,
+    speed_words,
+    suspicion_words,
+)
+from unslow.live.rows import ASCII, BLOCKS, Glyphs, is_unicode
+from unslow.live.tick import Tick
+from unslow.live.watcher import Eyes, Watching, WatchSpec, ticks
+from unslow.look.system.live import LiveSystem
+from unslow.show.clean import safe, safe_json
+
+_MOST_COLUMNS = 500
+
+
+class PlainLines:
+    """Says what is new: names, expectations and suspicions once, numbers at every tick."""
+
+    def __init__(self, glyphs: Glyphs = ASCII) -> None:
+        self._glyphs = glyphs
+        self._said: dict[str, str] = {}
+
+    def lines(self, tick: Tick) -> list[str]:
+        """The lines of one tick."""
+        if not tick.servers:
+            return self._new("server", NOBODY)
+        named = f"{tick.server.model}, {tick.server.runtime}, {tick.server.url}. {ONLY_LOOKS}"
+        lines = self._new("server", f"watching {named}") + self._new("state", self._state(tick))
+        lines += self._new("expected", expected_words(tick.speed))
+        if tick.speed.missing is not None:
+            missing = tick.speed.missing
+            lines += self._new("missing", f"no speed: {missing.why}. To get it: {missing.how_to_get}.")
+        if tick.suspicion is not None:
+            because = f". {tick.suspicion.because}" if tick.suspicion.because else ""
+            lines += self._new("suspicion", f"suspicion: {suspicion_words(tick.suspicion)}{because}")
+        for number, note in enumerate(tick.notes):
+            lines += self._new(f"note {number}", note)
+        return [*lines, safe(self._numbers(tick))[:_MOST_COLUMNS]]
+
+    def _new(self, about: str, words: str) -> list[str]:
+        """The words, where they were not the last that were said of this."""
+        if self._said.get(about, "") == words:
+            return []
+        self._said[about] = words
+        return [safe(words).replace("\n", " ")[:_MOST_COLUMNS]] if words else []
+
+    def _state(self, tick: Tick) -> str:
+        state = tick.server.state
+        if state in ("answers", "gone"):  # of one that is gone a note tells
+            return "it answers again" if "state" in self._said and state == "answers" else ""
+        return tick.server.because or {"loading": "the model is still loading"}.get(state, "it does not answer")
+
+    def _numbers(self, tick: Tick) -> str:
+        if tick.server.state == "gone":
+            return f"{tick.at[11:19]} gone"
+        pieces = [PHASE_WORDS.get(tick.phases.now, tick.phases.now), speed_words(tick)]
+        if tick.requests.running is not None:
+            pieces.append(f"{tick.requests.running:.0f} running")
+        if tick.requests.waiting:
+            pieces.append(f"{tick.requests.waiting:.0f} waiting")
+        if tick.wall and tick.wall.parts and tick.phases.now in ("decode", "prefill"):
+            pieces.append(f"wall {tick.wall.parts[0].part} {tick.wall.parts[0].share:.0%}")
+        pieces += [device_words(device, self._glyphs) for device in tick.devices]
+        pieces.append(cpu_words(tick.host))
+        return f"{tick.at[11:19]} " + ", ".join(piece for piece in pieces if piece)
+
+
+def whole_moment(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> str:
+    """Everything that is known of one moment, each panel with its label."""
+    lines, before = [], ""
+    for row in panel_rows(tick, history, width, glyphs):
+        label = row.panel if row.panel != before else ""
+        before = row.panel
+        lines.append(f"{label:<11}{row.text.plain}".rstrip())
+    title = f"{tick.server.model} {tick.server.runtime} {tick.server.url}".strip()
+    return safe("\n".join([*([title] if title else []), *lines, ONLY_LOOKS]))
+
+
+FOUND, CANNOT_TELL = 0, 3
+_WIDE = 100
+
+
+class Looks(NamedTuple):
+    """How it is to be shown."""
+
+    json: bool = False
+    plain: bool = False
+    color: bool = True
+    ascii: bool = False
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """Blocks where they can be written, and where nobody asked for plain letters."""
+        encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
+        return ASCII if self.ascii or _is_plain() or not all(map(is_unicode, encodings)) else BLOCKS
+
+
+def _is_plain() -> bool:
+    """Whether the language is set to one without letters beyond ASCII: Python itself writes UTF-8 even there."""
+    told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return next((language for language in told if language), "") in ("C", "POSIX")
+
+
+def is_terminal() -> bool:
+    """Whether a screen can be drawn: keys come in, and what is drawn is seen."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    seen = all(stream is not None and stream.isatty() for stream in streams)
+    return seen and os.environ.get("TERM", "dumb") not in ("dumb", "")
+
+
+def watch(request: WatchSpec, looks: Looks, write: Callable[[str], None]) -> int:
+    """Show what runs until somebody quits; the exit status."""
+    system = LiveSystem([request.host] if request.host else [])
+    with request.discretion.errors():
+        watching = Watching(system, request)
+        watching.start()
+        if looks.json or looks.plain or request.once or not is_terminal():
+            return _written(watching, request, looks, write, system)
+        return _drawn(watching, request, looks, system)
+
+
+def _written(
+    watching: Watching, request: WatchSpec, looks: Looks, write: Callable[[str], None], system: LiveSystem
+) -> int:
+
+    plain = PlainLines(looks.glyphs)
+    try:
+        for tick in ticks(watching, request, system):
+            if looks.json:
+                write(safe_json(msgspec.json.encode(tick).decode()))
+            elif request.once:
+                write(whole_moment(tick, (), _WIDE, looks.glyphs))
+            else:
+                write("\n".join(plain.lines(tick)))
+    except KeyboardInterrupt:  # the way to end it
+        pass
+    return FOUND if watching.is_found else CANNOT_TELL
+
+
+def _drawn(watching: Watching, request: WatchSpec, looks: Looks, system: LiveSystem) -> int:
+    from unslow.live.screen import LiveScreen  # noqa: PLC0415 (only where a screen is drawn)
+
+    for fixed in ("COLUMNS", "LINES"):  # where they are exported, a change of size would go unseen
+        os.environ.pop(fixed, None)
+    eyes = Eyes(watching, request.interval_s, system)
+    screen = LiveScreen(
+        watching, looks.glyphs, interval_s=request.interval_s, seconds=request.seconds, color=looks.color,
+        failed=lambda: eyes.failure,
+    )  # fmt: skip
+    eyes.start()
+    try:
+        screen.run(mouse=False)
+    finally:
+        eyes.stop()
+    if screen.error is not None:
+        raise screen.error
+    return FOUND if watching.is_found else CANNOT_TELL

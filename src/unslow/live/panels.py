@@ -1,0 +1,402 @@
+"""What each panel says, from the numbers of a moment, and the whole screen as lines of text."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from unslow.live.rows import Glyphs, Row, chart, cut, fitted, gauge, labelled, room, sparkline, stacked, styled, wrapped
+from unslow.live.tick import DeviceNow, HostNow, RequestNow, SpeedNow, Suspicion, Tick
+from unslow.show.units import GIB, rate, size, span
+from unslow.think.view import MemoryBar
+
+SPEED, WALL, PHASES, REQUESTS, SUSPICION = "Speed", "Wall", "Phases", "Requests", "Suspicion"
+_FAR = 0.8
+"""Of the low end of what is expected: a speed below it is shown as bad."""
+_FEWEST_CHART_ROWS, _MOST_CHART_ROWS = 3, 8
+_PHASE_STYLES = {"decode": "green", "prefill": "cyan", "queue": "yellow", "load": "yellow", "idle": "dim"}
+_KINDS = {"found": "bold red", "suspected": "yellow", "nothing": "green", "cannot_tell": ""}
+PHASE_WORDS = {"busy": "at work, not told at what", "unknown": "not told"}
+
+
+def speed_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
+    """Tokens per second now and over the last minutes, against what is expected."""
+    speed, wide = tick.speed, room(width)
+    rows = [Row(SPEED, _now(tick, history, wide, glyphs))]
+    if speed.missing is not None:
+        text = f"{speed.missing.why}. To get it: {speed.missing.how_to_get}."
+        rows += [Row(SPEED, styled((line, "yellow")), 2) for line in wrapped(text, wide, 3)]
+    if speed.expected is not None:
+        rows.append(Row(SPEED, styled(cut_words(expected_words(speed), wide)), 1))
+        ends = speed.expected.low, speed.expected.high
+        bar = gauge(speed.each_tokens_per_s or 0.0, *ends, top_of(speed, ()), min(60, wide), glyphs)
+        rows.append(Row(SPEED, styled((bar, _judged(tick))), 6))
+    return rows
+
+
+def chart_rows(speed: SpeedNow, history: Sequence[float | None], width: int, spare: int, glyphs: Glyphs) -> list[Row]:
+    """The speeds as a picture, where so many lines are to spare; none where that is too few for one."""
+    rows = min(_MOST_CHART_ROWS, spare - 1)
+    if rows < _FEWEST_CHART_ROWS or not any(history):
+        return []
+    top, wide = top_of(speed, history), min(120, room(width))
+    lines = chart(history, top, wide - 10, rows, glyphs)
+    scale = [f"{rate(top):>8}  ", *[" " * 10] * (rows - 2), f"{'0':>8}  "]
+    return [Row(SPEED, styled((mark, "dim"), (line, "green"))) for mark, line in zip(scale, lines, strict=True)]
+
+
+def _now(tick: Tick, history: Sequence[float | None], wide: int, glyphs: Glyphs) -> Text:
+    words, speed = speed_words(tick), tick.speed
+    text = styled((words, f"bold {_judged(tick)}".strip()))
+    left = min(60, wide - len(words) - 2)
+    if left >= 8 and any(history):  # noqa: PLR2004 (shorter tells nothing)
+        text.append("  ").append(sparkline(history, top_of(speed, history), left, glyphs), style="green")
+    return text
+
+
+def speed_words(tick: Tick) -> str:
+    """The speed of this moment in words."""
+    speed = tick.speed
+    if tick.phases.now == "prefill" and not speed.tokens_per_s:
+        read = f" at {rate(speed.prompt_tokens_per_s)} tok/s" if speed.prompt_tokens_per_s else ""
+        return f"reading a prompt{read}"
+    if speed.tokens_per_s is not None:
+        each = speed.each_tokens_per_s if (tick.requests.running or 0) > 1 else None
+        beside = f" ({rate(each)} each)" if each else ""
+        return f"{rate(speed.tokens_per_s) if speed.tokens_per_s else '0'} tok/s{beside}"
+    if speed.last_tokens_per_s is not None:
+        return f"{rate(speed.last_tokens_per_s)} tok/s in the last answer, by its log"
+    return "- tok/s"
+
+
+def expected_words(speed: SpeedNow) -> str:
+    """What one request should get."""
+    if speed.expected is None:
+        return ""
+    ends = f"{rate(speed.expected.low)} to {rate(speed.expected.high)}"
+    most = f", ceiling {rate(speed.ceiling)}" if speed.ceiling else ""
+    return f"expected {ends}{most} a request"
+
+
+def cut_words(words: str, width: int) -> str:
+    """The words without their last ones where they are too long by these only."""
+    return words if len(words) <= width else words.removesuffix(" a request")
+
+
+def top_of(speed: SpeedNow, history: Sequence[float | None]) -> float:
+    """The top of the scale: what is possible, or what was seen where that is more."""
+    known = [speed.ceiling, speed.expected.high if speed.expected else None, speed.each_tokens_per_s]
+    seen = [value for value in history if value]
+    # a server far below its ceiling would draw a flat line
+    return max(seen) if seen else max((value for value in known if value), default=1.0)
+
+
+def _judged(tick: Tick) -> str:
+    """The colour of a speed by what was expected; none where several share what is expected of one."""
+    speed = tick.speed
+    if speed.each_tokens_per_s is None or speed.expected is None or (tick.requests.running or 0) > 1:
+        return ""
+    if speed.each_tokens_per_s < _FAR * speed.expected.low:
+        return "red"
+    return "yellow" if speed.each_tokens_per_s < speed.expected.low else "green"
+
+
+def wall_rows(tick: Tick, width: int) -> list[Row]:
+    """What a token's time goes to, the largest part first."""
+    wall, phase = tick.wall, tick.phases.now
+    if phase == "load":
+        return [Row(WALL, styled("loading the model"))]
+    if wall is None or not wall.parts:
+        return [Row(WALL, styled(("not known yet", "dim")))]
+    total, first = sum(part.seconds for part in wall.parts), wall.parts[0]
+    name = "not explained by what is known" if first.part == "unexplained" else first.part
+    what = "a prompt's token" if wall.per == "prompt_token" else "a token"
+    how = "of the" if wall.measured else "of the predicted"
+    idle = "when it works: " if phase in ("idle", "queue", "unknown") else ""
+    tail = f", {first.share:.0%} {how} {span(total)} of {what}"
+    if len(idle + name + tail) > room(width):
+        idle, tail = "", f" {first.share:.0%} of {span(total)}"
+    words = styled(idle, (name, "bold"), tail)
+    rest = [f"{part.part} {part.share:.0%}" for part in wall.parts[1:4] if part.share >= 0.01]  # noqa: PLR2004 (1 %)
+    return [Row(WALL, words), *([Row(WALL, styled(("then " + ", ".join(rest), "dim")), 7)] if rest else [])]
+
+
+def phase_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
+    """What it does now, and the shares of the last minute."""
+    phases = tick.phases
+    word = PHASE_WORDS.get(phases.now, phases.now)
+    shares = [f"{name} {share:.0%}" for name, share in phases.minute.items() if share >= 0.005]  # noqa: PLR2004 (0 %)
+    if phases.queued >= 0.005:  # noqa: PLR2004 (0 %)
+        shares.append(f"queued {phases.queued:.0%}")
+    minute = f"; last minute: {', '.join(shares)}" if shares else ""
+    rows = [Row(PHASES, styled((word, f"bold {_PHASE_STYLES.get(phases.now, '')}".strip()), minute))]
+    if shares:
+        bar, edge, drawn, long = Text(no_wrap=True, end=""), 0.0, 0, min(60, room(width))
+        for name, share in phases.minute.items():
+            edge += share
+            letter = glyphs.full if name != "idle" else glyphs.parts["free"]
+            letter = glyphs.parts["kv"] if name == "prefill" else letter
+            bar.append(letter * (round(long * edge) - drawn), style=_PHASE_STYLES.get(name, ""))
+            drawn = round(long * edge)
+        rows.append(Row(PHASES, bar, 9))
+    return rows
+
+
+def request_rows(tick: Tick) -> list[Row]:
+    """How many, then each."""
+    requests = tick.requests
+    if requests.running is None:
+        return [Row(REQUESTS, styled(("not told", "dim")), 2)]
+    waiting = "waiting not told" if requests.waiting is None else f"{requests.waiting:.0f} waiting"
+    style = "bold yellow" if requests.waiting else ""
+    rows = [Row(REQUESTS, styled(f"{requests.running:.0f} running, ", (waiting, style)), 1)]
+    return [*rows, *(Row(REQUESTS, styled(request_words(one)), 8 + at) for at, one in enumerate(requests.each[:16]))]
+
+
+def request_words(one: RequestNow) -> str:
+    """One request in words."""
+    prompt = f" of {one.prompt_tokens:,}" if one.prompt_tokens else ""
+    if one.phase == "prefill":
+        read = f"{one.prompt_read:.0%}" if one.prompt_read is not None else "part"
+        return f"slot {one.slot}: reading its prompt, {read}{prompt} tokens"
+    speed = f"{rate(one.tokens_per_s)} tok/s, " if one.tokens_per_s is not None else ""
+    after = f" after a prompt{prompt}" if prompt else ""
+    return f"slot {one.slot}: {speed}{one.tokens:,} token{'' if one.tokens == 1 else 's'}{after}"
+
+
+def suspicion_rows(tick: Tick, width: int) -> list[Row]:
+    """The first cause that is there or suspected, and its number."""
+    found = tick.suspicion
+    if found is None:
+        return [Row(SUSPICION, styled(("judging ...", "dim")))]
+    wide = room(width)
+    title, *more = wrapped(suspicion_words(found), wide, 3)
+    rows = [Row(SUSPICION, styled((title, _KINDS[found.kind])))]
+    rows += [Row(SUSPICION, styled((line, _KINDS[found.kind])), 2) for line in more]
+    if found.because:
+        rows += [Row(SUSPICION, styled(line), 3 + at) for at, line in enumerate(wrapped(found.because, wide, 4))]
+    if found.fix:
+        rows += [Row(SUSPICION, styled((line, "cyan")), 10 + at) for at, line in enumerate(wrapped(found.fix, wide, 3))]
+    if found.command:  # whole on a row of its own: half a line must not look like one to copy
+        rows += [Row(SUSPICION, styled((found.command, "cyan")), 10)]
+    return rows
+
+
+def suspicion_words(found: Suspicion) -> str:
+    """The title with what it costs."""
+    words = f"perhaps: {found.title}" if found.kind == "suspected" else found.title
+    if found.speedup and found.speedup > 1.005:  # noqa: PLR2004 (what rounds to 1.00)
+        words += f"; without it {found.speedup:.2g} times as fast"
+    elif found.cost:
+        words += f"; costs {span(found.cost.seconds)} a {found.cost.per.replace('_', ' ')}"
+    return f"{words} (and {found.more} more)" if found.more else words
+
+
+DEVICES, MEMORY, HOST, SERVERS = "Devices", "Memory", "Host", "Servers"
+_PART_STYLES = {
+    "weights": "blue", "kv": "cyan", "compute": "magenta", "stranger": "yellow", "reserve": "dim", "free": "dim",
+    "lacking": "bold red",
+}  # fmt: skip
+_GHZ, _MB = 1e9, 1e6
+_SMALL_SHARE = 0.002
+"""Of a memory: a part that is smaller has no words of its own."""
+
+
+def device_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
+    """A row for each GPU, and one more where the driver holds it back."""
+    rows: list[Row] = []
+    for device in tick.devices:
+        first, *more = wrapped(device_words(device, glyphs), room(width), 2)
+        rows.append(Row(DEVICES, styled(first), 1 if not rows else 3))
+        rows += [Row(DEVICES, styled(line), 3) for line in more]
+        if device.reasons:
+            words = ", ".join(reason.replace("_", " ") for reason in device.reasons)
+            rows.append(Row(DEVICES, styled((f"held back by: {words}", "bold yellow")), 2))
+    return rows or [Row(DEVICES, styled(("no GPU is seen here", "dim")), 11)]
+
+
+def device_words(device: DeviceNow, glyphs: Glyphs) -> str:
+    """One GPU in words; what the driver does not tell is left out."""
+    pieces = []
+    if device.busy is not None:
+        pieces.append(f"busy {device.busy:.0%}")
+    if device.clock_hz:
+        pieces.append(f"{device.clock_hz / _GHZ:.2f} GHz")
+    if device.power_w is not None:
+        limit = f" of {device.power_limit_w:.0f}" if device.power_limit_w else ""
+        pieces.append(f"{device.power_w:.0f}{limit} W")
+    if device.temperature_c is not None:
+        pieces.append(f"{device.temperature_c:.0f} {glyphs.degrees}")
+    if device.vram_used_bytes is not None:
+        total = f" of {device.vram_total_bytes / GIB:.1f}" if device.vram_total_bytes else ""
+        pieces.append(f"VRAM {device.vram_used_bytes / GIB:.1f}{total} GiB")
+    return f"{device.name}: {', '.join(pieces) or 'the driver tells nothing'}"
+
+
+def memory_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
+    """For each memory what is in it, and a bar."""
+    rows: list[Row] = []
+    for bar in tick.memory:
+        first, *more = wrapped(memory_words(bar), room(width), 3)
+        rows.append(Row(MEMORY, styled(first), 2 if not rows else 4))
+        rows += [Row(MEMORY, styled(line), 5) for line in more]
+        rows.append(Row(MEMORY, _bar(bar, min(60, room(width)), glyphs), 8))
+    return rows
+
+
+def memory_words(bar: MemoryBar) -> str:
+    """The parts of a memory that are worth a word."""
+    total = bar.capacity_bytes or 1
+    parts = [p for p in bar.parts if p.bytes >= _SMALL_SHARE * total or p.kind in ("weights", "free")]
+    named = ", ".join(f"{part.name} {size(part.bytes)}" for part in parts)
+    return f"{bar.name} {size(total)}: {named}"
+
+
+def _bar(bar: MemoryBar, width: int, glyphs: Glyphs) -> Text:
+    text = Text(no_wrap=True, end="")
+    for kind, stretch in stacked([(part.kind, part.bytes) for part in bar.parts], width, glyphs):
+        text.append(stretch, style=_PART_STYLES[kind])
+    return text
+
+
+def host_rows(tick: Tick) -> list[Row]:
+    """The processors, then memory, swap and disks."""
+    host = tick.host
+    rows = [Row(HOST, styled(cpu_words(host)), 1)] if host.busy_cpus is not None else []
+    if host.throttled:
+        rows.append(Row(HOST, styled((f"its CPU quota runs out {host.throttled:.0%} of the time", "bold yellow")), 2))
+    if words := io_words(host):
+        swaps = (host.swap_in_bytes_per_s or 0) > _MB
+        rows.append(Row(HOST, styled((words, "bold yellow" if swaps else "")), 5))
+    return rows
+
+
+def cpu_words(host: HostNow) -> str:
+    """Who uses the processors."""
+    if host.busy_cpus is None:
+        return ""
+    who = []
+    if host.own_cpus is not None:
+        who.append(f"server {host.own_cpus:.1f}")
+    if host.others_cpus is not None:
+        who.append(f"others {host.others_cpus:.1f}")
+    of = f" of {host.cpus}" if host.cpus else ""
+    return f"{host.busy_cpus:.1f}{of} CPUs busy" + (f" ({', '.join(who)})" if who else "")
+
+
+def io_words(host: HostNow) -> str:
+    """Memory that is left, swapping and reading."""
+    pieces = []
+    if host.ram_available_bytes is not None:
+        pieces.append(f"RAM {size(host.ram_available_bytes)} available")
+    if host.swap_in_bytes_per_s is not None:
+        back, out = host.swap_in_bytes_per_s / _MB, (host.swap_out_bytes_per_s or 0) / _MB
+        pieces.append(f"swap in {back:.0f}, out {out:.0f} MB/s" if back + out >= 1 else "no swapping")
+    if host.disk_read_bytes_per_s is not None:
+        pieces.append(f"disk reads {host.disk_read_bytes_per_s / _MB:.0f} MB/s")
+    return ", ".join(pieces)
+
+
+def server_rows(tick: Tick, glyphs: Glyphs) -> list[Row]:
+    """All servers, where there are several."""
+    if len(tick.servers) < 2:  # noqa: PLR2004 (one needs no list)
+        return []
+    rows = []
+    for at, name in enumerate(tick.servers):
+        mark = glyphs.chosen if at == tick.chosen else " "
+        rank = 3 if abs(at - tick.chosen) <= 1 else 12
+        rows.append(Row(SERVERS, styled((f"{mark} {name}", "bold" if at == tick.chosen else "")), rank))
+    return rows
+
+
+ONLY_LOOKS = "It only looks: no prompt is sent."
+KEYS = "q quit  p pause  ? help"
+NOBODY = "No server of a model was found. Start one, such as llama-server or Ollama; it is seen within a few seconds."
+_SHORT = {
+    "Devices": "GPU", "Memory": "Mem", "Requests": "Reqs", "Suspicion": "Why", "Phases": "Phase", "Servers": "Srv",
+}  # fmt: skip
+HELP = """unslow watch shows a running server as it works. It sends no prompt: it reads what the server tells of itself
+(/slots, /metrics), its log, the drivers and the kernel.
+
+Speed      tokens per second of all requests now; what one request should get here, and the ceiling of the memory
+Wall       what a token's time goes to, as measured where a request is seen, else as predicted
+Phases     idle, prefill (reading a prompt), decode (answering), queue, load: now and over the last minute
+Requests   how many run and wait, and each one
+Suspicion  the first cause that is found or suspected by what is seen; `unslow` measures and says more
+Devices    GPUs: busy, clock, power, temperature, memory; why the driver holds one back
+Memory     weights, KV cache, buffers, other programs, free
+Host       processors, memory, swapping, disks
+
+q, Ctrl-C quit    p pause the screen    up, down, left, right choose a server    ? this page"""
+
+
+def screen_lines(
+    tick: Tick, history: Sequence[float | None], size: tuple[int, int], glyphs: Glyphs, *, paused: bool = False
+) -> list[Text]:
+    """Exactly as many lines as the screen has."""
+    width, height = size
+    title, foot = _title(tick, width, glyphs, paused=paused), _foot(tick, width, glyphs)
+    rows = fitted(panel_rows(tick, history, width, glyphs), height - 2)
+    drawn = chart_rows(tick.speed, history, width, height - 2 - len(rows), glyphs)
+    after = max((at for at, row in enumerate(rows) if row.panel == SPEED), default=-1) + 1
+    rows[after:after] = drawn
+    if width < 60:  # noqa: PLR2004 (where labels are short)
+        rows = [row._replace(panel=_SHORT.get(row.panel, row.panel)) for row in rows]
+    lines = [title, *labelled(rows, width, glyphs.ellipsis)][: max(1, height - 1)]
+    blank = [Text("", end="")] * (height - 1 - len(lines))
+    return [*lines, *blank, foot][:height]
+
+
+def panel_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
+    """Every panel in its order."""
+    if not tick.servers:
+        return [Row("Servers", styled(line)) for line in wrapped(NOBODY, room(width), 6)]
+    rows = _state_rows(tick, width)
+    rows += speed_rows(tick, history, width, glyphs) + wall_rows(tick, width)
+    rows += suspicion_rows(tick, width) + phase_rows(tick, width, glyphs) + request_rows(tick)
+    rows += device_rows(tick, width, glyphs) + memory_rows(tick, width, glyphs) + host_rows(tick)
+    return rows + server_rows(tick, glyphs) + _note_rows(tick, width)
+
+
+def _state_rows(tick: Tick, width: int) -> list[Row]:
+    """What is wrong with the server, where it does not answer."""
+    server = tick.server
+    if server.state in ("answers", "none"):
+        return []
+    words = {"loading": "the model is still loading", "gone": "the server went away; looking for it"}
+    text = words.get(server.state) or server.because or "it does not answer"
+    return [Row("Server", styled((line, "bold yellow"))) for line in wrapped(text, room(width), 2)]
+
+
+def _note_rows(tick: Tick, width: int) -> list[Row]:
+    return [Row("Notes", styled((line, "dim")), 9) for note in tick.notes for line in wrapped(note, room(width), 2)]
+
+
+def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:
+    server, minutes = tick.server, int(tick.seconds)
+    clock = "paused" if paused else f"{minutes // 3600}:{minutes // 60 % 60:02}:{minutes % 60:02}"
+    where = server.url.partition("://")[2]
+    number = f"{tick.chosen + 1}/{len(tick.servers)} " if len(tick.servers) > 1 else ""
+    name = " ".join(word for word in (f"unslow watch {number}".rstrip(), server.model, server.runtime, where) if word)
+    left = cut(styled((name, "bold")), width - len(clock) - 1, glyphs.ellipsis)
+    left.append(" " * max(1, width - left.cell_len - len(clock))).append(clock)
+    left.stylize("reverse")
+    return left
+
+
+def _foot(tick: Tick, width: int, glyphs: Glyphs) -> Text:
+    more = "  arrows choose" if len(tick.servers) > 1 else ""
+    words = f"{ONLY_LOOKS}  {KEYS}{more}"
+    if len(words) > width:
+        words = f"Only looks. {KEYS}{more}"
+    return cut(styled((words, "dim")), width, glyphs.ellipsis)
+
+
+def help_lines(size: tuple[int, int], glyphs: Glyphs) -> list[Text]:
+    """The page of help, cut to the screen."""
+    width, height = size
+    lines = []
+    for line in HELP.splitlines():
+        label, text = (line[:11], line[11:]) if line[9:11] == "  " else ("", line)
+        for at, piece in enumerate(wrapped(text, max(10, width - len(label)), 4)):
+            lines.append(styled((label if at == 0 else " " * len(label), "bold"), piece))
+    return [cut(line, width, glyphs.ellipsis) for line in lines[: height - 1]] + [styled((KEYS, "dim"))]

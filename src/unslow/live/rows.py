@@ -1,0 +1,168 @@
+"""Rows of the screen with their bars and sparklines, and which of them are left out where it is small."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.text import Text
+
+from unslow.show.clean import safe
+from unslow.think.view import PartKind
+
+
+class Glyphs(NamedTuple):
+    """The letters to draw with; parts of a memory differ without any colour."""
+
+    levels: str
+    full: str
+    line: str
+    range: str
+    end: str
+    parts: dict[PartKind, str]
+    ellipsis: str
+    degrees: str
+    chosen: str
+
+
+BLOCKS = Glyphs(
+    levels=" ▁▂▃▄▅▆▇█",
+    full="█",
+    line="─",
+    range="═",
+    end="┤",
+    parts={"weights": "█", "kv": "▓", "compute": "▒", "stranger": "╳", "reserve": "┼", "free": "·", "lacking": "!"},
+    ellipsis="…",
+    degrees="°C",
+    chosen="▶",
+)
+ASCII = Glyphs(
+    levels=" .:-=+*#@",
+    full="#",
+    line="-",
+    range="=",
+    end="|",
+    parts={"weights": "W", "kv": "K", "compute": "B", "stranger": "o", "reserve": "r", "free": ".", "lacking": "!"},
+    ellipsis="...",
+    degrees="C",
+    chosen=">",
+)
+
+
+def sparkline(values: Sequence[float | None], top: float, width: int, glyphs: Glyphs) -> str:
+    """The last values as one row, against the same top; a blank where there is none."""
+    return chart(values, top, width, 1, glyphs)[0]
+
+
+def chart(values: Sequence[float | None], top: float, width: int, rows: int, glyphs: Glyphs) -> list[str]:
+    """The last values as columns of so many rows, the newest at the right end of what is drawn."""
+    steps = len(glyphs.levels) - 1
+    shown = list(values)[-width:]
+    heights = [round(rows * steps * min(1.0, value / top)) if value and top > 0 else 0 for value in shown]
+    # any speed at all is seen
+    heights = [max(1, height) if value else height for height, value in zip(heights, shown, strict=True)]
+    return [
+        "".join(glyphs.levels[max(0, min(steps, height - row * steps))] for height in heights)
+        for row in reversed(range(rows))
+    ]
+
+
+def gauge(now: float, low: float, high: float, top: float, width: int, glyphs: Glyphs) -> str:
+    """A bar up to `now`; beyond it the stretch that was expected, and the end that nothing passes."""
+    room = width - 1
+    done, start, end = (round(room * min(1.0, value / top)) if top > 0 else 0 for value in (now, low, high))
+    cells = [glyphs.range if start <= at < max(end, start + 1) else glyphs.line for at in range(room)]
+    cells[:done] = glyphs.full * done
+    return "".join(cells) + glyphs.end
+
+
+def stacked(parts: Sequence[tuple[PartKind, float]], width: int, glyphs: Glyphs) -> list[tuple[PartKind, str]]:
+    """Stretches of a bar; edges are rounded, not lengths, so that the sum is exact. What is there is seen."""
+    total = sum(size for _, size in parts) or 1.0
+    edge, drawn, stretches = 0.0, 0, []
+    for kind, size in parts:
+        edge += size
+        until = max(round(width * edge / total), drawn + (1 if size > 0 and drawn < width else 0))
+        stretches.append((kind, glyphs.parts[kind] * (min(width, until) - drawn)))
+        drawn = min(width, max(drawn, until))
+    return stretches
+
+
+def is_unicode(encoding: str | None) -> bool:
+    """Whether blocks can be written in this encoding."""
+    try:
+        BLOCKS.levels.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+WIDE_FROM, WIDE, NARROW = 60, 11, 6
+"""From this width on the labels have their full names, and how wide they are then and before."""
+
+
+class Row(NamedTuple):
+    """One row under the label of its panel; the larger its rank, the sooner it is left out."""
+
+    panel: str
+    text: Text
+    rank: int = 0
+
+
+def label_width(width: int) -> int:
+    """How many columns the labels take."""
+    return WIDE if width >= WIDE_FROM else NARROW
+
+
+def room(width: int) -> int:
+    """How many columns are left beside the labels."""
+    return max(10, width - label_width(width))
+
+
+def styled(*pieces: str | tuple[str, str]) -> Text:
+    """Pieces of text, some with a style; nothing in them can drive the terminal."""
+    text = Text(no_wrap=True, end="")
+    for piece in pieces:
+        word, style = (piece, "") if isinstance(piece, str) else piece
+        text.append(safe(word).replace("\n", " "), style=style)
+    return text
+
+
+def wrapped(text: str, width: int, most: int) -> list[str]:
+    """Whole words on lines of this width, at most so many; the last ends in dots where there is more."""
+    lines, line = [], ""
+    for word in text.split():
+        if line and len(line) + 1 + len(word) > width:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    lines.append(line)
+    if len(lines) > most:
+        lines = lines[:most]
+        lines[-1] = f"{lines[-1][: max(0, width - 4)]} ..."
+    return lines
+
+
+def fitted(rows: Sequence[Row], height: int) -> list[Row]:
+    """As many rows as there is room for, in their order, those of the highest rank left out first."""
+    keep = sorted(range(len(rows)), key=lambda at: (rows[at].rank, at))[: max(0, height)]
+    return [rows[at] for at in sorted(keep)]
+
+
+def labelled(rows: Iterable[Row], width: int, ellipsis: str) -> list[Text]:
+    """The rows with the label of each panel before its first one, cut to the width."""
+    lines, before, wide = [], "", label_width(width)
+    for row in rows:
+        name = row.panel if row.panel != before else ""
+        before = row.panel
+        line = Text(no_wrap=True, end="").append(f"{name[: wide - 1]:<{wide}}", style="bold")
+        line.append_text(row.text)
+        lines.append(cut(line, width, ellipsis))
+    return lines
+
+
+def cut(line: Text, width: int, ellipsis: str) -> Text:
+    """The line, no wider than the screen."""
+    if line.cell_len > width:
+        line.truncate(max(0, width - len(ellipsis)))
+        line.append(ellipsis)
+    return line

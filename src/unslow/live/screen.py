@@ -1,0 +1,226 @@
+"""The live screen as a Textual program, and a picture of it as SVG."""
+
+import asyncio
+import shutil
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import ClassVar, Protocol
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.geometry import Region, Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from unslow.live.panels import help_lines, screen_lines
+from unslow.live.rows import BLOCKS, Glyphs
+from unslow.live.tick import Tick
+
+
+class Board(Widget):
+    """Shows lines; a tick that changes three of them costs three."""
+
+    DEFAULT_CSS = "Board { width: 100%; height: 100%; background: ansi_default; }"
+
+    def __init__(self, *, color: bool) -> None:
+        super().__init__()
+        self.lines: list[Text] = []
+        self._strips: list[Strip] = []
+        self._color = color
+
+    def show(self, lines: Sequence[Text], width: int) -> None:
+        """Draw what differs from before; the widget itself has no width yet when the first lines come."""
+        before, self.lines = self.lines, list(lines)
+        changed = [at for at, line in enumerate(lines) if at >= len(before) or before[at] != line]
+        strips = self._strips[: len(lines)] + [Strip.blank(width)] * (len(lines) - len(self._strips))
+        for at in changed:
+            strips[at] = self._strip(lines[at], width)
+        self._strips = strips
+        regions = [Region(0, at, width, 1) for at in changed]
+        if len(before) > len(lines):
+            self.refresh()
+        elif regions:
+            self.refresh(*regions)
+
+    def redraw(self, lines: Sequence[Text], width: int) -> None:
+        """Draw all of it, as after a change of size."""
+        self.lines, self._strips = [], []
+        self.show(lines, width)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """A line as Textual wants it."""
+        return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
+
+    def _strip(self, line: Text, width: int) -> Strip:
+        text = line if self._color else Text(line.plain, no_wrap=True, end="")
+        return Strip(text.render(self.app.console)).adjust_cell_length(width)
+
+    @property
+    def text(self) -> str:
+        """What can be read on it."""
+        return "\n".join(line.plain.rstrip() for line in self.lines)
+
+
+MOST_HISTORY = 600
+"""Speeds that are kept for the chart: more than the widest screen shows."""
+
+
+class Source(Protocol):
+    """Where the ticks come from."""
+
+    def tick(self) -> Tick:
+        """What there is to show now; must not wait for anybody."""
+        ...
+
+    def choose(self, step: int) -> None:
+        """Another server, so many places further."""
+        ...
+
+
+class LiveScreen(App[None]):
+    """Shows the ticks of a source until somebody quits, or its time is over."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = "Screen { background: ansi_default; overflow: hidden; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,ctrl+c,ctrl+q", "quit", "quit", priority=True),
+        Binding("p,space", "pause", "pause"),
+        Binding("question_mark,h", "help", "help"),
+        Binding("escape", "leave", "back"),
+        Binding("up,left,k", "choose(-1)", "server before"),
+        Binding("down,right,j", "choose(1)", "next server"),
+    ]
+
+    def __init__(
+        self,
+        source: Source,
+        glyphs: Glyphs,
+        *,
+        interval_s: float = 1.0,
+        seconds: float | None = None,
+        color: bool = True,
+        failed: Callable[[], BaseException | None] = lambda: None,
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self.animation_level = "none"
+        self.error: BaseException | None = None
+        self._source, self._glyphs, self._failed = source, glyphs, failed
+        self._interval_s, self._seconds = interval_s, seconds
+        self._board = Board(color=color)
+        self._history: deque[float | None] = deque(maxlen=MOST_HISTORY)
+        self._tick = Tick()
+        self._paused = self._helping = False
+        self._room = 80, 24
+
+    def compose(self) -> ComposeResult:
+        """One widget."""
+        yield self._board
+
+    def on_mount(self) -> None:
+        """Begin; a kill or a closed terminal ends it as `q` does."""
+        for name in ("SIGTERM", "SIGHUP"):
+            with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):  # Windows, or a thread
+                asyncio.get_running_loop().add_signal_handler(getattr(signal, name), self.exit)
+        self.set_interval(self._interval_s, self.next_tick)
+        if self._seconds is not None:
+            self.set_timer(self._seconds, self.exit)
+
+    def on_resize(self, event: Resize) -> None:
+        """All lines are laid out anew."""
+        self._room = event.size.width, event.size.height
+        if not self._board.lines:
+            self._take()
+        self._board.redraw(self._lines(), self._room[0])
+
+    def next_tick(self) -> None:
+        """Show what there is now."""
+        self.error = self._failed()
+        if self.error is not None:
+            self.exit()
+        self._check_size()
+        if not self._paused:
+            self._take()
+            self._board.show(self._lines(), self._room[0])
+
+    def _check_size(self) -> None:
+        """A change of size that nobody told of, as over a slow line or from a busy tmux."""
+        if self.is_headless:
+            return
+        found = Size(*shutil.get_terminal_size(self._room))
+        if (found.width, found.height) != self._room:
+            self.post_message(Resize(found, found))
+
+    def _take(self) -> None:
+        before, self._tick = self._tick, self._source.tick()
+        if before.server.url != self._tick.server.url:
+            self._history.clear()
+        self._history.append(self._tick.speed.tokens_per_s)
+
+    def _lines(self) -> list[Text]:
+        if self._helping:
+            return help_lines(self._room, self._glyphs)
+        return screen_lines(self._tick, self._history, self._room, self._glyphs, paused=self._paused)
+
+    def action_pause(self) -> None:
+        """Hold the screen still, or let it go on; the looking goes on meanwhile."""
+        self._paused = not self._paused
+        self._board.show(self._lines(), self._room[0])
+
+    def action_help(self) -> None:
+        """The page of help, or back."""
+        self._helping = not self._helping
+        self._board.redraw(self._lines(), self._room[0])
+
+    def action_leave(self) -> None:
+        """From the help to the screen."""
+        if self._helping:
+            self.action_help()
+
+    def action_choose(self, step: int) -> None:
+        """Another server."""
+        self._source.choose(step)
+
+    @property
+    def text(self) -> str:
+        """What can be read on the screen."""
+        return self._board.text
+
+
+_TITLE = "unslow watch"
+
+
+class Replayed:
+    """A source of ticks that were taken before; the last one stays."""
+
+    def __init__(self, ticks: Sequence[Tick]) -> None:
+        self.ticks = list(ticks)
+        self.at = -1
+        self.steps: list[int] = []
+
+    def tick(self) -> Tick:
+        """The next one."""
+        self.at = min(self.at + 1, len(self.ticks) - 1)
+        return self.ticks[self.at]
+
+    def choose(self, step: int) -> None:
+        """Noted, and nothing else."""
+        self.steps.append(step)
+
+
+def svg(ticks: Sequence[Tick], width: int = 100, height: int = 30) -> str:
+    """The screen after these ticks, in colours."""
+    return asyncio.run(_svg(ticks, width, height))
+
+
+async def _svg(ticks: Sequence[Tick], width: int, height: int) -> str:
+    screen = LiveScreen(Replayed(ticks), BLOCKS, interval_s=3600.0)
+    async with screen.run_test(size=(width, height)) as pilot:
+        for _ in ticks:
+            screen.next_tick()
+        await pilot.pause()
+        return screen.export_screenshot(title=_TITLE)

@@ -1,0 +1,445 @@
+"""The live screen's numbers at one moment.
+
+What `unslow watch` shows, what its JSON lines hold, what limits a server, who holds the memory.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Gpu
+from unslow.facts.runtime import Buffer
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.think.case.demand import read_shape
+from unslow.think.case.prediction import DECODE, predict, predict_prefill
+from unslow.think.causes import all_causes
+from unslow.think.judge.judge import judge
+from unslow.think.judge.phases import PER
+from unslow.think.memo import one_judgement
+from unslow.think.report import Cost, Finding, Per, Range, SubjectReport, Untold
+from unslow.think.view import MemoryBar, MemoryPart, Missing, PartKind, Shown
+
+SCHEMA = "unslow.watch/1"
+PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknown"]
+"""As in the telemetry; "busy" where it works and does not tell at what, "unknown" where it tells nothing."""
+State = Literal["answers", "silent", "loading", "gone", "none"]
+
+
+class ServerNow(Shown, frozen=True, kw_only=True):
+    """Which server is looked at, and whether it answers."""
+
+    runtime: str = ""
+    model: str = ""
+    url: str = ""
+    pid: int | None = None
+    state: State = "none"
+    because: str = ""
+    """Why it does not answer, where it does not."""
+
+
+class SpeedNow(Shown, frozen=True, kw_only=True):
+    """Tokens per second of this moment, and what they should be."""
+
+    tokens_per_s: float | None = None
+    """Of all requests together."""
+    each_tokens_per_s: float | None = None
+    """Of one request, on average."""
+    prompt_tokens_per_s: float | None = None
+    last_tokens_per_s: float | None = None
+    """Of the last answer by the server's log, where the server tells nothing of this moment."""
+    expected: Range | None = None
+    """Of one request, as it is set up."""
+    ceiling: float | None = None
+    """What the memory allows one request at most."""
+    source: str = ""
+    missing: Missing | None = None
+    """Why no speed is told, or only a late one, and how to get it."""
+
+
+class RequestNow(Shown, frozen=True, kw_only=True):
+    """One request in work."""
+
+    slot: int
+    phase: PhaseNow
+    tokens: int = 0
+    """Generated so far."""
+    tokens_per_s: float | None = None
+    prompt_tokens: int | None = None
+    prompt_read: float | None = None
+    """The share of the prompt that was read."""
+
+
+class RequestsNow(Shown, frozen=True, kw_only=True):
+    """How many are answered and how many wait; None where the server does not tell."""
+
+    running: float | None = None
+    waiting: float | None = None
+    each: tuple[RequestNow, ...] = ()
+
+
+class PhasesNow(Shown, frozen=True, kw_only=True):
+    """What it does, and what it did over the last minute: shares of the time that add up to one."""
+
+    now: PhaseNow = "unknown"
+    minute: dict[str, float] = msgspec.field(default_factory=dict)
+    queued: float = 0.0
+    """The share of the minute in which somebody waited."""
+
+
+class WallPart(Shown, frozen=True, kw_only=True):
+    """What a token's time goes to."""
+
+    part: str
+    seconds: float
+    share: float
+
+
+class Wall(Shown, frozen=True, kw_only=True):
+    """What binds in a phase: its largest part first."""
+
+    phase: str
+    per: Per
+    parts: tuple[WallPart, ...]
+    measured: bool
+    """Whether the parts add up to a measured time, or to a predicted one."""
+
+
+class DeviceNow(Shown, frozen=True, kw_only=True):
+    """One GPU."""
+
+    number: int
+    name: str
+    busy: float | None = None
+    memory_busy: float | None = None
+    clock_hz: float | None = None
+    clock_max_hz: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    temperature_c: float | None = None
+    vram_used_bytes: float | None = None
+    vram_total_bytes: float | None = None
+    reasons: tuple[str, ...] = ()
+    """Why the driver keeps its clocks low, as it says; those of an idle GPU are left out."""
+
+
+class HostNow(Shown, frozen=True, kw_only=True):
+    """The processors, the memory and the disks."""
+
+    cpus: int | None = None
+    busy_cpus: float | None = None
+    own_cpus: float | None = None
+    """What the server uses."""
+    others_cpus: float | None = None
+    throttled: float | None = None
+    """The share of the periods in which its CPU quota ran out."""
+    ram_total_bytes: float | None = None
+    ram_available_bytes: float | None = None
+    own_ram_bytes: float | None = None
+    swap_in_bytes_per_s: float | None = None
+    swap_out_bytes_per_s: float | None = None
+    disk_read_bytes_per_s: float | None = None
+
+
+class Suspicion(Shown, frozen=True, kw_only=True):
+    """What seems to make it slow, by the causes; `found` is sure, `suspected` wants one more look."""
+
+    kind: Literal["found", "suspected", "nothing", "cannot_tell"]
+    title: str
+    because: str = ""
+    cause: str = ""
+    cost: Cost | None = None
+    speedup: float | None = None
+    more: int = 0
+    """How many other findings there are."""
+    fix: str = ""
+    command: str = ""
+    """The first line to copy of the fix, where it has one."""
+    at: str = ""
+    """When it was judged."""
+
+
+class Tick(Shown, frozen=True, kw_only=True):
+    """One moment."""
+
+    schema: str = SCHEMA
+    at: str = ""
+    seconds: float = 0.0
+    """Since the watching began."""
+    servers: tuple[str, ...] = ()
+    chosen: int = 0
+    server: ServerNow = ServerNow()
+    speed: SpeedNow = SpeedNow()
+    requests: RequestsNow = RequestsNow()
+    phases: PhasesNow = PhasesNow()
+    wall: Wall | None = None
+    devices: tuple[DeviceNow, ...] = ()
+    memory: tuple[MemoryBar, ...] = ()
+    host: HostNow = HostNow()
+    suspicion: Suspicion | None = None
+    notes: tuple[str, ...] = ()
+    """Sources that can't be read, and what that costs."""
+
+
+NORMAL = "nothing: it is as fast as this hardware allows"
+NOTHING = "nothing stands out"
+NO_SPEED, UNSURE = "no speed was seen yet", "it can't be told yet"
+_COMPUTES = ("prefill", "decode")
+_MATTERS = 0.1
+"""Of the time that it computed: what is only suspected of a phase that took less is not the answer."""
+
+
+class Judgement(NamedTuple):
+    """All that is drawn from one judgement."""
+
+    suspicion: Suspicion
+    walls: dict[str, Wall]
+    """By phase."""
+    expected: Range | None
+    ceiling: float | None
+
+
+def as_judged(report: SubjectReport, _case: Case) -> SubjectReport:
+    """Fixes without a runtime's words for them."""
+    return report
+
+
+@one_judgement()
+def judgement(
+    case: Case,
+    at: str = "",
+    shares: Mapping[str, float] | None = None,
+    spell: Callable[[SubjectReport, Case], SubjectReport] = as_judged,
+) -> Judgement:
+    """Judge what was seen so far; `shares` are the phases of the last minute, `spell` puts fixes into commands."""
+    report = spell(judge(case), case)
+    expected = report.expected
+    return Judgement(
+        suspicion_of(report, at, shares or {}), walls_of(case, report), expected.as_configured.get(DECODE),
+        expected.ceiling_tokens_per_s,
+    )  # fmt: skip
+
+
+def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float] | None = None) -> Suspicion:
+    """The first finding; else what is suspected; else that it is normal, or that it can't be told."""
+    if report.findings:
+        return _found(report.findings, at)
+    suspected = [untold for untold in report.cannot_tell if untold.suspected and _matters(untold, shares or {})]
+    if suspected:
+        return _suspected(suspected, at)
+    if report.verdict == "normal":
+        return Suspicion(kind="nothing", title=NORMAL, at=at)
+    if DECODE not in report.measured:
+        return Suspicion(kind="cannot_tell", title=NO_SPEED, because=report.summary, at=at)
+    if report.verdict == "cannot_tell":
+        return Suspicion(kind="cannot_tell", title=_against(report) or UNSURE, because=report.summary, at=at)
+    return Suspicion(kind="nothing", title=NOTHING, because=report.summary, at=at)
+
+
+def _matters(untold: Untold, shares: Mapping[str, float]) -> bool:
+    """Whether the phase that it would slow down took a part of the last minute that is worth a word."""
+    phase, computed = all_causes()[untold.cause].phase, sum(shares.get(name, 0.0) for name in _COMPUTES)
+    return phase not in _COMPUTES or not computed or shares.get(phase, 0.0) >= _MATTERS * computed
+
+
+def _against(report: SubjectReport) -> str:
+    """The first question of the checklist that has a bad answer; empty where none has."""
+    return next((f"{item.item} No: {item.because}" for item in report.checklist if item.state == "bad"), "")
+
+
+def _found(findings: tuple[Finding, ...], at: str) -> Suspicion:
+    first = findings[0]
+    fix, command = next(((fix.why, fix.commands[0]) for fix in first.fixes if fix.commands), ("", ""))
+    fix = fix or (first.fixes[0].why if first.fixes and not command else "")
+    return Suspicion(
+        kind="found", title=first.title, because=first.because, cause=first.cause, cost=first.cost,
+        speedup=first.speedup, more=len(findings) - 1, fix=fix, command=command, at=at,
+    )  # fmt: skip
+
+
+def _suspected(suspected: list[Untold], at: str) -> Suspicion:
+    first = suspected[0]
+    return Suspicion(
+        kind="suspected",
+        title=all_causes()[first.cause].title,
+        because=first.because,
+        cause=first.cause,
+        more=len(suspected) - 1,
+        fix=first.how_to_get,
+        at=at,
+    )
+
+
+def walls_of(case: Case, report: SubjectReport) -> dict[str, Wall]:
+    """What binds in each phase that computes: as measured, else as predicted."""
+    walls = {}
+    for phase, predictor in (("decode", predict), ("prefill", predict_prefill)):
+        parts = [(b.part, b.seconds) for b in report.budget if b.phase == phase]
+        measured = bool(parts)
+        if not measured:
+            known = predictor(case)
+            parts = [] if isinstance(known, Unknown) else [(p.name, p.seconds) for p in known.parts]
+        if found := _parts(parts):
+            walls[phase] = Wall(phase=phase, per=PER[phase], parts=found, measured=measured)
+    return walls
+
+
+def _parts(parts: Iterable[tuple[str, float]]) -> tuple[WallPart, ...]:
+    """The parts that take any time, the largest first."""
+    known = sorted(((name, seconds) for name, seconds in parts if seconds > 0), key=lambda part: -part[1])
+    total = sum(seconds for _, seconds in known)
+    return tuple(WallPart(part=name, seconds=seconds, share=seconds / total) for name, seconds in known)
+
+
+_KINDS: dict[str, tuple[PartKind, str]] = {
+    "model": ("weights", "weights"),
+    "kv": ("kv", "KV cache"),
+    "state": ("kv", "KV cache"),
+    "compute": ("compute", "buffers"),
+    "output": ("compute", "buffers"),
+}
+_OWN_NAMES: dict[PartKind, str] = dict(_KINDS.values())
+UNNAMED, NOT_TOLD = "driver and others", "not told whose"
+OTHERS, FREE, REST = "others", "free", "server itself"
+_NUMBER = re.compile(r"(\d+)\D*$")
+MOST_STRANGERS = 4
+
+
+class RamNow(NamedTuple):
+    """The host's memory as it is read now; None where it is not."""
+
+    total_bytes: float | None = None
+    available_bytes: float | None = None
+    own_bytes: float | None = None
+
+
+def bars_of(
+    case: Case, vram_used: Mapping[int, float], ram: RamNow, laid: Sequence[MemoryBar] = ()
+) -> tuple[MemoryBar, ...]:
+    """A bar for each GPU whose size is known, and one for the host.
+
+    `laid` are the bars of the model as it is laid out: what is told of a server that does not say what it allocated.
+    """
+    gpus = [gpu for gpu in case.machine.gpus.value_or(()) if isinstance(gpu.vram_total_bytes, Known)]
+    on_gpus, on_host = _laid_parts(case, laid, len(gpus))
+    bars = [_gpu_bar(case, gpu, vram_used, own, alone=len(gpus) == 1) for gpu, own in zip(gpus, on_gpus, strict=True)]
+    host = _host_bar(case, ram, on_host)
+    return (*bars, *([host] if host else []))
+
+
+def _laid_parts(case: Case, laid: Sequence[MemoryBar], gpus: int) -> tuple[list[list[MemoryPart]], list[MemoryPart]]:
+    """The server's parts on each GPU and on the host; none where it says itself, or where not all finds its room."""
+    on_gpus, host = [bar for bar in laid if not bar.is_host], [bar for bar in laid if bar.is_host]
+    whole = all(bar.fits for bar in laid) and not any(part.wanted_bytes for bar in laid for part in bar.parts)
+    if isinstance(case.runtime.buffers, Known) or not whole or len(on_gpus) != gpus:
+        return [[] for _ in range(gpus)], []
+    return [_named(bar) for bar in on_gpus], [part for bar in host for part in _named(bar)]
+
+
+def _named(bar: MemoryBar) -> list[MemoryPart]:
+    """What of a laid out bar is the server's."""
+    own = (part for part in bar.parts if part.kind in _OWN_NAMES)
+    return [MemoryPart(kind=part.kind, name=_OWN_NAMES[part.kind], bytes=part.bytes) for part in own]
+
+
+def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], laid: list[MemoryPart], *, alone: bool) -> MemoryBar:
+    capacity, pid = int(gpu.vram_total_bytes.need()), case.runtime.pid.value_or(None)
+    buffers = [b for b in case.runtime.buffers.value_or([]) if b.on_gpu and (alone or _number(b) == gpu.index)]
+    used = int(vram_used.get(gpu.index, gpu.vram_used_bytes.value_or(0)))
+    strangers = _strangers(gpu, pid)
+    left = used - sum(part.bytes for part in strangers)
+    own = _own(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
+    parts = [*own, *_beside(own, gpu, pid), *strangers]
+    rest = used - sum(part.bytes for part in parts)
+    if rest > 0:
+        # in containers the driver does not list the server's own process
+        parts.append(MemoryPart(kind="reserve", name=UNNAMED if len(parts) > len(strangers) else NOT_TOLD, bytes=rest))
+    return MemoryBar(name=gpu.name.value_or("GPU"), capacity_bytes=capacity, parts=_filled(parts, capacity))
+
+
+def _beside(own: list[MemoryPart], gpu: Gpu, pid: int | None) -> list[MemoryPart]:
+    """What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told."""
+    held = sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]) if p.pid == pid)
+    more = held - sum(part.bytes for part in own)
+    return [MemoryPart(kind="compute", name=REST, bytes=more)] if more > 0 else []
+
+
+def _number(buffer: Buffer) -> int:
+    """The number in the runtime's name of a device, such as CUDA1."""
+    found = _NUMBER.search(buffer.device)
+    return int(found[1]) if found else 0
+
+
+def _own(buffers: list[Buffer]) -> list[MemoryPart]:
+    sums: dict[tuple[PartKind, str], int] = {}
+    for buffer in buffers:
+        sums[_KINDS[buffer.kind]] = sums.get(_KINDS[buffer.kind], 0) + buffer.bytes
+    return [MemoryPart(kind=kind, name=name, bytes=size) for (kind, name), size in sums.items() if size]
+
+
+def _strangers(gpu: Gpu, own: int | None) -> list[MemoryPart]:
+    """Other processes that the driver lists, the largest first; those beyond a few together."""
+    others = [p for p in gpu.processes.value_or([]) if p.pid != own and p.vram_bytes.value_or(0)]
+    others.sort(key=lambda p: -p.vram_bytes.value_or(0))
+    named = [_stranger(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_STRANGERS]]
+    rest = sum(p.vram_bytes.need() for p in others[MOST_STRANGERS:])
+    return [*named, *([_stranger(OTHERS, rest)] if rest else [])]
+
+
+def _stranger(name: str, size: int) -> MemoryPart:
+    return MemoryPart(kind="stranger", name=name.rpartition("/")[2] or name, bytes=size)
+
+
+def _host_bar(case: Case, ram: RamNow, laid: list[MemoryPart]) -> MemoryBar | None:
+    """Weights that are mapped from their file count as free for the kernel; here they are the server's."""
+    total, available = ram.total_bytes, ram.available_bytes
+    if total is None or available is None:
+        return None
+    own = int(ram.own_bytes or 0)
+    left, parts = own, []
+    for part in laid or _host_parts(case):
+        size = min(part.bytes, left)
+        left -= size
+        if size:
+            parts.append(MemoryPart(kind=part.kind, name=part.name, bytes=size))
+    if left > 0:
+        parts.append(MemoryPart(kind="compute", name=REST, bytes=left))
+    mapped = sum(part.bytes for part in parts if part.kind == "weights")
+    others = int(total - available) - (own - mapped)
+    if others > 0:
+        parts.append(MemoryPart(kind="stranger", name=OTHERS, bytes=others))
+    return MemoryBar(name="RAM", is_host=True, capacity_bytes=int(total), parts=_filled(parts, int(total)))
+
+
+def _host_parts(case: Case) -> list[MemoryPart]:
+    """By the runtime's account; without one, the model's size where no GPU could hold it."""
+    buffers = case.runtime.buffers
+    if isinstance(buffers, Known):
+        return _own([buffer for buffer in buffers.value if not buffer.on_gpu])
+    if case.machine.gpus.value_or(()):
+        return []
+    kinds: tuple[tuple[PartKind, str, int], ...] = (
+        ("weights", "weights", case.model.weights_bytes.value_or(0)),
+        ("kv", "KV cache", _cache_bytes(case)),
+    )
+    return [MemoryPart(kind=kind, name=name, bytes=size) for kind, name, size in kinds if size]
+
+
+def _cache_bytes(case: Case) -> int:
+    """By the runtime's account, else as large as the context makes it; nothing where that is not known."""
+    if isinstance(case.runtime.kv_bytes, Known):
+        return case.runtime.kv_bytes.value
+    try:
+        return round(read_shape(case).kv_bytes_per_token * case.runtime.context_length.need())
+    except MissingFactError:
+        return 0
+
+
+def _filled(parts: list[MemoryPart], capacity: int) -> tuple[MemoryPart, ...]:
+    """The parts and what is free; where they are more than there is, by how much."""
+    free = capacity - sum(part.bytes for part in parts)
+    if free >= 0:
+        return (*parts, MemoryPart(kind="free", name=FREE, bytes=free))
+    return (*parts, MemoryPart(kind="lacking", name="more than there is", bytes=-free))

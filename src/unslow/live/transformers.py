@@ -1,0 +1,224 @@
+"""Watches a Transformers model from within its own program: what it is, how fast it generates, and why not faster.
+
+with unslow.watch(model):
+    model.generate(**inputs, max_new_tokens=200)
+
+model.generate = unslow.watch(model.generate)
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._command_lines import spelled
+from unslow.facts.errors import UserError
+from unslow.facts.run import Completion, Run
+from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.values import Count, measured, not_found, reported
+from unslow.look.calibration import read_calibrations
+from unslow.look.kernel.processors import CpuSample, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
+from unslow.look.logs.llama_cpp import run_of_completions
+from unslow.look.probes import read_machine
+from unslow.look.runtimes.transformers import read_model
+from unslow.look.runtimes.transformers.in_process import Timer
+from unslow.look.system import LookError, System
+from unslow.look.system.live import LiveSystem
+from unslow.think.judge.judge import diagnose
+from unslow.think.report import Report
+from unslow.think.speed.calibration import calibrations_of_machine
+
+SOURCE = "unslow.watch"
+CALLS = "transformers calls"
+NEVER_CALLED = not_found("`generate` was not called while it was watched", "call it inside the `with` block")
+
+
+_NOT_CALLED = "It can't be told whether this is slow: `generate` was not called while it was watched."
+ALREADY = "unslow: this model is watched already; the report comes when the outer watching ends\n"
+_WATCHED: dict[int, "Watch"] = {}
+"""Who watches a model first, by the model: others within only take notes."""
+
+
+class Watch(ContextDecorator):
+    """Times every `generate` of a model; the report is there when the watching ends."""
+
+    def __init__(self, model: Any, *, quiet: bool = False, system: System | None = None) -> None:
+        if not is_model(model):
+            raise UserError(
+                f"{type(model).__name__} is no model of Transformers", "give the model, or `model.generate`"
+            )
+        self.model = model
+        self.timer = Timer(model, waited=self._waited)
+        self.snapshot: Snapshot | None = None
+        self.report: Report | None = None
+        self._quiet = quiet
+        self._outer = False
+        self._system = system or LiveSystem()
+        self._before: CpuSample | None = None
+
+    def __enter__(self) -> Self:
+        """Start timing."""
+        self._outer = _WATCHED.setdefault(id(self.model), self) is self
+        self.timer.start()
+        self._before = self._cpu()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop timing; a program that failed gets no report on top."""
+        self.timer.stop()
+        try:
+            if kind is None:
+                self.finish()
+        finally:
+            if self._outer:
+                _WATCHED.pop(id(self.model), None)
+
+    def finish(self) -> Report:
+        """Look at the model and the machine now, judge, and show the report unless asked to be quiet."""
+        self.snapshot = self._look()
+        self.report = noted(spelled(diagnose(self.snapshot), self.snapshot), self.snapshot)
+        if not self._quiet:
+            self._show(self.report)
+        return self.report
+
+    def _look(self) -> Snapshot:
+        """The same questions in the same order as `replayed` asks them."""
+        calls = self._system.ask(
+            "transformers calls", lambda: msgspec.to_builtins([c._asdict() for c in self.timer.calls])
+        )
+        snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
+        return _with_cpus(snapshot, self._system, self._before, self._cpu())
+
+    def _waited(self) -> float | None:
+        try:
+            return read_run_delay(self._system, "self")
+        except LookError:
+            return None
+
+    def _cpu(self) -> CpuSample | None:
+        return _sample(self._system)
+
+    def _show(self, report: Report) -> None:
+        from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
+
+        if sys.stderr is None:
+            return
+        if _WATCHED.get(id(self.model), self) is not self:
+            sys.stderr.write(ALREADY)
+            return
+        sys.stderr.write(render(report, "terminal", width=100, color=sys.stderr.isatty(), everything=False))
+
+
+def is_model(target: Any) -> bool:
+    """Whether it generates and can be watched while it does."""
+    return callable(getattr(target, "generate", None)) and hasattr(target, "register_forward_pre_hook")
+
+
+def _sample(system: System) -> CpuSample | None:
+    try:
+        return read_cpu_sample(system)
+    except LookError:
+        return None
+
+
+def replayed(system: System) -> Snapshot:
+    """The snapshot of a model that was watched when this was recorded."""
+    before = _sample(system)
+    calls = system.ask(CALLS, list)
+    snapshot = read_watched(system, calls, lambda: read_model(system, None))
+    return _with_cpus(snapshot, system, before, _sample(system))
+
+
+def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Snapshot:
+    """The snapshot of a watched model on this machine, live or recorded."""
+    machine, outcomes = read_machine(system)
+    subject, done = read(), msgspec.convert(calls, list[_Call])
+    streams = reported(max(call.sequences for call in done), SOURCE) if done else NEVER_CALLED
+    runtime = msgspec.structs.replace(subject.runtime, running_requests=streams)
+    if any(call.use_cache is False for call in done):
+        runtime = msgspec.structs.replace(
+            runtime, prompt_cache=reported(value=False, source="generate(use_cache=False)")
+        )
+    return Snapshot(
+        unslow_version=__version__,
+        taken_at=system.now(),
+        machine=machine,
+        subjects=(Subject(runtime=runtime, model=subject.model, run=_run(done)),),
+        calibrations=calibrations_of_machine(read_calibrations(system), machine),
+        probes=outcomes,
+    )
+
+
+class _Call(msgspec.Struct, frozen=True):
+    sequences: Count
+    completion: Completion
+    use_cache: bool | None = None
+
+
+def _run(calls: list[_Call]) -> Run:
+    """Medians over the calls, the first of several left out: it warms caches and compiles."""
+    counted = calls[1:] if len(calls) > 1 else calls
+    if not counted:
+        return Run(completions=NEVER_CALLED, decode_tokens_per_s=NEVER_CALLED)
+    return run_of_completions(
+        measured(tuple(call.completion for call in counted), SOURCE), not_found("the load was not watched")
+    )
+
+
+def _with_cpus(snapshot: Snapshot, system: System, before: CpuSample | None, after: CpuSample | None) -> Snapshot:
+    """With what this process and others used of the processors meanwhile."""
+    if before is None or after is None:
+        return snapshot
+    use = cpus_between(before, after, (read_own_pid(system),))
+    subject = snapshot.subjects[0]
+    run = msgspec.structs.replace(
+        subject.run,
+        own_cpus=measured(use.excluded_cpus, "/proc"),
+        others_cpus=measured(use.busy_cpus, "/proc"),
+        busiest_others=measured(use.busiest, "/proc"),
+    )
+    return msgspec.structs.replace(snapshot, subjects=(msgspec.structs.replace(subject, run=run),))
+
+
+def noted(report: Report, snapshot: Snapshot) -> Report:
+    """The report with what only a watched program tells: whether it ran, how many at once, whether without a cache."""
+    (subject,), runtime = report.subjects, snapshot.subjects[0].runtime
+    streams, notes = runtime.running_requests.value_or(0), []
+    if not streams:  # settings alone make nobody wait
+        subject = msgspec.structs.replace(subject, verdict="cannot_tell", summary=_NOT_CALLED)
+    if streams > 1:
+        notes.append(f"{streams} sequences were generated together; the speeds are those of each, not of all together.")
+    if runtime.prompt_cache.value_or(None) is False:
+        notes.append("`use_cache` is False: for every token the whole text is computed again. Leave it at True.")
+    subject = msgspec.structs.replace(subject, notes=(*subject.notes, *notes))
+    return msgspec.structs.replace(report, subjects=(subject,))
+
+
+def watch(target: Any, *, quiet: bool = False) -> Any:
+    """Watch a model or a pipeline: a context manager, a decorator. Given `model.generate`, that, watched for good."""
+    owner = getattr(target, "__self__", None)
+    if owner is None:
+        return Watch(target if is_model(target) else getattr(target, "model", target), quiet=quiet)
+    return _watched(owner, target, quiet=quiet)
+
+
+def _watched(model: Any, generate: Callable[..., Any], *, quiet: bool) -> Callable[..., Any]:
+    """`generate` with a report after every call; `.watch.report` keeps the last."""
+    watcher = Watch(model, quiet=quiet)
+    timed = watcher.timer.wrapped(generate)
+
+    @functools.wraps(generate)
+    def reporting(*args: Any, **kwargs: Any) -> Any:
+        answer = timed(*args, **kwargs)
+        watcher.finish()
+        return answer
+
+    reporting.watch = watcher  # type: ignore[attr-defined]
+    return reporting

@@ -1,0 +1,419 @@
+"""All that is watched: which servers there are, the devices, the thread that looks, and the ticks that come of it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from threading import Event, Lock, Thread
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from unslow import __version__
+from unslow.commands.diagnose.request import Discretion, Manners
+from unslow.commands.diagnose.runtimes import chosen_subjects, subjects_at_url
+from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
+from unslow.commands.diagnose.visit import target_of
+from unslow.commands.watch import WatchRequest
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.values import Known, not_supported
+from unslow.live.server import Watched, notes_on, server_now, speed_now
+from unslow.live.tick import DeviceNow, HostNow, RamNow, Tick, bars_of
+from unslow.look.requests import Target
+from unslow.look.sampler import Sampler
+from unslow.look.sampler.readings import Device
+from unslow.look.system import LookError, System
+from unslow.look.system.http import is_loopback
+
+
+class WatchSpec(NamedTuple):
+    """What to watch, how often, and for how long."""
+
+    target: str | None = None
+    interval_s: float = 1.0
+    seconds: float | None = None
+    once: bool = False
+    api_key: str = ""
+
+    @classmethod
+    def of(cls, asked: WatchRequest) -> "WatchSpec":
+        """The request that was asked for."""
+        if not is_live(asked.target):
+            raise UserError(f"{asked.target} does not run", "watch takes the URL or the process id of a running server")
+        key = asked.api_key or os.environ.get("UNSLOW_API_KEY") or ""
+        return cls(asked.target, asked.interval, asked.seconds, once=asked.once, api_key=key)
+
+    @property
+    def url(self) -> str | None:
+        """The target, where it is a URL; UserError where it is a wrong one."""
+        named = as_url(self.target or "")
+        return check_url(named) if named else None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the server is on another machine, of which nothing else can be seen."""
+        return self.url is not None and not is_loopback(self.host)
+
+    @property
+    def host(self) -> str:
+        """The host of the URL; empty where none was named."""
+        return urlsplit(self.url or "").hostname or ""
+
+    @property
+    def discretion(self) -> Discretion:
+        """What must not be seen of it."""
+        return Discretion.about(self.api_key, as_url(self.target or ""))
+
+
+ELSEWHERE = not_supported("the server runs on another machine", "run unslow there")
+MOST_SERVERS = 32
+
+
+def find_watched(system: System, request: WatchSpec) -> Snapshot:
+    """The machine, and the servers that the request means; UserError where a named one is not there."""
+    url = request.url
+    if request.is_elsewhere:
+        seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=ELSEWHERE))
+        subjects = subjects_at_url(system, url or "", request.api_key)
+    else:
+        port = urlsplit(url).port if url else None
+        seen = collect(system, bandwidth=False, api_key=request.api_key, port=port)
+        subjects = chosen_subjects(system, seen, url, None if url else request.target, request.api_key)
+        subjects = tuple(with_machine(subject, seen.machine) for subject in subjects)
+    watched = tuple(subject for subject in subjects if isinstance(subject.runtime.url, Known))
+    return request.discretion.facts(with_subjects(seen, watched[:MOST_SERVERS]))
+
+
+def target_to_watch(system: System, subject: Subject, request: WatchSpec) -> Target:
+    """The server of a subject as it is asked; what would only matter for a prompt is left out."""
+    return target_of(system, subject, Manners(passive=True, api_key=request.api_key or None))
+
+
+def same_place(subjects: tuple[Subject, ...], before: Subject) -> int:
+    """Where a server stands among those that were found again: by its address, else the first."""
+    urls = [subject.runtime.url.value_or("") for subject in subjects]
+    url = before.runtime.url.value_or("")
+    return urls.index(url) if url in urls else 0
+
+
+def label_of(subject: Subject) -> str:
+    """A server in a few words."""
+    names = (subject.runtime.name, subject.model.name, subject.runtime.url)
+    return " ".join(fact.value for fact in names if isinstance(fact, Known)) or "a server"
+
+
+SHOWN = 0.2
+"""Of the samples in which a reason must be set to be shown."""
+_OF_IDLE = ("gpu_idle", "none", "applications_clocks_setting")
+"""Reasons that hold nothing back."""
+
+
+def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine: Machine) -> tuple[DeviceNow, ...]:
+    """Every GPU that is sampled, then those that only a probe has seen."""
+    gpus = machine.gpus.value_or(())
+    sampled = tuple(_sampled(seen, device, _gpu_of(device, gpus)) for device in devices)
+    return sampled or tuple(_probed(gpu) for gpu in gpus)
+
+
+def _gpu_of(device: Device, gpus: tuple[Gpu, ...]) -> Gpu | None:
+    same = [gpu for gpu in gpus if device.name in (gpu.name.value_or(""), gpu.bus_id.value_or(""))]
+    numbered = [gpu for gpu in same or gpus if gpu.index == device.number]
+    return next(iter([*numbered, *same]), None)
+
+
+def _sampled(seen: Mapping[str, float], device: Device, gpu: Gpu | None) -> DeviceNow:
+    def value(name: str) -> float | None:
+        return seen.get(device.prefix + name)
+
+    start = f"{device.prefix}reason_"
+    reasons = (name.removeprefix(start) for name, share in seen.items() if name.startswith(start) and share >= SHOWN)
+    known = gpu or Gpu(index=device.number)
+    return DeviceNow(
+        number=device.number,
+        name=known.name.value_or(device.name),
+        busy=value("busy"),
+        memory_busy=value("memory_busy"),
+        clock_hz=value("clock_hz"),
+        clock_max_hz=known.clock_max_hz.value_or(None),
+        power_w=value("power_w"),
+        power_limit_w=known.power_limit_w.value_or(None),
+        temperature_c=value("temperature_c"),
+        vram_used_bytes=value("vram_used_bytes"),
+        vram_total_bytes=known.vram_total_bytes.value_or(None),
+        reasons=tuple(reason for reason in reasons if reason not in _OF_IDLE),
+    )
+
+
+def _probed(gpu: Gpu) -> DeviceNow:
+    return DeviceNow(
+        number=gpu.index,
+        name=gpu.name.value_or("GPU"),
+        busy=gpu.busy.value_or(None),
+        clock_hz=gpu.clock_hz.value_or(None),
+        power_w=gpu.power_w.value_or(None),
+        temperature_c=gpu.temperature_c.value_or(None),
+        vram_used_bytes=gpu.vram_used_bytes.value_or(None),
+        vram_total_bytes=gpu.vram_total_bytes.value_or(None),
+    )
+
+
+def host_now(seen: Mapping[str, float], machine: Machine) -> HostNow:
+    """The host; what is not sampled is None."""
+    return HostNow(
+        cpus=machine.cpu.logical_cpus.value_or(None),
+        busy_cpus=seen.get("busy_cpus"),
+        own_cpus=seen.get("own_cpus"),
+        others_cpus=seen.get("others_cpus"),
+        throttled=seen.get("cpu_throttled_share"),
+        ram_total_bytes=machine.memory.total_bytes.value_or(None),
+        ram_available_bytes=seen.get("memory_available_bytes"),
+        own_ram_bytes=seen.get("own_rss_bytes"),
+        swap_in_bytes_per_s=seen.get("swap_in_bytes_per_s"),
+        swap_out_bytes_per_s=seen.get("swap_out_bytes_per_s"),
+        disk_read_bytes_per_s=seen.get("disk_read_bytes_per_s"),
+    )
+
+
+JUDGE_S, FIND_S, LOST_S = 5.0, 60.0, 5.0
+"""Between two judgements, two searches for servers, and two searches while the server is away."""
+JUDGE_SHARE, FIND_SHARE, LOST_SHARE = 0.005, 0.004, 0.01
+"""Of one core that judging and searching may take: on a slow machine they come less often."""
+SAMPLES_PER_S = 2.0
+"""Of the machine, at most: the kernel's counters lose nothing by it."""
+
+
+class Watching:
+    """`look` is called by one thread again and again; `tick` and `choose` by any."""
+
+    def __init__(self, system: System, request: WatchSpec) -> None:
+        self._system, self._request = system, request
+        self._lock = Lock()
+        self._seen: Snapshot | None = None
+        self._watched: Watched | None = None
+        self._chosen = self._wanted = 0
+        self._events: list[str] = []
+        self._judge_at = self._find_at = self._found_at = self._started = 0.0
+        self._warm = False
+        self.rounds = 0
+        """How often `look` has been through."""
+
+    def start(self) -> None:
+        """Find what there is; UserError where a server was named and is not there."""
+        self._started = self._system.clock()
+        seen = find_watched(self._system, self._request)
+        self._find_at = self._system.clock() + FIND_S
+        self._open(seen, 0)
+
+    def close(self) -> None:
+        """Stop sampling."""
+        if self._watched is not None:
+            self._watched.sampler.stop()
+
+    @property
+    def is_found(self) -> bool:
+        """Whether there is anything to watch."""
+        return self._watched is not None
+
+    @property
+    def is_half_seen(self) -> bool:
+        """Whether another look is wanted soon."""
+        return self._watched is not None and self._watched.rates.is_half_seen
+
+    def choose(self, step: int) -> None:
+        """The server so many places further; it is opened at the next look."""
+        count = len(self._seen.subjects) if self._seen else 0
+        if count:
+            self._wanted = (self._wanted + step) % count
+
+    def look(self) -> None:
+        """Ask the server, and where it is time, judge, or look for servers again."""
+        if self._wanted != self._chosen and self._seen is not None:
+            self._open(self._seen, self._wanted)
+        watched = self._watched
+        if watched is not None:
+            watched.ask()
+            if not watched.is_there():
+                self._lost(watched)
+            if watched.is_lost and watched.error is None:  # something answers at its address again
+                self._find_at = min(self._find_at, self._found_at + LOST_S)
+        if self._system.clock() >= self._find_at:
+            self._find_again()
+        if self._watched is not None and self._watched.state != "gone" and self._system.clock() >= self._judge_at:
+            self._judge(self._watched)
+        self.rounds += 1
+
+    def _judge(self, watched: Watched) -> None:
+        before = self._cpu_s()
+        watched.judge()
+        watched.lay_out(None if self._request.is_elsewhere else self._system)
+        cost_s = self._cpu_s() - before if self._warm else 0.0  # the first time reads the catalogue
+        self._warm = True
+        self._judge_at = self._system.clock() + max(JUDGE_S, min(FIND_S, cost_s / JUDGE_SHARE))
+
+    def _lost(self, watched: Watched) -> None:
+        """Say once that it went away, and look for it at once and then every few seconds."""
+        if not watched.is_lost:
+            watched.lose()
+            self._say("the server went away; looking for it")
+            self._find_at = 0.0
+
+    def _find_again(self) -> None:
+        before, watched = self._cpu_s(), self._watched
+        try:
+            seen = find_watched(self._system, self._request)
+        except UserError:  # a named server that is not there (yet)
+            seen = None
+        cost_s = self._cpu_s() - before
+        lost = watched is None or watched.is_lost
+        share = LOST_SHARE if lost else FIND_SHARE
+        self._found_at = self._system.clock()
+        self._find_at = self._found_at + max(LOST_S if lost else FIND_S, min(FIND_S, cost_s / share))
+        if seen is None or not seen.subjects:
+            return
+        place = same_place(seen.subjects, watched.subject) if watched else 0
+        if watched is None or watched.is_lost or not watched.is_same(seen.subjects[place]):
+            self._say(_found_words(watched, seen.subjects[place]))
+            self._open(seen, place)
+        else:
+            with self._lock:
+                self._seen, self._chosen, self._wanted = seen, place, place
+            watched.refresh(seen, seen.subjects[place])
+
+    def _open(self, seen: Snapshot, place: int) -> None:
+        """Watch this one from now on."""
+        self.close()
+        watched = None
+        if seen.subjects:
+            subject = seen.subjects[place]
+            pid = subject.runtime.pid.value_or(None)
+            sampler = Sampler(self._system, [] if pid is None else [pid], self._hz)
+            if not self._request.is_elsewhere:
+                sampler.start()
+            target = target_to_watch(self._system, subject, self._request)
+            watched = Watched(self._system, seen, subject, target, sampler)
+        with self._lock:
+            self._seen, self._watched, self._chosen, self._wanted = seen, watched, place, place
+        self._judge_at = 0.0
+
+    def _cpu_s(self) -> float:
+        """What this thread has used so far; nothing where the world is only played."""
+        try:
+            return self._system.live().cpu_s()
+        except LookError:
+            return 0.0
+
+    @property
+    def _hz(self) -> float:
+        return min(SAMPLES_PER_S, 1 / self._request.interval_s)
+
+    def _say(self, text: str) -> None:
+        self._events = [f"{self._system.now()[11:19]} {text}"]
+
+    def tick(self) -> Tick:
+        """What there is to show now; asks nobody."""
+        with self._lock:
+            seen, watched, chosen = self._seen, self._watched, self._chosen
+        now_s = self._system.clock()
+        tick = Tick(at=self._system.now(), seconds=now_s - self._started, notes=tuple(self._events))
+        if watched is None or seen is None:
+            return tick
+        devices, host = self._machine(watched, seen, now_s)
+        used = {d.number: d.vram_used_bytes for d in devices if d.vram_used_bytes is not None}
+        ram = RamNow(host.ram_total_bytes, host.ram_available_bytes, host.own_ram_bytes)
+        judged, rates = watched.judgement, watched.rates
+        return Tick(
+            at=tick.at,
+            seconds=tick.seconds,
+            servers=tuple(label_of(subject) for subject in seen.subjects),
+            chosen=chosen,
+            server=server_now(watched, now_s),
+            speed=speed_now(watched),
+            requests=rates.requests,
+            phases=watched.minute.phases(rates.phase),
+            wall=judged.walls.get("prefill" if rates.phase == "prefill" else "decode") if judged else None,
+            devices=devices,
+            memory=bars_of(watched.case, used, ram, watched.laid),
+            host=host,
+            suspicion=judged.suspicion if judged else None,
+            notes=(*tick.notes, *notes_on(watched.subject, watched.work)),
+        )
+
+    def _machine(self, watched: Watched, seen: Snapshot, now_s: float) -> tuple[tuple[DeviceNow, ...], HostNow]:
+        sampler = watched.sampler
+        window_s = max(2 * self._request.interval_s, 2.5 / self._hz)
+        sampled = sampler.seen(now_s - window_s)
+        return devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
+
+
+def _found_words(before: Watched | None, found: Subject) -> str:
+    """What to say of a server that is watched from now on."""
+    if before is None:
+        return "found a server"
+    is_same = before.subject.runtime.url.value_or("") == found.runtime.url.value_or("-")
+    return "the server is back" if is_same else "the server went away; another one is shown"
+
+
+LOOKS = 2
+"""To each interval: an answer that takes a second or two is seen more than once."""
+SOON_S = 0.2
+"""After the first look at an answer: one that is over within a second has a speed too."""
+ENOUGH_ROUNDS = 4
+"""Of looking, before one moment alone is shown: growth needs two looks, and the first judgement takes a while."""
+LONGEST_ONCE_S = 30.0
+JOIN_S = 0.5
+"""A thread that waits for a server is left behind: it ends with the program."""
+
+
+class Eyes:
+    """Looks at every interval, in a thread of its own, from `start` to `stop`."""
+
+    def __init__(self, watching: Watching, interval_s: float, system: System) -> None:
+        self._watching, self._every_s, self._system = watching, interval_s / LOOKS, system
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="unslow watch", daemon=True)
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._stopping.set()
+        self._thread.join(JOIN_S)
+        self._watching.close()
+
+    def _run(self) -> None:
+        clock, due = self._system.clock, self._system.clock()
+        try:
+            while not self._stopping.is_set():
+                self._watching.look()
+                due = max(due + self._every_s, clock())
+                if self._watching.is_half_seen and not self._stopping.wait(min(SOON_S, due - clock())):
+                    self._watching.look()
+                self._stopping.wait(due - clock())
+        except BaseException as error:  # noqa: BLE001 (a bug must reach whoever shows the screen)
+            self.failure = error
+
+
+def ticks(watching: Watching, request: WatchSpec, system: System) -> Iterator[Tick]:
+    """A tick at every interval; one alone where only one was asked for, once a speed can be told."""
+    eyes, start_s = Eyes(watching, request.interval_s, system), system.clock()
+    eyes.start()
+    try:
+        if request.once:
+            while watching.rounds < ENOUGH_ROUNDS and system.clock() - start_s < LONGEST_ONCE_S + request.interval_s:
+                _checked(watching, eyes)
+                system.sleep(request.interval_s / LOOKS)
+            yield _checked(watching, eyes)
+            return
+        while request.seconds is None or system.clock() - start_s < request.seconds:
+            system.sleep(request.interval_s)
+            yield _checked(watching, eyes)
+    finally:
+        eyes.stop()
+
+
+def _checked(watching: Watching, eyes: Eyes) -> Tick:
+    if eyes.failure is not None:
+        raise eyes.failure
+    return watching.tick()

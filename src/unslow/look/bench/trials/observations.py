@@ -1,0 +1,374 @@
+"""Trials that give a server nothing to do: its traffic, its machine, and the ways to it."""
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from unslow.facts.merge import bounded
+from unslow.facts.run import Route, Run, SeenPrompt, Span, Traffic
+from unslow.facts.values import Absence, Fact, Known, estimated, measured, not_found, reported
+from unslow.look.bench.completions import Progress
+from unslow.look.bench.trials.server_work import (
+    Asked,
+    Counted,
+    Decoding,
+    Work,
+    parse_counted_speed,
+    parse_speed,
+    read_work,
+)
+from unslow.look.bench.watching import is_here, processors, sample_here, use_between, watching, with_telemetry
+from unslow.look.openai_api import Server
+from unslow.look.requests import Plan, Target
+from unslow.look.sampler import Sampler
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.http import is_loopback
+
+EVERY_S = 0.25
+MOST_LOOKS = 120
+_FEWEST_TOKENS, _SHORTEST_S = 8, 1.0
+T = TypeVar("T", bound=Hashable)
+
+
+class Look(NamedTuple):
+    """The work at one moment."""
+
+    at_s: float
+    work: Work
+
+
+def perform_traffic(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+    """The traffic while it was watched, and the speed of a request that was answered alone."""
+    try:
+        looks = _looks(system, target, plan, progress)
+    except LookError as error:
+        return Run(traffic=unknown(error))
+    source = f"{len(looks)} looks at {looks[-1].work.source}"
+    traffic, alone = measured(traffic_of(looks), source), speed_alone(looks, source)
+    return bounded(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth_of_answers(looks, source)))
+
+
+def _looks(system: System, target: Target, plan: Plan, progress: Progress) -> list[Look]:
+    """At least two; a server that fails on the way has shown what it has shown by then."""
+    start, looks = system.clock(), [_look(system, target)]
+    while len(looks) < MOST_LOOKS and looks[-1].at_s - start < plan.watch_s:
+        progress("watching the requests that it answers", (looks[-1].at_s - start) / plan.watch_s)
+        system.sleep(EVERY_S)
+        try:
+            looks.append(_look(system, target))
+        except LookError:
+            if len(looks) == 1:
+                raise
+            break
+    return looks
+
+
+def _look(system: System, target: Target) -> Look:
+    work = read_work(system, target)
+    if work.running is None:
+        why = f"{work.source} does not tell how many requests are answered"
+        raise LookError(why, Absence.NOT_SUPPORTED, "run unslow on its machine, as a user who may see its processes")
+    return Look(system.clock(), work)
+
+
+def traffic_of(looks: Sequence[Look]) -> Traffic:
+    """Means, growth and maxima over the looks."""
+    works = [look.work for look in looks]
+    running = [work.running for work in works if work.running is not None]
+    waiting = [work.waiting for work in works if work.waiting is not None]
+    each = speed_of_each(looks)
+    return Traffic(
+        seconds=looks[-1].at_s - looks[0].at_s,
+        looks=len(looks),
+        running=sum(running) / len(running),
+        waiting=sum(waiting) / len(waiting) if waiting else 0.0,
+        counts_waiting=len(waiting) == len(works),
+        tokens_per_s=_tokens_per_s(looks),
+        prompt_tokens_per_s=_prompt_tokens_per_s(looks),
+        preemptions=_preemptions(works),
+        cache_used=_largest([work.cache_used for work in works], works[-1].source),
+        loads=_loads(works),
+        top_k=_usual(works, lambda asked: asked.top_k),
+        grammar=_usual(works, lambda asked: asked.grammar),
+        logprobs=_usual(works, lambda asked: asked.logprobs),
+        prompts=_prompts(works),
+        each_tokens_per_s=each.speed,
+        each_among=each.among,
+    )
+
+
+def depth_of_answers(looks: Sequence[Look], source: str) -> Fact[int]:
+    """How far into their contexts the requests were while they were answered: prompt and answer so far, the median."""
+    depths = [
+        prompt.tokens + answered.tokens
+        for look in looks
+        for prompt in look.work.prompts or ()
+        if (answered := (look.work.decoding or {}).get(prompt.slot)) and answered.tokens
+    ]
+    if not depths:
+        return not_found(f"{looks[-1].work.source} does not show how long the prompts are")
+    return measured(int(statistics.median(depths)), source)
+
+
+def _prompts(works: Sequence[Work]) -> Fact[tuple[SeenPrompt, ...]]:
+    """The prompt of every task that was seen twice, as it was last: at first its slot may still show the one before."""
+    if all(work.prompts is None for work in works):
+        return not_found(f"{works[-1].source} does not show what it still has of a prompt")
+    seen = [prompt for work in works for prompt in work.prompts or ()]
+    looks, last = Counter(prompt.task for prompt in seen), {prompt.task: prompt for prompt in seen}
+    known = (last[task] for task, count in looks.items() if count > 1)
+    prompts = (SeenPrompt(slot=p.slot, tokens=p.tokens, cached_tokens=p.cached_tokens) for p in known)
+    return measured(tuple(prompts), works[-1].source)
+
+
+def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
+    """Of all requests together: by the growth of a counter or of the answers in the slots, else as the server says."""
+    first, last = looks[0], looks[-1]
+    seconds, source = last.at_s - first.at_s, last.work.source
+    said = [look.work.tokens_per_s for look in looks if look.work.tokens_per_s is not None]
+    if said:
+        return reported(sum(said) / len(said), source)
+    if seconds <= 0:
+        return not_found("no time passed between two looks")
+    if first.work.tokens is not None and last.work.tokens is not None:
+        return measured(max(0.0, last.work.tokens - first.work.tokens) / seconds, source)
+    if first.work.decoding is None:
+        return not_found(f"{source} does not count tokens")
+    # what an answer still got between the last look at it and its end is not seen
+    return estimated(sum(_grown(one.work, two.work) for one, two in pairwise(looks)) / seconds, source)
+
+
+def _prompt_tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
+    """By the growth of a counter."""
+    first, last = looks[0], looks[-1]
+    seconds, before, after = last.at_s - first.at_s, first.work.prompt_tokens, last.work.prompt_tokens
+    if before is None or after is None or seconds <= 0:
+        return not_found(f"{last.work.source} does not count the tokens of prompts")
+    return measured(max(0.0, after - before) / seconds, last.work.source)
+
+
+def _grown(one: Work, two: Work) -> int:
+    """Tokens of all answers between two looks; one that began meanwhile brings all that it has."""
+    before, after = one.decoding or {}, two.decoding or {}
+    same = {slot: now.tokens - before[slot].tokens for slot, now in after.items() if _goes_on(before, after, slot)}
+    return sum(max(0, same.get(slot, now.tokens)) for slot, now in after.items())
+
+
+def _goes_on(before: dict[int, Decoding], after: dict[int, Decoding], slot: int) -> bool:
+    return slot in before and before[slot].task == after[slot].task
+
+
+class Each(NamedTuple):
+    """The speed of one request, and among how many."""
+
+    speed: Fact[float]
+    among: float = 0.0
+
+
+def speed_of_each(looks: Sequence[Look]) -> Each:
+    """What a request got while it and those beside it went on: whoever comes or goes takes a part of a step or two."""
+    steady = [(two.at_s - one.at_s, grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
+    seconds = sum(took * grown.requests for took, grown in steady)
+    tokens = sum(grown.tokens for _, grown in steady)
+    if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
+        return Each(not_found("no requests went on together for long enough"))
+    among = sum(took * grown.requests**2 for took, grown in steady) / seconds
+    return Each(measured(tokens / seconds, f"{len(looks)} looks at {looks[-1].work.source}"), among)
+
+
+class _Grown(NamedTuple):
+    requests: float
+    tokens: float
+
+
+def _steady(one: Work, two: Work) -> _Grown | None:
+    """The requests that were answered at both looks, and their tokens; None where these were not the same."""
+    before, after = one.decoding, two.decoding
+    if before is not None and after is not None:
+        same = before.keys() == after.keys() and all(_goes_on(before, after, slot) for slot in after)
+        grown = [after[slot].tokens - before[slot].tokens for slot in after] if same else []
+        began = all(decoding.tokens for decoding in before.values())  # else its prompt was still being read
+        return _Grown(len(grown), sum(grown)) if grown and began and min(grown) > 0 else None
+    if one.tokens is None or two.tokens is None or not one.running or one.running != two.running:
+        return None
+    return _Grown(one.running, two.tokens - one.tokens) if two.tokens > one.tokens else None
+
+
+def _preemptions(works: Sequence[Work]) -> Fact[int]:
+    first, last = works[0].preemptions, works[-1].preemptions
+    if first is None or last is None:
+        return not_found(f"{works[-1].source} does not count preemptions")
+    return measured(max(0, int(last - first)), works[-1].source)
+
+
+def _largest(values: Sequence[float | None], source: str) -> Fact[float]:
+    known = [value for value in values if value is not None]
+    return reported(max(known), source) if known else not_found(f"{source} does not tell how full its cache is")
+
+
+def _loads(works: Sequence[Work]) -> Fact[int]:
+    """What is there at a look and was not at the one before."""
+    known = [work.loaded for work in works if work.loaded is not None]
+    if len(known) < 2:  # noqa: PLR2004 (a change has two ends)
+        return not_found(f"{works[-1].source} does not tell what is loaded")
+    return measured(sum(len(after - before) for before, after in pairwise(known)), works[-1].source)
+
+
+def _usual(works: Sequence[Work], value: Callable[[Asked], T | None]) -> Fact[T]:
+    """What most of the requests in work ask for."""
+    found = Counter(v for work in works for asked in work.asked if (v := value(asked)) is not None)
+    if not found:
+        return not_found(f"{works[-1].source} does not tell what the requests ask for")
+    return reported(found.most_common(1)[0][0], works[-1].source)
+
+
+def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
+    """Tokens per second of a request while it was the only one; unknown where none was, for long enough."""
+    tokens = seconds = 0.0
+    why: Fact[float] = not_found("no request was being answered alone for long enough")
+    for one, two in pairwise(looks):
+        took = two.at_s - one.at_s
+        alone = _alone(one.work, two.work, took)
+        if isinstance(alone, Known):
+            tokens, seconds = tokens + alone.value * took, seconds + took
+        else:
+            why = alone
+    if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
+        return why
+    return measured(tokens / seconds, source)
+
+
+def _alone(one: Work, two: Work, seconds: float) -> Fact[float]:
+    if one.decoding is not None and two.decoding is not None:
+        return parse_speed(one.decoding, two.decoding, seconds, two.source)
+    if one.tokens is None or two.tokens is None or one.running is None or two.running is None:
+        return not_found(f"{two.source} does not count tokens")
+    return parse_counted_speed(Counted(one.tokens, one.running), Counted(two.tokens, two.running), seconds, two.source)
+
+
+# The machine of a server for a few seconds, without sending anything: who else uses its processors and its GPUs.
+# Where requests of others are answered, what the devices do meanwhile counts as what they do while generating.
+
+HOST_SECONDS = 3.0
+HOST_SLICES = 6
+"""Looks at the work come this often, as requests come in waves: a wave that ends before the last look has still run."""
+HOST_QUESTION = "telemetry of the host"
+_IDLE = not_found("no request was being answered meanwhile", "watch it while it answers one, or let it be measured")
+_WAVES = not_found("requests were answered for a part of the time only")
+_NO_GPU = not_found("no driver of a GPU was there to be watched", "run `nvidia-smi dmon -s pucm` meanwhile")
+
+
+def perform_host(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+    """What the machine did; its GPUs under load only where there was one."""
+    if not is_here(target):
+        elsewhere = LookError("the server runs on another machine", how_to_get="run unslow there")
+        return Run(**dict.fromkeys(("others_cpus", "busiest_others", "gpus", "telemetry"), unknown(elsewhere)))
+    progress(f"watching the machine for {min(HOST_SECONDS, plan.watch_s):.0f} s", 0.0)
+    with watching(system, target) as sampler:
+        run = _watched(system, target, min(HOST_SECONDS, plan.watch_s), sampler)
+    return bounded(with_telemetry(system, run, sampler, HOST_QUESTION))
+
+
+class _Look(NamedTuple):
+    at_s: float
+    work: Work | None
+
+
+def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -> Run:
+    before, looks = sample_here(system, target), [_Look(sampler.clock(), _work(system, target))]
+    for _ in range(HOST_SLICES):
+        system.sleep(seconds / HOST_SLICES)
+        work = _work(system, target) if looks[-1].work else None  # a server that failed once is not waited for again
+        looks.append(_Look(sampler.clock(), work))
+    after = sample_here(system, target)
+    decoded = [(one.at_s, two.at_s) for one, two in pairwise(looks) if _decodes(one, two, looks)]
+    for start_s, end_s in decoded:
+        if end_s > start_s:
+            sampler.note(Span(phase="decode", start_s=start_s, end_s=end_s))
+    all_the_while = len(decoded) == HOST_SLICES
+    when = "while generating" if all_the_while else "while it was watched"
+    facts: dict[str, Any] = processors([use_between(system, target, before, after)], when)
+    if not all_the_while:
+        facts["own_cpus"] = _WAVES if decoded else _IDLE
+    return Run(gpus=_NO_GPU if decoded else _IDLE, **facts)
+
+
+def _decodes(one: _Look, two: _Look, looks: list[_Look]) -> bool:
+    """Whether tokens came between two looks; a slow server that works at both may count its next one later."""
+    if generates(one.work, two.work):
+        return True
+    goes_on = one.work and two.work and one.work.running and two.work.running and two.work.tokens is not None
+    return bool(goes_on) and generates(looks[0].work, looks[-1].work)
+
+
+def _work(system: System, target: Target) -> Work | None:
+    try:
+        return read_work(system, target)
+    except LookError:
+        return None
+
+
+def generates(before: Work | None, after: Work | None) -> bool:
+    """Whether tokens were generated between two looks: by the growth of a counter, else by requests at both ends."""
+    if before is None or after is None:
+        return False
+    if before.tokens is not None and after.tokens is not None:
+        return after.tokens > before.tokens
+    if not before.running or not after.running:
+        return False
+    if before.decoding is not None and after.decoding is not None:
+        return any(d.tokens for d in before.decoding.values()) and any(d.tokens for d in after.decoding.values())
+    return bool(before.tokens_per_s and after.tokens_per_s)
+
+
+# The ways to a server: its shortest question by the address that was given, and by the other names of this machine.
+# A name that stands for several addresses is tried one after the other. Where the server listens on one of them only, a
+# client may wait for the first to fail before it tries the second, with every request.
+
+ROUTE_TRIES = 3
+"""The fastest counts: a name that has to wait does so every time."""
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_SHORTEST = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
+_ANY = "/v1/models"
+
+
+def perform_routes(system: System, target: Target, plan: Plan, progress: Progress) -> Run:  # noqa: ARG001 (every trial is called so)
+    """Every way, and how long it takes."""
+    path = next((path for name, path in _SHORTEST.items() if target.runtime.endswith(name)), _ANY)
+    hosts = hosts_of(target.url)
+    routes = []
+    for number, host in enumerate(hosts):
+        progress(f"asking {host} how it is", number / len(hosts))
+        server = Server(system, _by(target.url, host), target.api_key)
+        routes.append(Route(host=host, seconds=_fastest_s(server, path)))
+    return bounded(Run(routes=measured(tuple(routes), f"fastest of {ROUTE_TRIES} answers of {path}")))
+
+
+def hosts_of(url: str) -> list[str]:
+    """The host as it was given, then the other names of this machine, where it is one of them and needs no TLS."""
+    parts = urlsplit(url)
+    given = parts.hostname or ""
+    others = _LOCAL if is_loopback(given) and parts.scheme == "http" else ()
+    return [given, *(host for host in others if host != given)]
+
+
+def _by(url: str, host: str) -> str:
+    """The same URL by another host."""
+    parts = urlsplit(url)
+    name = f"[{host}]" if ":" in host else host
+    return parts._replace(netloc=f"{name}:{parts.port}" if parts.port else name).geturl()
+
+
+def _fastest_s(server: Server, path: str) -> float | None:
+    """Seconds until it answered, whatever it said; None where it never did."""
+    found = []
+    for _ in range(ROUTE_TRIES):
+        start = server.system.clock()
+        with suppress(LookError):
+            server.ask(path)
+            found.append(max(0.0, server.system.clock() - start))
+    return min(found, default=None)

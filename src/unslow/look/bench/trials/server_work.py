@@ -1,0 +1,286 @@
+"""What a server shows of the work that it does for others: at one moment, and as a speed between two moments."""
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from unslow.facts.values import Absence, Fact, Known, measured, not_found
+from unslow.look.openai_api import Server
+from unslow.look.requests import Target
+from unslow.look.server_answers import Metrics, objects_at, parse_metrics, value_at, word_at
+from unslow.look.system import LookError, System, read_text
+
+
+class Decoding(NamedTuple):
+    """A slot that generates: which task, and how many tokens so far."""
+
+    task: int
+    tokens: int
+
+
+class Counted(NamedTuple):
+    """What a server with counters says: tokens so far, and requests in work."""
+
+    tokens: float
+    running: float
+
+
+def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds: float, source: str) -> Fact[float]:
+    """The speed between two looks at slots."""
+    # with no token at the first look, its prompt was still being read
+    kept = {s: d.tokens for s, d in before.items() if d.tokens and s in after and after[s].task == d.task}
+    moved = {s: after[s].tokens - tokens for s, tokens in kept.items()}
+    moved = {slot: tokens for slot, tokens in moved.items() if tokens > 0}
+    if len(moved) != 1 or len(after) > 1 or seconds <= 0:
+        return _not_one(several=len(after) > 1)
+    return _speed(next(iter(moved.values())), seconds, source)
+
+
+def parse_counted_speed(before: Counted, after: Counted, seconds: float, source: str) -> Fact[float]:
+    """The speed between two looks at counters."""
+    tokens = after.tokens - before.tokens
+    if (before.running, after.running) != (1, 1) or tokens <= 0 or seconds <= 0:
+        return _not_one(several=max(before.running, after.running) > 1)
+    return _speed(tokens, seconds, source)
+
+
+def _not_one(*, several: bool) -> Fact[float]:
+    why = "several requests share the server" if several else "no request was being answered throughout"
+    return not_found(f"{why}, so the speed of one can't be told")
+
+
+def _speed(tokens: float, seconds: float, source: str) -> Fact[float]:
+    return measured(tokens / seconds, f"two looks at {source}, {seconds:.1f} s apart")
+
+
+def parse_slots(slots: Any) -> dict[int, Decoding]:
+    """The slots that are generating now."""
+    busy = (
+        [s for s in slots if isinstance(s, dict) and s.get("is_processing") is True] if isinstance(slots, list) else []
+    )
+    numbered = [s for s in busy if isinstance(s.get("id"), int)]
+    return {s["id"]: Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in numbered}
+
+
+def decoded_tokens(slot: dict[str, Any]) -> int:
+    """The count of generated tokens: in a list of one in newer builds, in the object itself in older ones."""
+    next_token = slot.get("next_token")
+    first = next_token[0] if isinstance(next_token, list) and next_token else next_token
+    count = first.get("n_decoded") if isinstance(first, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+_PORT = re.compile("[0-9]{1,5}")
+_MOST = 2**31
+
+
+class Asked(NamedTuple):
+    """What a request in work wants of its sampling, as far as it is told."""
+
+    top_k: int | None = None
+    grammar: str | None = None
+    logprobs: int | None = None
+
+
+class TaskPrompt(NamedTuple):
+    """The prompt of a request in work."""
+
+    slot: int
+    task: int
+    tokens: int
+    cached_tokens: int
+    computed_tokens: int | None = None
+    """Of those that it had not, so far; None where the server does not tell."""
+
+
+class Work(NamedTuple):
+    """One look; None where the server does not tell."""
+
+    source: str
+    running: float | None
+    waiting: float | None = None
+    decoding: dict[int, Decoding] | None = None
+    """The requests that are answered, by slot."""
+    tokens: float | None = None
+    """Generated since the server started."""
+    tokens_per_s: float | None = None
+    prompt_tokens: float | None = None
+    """Of prompts, computed since the server started."""
+    preemptions: float | None = None
+    cache_used: float | None = None
+    loaded: frozenset[str] | None = None
+    """What is loaded, each under a name that another load would change."""
+    asked: tuple[Asked, ...] = ()
+    prompts: tuple[TaskPrompt, ...] | None = None
+    """Of the requests that are answered, where the server shows what it still had of them."""
+
+
+def read_work(system: System, target: Target) -> Work:
+    """The work of a server now; LookError where it shows none of it."""
+    read = next((read for name, read in _READERS.items() if target.runtime.endswith(name)), None)
+    if read is None:
+        why = f"{target.runtime or 'this server'} does not show what it is doing"
+        raise LookError(why, Absence.NOT_SUPPORTED, "run unslow while it is idle")
+    return read(system, target)
+
+
+def _llama_cpp(system: System, target: Target) -> Work:
+    return _of_slots(target.server(system))
+
+
+def _of_slots(server: Server) -> Work:
+    """By its slots; how many wait is asked for only where all are taken, as each reader of /metrics resets averages."""
+    try:
+        answer = server.json("/slots")
+    except LookError as error:
+        return _of_counters(server, error)
+    slots, busy = objects_at({"slots": answer}, "slots"), parse_slots(answer)
+    if not slots:
+        raise LookError(f"{server.url}/slots lists none")
+    waiting = 0.0 if len(busy) < len(slots) else _deferred(server)
+    working = [slot for slot in slots if isinstance(slot.get("id"), int) and slot["id"] in busy]
+    asked = tuple(parse_asked(slot.get("params")) for slot in working)
+    prompts = parse_prompts(working)
+    return Work(f"{server.url}/slots", len(busy), waiting, decoding=busy, asked=asked, prompts=prompts)
+
+
+def parse_prompts(slots: Iterable[dict[str, Any]]) -> tuple[TaskPrompt, ...]:
+    """The prompts of slots at work; llama-server counts the tokens that it generates among them."""
+    found = []
+    for slot in slots:
+        names = ("id", "id_task", "n_prompt_tokens", "n_prompt_tokens_cache")
+        counts = [count for name in names if type(count := slot.get(name)) is int and 0 <= count < _MOST]
+        if len(counts) == len(names):
+            number, task, tokens, cached = counts
+            done = slot.get("n_prompt_tokens_processed")
+            computed = done if type(done) is int and 0 <= done < _MOST else None
+            found.append(TaskPrompt(number, task, max(cached, tokens - decoded_tokens(slot)), cached, computed))
+    return tuple(found)
+
+
+def _deferred(server: Server) -> float | None:
+    try:
+        return _value(parse_metrics(server.text("/metrics"), "", "llamacpp:").total("llamacpp:requests_deferred"))
+    except LookError:
+        return None
+
+
+def _of_counters(server: Server, why: LookError) -> Work:
+    """A server that hides its slots may still count; LookError with the first reason where it does not."""
+    try:
+        metrics = _metrics(server, "llamacpp:")
+    except LookError:
+        raise why from None
+    return Work(
+        metrics.source,
+        _value(metrics.total("llamacpp:requests_processing")),
+        _value(metrics.total("llamacpp:requests_deferred")),
+    )
+
+
+def parse_asked(params: Any) -> Asked:
+    """What the parameters of a request say; a grammar is told only by a server that is being debugged."""
+    top_k, grammar, logprobs = (value_at(params, name) for name in ("top_k", "grammar", "n_probs"))
+    return Asked(
+        top_k if type(top_k) is int and abs(top_k) < 2**31 else None,
+        grammar[:200] if isinstance(grammar, str) else None,
+        logprobs if type(logprobs) is int and 0 <= logprobs < 2**31 else None,
+    )
+
+
+def _computed(metrics: Metrics) -> float | None:
+    """Tokens of prompts less those that were still in the cache of prefixes."""
+    read = _value(metrics.total("vllm:prompt_tokens_total", "vllm:prompt_tokens"))
+    kept = _value(metrics.total("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits")) or 0.0
+    return max(0.0, read - kept) if read is not None else None
+
+
+def _vllm(system: System, target: Target) -> Work:
+    metrics = _metrics(target.server(system), "vllm:")
+    return Work(
+        metrics.source,
+        _value(metrics.total("vllm:num_requests_running")),
+        _value(metrics.total("vllm:num_requests_waiting")),
+        tokens=_value(metrics.total("vllm:generation_tokens_total", "vllm:generation_tokens")),
+        prompt_tokens=_computed(metrics),
+        preemptions=_value(metrics.total("vllm:num_preemptions_total", "vllm:num_preemptions")),
+        cache_used=_value(metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")),
+    )
+
+
+def _sglang(system: System, target: Target) -> Work:
+    """Every rank counts the same requests, so one of several is enough."""
+    metrics = _metrics(target.server(system), "sglang:")
+    one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
+    return Work(
+        metrics.source,
+        _value(one.total("sglang:num_running_reqs")),
+        _value(one.total("sglang:num_queue_reqs")),
+        tokens_per_s=_value(one.total("sglang:gen_throughput")),
+        preemptions=_value(one.total("sglang:num_retracted_requests_total")),
+        cache_used=_value(one.largest_share("sglang:token_usage")),
+    )
+
+
+def _tgi(system: System, target: Target) -> Work:
+    metrics = _metrics(target.server(system), "tgi_")
+    running, waiting = (_value(metrics.total(name)) for name in ("tgi_batch_current_size", "tgi_queue_size"))
+    return Work(metrics.source, running, waiting)
+
+
+def _koboldcpp(system: System, target: Target) -> Work:
+    """It answers one at a time; those that wait for it are its queue."""
+    server = target.server(system)
+    answer = server.json("/api/extra/perf")
+    idle, queue = value_at(answer, "idle"), value_at(answer, "queue")
+    if idle not in (0, 1):
+        raise LookError(f"{server.url}/api/extra/perf does not say whether it is idle")
+    waiting = queue if type(queue) is int and 0 <= queue < 2**31 else None
+    return Work(f"{server.url}/api/extra/perf", float(idle == 0), waiting)
+
+
+def _ollama(system: System, target: Target) -> Work:
+    """What is loaded; what it works on only its llama-server tells, which it has since 0.30."""
+    server = target.server(system)
+    models = objects_at(server.json("/api/ps"), "models")
+    loaded = frozenset(f"{word_at(m, 'digest')[:64]} {value_at(m, 'context_length')}"[:100] for m in models)
+    child = _child(system, target)
+    work = _of_slots(child) if child else Work(f"{server.url}/api/ps", None)
+    return work._replace(loaded=loaded)
+
+
+def _child(system: System, target: Target) -> Server | None:
+    """The llama-server that Ollama runs, by the command line of the process that was found; it wants no key."""
+    if target.pid is None:
+        return None
+    try:
+        words = read_text(system, f"/proc/{target.pid}/cmdline").split("\0")
+    except LookError:
+        return None
+    port = next((value for name, value in pairwise(words) if name == "--port" and _PORT.fullmatch(value)), "")
+    is_server = words[0].endswith(("llama-server", "llama-server.exe"))
+    return Server(system, f"http://127.0.0.1:{port}") if is_server and port else None
+
+
+def _metrics(server: Server, prefix: str) -> Metrics:
+    source = f"{server.url}/metrics"
+    metrics = parse_metrics(server.text("/metrics"), source, prefix)
+    if not metrics.samples:
+        raise LookError(f"{source} counts nothing of {prefix}")
+    return metrics
+
+
+def _value(fact: Fact[float]) -> float | None:
+    return fact.value if isinstance(fact, Known) else None
+
+
+_READERS: dict[str, Callable[[System, Target], Work]] = {
+    "llama.cpp": _llama_cpp,
+    "vLLM": _vllm,
+    "SGLang": _sglang,
+    "TGI": _tgi,
+    "KoboldCpp": _koboldcpp,
+    "Ollama": _ollama,
+}
+"""By how the name of the runtime ends."""

@@ -1,0 +1,336 @@
+"""Trials of one request at a time: the usual speed, a deep context, a long prompt, no samplers."""
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from unslow.facts.merge import bounded
+from unslow.facts.run import AtDepth, LongPrompt, Run, Tried
+from unslow.facts.values import Absence, measured
+from unslow.look.bench.completions import FEWEST_TOKENS, Progress, Repeats, measure
+from unslow.look.bench.prompts import Prompts
+from unslow.look.bench.timing import ask, completion_of, decode_rate
+from unslow.look.bench.watching import WARM_UP_TOKENS
+from unslow.look.requests import Plan, Question, Reply, Target
+from unslow.look.server_answers import objects_at
+from unslow.look.system import LookError, System, unknown
+
+UNKNOWN_CONTEXT = 2048
+"""The smallest that a runtime has without being told: Ollama's, once."""
+MARGIN = 0.95
+"""Of the context: where there is no tokenizer to ask, the length of a prompt is a few percent off."""
+_PATIENCE_S = 10.0
+_FAR_TOO_LONG = 2.0
+_LEFT_TOKENS = 512
+"""As many as the usual measurement leaves."""
+_KEPT = 0.65
+"""Of a prompt, so that more than half of it and of its answer stays."""
+_USUAL_TOKENS = 128
+_FEWEST_TIMED = 8  # with fewer, a single late token makes a tenth of the speed
+
+
+class Wanted(NamedTuple):
+    """A length of prompt that would be good to have, and what it is for."""
+
+    what: str
+    fewest: int
+    most: int
+
+
+class Asker:
+    """Asks one question after the other; LookError, and nothing else, where an answer does not come."""
+
+    def __init__(self, system: System, target: Target, plan: Plan) -> None:
+        self.system, self.target, self.plan = system, target, plan
+        self.prompts = Prompts(system, target)
+        self.spent_s = 0.0
+        """In requests so far, by the client's clock."""
+        self._patience_s = _PATIENCE_S + 2 * plan.seconds
+        self._decode, self._prefill = plan.decode_tokens_per_s, plan.prefill_tokens_per_s
+        self.shortest_first_s: float | None = None
+        """Until the first token of the shortest question, where one was asked."""
+
+    def ask(self, prompt: str, tokens: int, **changes: Any) -> Reply:
+        """The answer to this prompt, on the slot of the plan."""
+        reply = ask(self.system, self.target, self.question(prompt, tokens, **changes))
+        self.prompts.learn(len(prompt.split()), reply.prompt_tokens + reply.cached_tokens)
+        self.spent_s += reply.total_s
+        return reply
+
+    def question(self, prompt: str, tokens: int, **changes: Any) -> Question:
+        """The question as the plan wants it, with a limit to the patience."""
+        wanted: dict[str, Any] = {"slot": self.plan.slot, "silence_s": self._patience_s, "deadline_s": self._patience_s}
+        return Question(prompt, tokens, **(wanted | changes))
+
+    def warm_up(self) -> None:
+        """A short question, unless what it would tell is known: how fast the server is, how long a word."""
+        if not (self._decode and self._prefill):
+            self.short()
+
+    def short(self) -> Reply:
+        """The shortest question."""
+        reply = self.ask(self.prompts.prompt(), WARM_UP_TOKENS)
+        self.shortest_first_s = first_token_s(reply)
+        with suppress(LookError):  # one that came in one piece
+            self._decode = self._decode or rate_of(reply, least=2)
+        self._prefill = self._prefill or reply.prompt_tokens / max(prefill_s(reply), 1e-6)
+        return reply
+
+    def tokens_in(self, seconds: float, most: int = _USUAL_TOKENS) -> int:
+        """Tokens of an answer that fit into so much time, within bounds."""
+        return max(FEWEST_TOKENS, min(most, int((self._decode or 0.0) * seconds)))
+
+    def prompt_in(self, seconds: float, wanted: Wanted, answer: int) -> int:
+        """Tokens of a prompt that fit into so much time, and with its answer into the context; LookError if too few."""
+        room, fitting = int(self.room() * MARGIN) - answer, int((self._prefill or 0.0) * seconds)
+        if room < wanted.fewest:
+            why = f"the context has no room for {wanted.what}: {max(0, room)} tokens are left of it"
+            raise LookError(why, Absence.NOT_FOUND, "give the server a larger context")
+        if fitting < wanted.fewest:
+            raise too_slow(wanted.what, wanted.fewest / max(self._prefill or 0.0, 1e-3))
+        return min(wanted.most, room, fitting)
+
+    def check_answers(self, answers: int, tokens: int) -> None:
+        """LookError where so many answers would take far longer than the trial should."""
+        seconds = answers * tokens / max(self._decode or 0.0, 1e-3)
+        if seconds > _FAR_TOO_LONG * self.plan.seconds:
+            raise too_slow(f"{answers} answers of {tokens} tokens", seconds)
+
+    def room(self) -> int:
+        """Tokens for a prompt and its answer that push out nothing of anybody else's."""
+        context = self.plan.context or self.target.context or 0
+        if not self.target.runtime.endswith("llama.cpp"):
+            return context or UNKNOWN_CONTEXT
+        own, held = self._slots()
+        context = min(context or own, own or context) or UNKNOWN_CONTEXT
+        return max(0, context - held) if self.is_shared else context
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether requests at the same time have to do with one context; other runtimes give each its own."""
+        return self.plan.shared and self.target.runtime.endswith("llama.cpp")
+
+    def _slots(self) -> tuple[int, int]:
+        """The context of a slot, and what the other slots of a llama-server hold; zeros where it does not tell."""
+        try:
+            slots = objects_at({"slots": self.target.server(self.system).json("/slots")}, "slots")
+        except LookError:
+            return 0, 0
+        others = [slot for slot in slots if slot.get("id") not in (self.plan.slot, *self.plan.slots)]
+        return max(map(_count("n_ctx"), slots), default=0), sum(map(_count("n_prompt_tokens"), others))
+
+    def leave(self, prompt: str, reply: Reply) -> None:
+        """Leave little in a llama-server's slot, where a long prompt was asked.
+
+        Whatever a slot holds when a stranger to it comes is copied to a cache in RAM, where it could push out what
+        others left there. A prompt that keeps at least half of the slot is no stranger, so it is cut down by halves.
+        """
+        if self.plan.slot is None or not self.target.runtime.endswith("llama.cpp"):
+            return
+        words, held = prompt.split(" "), reply.prompt_tokens + reply.cached_tokens + reply.generated_tokens
+        with suppress(LookError):
+            # at worst a model that can't go back in its cache reads what is left of the prompt once more
+            while held > _LEFT_TOKENS and self.has_time(_KEPT * held / max(self._prefill or 0.0, 1e-3)):
+                words = words[: int(_KEPT * len(words))]
+                shorter = self.ask(" ".join(words), 1, keep=True)
+                if shorter.prompt_tokens > shorter.cached_tokens:
+                    return  # it would do so each time
+                held = shorter.prompt_tokens + shorter.cached_tokens
+
+    def has_time(self, seconds: float) -> bool:
+        """Whether so much more fits into the time of the trial."""
+        return self.spent_s + seconds <= self.plan.seconds
+
+
+def _count(name: str) -> Any:
+    def count(slot: dict[str, Any]) -> int:
+        value = slot.get(name)
+        return value if type(value) is int and value > 0 else 0
+
+    return count
+
+
+def rate_of(reply: Reply, least: int = _FEWEST_TIMED) -> float:
+    """Tokens per second of an answer; LookError where it came in one piece, or ended too early to be timed."""
+    if reply.generated_tokens < least:
+        raise LookError(f"the answer ended after {reply.generated_tokens} tokens, too early to be timed")
+    return decode_rate(completion_of(reply))
+
+
+def first_token_s(reply: Reply) -> float:
+    """Until the first token was there, by the client's clock."""
+    return reply.arrivals_s[0] if reply.arrivals_s else reply.total_s
+
+
+def prefill_s(reply: Reply) -> float:
+    """How long the prompt took: by the server's clock, else until the first token came."""
+    return reply.server_prefill_s if reply.server_prefill_s is not None else first_token_s(reply)
+
+
+def too_slow(what: str, seconds: float) -> LookError:
+    """Why there is no such trial."""
+    why = f"the server is too slow for {what} in the time that is left: it would take {seconds:.0f} s"
+    return LookError(why, Absence.NOT_FOUND, "measure with --thorough")
+
+
+REPEATS = Repeats(fewest=2, most=5, apart=0.02)
+"""Two are enough on a quiet machine, where repeats differ by less than 1 %; five, and the median leaves out two."""
+
+
+def perform_speed(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+    """The standard measurement; what was measured before a server fails is kept."""
+    return bounded(measure(system, target, plan, progress, REPEATS))
+
+
+# The speed of an answer at the start of the context and deep in it: what a longer conversation costs.
+# Both are asked twice where there is time, the shallow ones first and last, so that what changed with time rather than
+# depth favours neither, and the faster of the two counts: a disturbance only ever adds time.
+
+DEEP_PROMPT = Wanted("a deep prompt", fewest=1024, most=8192)
+"""Shallower, the cache is too small a part of what is read for each token to show."""
+
+
+def perform_depth(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+    """The speed at two depths."""
+    try:
+        depths = _depths(Asker(system, target, plan), progress)
+    except LookError as error:
+        return Run(depths=unknown(error))
+    return bounded(Run(depths=measured(depths, f"the faster of two answers at each depth, {target.url}")))
+
+
+def _depths(asker: Asker, progress: Progress) -> tuple[AtDepth, AtDepth]:
+    progress("asking a short question, to see how deep there is time to go", 0.0)
+    asker.warm_up()
+    answer = asker.tokens_in(min(asker.plan.seconds_per_completion, asker.plan.seconds / 8))
+    asker.check_answers(3, answer)
+    deep = asker.prompt_in(asker.plan.seconds / 3, DEEP_PROMPT, answer)
+    progress(f"generating {answer} tokens at the start of the context", 0.1)
+    shallow = [asker.ask(asker.prompts.prompt(), answer)]
+    progress(f"generating {answer} tokens after a prompt of {deep:,}", 0.3)
+    deeper = _deep(asker, asker.prompts.prompt(deep), answer)
+    if asker.has_time(shallow[0].total_s):
+        progress(f"generating {answer} tokens at the start of the context again", 0.8)
+        shallow.append(asker.ask(asker.prompts.prompt(), answer))
+    return _fastest(shallow), _fastest(deeper)
+
+
+def _deep(asker: Asker, prompt: str, answer: int) -> list[Reply]:
+    """The same prompt twice, the second time from the cache, which costs no more than its answer."""
+    replies = [asker.ask(prompt, answer, keep=True)]
+    if asker.has_time(replies[0].total_s):
+        replies.append(asker.ask(prompt, answer, keep=True))
+    asker.leave(prompt, replies[-1])
+    return replies
+
+
+def _fastest(replies: list[Reply]) -> AtDepth:
+    best = max(replies, key=rate_of)
+    return AtDepth(depth_tokens=best.prompt_tokens + best.cached_tokens, tokens_per_s=rate_of(best))
+
+
+# A prompt that fills several micro-batches: how fast the server reads, as short prompts can't show.
+# A short prompt takes little more than one pass over the weights, whatever its length, so its rate says nothing of the
+# compute. A quick server reads a second prompt, and the faster of the two counts: a disturbance only ever adds time,
+# and the first prompt of its length also pays for kernels and buffers that nobody had needed before.
+
+LONG_PROMPT = Wanted("a long prompt", fewest=96, most=2048)
+"""Four micro-batches of llama.cpp's 512, one chunk of vLLM's 2,048; below 96 it is no longer than the usual prompt."""
+QUICK_S = 3.0
+ENOUGH_TOKENS, ALL_BUT = 512, 0.8
+"""One such prompt tells more than two that are shorter: for it a slow server gets nearly all of the time."""
+
+
+def perform_long_prompt(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+    """The time of a long prompt, which then also is what the speed of reading is known by."""
+    asker = Asker(system, target, plan)
+    try:
+        reply = _counted(_read(asker, progress))
+    except LookError as error:
+        return Run(long_prompt=unknown(error))
+    seconds = max(prefill_s(reply), 1e-6)
+    source = f"{target.url}, {reply.clock}"
+    read = LongPrompt(tokens=reply.prompt_tokens, seconds=seconds, first_token_s=first_token_s(reply))
+    return bounded(
+        Run(
+            long_prompt=measured(read, source),
+            prefill_tokens_per_s=measured(
+                reply.prompt_tokens / seconds, f"a prompt of {reply.prompt_tokens} tokens at {source}"
+            ),
+        )
+    )
+
+
+def _counted(reply: Reply) -> Reply:
+    if not reply.prompt_tokens:
+        raise LookError("the server does not count the tokens of its prompts")
+    return reply
+
+
+def _read(asker: Asker, progress: Progress) -> Reply:
+    progress("asking a short question, to see how long a prompt may be", 0.0)
+    asker.warm_up()
+    tokens = _tokens(asker)
+    progress(f"reading a prompt of {tokens:,} tokens", 0.2)
+    first = _ask(asker, tokens)
+    if first.total_s > QUICK_S or not asker.has_time(first.total_s):
+        return first
+    progress(f"reading a prompt of {tokens:,} tokens, the second", 0.6)
+    try:
+        second = _ask(asker, tokens)
+    except LookError:
+        return first
+    return min((first, second), key=_seconds_per_token)
+
+
+def _tokens(asker: Asker) -> int:
+    whole = asker.prompt_in(ALL_BUT * asker.plan.seconds, LONG_PROMPT, answer=1)
+    return (
+        whole if whole <= ENOUGH_TOKENS else max(ENOUGH_TOKENS, asker.prompt_in(asker.plan.seconds / 2, LONG_PROMPT, 1))
+    )
+
+
+def _ask(asker: Asker, tokens: int) -> Reply:
+    prompt = asker.prompts.prompt(tokens)
+    reply = asker.ask(prompt, 1)
+    asker.leave(prompt, reply)
+    return reply
+
+
+def _seconds_per_token(reply: Reply) -> float:
+    return prefill_s(reply) / max(1, reply.prompt_tokens)
+
+
+# The same request as the server is set up, and with the likeliest token taken without any sampler.
+# They are asked in turns, A B B A as far as there is time, so that what changed meanwhile favours neither, and the
+# faster of each two counts.
+
+WITHOUT, COLD = "the likeliest token taken, without any sampler", "the likeliest token taken, at temperature 0"
+_CAN_GO_WITHOUT = ("llama.cpp", "Ollama")
+_IN_TURNS = (False, True, True, False)
+"""Whether it is asked without samplers."""
+_MOST_TOKENS = 256
+
+
+def perform_plain_sampling(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+    """Both speeds."""
+    try:
+        tried = _tried(Asker(system, target, plan), progress)
+    except LookError as error:
+        return Run(plain_sampling=unknown(error))
+    return bounded(Run(plain_sampling=measured(tried, f"answers of both kinds in turns, {target.url}")))
+
+
+def _tried(asker: Asker, progress: Progress) -> Tried:
+    progress("asking a short question, to see how many tokens there is time for", 0.0)
+    asker.warm_up()
+    tokens = asker.tokens_in(min(asker.plan.seconds_per_completion, asker.plan.seconds / 5), _MOST_TOKENS)
+    asker.check_answers(2, tokens)
+    speeds: dict[bool, list[float]] = {False: [], True: []}
+    for number, greedy in enumerate(_IN_TURNS):
+        if speeds[greedy] and not asker.has_time(asker.spent_s / number):
+            break
+        how = "without samplers" if greedy else "as the server is set up"
+        progress(f"generating {tokens} tokens {how}", (number + 1) / (len(_IN_TURNS) + 1))
+        speeds[greedy].append(rate_of(asker.ask(asker.prompts.prompt(), tokens, greedy=greedy)))
+    changed = WITHOUT if asker.target.runtime.endswith(_CAN_GO_WITHOUT) else COLD
+    return Tried(changed=changed, as_set_tokens_per_s=max(speeds[False]), changed_tokens_per_s=max(speeds[True]))

@@ -1,0 +1,272 @@
+"""Where sources can't all be right: what was asked for, reported, decided, allocated, and seen on the device.
+
+Pure. Whoever has several sources hands them over in the order in which they came about, each with its name; whoever
+has one alone, with a machine, learns what the device says against it.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.model import Model
+from unslow.facts.runtime import Buffer, Runtime
+from unslow.facts.snapshot import Contradiction, Statement
+from unslow.facts.values import MIB, Known, Origin
+
+_STATED = (Origin.REPORTED, Origin.MEASURED, Origin.TOLD)
+
+
+def stated(runtimes: Sequence[Runtime], name: str) -> Known[Any] | None:
+    """What the last source that knows says of a fact; a default or an estimate states nothing."""
+    return next(iter(all_stated(reversed(list(runtimes)), name)), None)
+
+
+def all_stated(runtimes: Any, name: str) -> list[Known[Any]]:
+    """What each source states of a fact."""
+    facts = [getattr(runtime, name) for runtime in runtimes]
+    return [fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED]
+
+
+def statement(fact: Known[Any], say: Callable[[Any], str], role: str = "") -> Statement:
+    """A fact as a sentence; `role` tells what kind of source states it."""
+    return Statement(says=f"{role}: {say(fact.value)}" if role else say(fact.value), source=fact.source)
+
+
+_HELD_SHARE = 0.7  # of what was planned; drivers round up, never so far down
+_NOTABLE_BYTES = 256 * MIB
+
+
+def device_contradictions(runtimes: Sequence[Runtime], machine: Machine) -> list[Contradiction]:
+    """Threads against the processors that may be used, and planned bytes against those on the device."""
+    state = stated(runtimes, "state")
+    return [c for c in (_threads(runtimes, machine), None if _away(state) else _vram(runtimes, machine)) if c]
+
+
+def _away(state: Known[str] | None) -> bool:
+    return state is not None and state.value in ("asleep", "failed")
+
+
+def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
+    threads, allowed = stated(runtimes, "threads"), machine.cpu.allowed_cpus
+    if threads is None or not isinstance(allowed, Known) or threads.value <= allowed.value:
+        return None
+    return Contradiction(
+        about="threads",
+        statements=(
+            statement(threads, lambda n: f"{n} threads"),
+            statement(allowed, lambda n: f"{n} processors may be used"),
+        ),
+        meaning="the threads take turns",
+    )
+
+
+def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
+    planned, seen = _planned(runtimes), _held(runtimes, machine)
+    if _is_elsewhere(runtimes, machine):
+        return None
+    if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
+        return None
+    return Contradiction(
+        about="vram",
+        statements=(
+            Statement(says=f"{planned.value} bytes on GPUs", source=planned.source),
+            Statement(says=f"{seen.value} bytes of GPU memory are used", source=seen.source),
+        ),
+        meaning="the driver keeps a part of it in system memory, or the runtime's account is not of what it holds now",
+    )
+
+
+def _planned(runtimes: Sequence[Runtime]) -> Known[int] | None:
+    buffers, size = stated(runtimes, "buffers"), stated(runtimes, "size_vram_bytes")
+    if buffers:
+        held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
+        return Known(held, buffers.origin, buffers.source)
+    return size
+
+
+def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
+    """Whether a device that holds some of it is none of the GPUs that were listed, such as one beside NVIDIA's."""
+    buffers, devices = stated(runtimes, "buffers"), stated(runtimes, "devices")
+    names = [gpu.name.value.casefold() for gpu in machine.gpus.value_or(()) if isinstance(gpu.name, Known)]
+    if not buffers or not devices or not names:
+        return False
+    holding = {buffer.device for buffer in buffers.value if buffer.on_gpu}
+    titles = [d.description.casefold() for d in devices.value if d.name in holding and d.description]
+    return any(not any(name in title or title in name for name in names) for title in titles)
+
+
+def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
+    """What the process holds; where no driver names it (a container has other numbers), all that is used at most."""
+    gpus, pid = machine.gpus, stated(runtimes, "pid")
+    if not isinstance(gpus, Known) or not gpus.value:
+        return None
+    own = [held for gpu in gpus.value for held in _of_process(gpu, pid.value if pid else None)]
+    if own:
+        return Known(sum(fact.value for fact in own), own[0].origin, own[0].source)
+    known = [gpu.vram_used_bytes for gpu in gpus.value if isinstance(gpu.vram_used_bytes, Known)]
+    if len(known) < len(gpus.value):
+        return None
+    return Known(sum(fact.value for fact in known), known[0].origin, known[0].source)
+
+
+def _of_process(gpu: Gpu, pid: int | None) -> list[Known[int]]:
+    processes = gpu.processes.value_or([])
+    return [p.vram_bytes for p in processes if p.pid == pid and isinstance(p.vram_bytes, Known)]
+
+
+_TINY_SHARE = 0.5  # of the weights, where every layer is said to be on a GPU
+_NOTABLE_WITHOUT_LAYERS = 64 * MIB
+
+
+def placement_contradictions(runtimes: Sequence[Runtime], model: Model) -> list[Contradiction]:
+    """Layers against what was asked for, against the buffers, and devices against the one that was named."""
+    return [c for c in (_layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)) if c]
+
+
+def _layers(runtimes: Sequence[Runtime]) -> Contradiction | None:
+    asked, decided, layers = (stated(runtimes, name) for name in ("gpu_layers_set", "gpu_layers", "layers"))
+    refused = stated(runtimes, "gpu_refused")
+    if asked and asked.value > 0 and refused and (decided is None or not decided.value):
+        statements = (statement(asked, _asked), statement(refused, lambda text: f"no GPU was used: {text}"))
+        return Contradiction(about="gpu_layers", statements=statements, meaning="the backend found no usable GPU")
+    if not (asked and decided and layers) or min(asked.value, layers.value) == decided.value:
+        return None
+    statements = (
+        statement(asked, _asked),
+        Statement(says=f"{decided.value} of {layers.value} layers are on GPUs", source=decided.source),
+    )
+    return Contradiction(about="gpu_layers", statements=statements, meaning="another setting, or the room, decided")
+
+
+def _asked(layers: int) -> str:
+    return f"{layers} layers on GPUs were asked for"
+
+
+def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction | None:
+    """The log counts layers; with tensors moved by name, or by the fit, a counted layer may lie elsewhere."""
+    decided, layers, buffers = (stated(runtimes, name) for name in ("gpu_layers", "layers", "buffers"))
+    moved = stated(runtimes, "tensor_overrides"), stated(runtimes, "overflowing_layers")
+    if not (decided and layers and buffers) or any(fact and fact.value for fact in moved):
+        return None
+    weights = model.weights_bytes.value_or(0) or _sum(buffers.value, on_gpu=True) + _sum(buffers.value, on_gpu=False)
+    held = _sum(buffers.value, on_gpu=True)
+    whole, none = decided.value >= layers.value > 0, decided.value == 0
+    if not weights or not ((whole and held < _TINY_SHARE * weights) or (none and held > _NOTABLE_WITHOUT_LAYERS)):
+        return None
+    statements = (
+        Statement(says=f"{decided.value} of {layers.value} layers are on GPUs", source=decided.source),
+        Statement(says=f"{held} of {weights} bytes of weights are in buffers of GPUs", source=buffers.source),
+    )
+    meaning = "parts of the layers, such as experts, were left in system memory" if whole else ""
+    return Contradiction(about="buffers", statements=statements, meaning=meaning)
+
+
+def _sum(buffers: list[Buffer], *, on_gpu: bool) -> int:
+    return sum(buffer.bytes for buffer in buffers if buffer.kind == "model" and buffer.on_gpu is on_gpu)
+
+
+def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
+    asked = stated(runtimes, "device_set")
+    used = _devices_used(runtimes)
+    if asked is None or used is None:
+        return None
+    wanted = {name.strip().lower() for name in asked.value.split(",")} - {"none", ""}
+    strangers = [name for name in used.value if not any(name.lower().startswith(word) for word in wanted)]
+    if not strangers:
+        return None
+    statements = (
+        statement(asked, lambda text: f"the device {text} was asked for"),
+        statement(used, lambda names: f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} used"),
+    )
+    return Contradiction(about="device_used", statements=statements, meaning="the device was not found by that name")
+
+
+def _devices_used(runtimes: Sequence[Runtime]) -> Known[list[str]] | None:
+    """By what was allocated on GPUs; a runtime without such lines may name its device."""
+    buffers, named = stated(runtimes, "buffers"), stated(runtimes, "device_used")
+    if buffers:
+        found = dict.fromkeys(b.device for b in buffers.value if b.on_gpu and b.kind in ("model", "kv"))
+        return Known(list(found), buffers.origin, buffers.source)
+    return Known([named.value], named.origin, named.source) if named else None
+
+
+_PADDING = 256  # llama.cpp rounds a context up to a multiple of this
+
+
+class Same(NamedTuple):
+    """A fact on which all sources must agree."""
+
+    name: str
+    say: Callable[[Any], str]
+    meaning: str
+
+
+_SAME: tuple[Same, ...] = (
+    Same("kv_type_k", lambda t: f"keys are cached as {t}", "the runtime fell back to another type of cache"),
+    Same("kv_type_v", lambda t: f"values are cached as {t}", "a quantised cache of values needs flash attention"),
+    Same(
+        "flash_attention",
+        lambda on: f"flash attention is {'on' if on else 'off'}",
+        "the backend has no such kernel for this model, or something else turned it off",
+    ),
+    Same("slots", lambda n: f"{n} slots", "the runtime chose another number of slots"),
+    Same("threads", lambda n: f"{n} threads", "a limit of the machine, or a later setting, changed the threads"),
+    Same("kv_unified", lambda on: f"one cache for all slots: {'yes' if on else 'no'}", ""),
+    Same("load_mode", lambda mode: f"load mode {mode}", "the device can't load in this way"),
+    Same("split_mode", lambda mode: f"split mode {mode}", "the runtime refused this way of splitting"),
+)
+_LETS_CHOOSE = ("auto",)
+
+
+def setting_contradictions(sources: Sequence[tuple[str, Runtime]]) -> list[Contradiction]:
+    """Everything that was asked for and came out differently."""
+    found = [_disagreement(sources, same) for same in _SAME]
+    return [c for c in (*found, _context([runtime for _, runtime in sources])) if c]
+
+
+def _disagreement(sources: Sequence[tuple[str, Runtime]], same: Same) -> Contradiction | None:
+    said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], same.name)]
+    said = [(role, fact) for role, fact in said if fact.value not in _LETS_CHOOSE]
+    if all(first.value == second.value for (_, first), (_, second) in pairwise(said)):
+        return None
+    statements = tuple(statement(fact, same.say, role) for role, fact in said)
+    return Contradiction(about=same.name, statements=statements, meaning=same.meaning)
+
+
+def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
+    """Asked for against decided; either may be meant for one slot or for all of them."""
+    asked, decided = stated(runtimes, "context_set"), stated(runtimes, "context_length")
+    slots = stated(runtimes, "slots")
+    if asked is None or decided is None:
+        return None
+    count = max(1, slots.value) if slots else 1
+    per_slot = stated(runtimes, "context_per_slot")
+    lengths = [decided.value, *([per_slot.value] if per_slot else [])]
+    meant = {asked.value, asked.value * count, asked.value // count}
+    if any(0 <= length - m < _PADDING * count for m in meant for length in lengths):
+        return None
+    return Contradiction(
+        about="context_length",
+        statements=(
+            statement(asked, lambda n: f"a context of {n} tokens was asked for"),
+            statement(decided, lambda n: f"the context is {n} tokens"),
+        ),
+        meaning="the runtime shrank the context to what fits or what the model allows, or another setting won",
+    )
+
+
+def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine: Machine) -> tuple[Contradiction, ...]:
+    """Every contradiction between the sources, and between them and the machine."""
+    runtimes = [runtime for _, runtime in sources]
+    return (
+        *setting_contradictions(sources),
+        *placement_contradictions(runtimes, model),
+        *device_contradictions(runtimes, machine),
+    )
+
+
+def added_contradictions(before: Sequence[Contradiction], more: Sequence[Contradiction]) -> tuple[Contradiction, ...]:
+    """Both, without saying the same twice."""
+    said = {contradiction.about for contradiction in before}
+    return (*before, *(contradiction for contradiction in more if contradiction.about not in said))

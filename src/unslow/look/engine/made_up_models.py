@@ -1,0 +1,452 @@
+"""Models of any shape with random weights, which llama.cpp runs at the speed of the shape; and where they are kept."""
+
+import math
+import os
+import random
+import re
+import shutil
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from unslow.catalog.architectures import MadeUpShape, made_up_shapes
+from unslow.catalog.quants import FileType, Quant, file_type_of_mix, file_types, quants, quants_by_ggml_type
+from unslow.facts.errors import UserError
+from unslow.facts.values import GB, MB
+
+ALIGNMENT = 32  # the format's default
+
+_U32, _F32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9
+
+
+class Int32(list[int]):
+    """An array of 32-bit numbers, where a plain list would be text."""
+
+    type, code = 5, "i"
+
+
+class Float32(list[float]):
+    """An array of floats."""
+
+    type, code = 6, "f"
+
+
+Value = bool | int | float | str | Int32 | Float32 | list[str]
+
+
+class TensorPlan(NamedTuple):
+    """A tensor to be written: its innermost dimension first, as ggml counts them."""
+
+    name: str
+    dimensions: tuple[int, ...]
+    ggml_type: int
+    bytes: int
+
+
+def encoded_header(metadata: Mapping[str, Value], tensors: Sequence[TensorPlan]) -> bytes:
+    """Everything before the first tensor, padded."""
+    parts = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
+    parts += [_text(key) + _value(value) for key, value in metadata.items()]
+    parts += _infos(tensors)
+    return padded_bytes(b"".join(parts))
+
+
+def padded_bytes(data: bytes) -> bytes:
+    """The data up to the next aligned place."""
+    return data + bytes(padding(len(data)))
+
+
+def padding(size: int) -> int:
+    """Bytes from `size` to the next aligned place."""
+    return -size % ALIGNMENT
+
+
+def _infos(tensors: Sequence[TensorPlan]) -> Iterable[bytes]:
+    offset = 0
+    for name, dimensions, ggml_type, size in tensors:
+        shape = struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
+        yield _text(name) + shape + struct.pack("<IQ", ggml_type, offset)
+        offset += size + padding(size)
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def _value(value: Value) -> bytes:
+    match value:
+        case bool():
+            return struct.pack("<I?", _BOOL, value)
+        case int():
+            return struct.pack("<II", _U32, value)
+        case float():
+            return struct.pack("<If", _F32, value)
+        case str():
+            return struct.pack("<I", _STRING) + _text(value)
+        case Int32() | Float32():
+            return struct.pack(f"<IIQ{len(value)}{value.code}", _ARRAY, value.type, len(value), *value)
+        case _:
+            return struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + b"".join(map(_text, value))
+
+
+# Endless random weights of a ggml type: as many bits to read and multiply as real ones, and no meaning.
+# A pool is made once for each type and handed out round and round: what decides the speed of a model is how many bytes
+# it has and where they lie, never their values, as long as all of them are finite.
+
+POOL_BYTES = 4 * 1024**2
+SPREAD = 0.02  # the size of weights in trained models; keeps activations far from overflow
+
+_FLOATS = {"F32": "f", "F16": "e"}
+
+
+def can_fill(quant: Quant) -> bool:
+    """Whether this program knows how to make up blocks of that type."""
+    return bool(quant.half_fields) or quant.name in _FLOATS
+
+
+class RandomBlocks:
+    """Whole blocks of one type, the same ones in every run."""
+
+    def __init__(self, quant: Quant) -> None:
+        self._pool = memoryview(_floats(quant) if quant.name in _FLOATS else _quantised(quant))
+        self._at = 0
+
+    def take(self, count: int) -> Iterator[memoryview]:
+        """The next `count` bytes in pieces; the next call goes on where this one ended."""
+        while count:
+            piece = self._pool[self._at : self._at + count]
+            self._at = (self._at + len(piece)) % len(self._pool)
+            count -= len(piece)
+            yield piece
+
+
+def _quantised(quant: Quant) -> bytes:
+    """Random bits, with scales that are finite and small."""
+    blocks = POOL_BYTES // quant.block_bytes
+    pool = bytearray(_dice().randbytes(blocks * quant.block_bytes))
+    for offset, value in quant.half_fields.items():
+        low, high = struct.pack("<e", value)
+        pool[offset :: quant.block_bytes] = bytes([low]) * blocks
+        pool[offset + 1 :: quant.block_bytes] = bytes([high]) * blocks
+    return bytes(pool)
+
+
+def _floats(quant: Quant) -> bytes:
+    """Normal numbers, a few of them over and over: drawing each one would take longer than writing the file."""
+    dice = _dice()
+    few = [dice.gauss(0, SPREAD) for _ in range(8191)]
+    return struct.pack(f"<{len(few)}{_FLOATS[quant.name]}", *few) * (POOL_BYTES // 8192 // quant.block_bytes)
+
+
+def _dice() -> random.Random:
+    return random.Random(0)  # noqa: S311 (no secret: the same file on every machine)
+
+
+class _Wanted(NamedTuple):
+    name: str
+    dimensions: tuple[int, ...]
+    part: str = "main"
+    """Of the mix: main, more_bits or output; f32 is in no mix."""
+
+
+def planned_tensors(shape: MadeUpShape, quant: str) -> Iterator[TensorPlan]:
+    """The tensors in the order of the file; KeyError where the mix can't be made up."""
+    file_type, main = file_type_of_mix(quant)
+    if not file_type.output:
+        raise KeyError(quant)
+    for wanted in _model(shape):
+        type_ = _fitting(_type_of(wanted.part, file_type, main), wanted.dimensions[0])
+        row, *others = wanted.dimensions
+        yield TensorPlan(wanted.name, wanted.dimensions, type_.ggml_type, type_.bytes_of(row) * math.prod(others))
+
+
+def _type_of(part: str, file_type: FileType, main: Quant) -> Quant:
+    names = {"f32": "F32", "output": file_type.output, "more_bits": file_type.more_bits}
+    return quants()[names.get(part) or main.name]
+
+
+def _fitting(quant: Quant, row: int) -> Quant:
+    """The type, or the one that llama.cpp falls back to for rows of this length."""
+    while row % quant.block_elements or not can_fill(quant):
+        quant = quants()[quant.fallback or "F16"]
+    return quant
+
+
+def _model(shape: MadeUpShape) -> Iterator[_Wanted]:
+    table = (shape.width, shape.vocabulary)
+    yield _Wanted("token_embd.weight", table, "output" if shape.tied else "main")
+    yield _Wanted("output_norm.weight", (shape.width,), "f32")
+    if not shape.tied:
+        yield _Wanted("output.weight", table, "output")
+    for n in range(shape.layers):
+        part = "more_bits" if _more_bits(n, shape.layers) else "main"
+        layer = (*_attention(shape, part), *(_experts(shape, part) if shape.experts else _feed_forward(shape, part)))
+        yield from (w._replace(name=f"blk.{n}.{w.name}.weight") for w in layer)
+
+
+def _attention(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
+    width, queries, keys = shape.width, shape.heads * shape.head_length, shape.kv_heads * shape.head_length
+    yield _Wanted("attn_norm", (width,), "f32")
+    yield _Wanted("attn_q", (width, queries))
+    yield _Wanted("attn_k", (width, keys))
+    yield _Wanted("attn_v", (width, keys), part)
+    yield _Wanted("attn_output", (queries, width))
+    if shape.head_norms:
+        yield _Wanted("attn_q_norm", (shape.head_length,), "f32")
+        yield _Wanted("attn_k_norm", (shape.head_length,), "f32")
+
+
+def _feed_forward(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
+    yield _Wanted("ffn_norm", (shape.width,), "f32")
+    yield _Wanted("ffn_gate", (shape.width, shape.feed_forward))
+    yield _Wanted("ffn_up", (shape.width, shape.feed_forward))
+    yield _Wanted("ffn_down", (shape.feed_forward, shape.width), part)
+
+
+def _experts(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
+    yield _Wanted("ffn_norm", (shape.width,), "f32")
+    yield _Wanted("ffn_gate_inp", (shape.width, shape.experts), "f32")
+    yield _Wanted("ffn_gate_exps", (shape.width, shape.feed_forward, shape.experts))
+    yield _Wanted("ffn_up_exps", (shape.width, shape.feed_forward, shape.experts))
+    yield _Wanted("ffn_down_exps", (shape.feed_forward, shape.width, shape.experts), part)
+
+
+def _more_bits(layer: int, layers: int) -> bool:
+    """The layers to which Q4_K_M and Q5_K_M give more bits: both ends and each third between (llama-quant.cpp)."""
+    eighth = layers // 8
+    return layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2  # noqa: PLR2004 (the third)
+
+
+Progress = Callable[[int, int], None]
+
+_UNKNOWN, _CONTROL, _BYTE, _NORMAL = 2, 3, 6, 1  # llama.h, llama_token_type
+_ONE = struct.pack("<f", 1.0)
+_NEWS_BYTES = 32 * 1024**2
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """Progress that nobody hears of."""
+
+
+class MadeUp(NamedTuple):
+    """A model that is planned down to the byte and not yet written."""
+
+    header: bytes
+    tensors: list[TensorPlan]
+
+    @property
+    def file_bytes(self) -> int:
+        """The size that the file will have."""
+        return len(self.header) + sum(t.bytes + padding(t.bytes) for t in self.tensors)
+
+
+def planned_model(shape: MadeUpShape, quant: str, name: str) -> MadeUp:
+    """The model of that shape in that mix of types; KeyError where the mix can't be made up."""
+    plans = list(planned_tensors(shape, quant))
+    metadata: dict[str, Value] = {
+        "general.architecture": shape.architecture,
+        "general.name": name,
+        "general.file_type": file_type_of_mix(quant)[0].id,
+        "unslow.made_up": True,
+        **{f"{shape.architecture}.{key}": value for key, value in _hyperparameters(shape).items()},
+        **{f"tokenizer.ggml.{key}": value for key, value in _tokenizer(shape.vocabulary).items()},
+    }
+    return MadeUp(encoded_header(metadata, plans), plans)
+
+
+def write_model(model: MadeUp, file: BinaryIO, progress: Progress = no_progress) -> None:
+    """Write the model; `progress` hears now and then how many bytes are done, and of how many."""
+    pools: dict[int, RandomBlocks] = {}
+    done = told = file.write(model.header)
+    for tensor in model.tensors:
+        for piece in (*_pieces(tensor, pools), bytes(padding(tensor.bytes))):
+            done += file.write(piece)
+            if done - told >= _NEWS_BYTES:
+                told = done
+                progress(done, model.file_bytes)
+    progress(done, model.file_bytes)
+
+
+def _pieces(tensor: TensorPlan, pools: dict[int, RandomBlocks]) -> Iterable[bytes | memoryview]:
+    """The tensor's bytes: ones for a norm, random blocks for all else."""
+    if tensor.name.endswith("norm.weight"):
+        return (_ONE * (tensor.bytes // len(_ONE)),)
+    if tensor.ggml_type not in pools:
+        pools[tensor.ggml_type] = RandomBlocks(quants_by_ggml_type()[tensor.ggml_type])
+    return pools[tensor.ggml_type].take(tensor.bytes)
+
+
+def _hyperparameters(shape: MadeUpShape) -> dict[str, Value]:
+    experts: dict[str, Value] = {
+        "expert_count": shape.experts,
+        "expert_used_count": shape.experts_used,
+        "expert_feed_forward_length": shape.feed_forward,
+    }
+    return {
+        "block_count": shape.layers,
+        "context_length": shape.context_trained,
+        "embedding_length": shape.width,
+        "feed_forward_length": shape.feed_forward,
+        "attention.head_count": shape.heads,
+        "attention.head_count_kv": shape.kv_heads,
+        "attention.key_length": shape.head_length,
+        "attention.value_length": shape.head_length,
+        "attention.layer_norm_rms_epsilon": 1e-5,
+        "rope.dimension_count": shape.head_length,
+        "rope.freq_base": shape.rope_base,
+        "vocab_size": shape.vocabulary,
+        **(experts if shape.experts else {}),
+    }
+
+
+def _tokenizer(vocabulary: int) -> dict[str, Value]:
+    """A SentencePiece vocabulary in which every byte of a prompt is one token, and which says words of its own."""
+    special = ["<unk>", "<s>", "</s>"]
+    single_bytes = [f"<0x{n:02X}>" for n in range(256)]
+    space = ["▁"]
+    first_word = len(special + single_bytes + space)
+    words = space + [f"▁w{n}" for n in range(first_word, vocabulary)]
+    tokens = special + single_bytes + words
+    return {
+        "model": "llama",
+        "tokens": tokens,
+        "scores": Float32([0.0] * len(tokens)),
+        "token_type": Int32([_UNKNOWN, _CONTROL, _CONTROL] + [_BYTE] * len(single_bytes) + [_NORMAL] * len(words)),
+        "unknown_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "add_bos_token": False,
+        "add_space_prefix": False,
+    }
+
+
+FORMAT = 1  # raise it whenever the same shape would give other bytes
+CAP_BYTES = 4 * GB
+SPARE_BYTES = 500 * MB  # a disk filled to the brim harms everyone
+STALE_S = 3600
+
+_MODEL = re.compile(r"made-up-[a-z0-9_]+-[A-Z0-9_]+-v\d+\.gguf")
+_PART = re.compile(_MODEL.pattern + r"\..+\.part")
+_HINT = "set UNSLOW_CACHE_DIR to a folder that you can write to and that has more room"
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+@dataclass(frozen=True)
+class ModelCache:
+    """The folder and its limits."""
+
+    folder: Path
+    cap_bytes: int = CAP_BYTES
+    free_bytes: Callable[[Path], int] = _free_bytes
+
+    def model(self, shape: str, quant: str = "", progress: Progress = no_progress) -> Path:
+        """The file of a made-up model, written now unless it is there; UserError where it can't be had."""
+        form = _shape(shape)
+        quant = quant or form.quant
+        path = self.folder / f"made-up-{shape}-{quant}-v{FORMAT}.gguf"
+        model = _planned(form, shape, quant)
+        try:
+            if _is_complete(path, model):
+                os.utime(path)  # used now, so others are older
+            else:
+                self._write(model, path, progress)
+        except OSError as error:
+            raise UserError(f"can't write {path}: {error.strerror or error}", _HINT) from error
+        return path
+
+    def _write(self, model: MadeUp, path: Path, progress: Progress) -> None:
+        """Write under another name first: whoever looks finds the whole file or none."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                self._remove_stale_parts(Path(part))
+                self._make_room(model.file_bytes, path)
+                write_model(model, file, progress)
+            os.replace(part, path)  # noqa: PTH105 (both are names here)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+
+    def _make_room(self, wanted: int, keep: Path) -> None:
+        if wanted > self.cap_bytes:
+            limit = f"made-up models may take {self.cap_bytes / GB:.1f} GB"
+            raise UserError(f"the model would take {wanted / GB:.1f} GB; {limit}", "choose a smaller one")
+        self._remove_oldest(self.cap_bytes - wanted, keep)
+        free = self.free_bytes(self.folder)
+        if free < wanted + SPARE_BYTES:
+            what = f"{wanted / GB:.1f} GB and {SPARE_BYTES / GB:.1f} GB to spare"
+            raise UserError(f"{self.folder} has {free / GB:.1f} GB free; the model needs {what}", _HINT)
+
+    def _remove_oldest(self, allowed: int, keep: Path) -> None:
+        """Let other models take no more than `allowed`, the most recently used ones."""
+        models = sorted(self._own_files(_MODEL), key=_used_at, reverse=True)
+        for path in (p for p in models if p != keep):
+            allowed -= path.stat().st_size
+            if allowed < 0:
+                path.unlink(missing_ok=True)
+
+    def _remove_stale_parts(self, fresh: Path) -> None:
+        """Clear away what a killed run has left; one that is being written is about as new as the fresh one."""
+        for path in self._own_files(_PART):
+            if _used_at(fresh) - _used_at(path) > STALE_S:
+                path.unlink(missing_ok=True)
+
+    def _own_files(self, name: re.Pattern[str]) -> list[Path]:
+        """Plain files with a name that this program gives."""
+        return [p for p in self.folder.iterdir() if name.fullmatch(p.name) and p.is_file() and not p.is_symlink()]
+
+
+def _used_at(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def default_cache(
+    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
+) -> ModelCache:
+    """The user's own cache, where the platform keeps such things."""
+    return ModelCache(cache_folder(environment, platform, home) / "models")
+
+
+def cache_folder(
+    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
+) -> Path:
+    """This program's cache: UNSLOW_CACHE_DIR, or the platform's place for it."""
+    home = home or Path.home()
+    if chosen := environment.get("UNSLOW_CACHE_DIR"):
+        return Path(chosen)
+    if platform == "darwin":
+        return home / "Library" / "Caches" / "unslow"
+    if platform == "win32":
+        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow" / "Cache"
+    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "unslow"
+
+
+def _shape(name: str) -> MadeUpShape:
+    if name not in made_up_shapes():
+        raise UserError(f"no shape is called {name}", f"there are {', '.join(made_up_shapes())}")
+    return made_up_shapes()[name]
+
+
+def _planned(shape: MadeUpShape, name: str, quant: str) -> MadeUp:
+    try:
+        return planned_model(shape, quant, f"made-up {name}")
+    except KeyError:
+        can = ", ".join(f.name for f, _ in file_types().values() if f.output)
+        raise UserError(f"can't make up a model in {quant}", f"there are {can}") from None
+
+
+def _is_complete(path: Path, model: MadeUp) -> bool:
+    """Whether the file is there in full and starts as this version would write it."""
+    if not path.is_file() or path.stat().st_size != model.file_bytes:
+        return False
+    with path.open("rb") as file:
+        return file.read(len(model.header)) == model.header

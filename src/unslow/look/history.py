@@ -1,0 +1,524 @@
+"""Every benchmark that was run here, kept in one file of the user's data folder."""
+
+import hashlib
+import math
+import os
+import platform
+import re
+import sqlite3
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Failure, Pass, dump_bench, parse_bench
+from unslow.facts.errors import UserError
+from unslow.look.calibration import data_folder
+
+State = Literal["whole", "interrupted", "running", "broke_off"]
+"""Broke off: its program ended without a word; what had come by then is kept."""
+_VERSIONS = ("version", "driver", "kernel", "build")
+SELECTED = """
+    id, taken_at, label, protocol, runtime, runtime_version, model, seconds, decode, prefill,
+    answered + coalesce((SELECT sum(pieces.answered) FROM pieces WHERE pieces.bench = benches.id), 0),
+    failed + coalesce((SELECT sum(pieces.failed) FROM pieces WHERE pieces.bench = benches.id), 0), interrupted, owner
+"""
+"""The columns behind an entry, with what was appended since."""
+_LONGEST = 300
+
+
+class Filters(NamedTuple):
+    """Which benchmarks to list; a word is looked for in any place, in either case."""
+
+    model: str = ""
+    runtime: str = ""
+    label: str = ""
+    protocol: str = ""
+
+
+class Entry(NamedTuple):
+    """A benchmark in the list."""
+
+    id: str
+    taken_at: str
+    label: str
+    protocol: str
+    runtime: str
+    runtime_version: str
+    model: str
+    seconds: float
+    decode_tokens_per_s: float | None
+    prefill_tokens_per_s: float | None
+    answered: int
+    failed: int
+    state: State
+
+
+def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
+    """What the tables hold beside the benchmark itself; `owner` is empty once it is finished."""
+    return {
+        "id": bench.id,
+        "taken_at": bench.taken_at,
+        "label": bench.label,
+        "protocol": bench.protocol,
+        "runtime": bench.runtime,
+        "runtime_version": bench.runtime_version,
+        "model": bench.model,
+        "machine": machine_key(bench),
+        "setup": setup_key(bench),
+        "seconds": bench.seconds,
+        "decode": _median(bench, DECODE),
+        "prefill": _median(bench, PREFILL),
+        "answered": len(bench.passes),
+        "failed": len(bench.failures),
+        "interrupted": int(bench.interrupted),
+        "owner": owner,
+    }
+
+
+def _median(bench: Bench, figure: str) -> float | None:
+    known = bench.figures.get(figure)
+    return known.median if known else None
+
+
+def entry_of(row: tuple[Any, ...]) -> Entry:
+    """A row of `SELECTED`, whatever a tampered file holds there."""
+    taken: dict[str, Any] = dict(zip(Entry._fields, row, strict=False))
+    interrupted, owner = row[-2:]
+    taken |= {name: str(taken[name])[:_LONGEST] for name in Entry._fields[:7]}
+    taken |= {name: _number(taken[name]) for name in ("decode_tokens_per_s", "prefill_tokens_per_s")}
+    taken |= {name: int(_number(taken[name]) or 0) for name in ("answered", "failed")}
+    taken |= {"seconds": _number(taken["seconds"]) or 0.0, "state": _state(bool(interrupted), str(owner))}
+    return Entry(**taken)
+
+
+def _number(cell: Any) -> float | None:
+    return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else None
+
+
+def _state(interrupted: bool, owner: str) -> State:  # noqa: FBT001 (a column)
+    if owner:
+        return "running" if _is_alive(owner) else "broke_off"
+    return "interrupted" if interrupted else "whole"
+
+
+def this_process() -> str:
+    """Who is running a benchmark: the process, and the machine, since a home may be shared by several."""
+    return f"{os.getpid()}@{platform.node()}"
+
+
+def _is_alive(owner: str) -> bool:
+    """Whether its process still runs, as far as can be told: on Windows asking would end it, so it counts as gone."""
+    pid, _, node = owner.partition("@")
+    if owner == this_process():
+        return True
+    if node != platform.node() or not pid.isdecimal() or len(pid) > 9 or sys.platform == "win32":  # noqa: PLR2004
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def machine_key(bench: Bench) -> str:
+    """One for each machine; how much memory it has is left out, as a virtual one's may vary."""
+    mark = bench.machine
+    return _hashed([mark.cpu, mark.cores, sorted(mark.gpus)])
+
+
+def setup_key(bench: Bench) -> str:
+    """One for each machine, runtime, model and settings; not their versions, since that is what one compares across."""
+    settings = sorted(pair for pair in bench.settings.items() if not pair[0].endswith(_VERSIONS))
+    return _hashed([machine_key(bench), bench.runtime, bench.model, bench.model_bytes, settings])
+
+
+def _hashed(value: object) -> str:
+    return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()[:24]
+
+
+_HINT = "`unslow bench --list` shows the others"
+
+
+class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came since the last time something was written down."""
+
+    passes: tuple[Pass, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+def packed_bench(bench: Bench) -> bytes:
+    """The benchmark, small; UserError where it is too large to be read again."""
+    data = dump_bench(bench)
+    if len(data) > LARGEST_BENCH_BYTES:
+        raise UserError(f"this benchmark is larger than {LARGEST_BENCH_BYTES >> 20} MiB", "write it to a file instead")
+    return zlib.compress(data)
+
+
+def unpacked_bench(body: object, where: str) -> Bench:
+    """The benchmark of a row; UserError where there is none in it."""
+    return parse_bench(_inflated(body, where), where)
+
+
+def packed_piece(passes: Sequence[Pass], failures: Sequence[Failure]) -> bytes:
+    """A piece, small."""
+    return zlib.compress(msgspec.json.encode(Piece(tuple(passes), tuple(failures))))
+
+
+def unpacked_piece(body: object) -> Piece | None:
+    """The piece of a row, or None where it can't be read: the others still can."""
+    try:
+        return msgspec.json.decode(_inflated(body, "a piece"), type=Piece)
+    except (UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _inflated(body: object, where: str) -> bytes:
+    if not isinstance(body, bytes):
+        raise UserError(f"{where} is damaged: it holds no bytes", _HINT)
+    inflater = zlib.decompressobj()
+    try:
+        data = inflater.decompress(body, LARGEST_BENCH_BYTES + 1)
+    except zlib.error as error:
+        raise UserError(f"{where} is damaged: {error}", _HINT) from error
+    if len(data) <= LARGEST_BENCH_BYTES and not inflater.eof:
+        raise UserError(f"{where} is damaged: it ends too early", _HINT)
+    return data
+
+
+# The file of the history: opened for one piece of work at a time, and never made new over something else.
+# The journal of SQLite is the plain one, not the write-ahead log: that needs memory shared between processes, which a
+# home on a network lacks, and a folder that can be written even to read. Writes here are small and rare.
+
+APPLICATION = 0x756E736C
+"""Marks the file as this program's own ("unsl")."""
+MIGRATIONS = (
+    """
+    CREATE TABLE benches (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, taken_at TEXT NOT NULL,
+        label TEXT NOT NULL, protocol TEXT NOT NULL, runtime TEXT NOT NULL, runtime_version TEXT NOT NULL,
+        model TEXT NOT NULL, machine TEXT NOT NULL, setup TEXT NOT NULL, seconds REAL NOT NULL,
+        decode REAL, prefill REAL, answered INTEGER NOT NULL, failed INTEGER NOT NULL,
+        interrupted INTEGER NOT NULL, owner TEXT NOT NULL, body BLOB NOT NULL
+    );
+    CREATE INDEX benches_by_time ON benches (taken_at DESC, number DESC);
+    CREATE INDEX benches_by_setup ON benches (setup, taken_at DESC);
+    CREATE TABLE pieces (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, bench TEXT NOT NULL, answered INTEGER NOT NULL,
+        failed INTEGER NOT NULL, body BLOB NOT NULL
+    );
+    CREATE INDEX pieces_by_bench ON pieces (bench, number);
+    """,
+)
+"""What takes a file from each version to the next one; the first makes it."""
+BUSY_S = 20.0
+_STEPS, _MOST_STEPS = 1_000_000, 300
+"""A query of this program needs thousands of steps; one that a tampered file makes endless is broken off."""
+_DATABASE_HINT = "set UNSLOW_DATA_DIR to another folder, or move that file away; it is left as it is"
+
+
+@contextmanager
+def reading_database(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """The file to read from, even where nothing can be written; None where there is none yet."""
+    with _told(path, "read"):
+        if not path.exists() or not path.stat().st_size:
+            yield None
+            return
+        with closing(_opened(path, _reading_mode(path))) as connection:
+            if _version(connection, path) < len(MIGRATIONS):
+                _upgrade(path)
+            yield connection
+
+
+def _reading_mode(path: Path) -> str:
+    """Where the file can be written, whoever reads it takes back what a killed process left half done."""
+    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+
+
+@contextmanager
+def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file to change: all of the work is kept, or none of it."""
+    with _told(path, "write"):
+        _create(path)
+        with closing(_opened(path, "rw")) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                _migrate(connection, path)
+                yield connection
+            except BaseException:
+                if connection.in_transaction:  # a full disk has ended it already, and must be what is told
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+
+@contextmanager
+def _told(path: Path, what: str) -> Iterator[None]:
+    """What goes wrong with the file, said to the user."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise UserError(f"can't {what} the history {path}: {_reason(error)}", _DATABASE_HINT) from error
+    except OSError as error:
+        raise UserError(f"can't {what} the history {path}: {error.strerror or error}", _DATABASE_HINT) from error
+    except UnicodeEncodeError as error:
+        raise UserError(f"can't {what} the history {path}: a word is no text", "give it as UTF-8") from error
+
+
+def _reason(error: sqlite3.Error) -> str:
+    match getattr(error, "sqlite_errorname", ""):
+        case "SQLITE_NOTADB":
+            return "it is no database"
+        case "SQLITE_CORRUPT":
+            return "it is damaged"
+        case "SQLITE_BUSY":
+            return f"another program has held it for {BUSY_S:.0f} s"
+        case "SQLITE_INTERRUPT":
+            return "reading it does not come to an end"
+        case _:
+            return str(error)
+
+
+def _create(path: Path) -> None:
+    """An empty file that only its owner may read, where there is none; SQLite gives its companions the same rights."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+
+
+def _opened(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        timeout=BUSY_S,
+        isolation_level=None,
+        uri=True,
+        check_same_thread=False,
+    )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_BENCH_BYTES)
+    steps = iter(range(_MOST_STEPS))
+    connection.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of the file's tables; UserError where it is another program's, or of a newer version."""
+    mark, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if mark != APPLICATION:
+        raise UserError(f"{path} is a database of something else, not the history of benchmarks", _DATABASE_HINT)
+    if version > len(MIGRATIONS):
+        raise UserError(
+            f"{path} was written by a newer unslow (version {version} of the history)", "use a newer unslow"
+        )
+    return int(version)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the tables to this version; whoever holds the lock looks again, as another may have been faster."""
+    empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+    if empty:
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    for step in MIGRATIONS[_version(connection, path) :]:
+        for statement in step.split(";"):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _upgrade(path: Path) -> None:
+    with writing_database(path):
+        pass
+
+
+# The history of benchmarks: whole ones, those that were interrupted, and what is left of one that was killed.
+# A benchmark that runs is begun, gets its answers appended as they come, and is finished; whoever ends in between
+# leaves all but the last answers.
+
+FILE_NAME = "benchmarks.sqlite3"
+MOST = 10_000
+"""More are never read at once."""
+MOST_PIECES = 100_000
+_LAST = re.compile(r"(?i)last(?:~([0-9]{1,6}))?")
+_NEWEST = "ORDER BY taken_at DESC, number DESC"
+_STORE_HINT = "`unslow bench --list` shows what is kept"
+_SHORTEST_PREFIX = 2
+_MEASURED = "(answered > 0 OR decode > 0 OR prefill > 0 OR EXISTS (SELECT 1 FROM pieces WHERE bench = benches.id))"
+
+
+class _Where(NamedTuple):
+    """A condition of a query and its values."""
+
+    text: str = "1"
+    values: tuple[object, ...] = ()
+
+    def and_(self, text: str, *values: object) -> "_Where":
+        return _Where(f"{self.text} AND {text}", (*self.values, *values))
+
+
+@dataclass(frozen=True)
+class History:
+    """The benchmarks in one file; it is made with the first one."""
+
+    path: Path
+
+    def keep(self, bench: Bench) -> None:
+        """Keep it whole, in the place of what was known of it."""
+        self._put(bench, "")
+
+    finish = keep
+
+    def begin(self, bench: Bench) -> None:
+        """Note that it runs; until it is finished it counts as broken off once this process is gone."""
+        self._put(bench, this_process())
+
+    def append(self, bench_id: str, passes: Sequence[Pass], failures: Sequence[Failure] = ()) -> None:
+        """Add what came since; only the new ones."""
+        if not passes and not failures:
+            return
+        row = (bench_id, len(passes), len(failures), packed_piece(passes, failures))
+        with writing_database(self.path) as connection:
+            connection.execute("INSERT INTO pieces (bench, answered, failed, body) VALUES (?, ?, ?, ?)", row)
+
+    def _put(self, bench: Bench, owner: str) -> None:
+        known = {**columns_of(bench, owner), "body": packed_bench(bench)}
+        names, marks = ", ".join(known), ", ".join("?" * len(known))
+        fresh = ", ".join(f"{name} = excluded.{name}" for name in known)
+        query = f"INSERT INTO benches ({names}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {fresh}"  # noqa: S608
+        with writing_database(self.path) as connection:
+            connection.execute(query, tuple(known.values()))
+            connection.execute("DELETE FROM pieces WHERE bench = ?", (bench.id,))
+
+    def all(self, limit: int = 50, filters: Filters | None = None) -> list[Entry]:
+        """The newest ones that pass, newest first."""
+        return self._entries(_passing(filters or Filters()), limit)
+
+    def entry(self, bench_id: str) -> Entry | None:
+        """The line of one benchmark, by its whole id."""
+        found = self._entries(_Where("id = ?", (bench_id,)), 1)
+        return found[0] if found else None
+
+    def count(self) -> int:
+        """How many are kept."""
+        with reading_database(self.path) as connection:
+            return int(connection.execute("SELECT count(*) FROM benches").fetchone()[0]) if connection else 0
+
+    def find(self, word: str, like: Bench | None = None) -> Bench:
+        """The one that is meant: an id or its beginning, a label, LAST, LAST~2; UserError where none or several are.
+
+        With `like`, LAST counts only those of its machine, runtime, model and protocol, and never that one itself.
+        """
+        last = _LAST.fullmatch(word.strip())
+        return self._last(int(last[1] or 0), like) if last else self._read(self._meant(word.strip()).id)
+
+    def latest(self, like: Bench | None = None) -> Bench | None:
+        """The newest one; with `like`, of its machine, runtime, model and protocol, and not that one itself."""
+        found = self._entries(_alike(like), 1)
+        return self._read(found[0].id) if found else None
+
+    def same_setup(self, bench: Bench, limit: int = 20) -> list[Bench]:
+        """Others of the same machine, runtime, model and settings, in whatever version, newest first."""
+        where = _Where().and_("setup = ?", setup_key(bench)).and_("id != ?", bench.id)
+        return [self._read(entry.id) for entry in self._entries(where, limit)]
+
+    def forget(self, word: str) -> list[Entry]:
+        """Remove the one that is meant, or those with that label; what was removed."""
+        gone = self._entries(_Where("label = ? AND label != ''", (word,)), MOST)
+        if not gone:
+            gone = [self._meant_or_last(word)]
+        with writing_database(self.path) as connection:
+            for entry in gone:
+                connection.execute("DELETE FROM benches WHERE id = ?", (entry.id,))
+                connection.execute("DELETE FROM pieces WHERE bench = ?", (entry.id,))
+        return gone
+
+    def _meant_or_last(self, word: str) -> Entry:
+        last = _LAST.fullmatch(word.strip())
+        return self._entry_of_last(int(last[1] or 0), None) if last else self._meant(word.strip())
+
+    def _meant(self, word: str) -> Entry:
+        for condition in ("id = ?", "label = ? AND label != ''"):
+            if found := self._entries(_Where(condition, (word,)), 1):
+                return found[0]
+        begins = self._entries(_Where("substr(id, 1, ?) = ?", (len(word), word)), 5) if word else []
+        if len(begins) == 1 and len(word) >= _SHORTEST_PREFIX:
+            return begins[0]
+        if begins:
+            several = ", ".join(entry.id for entry in begins[:4])
+            raise UserError(f"several benchmarks begin with {word[:80]!r}: {several}", "give more of the id")
+        raise UserError(f"no benchmark {word[:80]!r} is kept", _STORE_HINT)
+
+    def _last(self, back: int, like: Bench | None) -> Bench:
+        return self._read(self._entry_of_last(back, like).id)
+
+    def _entry_of_last(self, back: int, like: Bench | None) -> Entry:
+        found = self._entries(_alike(like), back + 1)
+        if len(found) > back:
+            return found[back]
+        which = f"{like.protocol} benchmark" if like else "benchmark"
+        of = f" of {like.model} with {like.runtime} on this machine" if like else ""
+        only = f"only {len(found)} {which}{'s' if len(found) > 1 else ''}{of} {'are' if len(found) > 1 else 'is'} kept"
+        raise UserError(only if found else f"no earlier {which}{of} is kept", _STORE_HINT)
+
+    def _entries(self, where: _Where, limit: int) -> list[Entry]:
+        query = f"SELECT {SELECTED} FROM benches WHERE {where.text} {_NEWEST} LIMIT ?"  # noqa: S608 (fixed texts)
+        with reading_database(self.path) as connection:
+            rows = connection.execute(query, (*where.values, min(limit, MOST))).fetchall() if connection else []
+        return [entry_of(row) for row in rows]
+
+    def _read(self, bench_id: str) -> Bench:
+        where = f"the benchmark {bench_id}"
+        with reading_database(self.path) as connection:
+            if connection is None:
+                raise UserError(f"{where} is gone", _STORE_HINT)
+            row = connection.execute("SELECT body, owner FROM benches WHERE id = ?", (bench_id,)).fetchone()
+            if row is None:
+                raise UserError(f"{where} is gone", _STORE_HINT)
+            bench = unpacked_bench(row[0], where)
+            return _recovered(bench, connection) if row[1] else bench
+
+
+def _recovered(bench: Bench, connection: sqlite3.Connection) -> Bench:
+    """One that was never finished, with all that was appended."""
+    query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
+    pieces = [unpacked_piece(body) for (body,) in connection.execute(query, (bench.id, MOST_PIECES))]
+    good = [piece for piece in pieces if piece]
+    lost = len(pieces) - len(good)
+    notes = ["it broke off; what had been answered by then was kept"]
+    notes += [f"{lost} of {len(pieces)} pieces of it can't be read"] if lost else []
+    return msgspec.structs.replace(
+        bench,
+        passes=(*bench.passes, *(one for piece in good for one in piece.passes)),
+        failures=(*bench.failures, *(one for piece in good for one in piece.failures)),
+        interrupted=True,
+        notes=(*bench.notes, *notes),
+    )
+
+
+def _alike(like: Bench | None) -> _Where:
+    """Others of its machine, runtime, model and protocol that measured anything."""
+    if like is None:
+        return _Where()
+    same = _Where("machine = ? AND runtime = ? AND model = ?", (machine_key(like), like.runtime, like.model))
+    whole = same.and_("protocol = ?", like.protocol).and_(_MEASURED).and_("owner = ''")  # none that broke off
+    return whole.and_("id != ?", like.id)
+
+
+def _passing(filters: Filters) -> _Where:
+    where = _Where()
+    for column in ("model", "runtime", "label"):
+        if word := getattr(filters, column):
+            where = where.and_(f"instr(lower({column}), lower(?)) > 0", word)
+    return where.and_("protocol = ?", filters.protocol) if filters.protocol else where
+
+
+def default_history() -> History:
+    """The user's own."""
+    return History(data_folder() / FILE_NAME)

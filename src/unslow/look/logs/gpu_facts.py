@@ -1,0 +1,109 @@
+"""Puts the facts about a GPU together, however they were read; NVIDIA's clock reasons as bits and names."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_type_hints
+
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.merge import bounded_fact, overlaid
+from unslow.facts.values import Fact, Known, Unknown, failed, reported
+
+MOST_GPUS = 64
+_TYPES = get_type_hints(Gpu, include_extras=True)
+
+
+def gpu_of(index: int, vendor: str, source: str, facts: Mapping[str, Fact[Any]]) -> Gpu:
+    """The GPU; a fact outside the bounds that its type declares becomes a failed look instead of a false number."""
+    checked: dict[str, Any] = {name: bounded_fact(fact, _TYPES[name]) for name, fact in facts.items()}
+    maker = {"vendor": reported(vendor, source)} if vendor else {}
+    return Gpu(index=index, **{**maker, **checked})
+
+
+def with_free(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
+    """The facts with what is free of the video memory, where total and used are known."""
+    total, used = facts.get("vram_total_bytes"), facts.get("vram_used_bytes")
+    if isinstance(total, Known) and isinstance(used, Known) and total.value >= used.value:
+        return {**facts, "vram_free_bytes": reported(total.value - used.value, f"{total.source}, {used.source}")}
+    return facts
+
+
+def by_index(*lists: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The GPUs of several texts, by index; what a later one says is laid over what an earlier one said."""
+    gpus: dict[int, Gpu] = {}
+    for gpu in (gpu for found in lists for gpu in found):
+        gpus[gpu.index] = overlaid(gpus[gpu.index], gpu) if gpu.index in gpus else gpu
+    return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
+
+
+# nvmlClocksEventReason* of nvml.h, which older drivers call nvmlClocksThrottleReason*; the names are those of the
+# columns `clocks_event_reasons.<name>` of `nvidia-smi --query-gpu`.
+REASONS = {
+    0x001: "gpu_idle",
+    0x002: "applications_clocks_setting",
+    0x004: "sw_power_cap",
+    0x008: "hw_slowdown",
+    0x010: "sync_boost",
+    0x020: "sw_thermal_slowdown",
+    0x040: "hw_thermal_slowdown",
+    0x080: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
+_BITS = {name: bit for bit, name in REASONS.items()}
+_WIDTH_BITS = 64
+_UNKNOWN = "unknown_bit_"
+
+
+def reason_names(bits: int) -> list[str]:
+    """The reasons that are set, lowest bit first; a bit without a name is kept as `unknown_bit_0x…`."""
+    return [REASONS.get(bit, f"{_UNKNOWN}{bit:#x}") for bit in _set_bits(bits)]
+
+
+def reason_bits(names: Iterable[str]) -> int | None:
+    """The bits of the reasons; None where one of them has no known bit."""
+    bits = 0
+    for name in names:
+        bit = _BITS.get(name) or _unknown_bit(name)
+        if bit is None:
+            return None
+        bits |= bit
+    return bits
+
+
+def reason_name(label: str) -> str:
+    """The name of a reason by its label in `nvidia-smi -q`, such as "SW Power Cap"."""
+    words = "_".join(label.casefold().split())
+    return "gpu_idle" if words == "idle" else words
+
+
+def _set_bits(bits: int) -> Iterator[int]:
+    return (1 << place for place in range(_WIDTH_BITS) if bits >> place & 1)
+
+
+def _unknown_bit(name: str) -> int | None:
+    digits = name.removeprefix(_UNKNOWN)
+    try:
+        return int(digits, 16) if digits != name else None
+    except ValueError:
+        return None
+
+
+GPU_FACTS = tuple(name for name in Gpu.__struct_fields__ if name != "index")
+
+
+def gpu_without_facts(index: int, why: Unknown, **known: Fact[Any]) -> Gpu:
+    """A GPU that is there and can't be asked, for one reason."""
+    facts: dict[str, Any] = {**dict.fromkeys(GPU_FACTS, why), **known}
+    return Gpu(index=index, **facts)
+
+
+def reason_facts(names: list[str], source: str) -> dict[str, Fact[Any]]:
+    """Both facts about event reasons, from their names."""
+    bits = reason_bits(names)
+    return {
+        "event_reasons": reported(names, source),
+        "event_reason_bits": failed(f"no bit is known for {names}") if bits is None else reported(bits, source),
+    }
+
+
+def gpu_process(pid: int, name: Fact[Any], vram_bytes: Fact[Any]) -> GpuProcess:
+    """A process on a GPU, its memory checked like every other fact."""
+    return GpuProcess(pid=pid, name=name, vram_bytes=bounded_fact(vram_bytes, _TYPES["vram_used_bytes"]))

@@ -1,0 +1,236 @@
+"""What Linux's `free` and `lscpu` print, wherever it stands in a larger text."""
+
+import re
+
+from unslow.facts.machine import Cpu, Machine, Memory, System
+from unslow.facts.values import (
+    GIB,
+    KIB,
+    MHZ,
+    MIB,
+    Amount,
+    Bytes,
+    Count,
+    Fact,
+    Known,
+    Origin,
+    estimated,
+    not_found,
+    reported,
+)
+from unslow.look.kernel import parse_whole
+from unslow.look.kernel.processors import parse_instruction_sets
+from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.look.logs.text_blocks import block_text, spans_of
+
+_TABLE = re.compile(
+    r"\b(total[ \t]+used[ \t]+free\b[^\n]{0,200})\n"  # the names of the columns
+    r"[^\n]{0,200}?\bMem:([^\n]{0,400})"
+    r"((?:\n[^\n]{0,400}){0,4})"  # where the line for swap is found
+)
+_HEADER = re.compile(r"\btotal[ \t]+used[ \t]+free\b")
+_LINES_BEFORE, _LINES_OF_TABLE = 3, 3
+_SWAP = re.compile(r"\bSwap:([^\n]{0,400})")
+_COMMAND = re.compile(r"\bfree[ \t]+(?:-\w+[ \t]+)*(--\w+|-\w*[bkmgh]\w*)")
+_SIZE = re.compile(r"(\d{1,18}(?:[.,]\d{1,3})?)([KMGTPB])?(i)?B?", re.IGNORECASE)
+_LETTERS = {"B": 1, "K": KIB, "M": MIB, "G": GIB, "T": 1024 * GIB, "P": 1024**2 * GIB}
+_OPTIONS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
+_WORDS = {"--bytes": 1, "--kibi": KIB, "--mebi": MIB, "--gibi": GIB, "--tebi": 1024 * GIB}
+_LEAST_TOTAL_BYTES = 4 * GIB
+
+
+def parse_free(text: str, source: str = "free", unit_bytes: int | None = None) -> Memory:
+    """Memory and swap; where caller, suffix and command line are silent, the unit is guessed and the origin says so."""
+    table = _TABLE.search(text)
+    if not table:
+        missing = not_found(f"no table of `free` in {source}")
+        return Memory(total_bytes=missing, available_bytes=missing, swap_total_bytes=missing, swap_used_bytes=missing)
+    names = table[1].split()
+    memory = dict(zip(names, table[2].split(), strict=False))
+    swap_line = _SWAP.search(table[3])
+    swap = dict(zip(names[:3], swap_line[1].split() if swap_line else [], strict=False))
+    scale = _Scale(source, unit_bytes or _unit_of_command(text[: table.start()]), memory.get("total", ""))
+    return Memory(
+        total_bytes=scale.fact(memory.get("total")),
+        available_bytes=_available(scale, memory),
+        swap_total_bytes=scale.fact(swap.get("total")),
+        swap_used_bytes=scale.fact(swap.get("used")),
+    )
+
+
+def parse_free_text(text: Text) -> Seen:
+    """The last table of `free` in a text."""
+    for index in reversed(range(len(text.lines) - 1)):
+        if _HEADER.search(text.lines[index]) and "Mem:" in text.lines[index + 1]:
+            around = "\n".join(text.lines[max(0, index - _LINES_BEFORE) : index + _LINES_OF_TABLE])
+            memory = parse_free(around, text.where(index))
+            return Seen(machine=Machine(memory=memory), lines=3, spans=((index, index + _LINES_OF_TABLE),))
+    return Seen()
+
+
+class _Scale:
+    """Turns the table's words into bytes, and says how sure the unit is."""
+
+    def __init__(self, source: str, unit_bytes: int | None, total: str) -> None:
+        self.source = source
+        self.sure = unit_bytes is not None
+        self.unit_bytes = unit_bytes or _likely_unit(total)
+
+    def bytes(self, word: str | None) -> int | None:
+        match = _SIZE.fullmatch(word or "")
+        if not match:
+            return None
+        # Bare letters are binary: `free -h` wrote "15G" for GiB until procps 3.3.13; decimal needs the rare --si.
+        unit = _LETTERS[match[2].upper()] if match[2] else self.unit_bytes
+        return int(float(match[1].replace(",", ".")) * unit)
+
+    def fact(self, word: str | None) -> Fact[Bytes]:
+        size = self.bytes(word)
+        if size is None:
+            return not_found(f"not in the table of {self.source}")
+        sure = self.sure or not (word or "").isdigit()
+        return Known(size, Origin.REPORTED if sure else Origin.ESTIMATED, self._source(sure=sure))
+
+    def _source(self, *, sure: bool) -> str:
+        return self.source if sure else f"{self.source}, taken to be in units of {self.unit_bytes} bytes"
+
+
+def _available(scale: _Scale, memory: dict[str, str]) -> Fact[Bytes]:
+    """Before procps 3.3.10 there was no such column; what is free or cached comes closest."""
+    if "available" in memory:
+        return scale.fact(memory["available"])
+    parts = [scale.bytes(memory.get(name, "0")) for name in ("free", "buffers", "cached")]
+    if "free" not in memory or None in parts:
+        return not_found(f"not in the table of {scale.source}")
+    return Known(sum(part or 0 for part in parts), Origin.ESTIMATED, f"{scale.source}: free + buffers + cached")
+
+
+def _unit_of_command(text: str) -> int | None:
+    """The unit that the last command line above the table asks for."""
+    options = _COMMAND.findall(text[-4096:])
+    if not options:
+        return None
+    last = options[-1]
+    return _WORDS.get(last) or next((_OPTIONS[c] for c in last.lstrip("-") if c in _OPTIONS), None)
+
+
+def _likely_unit(total: str) -> int:
+    """The unit by which the total lies between 4 GiB and 4 TiB: bytes, KiB, MiB and GiB each cover their own range."""
+    number = parse_whole(total) or 0
+    return next((unit for unit in (1, KIB, MIB) if number * unit >= _LEAST_TOTAL_BYTES), GIB)
+
+
+# A label is not anchored at the line start (quoted mails, tables); what may stand before it is ruled out instead.
+_MODEL = re.compile(r"(?<!BIOS )Model name:[ \t]*(\S[^\n]{0,200})")
+_LOGICAL = re.compile(r"(?<!\d )CPU\(s\):[ \t]*(\d{1,6})\b")  # not "NUMA node0 CPU(s): 0-15"
+_FLAGS = re.compile(r"(?:Flags|Features):[ \t]*(\S.*)")
+_MAX_MHZ = re.compile(r"CPU max MHz:[ \t]*(\d{1,6}(?:\.\d+)?)")
+_NOW_MHZ = re.compile(r"CPU MHz:[ \t]*(\d{1,6}(?:\.\d+)?)")
+_SCALING = re.compile(r"CPU\(s\) scaling MHz:[ \t]*(\d{1,3})%")
+_NODES = re.compile(r"NUMA node\(s\):[ \t]*(\d{1,6})")
+_HYPERVISOR = re.compile(r"Hypervisor vendor:[ \t]*(\S[^\n]{0,200})")
+_THREADS = re.compile(r"Thread\(s\) per core:[ \t]*(\d{1,4})")
+_CORES = re.compile(r"Core\(s\) per (?:socket|cluster):[ \t]*(\d{1,6})")
+_GROUPS = re.compile(r"(?:Socket|Cluster)\(s\):[ \t]*(\d{1,6})")
+_EDGES = " \t\r|`"
+_STARTS = re.compile(r"Architecture:\s+\w|(?<!BIOS )Model name:\s+\S|(?<!\d )CPU\(s\):\s+\d|Thread\(s\) per core:\s+\d")
+_GOES_ON = re.compile(r"[\w)]:\s")
+_LEAST_LINES = 2
+_SOCKETS = re.compile(r"Socket\(s\):[ \t]*(\d{1,6})")
+
+
+def parse_lscpu_machine(text: str, source: str = "lscpu") -> Machine:
+    """All that lscpu says: the processor, its memory nodes, the hypervisor under it."""
+    text = _first_output(text)
+    return Machine(
+        cpu=parse_lscpu(text, source),
+        memory=Memory(numa_nodes=_count(_NODES, text, source)),
+        system=System(hypervisor=_text(_HYPERVISOR, text, source)),
+    )
+
+
+def parse_lscpu_text(text: Text) -> Seen:
+    """The first output of lscpu in a text, or as much of it as was pasted."""
+    spans = [span for span in spans_of(text, _STARTS, _GOES_ON) if span[1] - span[0] >= _LEAST_LINES]
+    if not spans:
+        return Seen()
+    machine = parse_lscpu_machine(block_text(text, spans[0]), text.where(spans[0][0]))
+    return Seen(machine=machine, lines=spans[0][1] - spans[0][0], spans=tuple(spans))
+
+
+def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
+    """The processor; on one with several kinds of cores, their sum."""
+    text = _first_output(text)
+    blocks = _blocks(text)
+    return Cpu(
+        model=_model(blocks, source),
+        sockets=_count(_SOCKETS, text, source) if len(blocks) == 1 else not_found(f"{source} counts clusters"),
+        physical_cores=_physical_cores(blocks, source),
+        logical_cpus=_count(_LOGICAL, text, source),
+        threads_per_core=_threads_per_core(text, source),
+        instruction_sets=_instruction_sets(text, source),
+        frequency_hz=_frequency(text, source),
+        frequency_max_hz=_megahertz(_MAX_MHZ, text, source),
+    )
+
+
+def _first_output(text: str) -> str:
+    """A report can hold lscpu twice; cores must not be added up over both."""
+    second = text.find("Architecture:", text.find("Architecture:") + 1)
+    return text[:second] if second > 0 else text
+
+
+def _blocks(text: str) -> list[str]:
+    """One piece for each kind of core: each begins with its model name; older versions print that after the counts."""
+    starts = [match.start() for match in _MODEL.finditer(text)]
+    if len(starts) < 2:  # noqa: PLR2004 (one kind)
+        return [text]
+    return [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def _model(blocks: list[str], source: str) -> Fact[str]:
+    names = [match[1].strip(_EDGES) for block in blocks[:8] if (match := _MODEL.search(block))]
+    names = [name for name in names if name not in ("", "-")]
+    return reported(" + ".join(names), source) if names else not_found(f"no model name in {source}")
+
+
+def _physical_cores(blocks: list[str], source: str) -> Fact[Count]:
+    pairs = [(_CORES.search(block), _GROUPS.search(block)) for block in blocks]
+    cores = sum(int(each[1]) * int(groups[1]) for each, groups in pairs if each and groups)
+    return reported(cores, source) if cores else not_found(f"no cores per socket in {source}")
+
+
+def _threads_per_core(text: str, source: str) -> Fact[Count]:
+    counts = [int(number) for number in _THREADS.findall(text)]
+    return reported(max(counts), source) if counts else not_found(f"no threads per core in {source}")
+
+
+def _instruction_sets(text: str, source: str) -> Fact[list[str]]:
+    match = _FLAGS.search(text)
+    return reported(parse_instruction_sets(match[1]), source) if match else not_found(f"no CPU flags in {source}")
+
+
+def _frequency(text: str, source: str) -> Fact[Amount]:
+    """Newer versions print the mean over all CPUs as a percentage of the maximum."""
+    share, most = _SCALING.search(text), _MAX_MHZ.search(text)
+    if share and most:
+        return estimated(int(share[1]) / 100 * float(most[1]) * MHZ, f"{source}: {share[1]} % of the maximum")
+    return _megahertz(_NOW_MHZ, text, source)
+
+
+def _megahertz(pattern: re.Pattern[str], text: str, source: str) -> Fact[Amount]:
+    match = pattern.search(text)
+    return reported(float(match[1]) * MHZ, source) if match else not_found(f"no clock in {source}")
+
+
+def _count(pattern: re.Pattern[str], text: str, source: str) -> Fact[Count]:
+    match = pattern.search(text)
+    return reported(int(match[1]), source) if match else not_found(f"{source} does not say")
+
+
+def _text(pattern: re.Pattern[str], text: str, source: str) -> Fact[str]:
+    match = pattern.search(text)
+    return reported(match[1].strip(_EDGES), source) if match else not_found(f"{source} does not say")
+
+
+TEXT_DIALECTS: dict[str, TextDialect] = {"free": parse_free_text, "lscpu": parse_lscpu_text}

@@ -1,0 +1,355 @@
+"""What llama-bench prints: its table in markdown, CSV, JSON, JSON lines or SQL."""
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from unslow.facts.account import Account, Comparison, Metric, Topic
+from unslow.facts.machine import Cpu, Gpu, Machine
+from unslow.facts.model import Model
+from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, estimated, reported
+from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.llama_cpp.start_lines import parse_file_type
+
+MOST_ROWS = 2000
+_MARKDOWN_NAMES = {
+    "ngl": "n_gpu_layers", "sm": "split_mode", "threads": "n_threads", "nkvo": "no_kv_offload", "fa": "flash_attn",
+    "lm": "load_mode", "mmap": "use_mmap", "nopo": "no_op_offload", "rpk": "repack", "dev": "devices",
+    "ts": "tensor_split", "ot": "tensor_buft_overrides", "backend": "backends", "mg": "main_gpu",
+}  # fmt: skip
+_TEST = re.compile(r"(?:(pp) ?(\d{1,7}))?\+?(?:(tg) ?(\d{1,7}))?(?: @ d(\d{1,7}))?")
+_BUILD = re.compile(r"\bbuild: ([0-9a-f]{6,40}) \((\d{1,7})\)")
+_INSERT = re.compile(r"INSERT INTO \w{1,40} \(([^)]{1,2000})\) VALUES \((.{1,4000})\);")
+_SPEED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)")
+_LARGEST_OBJECT = 65536
+
+
+class Row(NamedTuple):
+    """One test: which, how fast, and every setting that the output shows."""
+
+    prompt: int
+    generated: int
+    depth: int
+    speed: float
+    columns: dict[str, str]
+    where: str
+    line: int
+
+
+def rows_of(text: Text) -> list[Row]:
+    """Every row of every output in the text, in their order."""
+    found = [*_markdown(text), *_csv(text), *_json(text), *_sql(text)]
+    return sorted(found, key=lambda row: row.line)[:MOST_ROWS]
+
+
+def _markdown(text: Text) -> Iterator[Row]:
+    """Tables with a column `t/s`; the line `build:` stands below its table."""
+    names: list[str] = []
+    waiting: list[Row] = []
+    for index, line in enumerate(text.lines):
+        if build := _BUILD.search(line):
+            yield from (_with_build(row, build[1], build[2]) for row in waiting)
+            waiting = []
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
+        if "t/s" in cells and "test" in cells:
+            names = [_MARKDOWN_NAMES.get(cell, cell) for cell in cells]
+        elif names and len(cells) == len(names) and (row := _markdown_row(names, cells, text, index)):
+            waiting.append(row)
+        elif names and not cells and line.strip():
+            names = []
+    yield from waiting
+
+
+def _markdown_row(names: list[str], cells: list[str], text: Text, index: int) -> Row | None:
+    columns = dict(zip(names, cells, strict=True))
+    test = _TEST.fullmatch(columns.pop("test").replace("pp+tg", ""))
+    speed = _SPEED.match(columns.pop("t/s"))
+    if not speed or not test or not (test[1] or test[3]):
+        return None
+    prompt, generated, depth = (int(test[group] or 0) for group in (2, 4, 5))
+    return Row(prompt, generated, depth, float(speed[1]), columns, text.where(index), index)
+
+
+def _with_build(row: Row, commit: str, number: str) -> Row:
+    return row._replace(columns={**row.columns, "build_commit": commit, "build_number": number})
+
+
+def _csv(text: Text) -> Iterator[Row]:
+    names: list[str] = []
+    for index, line in enumerate(text.lines):
+        if line.startswith("build_commit,"):
+            names = line.split(",")
+        elif names and line.count(",") >= len(names) - 1:
+            cells = next(csv.reader([line.replace("\x00", "")]), [])
+            yield from _row(dict(zip(names, cells, strict=False)), text, index)
+        elif line.strip():
+            names = []
+
+
+def _json(text: Text) -> Iterator[Row]:
+    """Objects that begin with `build_commit`: of an array, or one in each line."""
+    marks = [index for index, line in enumerate(text.lines) if '"build_commit":' in line]
+    for index in marks[:MOST_ROWS]:
+        first = max(0, index - 1)
+        whole = "\n".join(text.lines[first : index + 80])
+        start = whole.rfind("{", 0, whole.find('"build_commit"'))
+        if start >= 0 and isinstance(found := _decoded(whole[start : start + _LARGEST_OBJECT]), dict):
+            yield from _row({name: str(value) for name, value in found.items()}, text, index)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _sql(text: Text) -> Iterator[Row]:
+    for index, line in enumerate(text.lines):
+        if "INSERT INTO" in line and "avg_ts" in line and (found := _INSERT.search(line)):
+            names = [name.strip() for name in found[1].split(",")]
+            cells = next(csv.reader([found[2]], quotechar="'", skipinitialspace=True), [])
+            yield from _row(dict(zip(names, cells, strict=False)), text, index)
+
+
+def _row(columns: Mapping[str, str], text: Text, index: int) -> Iterable[Row]:
+    numbers = [_number(columns.get(name, "0")) for name in ("n_prompt", "n_gen", "n_depth", "avg_ts")]
+    prompt, generated, depth, speed = numbers
+    if None in numbers or not (prompt or generated) or not speed:
+        return ()
+    kept = {name: value for name, value in columns.items() if len(value) <= 400}  # noqa: PLR2004 (no samples)
+    return (Row(int(prompt or 0), int(generated or 0), int(depth or 0), speed, kept, text.where(index), index),)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and 0 <= value < 1e9 else None  # noqa: PLR2004 (no test is longer or faster)
+
+
+_WHOLE = re.compile(r"-?[0-9]{1,9}")
+_LONG = re.compile(r"[0-9]{1,15}")
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MG])iB")
+_PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MBT])\b")
+_SCALES = {"M": 1e6, "B": 1e9, "T": 1e12}
+_QUANT = re.compile(
+    r"\b((?:I?Q\d|T?Q[12]_\d|BF16|F16|F32|all F32|MXFP4|NVFP4|TQ)"
+    r"\S{0,40}(?: - \S{1,40}(?: bpw)?| mix\b.{0,80}| MoE)?)\s*$"
+)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if _WHOLE.fullmatch(text) else None
+
+
+def _positive(text: str) -> int | None:
+    number = _whole(text)
+    return number if number and number > 0 else None
+
+
+def _switch(text: str) -> bool | None:
+    return {"0": False, "1": True, "on": True, "off": False, "true": True, "false": False}.get(text.casefold())
+
+
+def _no_switch(text: str) -> bool | None:
+    value = _switch(text)
+    return None if value is None else not value
+
+
+def _words(text: str) -> list[str] | None:
+    return [word.strip() for word in text.split(",") if word.strip()] or None
+
+
+_FACTS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "n_gpu_layers": ("gpu_layers_set", lambda text: None if (n := _whole(text)) is None or n < 0 else n),
+    "n_threads": ("threads", _positive),
+    "n_batch": ("batch", _positive),
+    "n_ubatch": ("ubatch", _positive),
+    "type_k": ("kv_type_k", lambda text: text or None),
+    "type_v": ("kv_type_v", lambda text: text or None),
+    "flash_attn": ("flash_attention", _switch),
+    "split_mode": ("split_mode", lambda text: text or None),
+    "no_kv_offload": ("kv_offload", _no_switch),
+    "load_mode": ("load_mode", lambda text: text or None),
+    "use_mmap": ("load_mode", {"0": "none", "1": "mmap"}.get),
+    "backends": ("backends", _words),
+}
+
+
+def runtime_of(row: Row) -> Runtime:
+    """What the row was measured with."""
+    facts: dict[str, Any] = {"name": reported("llama.cpp", row.where)}
+    for column, (fact, value) in _FACTS.items():
+        if column in row.columns and (read := value(row.columns[column])) is not None:
+            facts[fact] = reported(read, row.where)
+    if number := row.columns.get("build_number"):
+        facts["version"] = reported(f"b{number}-{row.columns.get('build_commit', '')}".rstrip("-"), row.where)
+    return Runtime(**facts)
+
+
+def model_of(row: Row) -> Model:
+    """The model as llama-bench describes it; sizes of the table have two digits."""
+    described = row.columns.get("model") or row.columns.get("model_type", "")
+    name, quant = split_model(described)
+    path = row.columns.get("model_filename", "")
+    return Model(
+        name=reported(name, row.where) if name else NOT_LOOKED,
+        path=reported(path, row.where) if path else NOT_LOOKED,
+        quant=reported(parse_file_type(quant), row.where) if quant else NOT_LOOKED,
+        weights_bytes=_weights(row),
+        parameters=_parameters(row),
+    )
+
+
+def split_model(described: str) -> tuple[str, str]:
+    """`llama 8B Q4_K - Medium` as name and quant."""
+    quant = _QUANT.search(described.strip())
+    return (described[: quant.start()].strip(), quant[1]) if quant else (described.strip(), "")
+
+
+def _weights(row: Row) -> Fact[int]:
+    exact = row.columns.get("model_size", "")
+    if _LONG.fullmatch(exact):
+        return reported(int(exact), row.where)
+    size = _SIZE.search(row.columns.get("size", ""))
+    return estimated(round(float(size[1]) * (GIB if size[2] == "G" else MIB)), row.where) if size else NOT_LOOKED
+
+
+def _parameters(row: Row) -> Fact[int]:
+    exact = row.columns.get("model_n_params", "")
+    if _LONG.fullmatch(exact):
+        return reported(int(exact), row.where)
+    count = _PARAMETERS.search(row.columns.get("params", ""))
+    return estimated(round(float(count[1]) * _SCALES[count[2]]), row.where) if count else NOT_LOOKED
+
+
+def run_of(rows: Sequence[Row]) -> Run:
+    """The speeds of the last settings, at the shallowest depth that was measured."""
+    decode = [row for row in rows if row.generated and not row.prompt]
+    prefill = [row for row in rows if row.prompt and not row.generated]
+    facts: dict[str, Any] = {}
+    if decode:
+        row = min(reversed(decode), key=lambda row: row.depth)
+        facts["decode_tokens_per_s"] = reported(row.speed, row.where)
+        facts["depth_tokens"] = reported(row.depth + row.generated // 2, row.where)
+    if prefill:
+        row = min(reversed(prefill), key=lambda row: row.depth)
+        facts["prefill_tokens_per_s"] = reported(row.speed, row.where)
+    return Run(**facts)
+
+
+def machine_of(row: Row) -> Machine:
+    """JSON, CSV and SQL name the processor and the GPUs."""
+    cpu, names = row.columns.get("cpu_info", ""), row.columns.get("gpu_info", "")
+    gpus = tuple(
+        Gpu(index=index, name=reported(name.strip(), row.where))
+        for index, name in enumerate(names.split(",")[:64])
+        if name.strip()
+    )
+    return Machine(
+        cpu=Cpu(model=reported(cpu, row.where) if cpu else NOT_LOOKED),
+        gpus=reported(gpus, row.where) if gpus else NOT_LOOKED,
+    )
+
+
+MOST_COMPARISONS = 32
+_TOPICS = {
+    "quant": Topic.QUANT_TYPE,
+    "kv_type": Topic.KV_TYPE,
+    "flash_attn": Topic.FLASH_ATTENTION,
+    "n_threads": Topic.THREADS,
+    "n_batch": Topic.BATCH,
+    "n_ubatch": Topic.BATCH,
+    "build": Topic.VERSION,
+    "backends": Topic.BUILD,
+    "n_gpu_layers": Topic.DEVICE,
+    "devices": Topic.DEVICE,
+    "main_gpu": Topic.DEVICE,
+    "gpu_info": Topic.DEVICE,
+    "split_mode": Topic.SPLIT_MODE,
+    "tensor_split": Topic.SPLIT_MODE,
+    "n_depth": Topic.DEPTH,
+    "load_mode": Topic.LOAD_MODE,
+    "use_mmap": Topic.LOAD_MODE,
+    "n_cpu_moe": Topic.EXPERTS,
+    "tensor_buft_overrides": Topic.EXPERTS,
+}
+# what follows from the model or the moment, and so differs whenever anything does
+_IGNORED = ("size", "params", "model_size", "model_filename", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts")
+_IGNORED_TOO = ("samples_ns", "samples_ts", "build_commit", "build_number", "type_k", "type_v", "model", "model_type")
+
+
+def comparisons_of(rows: Sequence[Row]) -> tuple[Comparison, ...]:
+    """The slowest row against the fastest of each set that differs in one column, in the order of the rows."""
+    found = [comparison for column in _TOPICS for comparison in _along(column, rows)]
+    return tuple(found[:MOST_COMPARISONS])
+
+
+def _along(column: str, rows: Sequence[Row]) -> Iterator[Comparison]:
+    settings = [(_settings(row), row) for row in rows]
+    keyed = sorted(((_others(known, column, row), known, row) for known, row in settings), key=lambda each: each[0])
+    for _, group in groupby(keyed, key=lambda each: each[0]):
+        values = {known.get(column, ""): row for _, known, row in group if column in known}
+        if len(values) < 2:  # noqa: PLR2004 (a comparison takes two)
+            continue
+        slow, fast = min(values, key=lambda v: values[v].speed), max(values, key=lambda v: values[v].speed)
+        yield Comparison(
+            metric=_metric(values[slow]),
+            slow=values[slow].speed,
+            fast=values[fast].speed,
+            differs=(_TOPICS[column],),
+            slow_is=f"{column} {slow[:80]}",
+            fast_is=f"{column} {fast[:80]}",
+            text=f"{_test(values[slow])}: {column} {slow[:80]} against {fast[:80]}",
+            source=values[slow].where,
+        )
+
+
+def _settings(row: Row) -> dict[str, str]:
+    columns = row.columns
+    name, quant = split_model(columns.get("model") or columns.get("model_type", ""))
+    derived = {
+        "name": name,
+        "quant": quant,
+        "kv_type": "/".join(columns[kind] for kind in ("type_k", "type_v") if kind in columns),
+        "build": columns.get("build_number", ""),
+        "n_depth": str(row.depth),
+    }
+    plain = {k: v for k, v in columns.items() if k not in (*_IGNORED, *_IGNORED_TOO, "n_prompt", "n_gen", "n_depth")}
+    return {k: v for k, v in {**plain, **derived}.items() if v}
+
+
+def _others(known: dict[str, str], column: str, row: Row) -> tuple[object, ...]:
+    """Everything but the column: rows with the same of these differ in nothing else."""
+    return (row.prompt, row.generated, *sorted((k, v) for k, v in known.items() if k != column))
+
+
+def _metric(row: Row) -> Metric:
+    return "total" if row.prompt and row.generated else "prefill" if row.prompt else "decode"
+
+
+def _test(row: Row) -> str:
+    parts = (f"pp{row.prompt}" if row.prompt else "", f"tg{row.generated}" if row.generated else "")
+    return "+".join(part for part in parts if part)
+
+
+def parse_text(text: Text) -> Seen:
+    """The last settings that were measured, their speeds, and what made a difference between rows."""
+    rows = rows_of(text)
+    if not rows:
+        return Seen()
+    compared = comparisons_of(rows)
+    account = Account(comparisons=reported(compared, rows[0].where) if compared else NOT_LOOKED)
+    subject = Subject(runtime=runtime_of(rows[-1]), model=model_of(rows[-1]), run=run_of(rows), account=account)
+    indexes = sorted({row.line for row in rows})
+    spans = tuple((index, index + 1) for index in indexes)
+    return Seen(machine=machine_of(rows[-1]), subject=subject, lines=len(indexes), spans=spans)

@@ -1,0 +1,223 @@
+"""Blocks, lines and amounts within a larger text: where they stand, and facts that say so."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from unslow.facts.machine import Facts, Gpu, Machine
+from unslow.facts.merge import overlaid
+from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Fact, Known, not_supported, reported
+from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.gpu_facts import by_index
+
+F = TypeVar("F", bound=Facts)
+Span = tuple[int, int]
+_MOST_BLANK = 2
+
+
+def spans_of(text: Text, starts: re.Pattern[str], goes_on: re.Pattern[str]) -> tuple[Span, ...]:
+    """Runs of lines that begin with one that `starts` finds and go on while `goes_on` finds, over a few blank lines."""
+    spans: list[Span] = []
+    end = 0
+    for index, line in enumerate(text.lines):
+        if index >= end and starts.search(line):
+            end = _end(text, index + 1, goes_on)
+            spans.append((index, end))
+    return tuple(spans)
+
+
+def _end(text: Text, index: int, goes_on: re.Pattern[str]) -> int:
+    end, blank = index, 0
+    for line in text.lines[index:]:
+        index += 1
+        if goes_on.search(line):
+            end, blank = index, 0
+        elif line.strip() or blank == _MOST_BLANK:
+            break
+        else:
+            blank += 1
+    return end
+
+
+def block_text(text: Text, span: Span) -> str:
+    """The lines of a span as one string."""
+    return "\n".join(text.lines[span[0] : span[1]])
+
+
+def facts_at_place(facts: F, where: str) -> F:
+    """The facts, each from this place instead of from the tool that it names."""
+    changes = {name: _placed(getattr(facts, name), where) for name in facts.__struct_fields__}
+    return msgspec.structs.replace(facts, **changes)
+
+
+def _placed(value: Any, where: str) -> Any:
+    match value:
+        case Known():
+            return Known(_placed(value.value, where), value.origin, where)
+        case Facts():
+            return facts_at_place(value, where)
+        case tuple() | list():
+            return type(value)(_placed(each, where) for each in value)
+        case _:
+            return value
+
+
+T = TypeVar("T")
+
+_MOST_BLOCKS = 64  # a log that samples for hours repeats itself; the last ones count
+
+
+class Form(NamedTuple):
+    """How a block begins, and how its further lines look."""
+
+    starts: re.Pattern[str]
+    goes_on: re.Pattern[str]
+
+
+def block_form(starts: str, goes_on: str) -> Form:
+    """A form by its two patterns."""
+    return Form(re.compile(starts), re.compile(goes_on))
+
+
+def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> Seen:
+    """The GPUs of all blocks, by index."""
+    found = [(span, gpus) for span in _spans(text, forms) if (gpus := _parsed(text, span, parse))]
+    if not found:
+        return Seen()
+    gpus = by_index(*(gpus for _, gpus in found))
+    spans = tuple(span for span, _ in found)
+    return _seen(Machine(gpus=reported(gpus, text.where(spans[0][0]))), spans)
+
+
+def seen_machine(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], Machine]) -> Seen:
+    """The machine as all blocks show it; the last one counts."""
+    found = [(span, said) for span in _spans(text, forms) if (said := _parsed(text, span, parse)) != Machine()]
+    machine = Machine()
+    gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
+    for _, said in found:
+        machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
+        gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
+    return _seen(overlaid(machine, Machine(gpus=gpus)), tuple(span for span, _ in found)) if found else Seen()
+
+
+def _parsed(text: Text, span: Span, parse: Callable[[str, str, int], T]) -> T:
+    return parse(block_text(text, span), text.source, text.number(span[0]))
+
+
+def _spans(text: Text, forms: Sequence[Form]) -> list[Span]:
+    return sorted({span for one in forms for span in spans_of(text, *one)})[-_MOST_BLOCKS:]
+
+
+def _seen(machine: Machine, spans: tuple[Span, ...]) -> Seen:
+    return Seen(machine=machine, lines=sum(end - first for first, end in spans), spans=spans)
+
+
+_MOST_BEFORE = 2000
+
+
+class Places:
+    """The text as one string, and which of its lines a character belongs to."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.joined = text.joined()
+        self._starts = list(accumulate((len(line) + 1 for line in text.lines), initial=0))
+
+    def find(self, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
+        """Every match with the place where it starts."""
+        for found in pattern.finditer(self.joined):
+            yield found, self.where(found)
+
+    def where(self, found: re.Match[str]) -> str:
+        """`NAME:LINE` of a match's start."""
+        return self.text.where(self._line(found.start()))
+
+    def span(self, found: re.Match[str]) -> tuple[int, int]:
+        """The lines that a match covers, the end left out."""
+        return self._line(found.start()), self._line(max(found.start(), found.end() - 1)) + 1
+
+    def near(self, found: re.Match[str], characters: int) -> str:
+        """What stands around a match, so far before and after it."""
+        return self.joined[max(0, found.start() - characters) : found.end() + characters]
+
+    def before(self, found: re.Match[str]) -> str:
+        """The part of its line that stands before a match, as much of it as matters."""
+        return self.joined[max(0, found.start() - _MOST_BEFORE) : found.start()].rpartition("\n")[2]
+
+    def _line(self, at: int) -> int:
+        return max(0, bisect_right(self._starts, at) - 1)
+
+
+_LONGEST_LINE = 4096
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
+
+
+class Numbered(NamedTuple):
+    """A line without colours, and where it stands: `NAME:LINE`."""
+
+    source: str
+    text: str
+
+
+def numbered_lines(text: str, source: str, first_line: int = 1) -> Iterator[Numbered]:
+    """Every line; none is so long that it could keep a pattern busy."""
+    for number, line in enumerate(text.split("\n"), first_line):
+        yield Numbered(f"{source}:{number}", _ESCAPE.sub("", line[:_LONGEST_LINE]).rstrip())
+
+
+# A comma is a decimal one (Task Manager follows the country), but not where three digits follow: those are thousands.
+_AMOUNT = re.compile(
+    r"(?<![\w.])x?(-?\d{1,18}(?:\.\d{1,9}|,\d{1,2}(?!\d))?)(?!\.?\d|[eE][+-]?\d)\s*(?:°\s*)?([A-Za-z%]{0,4})"
+)
+_NOTHING = ("", "n/a", "na", "none", "unsupported", "unknown", "-", "[n/a]")
+
+# These tools count memory in powers of two, whether they call it MB or MiB.
+_SIZES = {"b": 1, "kb": KIB, "kib": KIB, "mb": MIB, "mib": MIB, "gb": GIB, "gib": GIB, "k": KIB, "m": MIB, "g": GIB,
+          "tb": 1024 * GIB, "tib": 1024 * GIB}  # fmt: skip
+_SCALES = {"": 1, "%": 0.01, "c": 1, "w": 1, "mw": 1e-3, "mhz": MHZ, "ghz": 1e3 * MHZ, "hz": 1, "x": 1, **_SIZES}
+
+
+def parse_amount(text: str, unit: str, source: str) -> Fact[Any]:
+    """The first number in SI; `unit` is what it is in where the text names none that is known."""
+    match = _AMOUNT.search(text)
+    if text.strip().casefold() in _NOTHING or not match:
+        return not_supported(f'{source} says "{text.strip()[:40]}"')
+    name, written = unit.casefold(), match[2].casefold()
+    if written and written in _SCALES and (written in _SIZES) == (name in _SIZES):
+        name = written
+    value = round(float(match[1].replace(",", ".")) * _SCALES[name], 6)
+    return reported(round(value) if name in _SIZES or value.is_integer() else value, source)
+
+
+def parse_word(text: str, source: str) -> Fact[Any]:
+    """The text itself, or that the tool has none."""
+    plain = text.strip()
+    return not_supported(f'{source} says "{plain}"') if plain.casefold() in _NOTHING else reported(plain, source)
+
+
+class Labelled:
+    """The last value of each label; `pattern` has the label and the value as its two groups."""
+
+    def __init__(self, lines: Iterable[Numbered], pattern: re.Pattern[str]) -> None:
+        found = ((line.source, pattern.search(line.text)) for line in lines)
+        self.rows = {match[1]: (match[2].strip(), source) for source, match in found if match}
+
+    def text(self, *labels: str) -> str:
+        """The value of the first of these labels that is there; empty where none is."""
+        return next((self.rows[label][0] for label in labels if label in self.rows), "")
+
+    def source(self, *labels: str) -> str:
+        """Where that value stands."""
+        return next((self.rows[label][1] for label in labels if label in self.rows), "")
+
+    def word(self, *labels: str) -> Fact[Any]:
+        """The value as a fact; "nobody looked" where no label is there."""
+        return parse_word(self.text(*labels), self.source(*labels)) if self.source(*labels) else NOT_LOOKED
+
+    def amount(self, label: str, unit: str) -> Fact[Any]:
+        """The value as a number in SI; "nobody looked" where the label is not there."""
+        return parse_amount(self.text(label), unit, self.source(label)) if label in self.rows else NOT_LOOKED

@@ -1,0 +1,448 @@
+"""What Windows says of itself: objects by PowerShell, counters of GPU memory, the Task Manager."""
+
+import csv
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Cpu, Disk, Gpu, GpuProcess, Machine, Memory
+from unslow.facts.machine import System as SystemFacts
+from unslow.facts.merge import bounded
+from unslow.facts.values import KIB, MIB, NOT_LOOKED, Fact, Known, estimated, not_supported, reported
+from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of, with_free
+from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, seen_gpus
+from unslow.look.system import Finished, LookError, System
+
+_TIMEOUT_S = 20.0  # PowerShell starts in seconds where a virus scanner reads along
+
+
+def powershell_command(objects: str) -> tuple[str, ...]:
+    """The command that prints these objects as JSON; it only reads."""
+    return ("powershell", "-NoProfile", "-NonInteractive", "-Command", f"{objects}|ConvertTo-Json -Depth 3 -Compress")
+
+
+def read_windows_objects(system: System, objects: str) -> Finished | None:
+    """What Windows prints of them; None on another system, LookError where it does not answer."""
+    try:
+        if system.ask("sys.platform", lambda: sys.platform) != "win32":
+            return None
+    except LookError:
+        return None
+    return system.run(powershell_command(objects), timeout_s=_TIMEOUT_S)
+
+
+OBJECTS_SOURCE = "Get-CimInstance"
+# Types of memory in the SMBIOS specification, section 7.18.2
+_TYPES = {24: "DDR3", 26: "DDR4", 29: "LPDDR3", 30: "LPDDR4", 34: "DDR5", 35: "LPDDR5"}
+_LONGEST_NUMBER = 18
+_DISKS = "Get-PhysicalDisk"
+_MOST_DISKS = 64
+# MSFT_PhysicalDisk: MediaType 3 is a hard disk, 4 an SSD; BusType 11 is SATA, 17 NVMe
+_HARD_DISK, _SOLID_STATE, _SATA, _NVME = ("hdd", "3"), ("ssd", "4"), ("sata", "11"), ("nvme", "17")
+
+
+def parse_objects(text: str) -> Machine:
+    """The machine; facts stay unlooked-for where the text is no such JSON."""
+    try:
+        raw = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return Machine()
+    answer = raw if isinstance(raw, dict) else {}
+    kinds = {name: list(object_entries(answer.get(name))) for name in ("os", "cpu", "ram", "page", "disk", "part")}
+    os = kinds["os"][0] if kinds["os"] else {}
+    system = SystemFacts(name=_word(os.get("Caption")), version=_word(os.get("Version")))
+    memory = _memory(os, kinds["ram"], kinds["page"])
+    disks = _disks(kinds["disk"], kinds["part"])
+    return bounded(Machine(system=system, cpu=_cpu(kinds["cpu"]), memory=memory, disks=disks))
+
+
+def object_entries(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects of a list; ConvertTo-Json writes a list of one as the thing itself."""
+    return (entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, dict))
+
+
+def whole_number(value: Any) -> int | None:
+    """A whole number that is not negative; 64-bit ones come as text."""
+    digits = str(value)
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST_NUMBER else None
+
+
+def _word(value: Any) -> Fact[Any]:
+    return reported(value.strip()[:200], OBJECTS_SOURCE) if isinstance(value, str) and value.strip() else NOT_LOOKED
+
+
+def _size(value: Any, unit_bytes: int) -> Fact[Any]:
+    number = whole_number(value)
+    return NOT_LOOKED if number is None else reported(number * unit_bytes, OBJECTS_SOURCE)
+
+
+def _cpu(sockets: list[dict[str, Any]]) -> Cpu:
+    """One object for each socket."""
+    return Cpu(
+        model=_word(sockets[0].get("Name")) if sockets else NOT_LOOKED,
+        sockets=reported(len(sockets), OBJECTS_SOURCE) if sockets else NOT_LOOKED,
+        physical_cores=_sum(sockets, "NumberOfCores", 1),
+        logical_cpus=_sum(sockets, "NumberOfLogicalProcessors", 1),
+    )
+
+
+def _sum(objects: list[dict[str, Any]], name: str, unit: int) -> Fact[Any]:
+    numbers = [number for entry in objects if (number := whole_number(entry.get(name))) is not None]
+    return reported(sum(numbers) * unit, OBJECTS_SOURCE) if numbers else NOT_LOOKED
+
+
+def _memory(os: dict[str, Any], modules: list[dict[str, Any]], pages: list[dict[str, Any]]) -> Memory:
+    return Memory(
+        total_bytes=_size(os.get("TotalVisibleMemorySize"), KIB),
+        available_bytes=_size(os.get("FreePhysicalMemory"), KIB),
+        swap_total_bytes=_sum(pages, "AllocatedBaseSize", MIB),
+        swap_used_bytes=_sum(pages, "CurrentUsage", MIB),
+        kind=_kind(modules),
+    )
+
+
+def _disks(disks: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[Disk, ...]:
+    """What lies under each drive that has a letter."""
+    kinds = {str(disk.get("DeviceId")): _disk_kind(disk) for disk in disks[:_MOST_DISKS]}
+    drives = [(str(part.get("Drive", "")).upper(), str(part.get("DiskNumber"))) for part in parts[:_MOST_DISKS]]
+    return tuple(
+        Disk(path=f"{drive}:\\", kind=kinds[number], device=reported(f"disk {number}", _DISKS))
+        for drive, number in drives
+        if number in kinds and len(drive) == 1 and drive.isascii() and drive.isalpha()
+    )
+
+
+def _disk_kind(disk: dict[str, Any]) -> Fact[Any]:
+    """By its medium, and by its bus where that is what limits it; enumerations come as words or as their numbers."""
+    medium, bus = (str(disk.get(name, "")).lower() for name in ("MediaType", "BusType"))
+    if medium in _HARD_DISK:
+        return reported("hdd", _DISKS)
+    if bus in _NVME:
+        return reported("nvme", _DISKS)
+    return reported("ssd" if bus in _SATA and medium in _SOLID_STATE else "other", _DISKS)
+
+
+def _kind(modules: list[dict[str, Any]]) -> Fact[Any]:
+    """The slowest module's speed: all run at it."""
+    names = {_TYPES.get(whole_number(module.get("SMBIOSMemoryType")) or 0, "") for module in modules}
+    speeds = [speed for module in modules if (speed := whole_number(module.get("ConfiguredClockSpeed")))]
+    name = names.pop() if len(names) == 1 else ""
+    return (
+        estimated(f"{name}-{min(speeds)}", f"{OBJECTS_SOURCE} Win32_PhysicalMemory") if name and speeds else NOT_LOOKED
+    )
+
+
+COUNTERS_SOURCE = "performance counters"
+
+_COUNTER_FORMS = (
+    block_form(
+        r"PDH-CSV|(?i:GPU (?:Adapter|Process) Memory\()|(?<!\S)Name\s*:\s*(?:pid_\d+_)?luid_",
+        r"luid_|Usage\s*:|\",\"|^\W*\d+(?:[.,]\d+)?\W*$",
+    ),
+)
+_INSTANCE = r"((?:pid_\d{1,10}_)?luid_0x[0-9a-f]{1,16}_0x[0-9a-f]{1,16})\w{0,60}"
+_PATH = re.compile(rf"gpu (adapter|process) memory\({_INSTANCE}\)\\(dedicated|shared) usage", re.IGNORECASE)
+_ADAPTER = re.compile(r"luid_0x[0-9a-f]+_0x[0-9a-f]+", re.IGNORECASE)
+_PID = re.compile(r"pid_(\d{1,10})_")
+_NUMBER = re.compile(r"(?<![\w.])(\d{1,18})(?:[.,]\d{1,9})?(?![\w.])")
+_COUNTER_NAME = re.compile(rf"(?<!\S)Name\s*:\s*{_INSTANCE}", re.IGNORECASE)
+_USAGE = re.compile(r"(?<!\S)(Dedicated|Shared)Usage\s*:\s*(\d{1,18})\b")
+_COUNTER_KINDS = {"dedicated": "vram_used_bytes", "shared": "shared_used_bytes"}
+_MOST_PROCESSES = 1024
+
+
+class CounterReading(NamedTuple):
+    """One counter: whose it is, what it counts, and its bytes."""
+
+    source: str
+    instance: str
+    kind: str
+    size: int
+
+
+def parse_readings(text: str, source: str = COUNTERS_SOURCE, first_line: int = 1) -> list[CounterReading]:
+    """Every counter of GPU memory in the text; the last value of each counts."""
+    found: dict[tuple[str, str], CounterReading] = {}
+    for parse in (_of_typeperf, _of_get_counter, _of_lists):
+        for reading in parse(text, source, first_line):
+            found[reading.instance, reading.kind] = reading
+    return list(found.values())
+
+
+def parse_counted_gpus(text: str, source: str = COUNTERS_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """One GPU for each adapter that holds memory, in order of appearance; the counters do not name it."""
+    return gpus_of_readings(parse_readings(text, source, first_line))
+
+
+def gpus_of_readings(readings: list[CounterReading]) -> tuple[Gpu, ...]:
+    """The adapters of the readings; those that hold nothing are software ones, such as the basic renderer."""
+    adapters: dict[str, dict[str, Fact[Any]]] = {}
+    for reading in readings:
+        if not _PID.match(reading.instance):
+            adapters.setdefault(reading.instance, {})[reading.kind] = reported(reading.size, reading.source)
+    holding = [(luid, facts) for luid, facts in adapters.items() if any(fact.value_or(0) for fact in facts.values())]
+    return tuple(_gpu(index, luid, facts, readings) for index, (luid, facts) in enumerate(holding[:MOST_GPUS]))
+
+
+def _gpu(index: int, luid: str, facts: dict[str, Fact[Any]], readings: list[CounterReading]) -> Gpu:
+    own = [reading for reading in readings if _PID.match(reading.instance) and reading.instance.endswith(luid)]
+    source = next(reading.source for reading in readings if reading.instance == luid)
+    processes = {"processes": reported(_processes(own), own[0].source)} if own else {}
+    return gpu_of(index, "", source, {**facts, **processes})
+
+
+def _processes(readings: list[CounterReading]) -> list[GpuProcess]:
+    held: dict[int, dict[str, Fact[Any]]] = {}
+    for reading in readings:
+        pid = _PID.match(reading.instance)
+        name = "vram_bytes" if reading.kind == "vram_used_bytes" else "shared_bytes"
+        if pid:
+            held.setdefault(int(pid[1]), {})[name] = reported(reading.size, reading.source)
+    holding = ((pid, facts) for pid, facts in held.items() if any(fact.value_or(0) for fact in facts.values()))
+    return [GpuProcess(pid=pid, **facts) for pid, facts in list(holding)[:_MOST_PROCESSES]]
+
+
+def adapter_luid(instance: str) -> str:
+    """The adapter that an instance of a counter is about, in small letters."""
+    match = _ADAPTER.search(instance)
+    return match[0].lower() if match else ""
+
+
+def _reading(path: re.Match[str], digits: str, source: str) -> CounterReading:
+    return CounterReading(source, path[2].lower(), _COUNTER_KINDS[path[3].lower()], int(digits))
+
+
+def _of_typeperf(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
+    """A line of quoted counters, then lines of quoted values."""
+    paths: list[str] = []
+    for line in numbered_lines(text.replace("\r", ""), source, first_line):
+        start = line.text.find('"')
+        fields = next(csv.reader([line.text[start:]]), []) if start >= 0 and '","' in line.text else []
+        if fields and "PDH-CSV" in fields[0]:
+            paths = fields
+        elif len(fields) == len(paths) > 0:
+            for path, value in zip(paths, fields, strict=True):
+                match, number = _PATH.search(path), _NUMBER.search(value)
+                if match and number:
+                    yield _reading(match, number[1], line.source)
+
+
+def _of_get_counter(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
+    """A path that ends in a colon, and its value on the next line."""
+    path: re.Match[str] | None = None
+    for line in numbered_lines(text, source, first_line):
+        match = _PATH.search(line.text)
+        if match:
+            path = match if '"' not in line.text else None
+        elif path and (number := _NUMBER.fullmatch(line.text.strip())):
+            yield _reading(path, number[1], line.source)
+            path = None
+
+
+def _of_lists(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
+    """`Name : …` and below it `DedicatedUsage : …`, as Format-List prints them."""
+    instance = ""
+    for line in numbered_lines(text, source, first_line):
+        if name := _COUNTER_NAME.search(line.text):
+            instance = name[1].lower()
+        elif instance and (usage := _USAGE.search(line.text)):
+            yield CounterReading(line.source, instance, _COUNTER_KINDS[usage[1].lower()], int(usage[2]))
+
+
+def parse_counters_text(text: Text) -> Seen:
+    """The adapters of every output of such counters in a text."""
+    return seen_gpus(text, _COUNTER_FORMS, parse_counted_gpus)
+
+
+DIRECTX = "HKLM:\\SOFTWARE\\Microsoft\\DirectX"
+_ADAPTER_VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x5143: "Qualcomm"}
+_KINDS = {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}
+_WORD_BITS = 32
+_LONGEST_NAME = 200
+
+
+def parse_adapters(text: str) -> tuple[Gpu, ...]:
+    """The adapters that hold memory, with name and sizes where DirectX lists them; none where it is no such JSON."""
+    try:
+        raw = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return ()
+    answer = raw if isinstance(raw, dict) else {}
+    readings = [*_readings(answer.get("adapters")), *_readings(answer.get("processes"))]
+    luids = list(dict.fromkeys(adapter_luid(reading.instance) for reading in readings))
+    listed = {_luid(entry): entry for entry in object_entries(answer.get("directx"))}
+    found = [(gpus_of_readings(_of(readings, luid)), listed.get(luid, {})) for luid in luids]
+    programs = _programs(answer.get("names"))
+    return tuple(
+        _with_programs(_named(index, gpus[0], entry), programs)
+        for index, (gpus, entry) in enumerate(pair for pair in found if pair[0])
+    )
+
+
+def _programs(value: Any) -> dict[int, str]:
+    """The names of processes by their numbers: the counters know only these."""
+    named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(value))
+    return {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
+
+
+def _with_programs(gpu: Gpu, programs: dict[int, str]) -> Gpu:
+    processes = gpu.processes
+    if not isinstance(processes, Known):
+        return gpu
+    named = [_with_name(process, programs.get(process.pid, "")) for process in processes.value]
+    return msgspec.structs.replace(gpu, processes=reported(named, processes.source))
+
+
+def _with_name(process: GpuProcess, name: str) -> GpuProcess:
+    return msgspec.structs.replace(process, name=reported(name, "Get-Process")) if name else process
+
+
+def _of(readings: list[CounterReading], luid: str) -> list[CounterReading]:
+    return [reading for reading in readings if adapter_luid(reading.instance) == luid]
+
+
+def _readings(value: Any) -> Iterator[CounterReading]:
+    for entry in object_entries(value):
+        name = entry.get("Name")
+        instance = name.lower().partition("_phys_")[0] if isinstance(name, str) else ""
+        for key, kind in _KINDS.items():
+            size = whole_number(entry.get(key))
+            if instance and adapter_luid(instance) and size is not None:
+                yield CounterReading(COUNTERS_SOURCE, instance, kind, size)
+
+
+def _luid(entry: dict[str, Any]) -> str:
+    """The adapter's number as the counters spell it: its high and its low word."""
+    number = whole_number(entry.get("AdapterLuid")) or 0
+    return f"luid_0x{number >> _WORD_BITS:08x}_0x{number & (2**_WORD_BITS - 1):08x}"
+
+
+def _named(index: int, gpu: Gpu, entry: dict[str, Any]) -> Gpu:
+    facts: dict[str, Fact[Any]] = {n: getattr(gpu, n) for n in ("vram_used_bytes", "shared_used_bytes", "processes")}
+    name, total, shared = (
+        entry.get("Description"),
+        whole_number(entry.get("DedicatedVideoMemory")),
+        entry.get("SharedSystemMemory"),
+    )
+    if isinstance(name, str) and name:
+        facts["name"] = reported(name[:200], DIRECTX)
+    if total is not None:
+        facts["vram_total_bytes"] = reported(total, DIRECTX)
+    if (lent := whole_number(shared)) is not None:
+        facts["shared_total_bytes"] = reported(lent, DIRECTX)
+    return gpu_of(index, _ADAPTER_VENDORS.get(whole_number(entry.get("VendorId")) or 0, ""), DIRECTX, with_free(facts))
+
+
+TASK_MANAGER_SOURCE = "Task Manager"
+
+_FORMS = (
+    block_form(
+        r"(?i:(?:Dedicated|Shared)\"? GPU memory|of (?:the )?shared |dedicated[^;]{0,30}\d ?GB\W{1,3}shared)"
+        r"|(?<!\S)(?:GPU|NPU) ?\d{1,2}\W*$",
+        r"NVIDIA|AMD|Intel|Radeon|GeForce|GPU|GB|%|:\s",
+    ),
+)
+_SIZES = r"[\s:]{0,20}(\d{1,5}(?:[.,]\d{1,2})?)\s*(?:GB|G)?\s*/\s*(\d{1,5}(?:[.,]\d{1,2})?)\s*(GB|G|MB)\b"
+_DEDICATED = re.compile(rf"Dedicated GPU memory(?: usage)?{_SIZES}", re.IGNORECASE)
+_SHARED = re.compile(rf"Shared GPU memory(?: usage)?{_SIZES}", re.IGNORECASE)
+_IN_WORDS = re.compile(
+    r"\b(?:us(?:es?|ed|ing)|occup\w{1,6}|fill\w{0,4})\b\D{0,30}(\d{1,4}(?:[.,]\d{1,2})?)\+?\s*(GB|G|MB) of (?:the )?"
+    r"shared (?:GPU |video )?(?:memory|VRAM)",
+    re.IGNORECASE,
+)
+_TYPED = re.compile(
+    r"(?:\bshared\W{0,2} GPU memory\W{0,3}|\bdedicated[^;\n]{0,30}GB\W{1,3}shared(?: GPU memory)? ?)"
+    r"(?:(?:rais|ris|grow|go)\w{1,4} )?(?:from \d[\d.]{0,5}(?: ?GB)? to )?(\d{1,4}(?:[.,]\d{1,2})?) ?(GB)(?!\s*/)",
+    re.IGNORECASE,
+)
+"""The figure of the page in a line of somebody's own."""
+_NONE_OF_ITS_OWN = re.compile(r"Dedicated GPU memory\s*$", re.IGNORECASE)
+_BEGIN = re.compile(r"(?<!\S)(?:GPU|NPU) ?(\d{1,2})?\s*:?$")
+_NAME = re.compile(r"(?<!\S)((NVIDIA|AMD|Intel|Radeon|GeForce)\b[^:|,]{2,80})$")
+_DRIVER = re.compile(r"Driver version:\s*(\d[\d.]{2,30})", re.IGNORECASE)
+_USE = re.compile(r"Utili[sz]ation[\s:]{1,20}(\d{1,3})\s*%", re.IGNORECASE)
+_PLACE = re.compile(r"PCI bus (\d{1,3}), device (\d{1,2}), function (\d)", re.IGNORECASE)
+_VENDORS = {"GeForce": "NVIDIA", "Radeon": "AMD"}
+
+
+def parse_task_manager(text: str, source: str = TASK_MANAGER_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs whose dedicated or shared memory the text tells; none where it tells none."""
+    found = [page for page in _pages(numbered_lines(text, source, first_line)) if page.tells()]
+    return tuple(page.gpu(number) for number, page in enumerate(found[:MOST_GPUS]))
+
+
+class _Page:
+    """What one page of the Task Manager says."""
+
+    def __init__(self, index: int | None = None) -> None:
+        self.index = index
+        self.vendor = ""
+        self.facts: dict[str, Fact[Any]] = {}
+
+    def tells(self) -> bool:
+        """Whether it is about a GPU's memory."""
+        return "vram_used_bytes" in self.facts or "shared_used_bytes" in self.facts
+
+    def read(self, line: Numbered) -> None:
+        """Take the facts of a line; the first of each kind counts."""
+        for name, fact in _facts(line).items():
+            self.facts.setdefault(name, fact)
+        maker = _NAME.search(line.text)
+        if maker and not self.vendor:
+            self.vendor = _VENDORS.get(maker[2], maker[2])
+
+    def gpu(self, number: int) -> Gpu:
+        """The GPU, by the number that the page has, or by its order."""
+        source = next(fact.source for fact in self.facts.values() if isinstance(fact, Known))
+        return gpu_of(number if self.index is None else self.index, self.vendor, source, self.facts)
+
+
+def _pages(lines: Iterable[Numbered]) -> list[_Page]:
+    """A page begins with `GPU 0`; a second line of the same memory begins one too, for titles get lost."""
+    pages = [_Page()]
+    for line in lines:
+        begin = _BEGIN.search(line.text)
+        again = _DEDICATED.search(line.text) and "vram_used_bytes" in pages[-1].facts
+        if begin or again:
+            pages.append(_Page(int(begin[1]) if begin and begin[1] else None))
+        pages[-1].read(line)
+    return pages
+
+
+def _facts(line: Numbered) -> dict[str, Fact[Any]]:
+    facts: dict[str, Fact[Any]] = {}
+    for pattern, kind in ((_DEDICATED, "vram"), (_SHARED, "shared")):
+        if sizes := pattern.search(line.text):
+            facts[f"{kind}_used_bytes"] = parse_amount(f"{sizes[1]} {sizes[3]}", "GB", line.source)
+            facts[f"{kind}_total_bytes"] = parse_amount(f"{sizes[2]} {sizes[3]}", "GB", line.source)
+    if told := _IN_WORDS.search(line.text) or _TYPED.search(line.text):
+        facts.setdefault("shared_used_bytes", parse_amount(f"{told[1]} {told[2]}", "GB", line.source))
+    if _NONE_OF_ITS_OWN.search(line.text):
+        facts["vram_used_bytes"] = facts["vram_total_bytes"] = not_supported(
+            f"{line.source}: it has no memory of its own"
+        )
+        facts["kind"] = reported("integrated", line.source)
+    if name := _NAME.search(line.text):
+        facts["name"] = reported(name[1].strip(), line.source)
+    if driver := _DRIVER.search(line.text):
+        facts["driver"] = reported(driver[1], line.source)
+    if use := _USE.search(line.text):
+        facts["busy"] = parse_amount(use[1], "%", line.source)
+    if place := _PLACE.search(line.text):
+        facts["bus_id"] = reported(f"0000:{int(place[1]):02x}:{int(place[2]):02x}.{place[3]}", line.source)
+    return facts
+
+
+def parse_task_manager_text(text: Text) -> Seen:
+    """The GPUs of every page of the Task Manager in a text; people type such lines amid their own words."""
+    return msgspec.structs.replace(seen_gpus(text, _FORMS, parse_task_manager), spans=())
+
+
+TEXT_DIALECTS: dict[str, TextDialect] = {
+    "task_manager": parse_task_manager_text,
+    "windows_counters": parse_counters_text,
+}

@@ -1,0 +1,532 @@
+"""safetensors, the format of Transformers, vLLM and MLX: what a model is, from the headers of its files."""
+
+import math
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Annotated, Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from unslow.catalog.weight_parts import Role, parts_of_shape, plain_storage, storage_of_quant, total_bytes
+from unslow.facts.errors import UserError
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model, Tensor
+from unslow.facts.values import Absence, Fact, estimated, not_found, reported
+from unslow.look.models.hf_config import (
+    Config,
+    Quantization,
+    Shape,
+    hf_shape,
+    named_quant,
+    parse_quantization,
+    read_config,
+    shape_of_config,
+)
+from unslow.look.system import READ_FLAGS, LookError, System
+
+# The header of a safetensors file: the names, types and shapes of its tensors, never a weight.
+# Eight bytes tell the length of a JSON object; the tensors follow it without a gap, up to the end of the file. What the
+# format's own reader refuses is refused here too: a gap or an overlap also gives away a name that stands there twice.
+
+MOST_HEADER_BYTES = 16 * 1024**2  # the largest models have under a megabyte in each of their files
+MOST_TENSORS_IN_FILE = 65_536
+LONGEST_NAME = 512
+MOST_NOTES = 64
+LONGEST_NOTE = 256
+_LENGTH_BYTES = 8
+_NOTES = "__metadata__"
+_QUOTES = 10  # of one tensor: around its name, three keys and its type
+
+BITS = {
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
+    "I32": 32, "U32": 32, "F32": 32,
+    "C64": 64, "F64": 64, "I64": 64, "U64": 64,
+}  # fmt: skip
+"""The bits of one element (safetensors 0.8, tensor.rs, Dtype)."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class _Info(msgspec.Struct, frozen=True):
+    dtype: Annotated[str, msgspec.Meta(max_length=32)]
+    shape: Annotated[list[_Count], msgspec.Meta(max_length=16)]
+    data_offsets: tuple[_Count, _Count]
+
+
+class Header(NamedTuple):
+    """What a safetensors file says before its weights."""
+
+    tensors: list[Tensor]
+    notes: dict[str, str]
+    """Its `__metadata__`, without what is long."""
+
+
+_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_INFO = msgspec.json.Decoder(_Info)
+_TEXTS = msgspec.json.Decoder(dict[str, str])
+
+
+def read_header(file: BinaryIO, size: int) -> Header:
+    """The header at the start of an open file of `size` bytes; LookError where it is not a sound one."""
+    length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+    if size < _LENGTH_BYTES + 2:
+        raise LookError(f"is not a safetensors file: it has {size} bytes")
+    if length > MOST_HEADER_BYTES:
+        raise LookError(f"speaks of a header of {length} bytes; this program reads up to {MOST_HEADER_BYTES}")
+    if _LENGTH_BYTES + length > size:
+        raise LookError(f"is cut short: its header has {length} bytes, the file {size} in all")
+    return parse_header(file.read(length), size - _LENGTH_BYTES - length)
+
+
+def parse_header(text: bytes, data_bytes: int) -> Header:
+    """The header in `text`, checked against the bytes that follow it."""
+    if text[:1] != b"{":
+        raise LookError("is not a safetensors file: its header does not start with {")
+    if text.count(b'"') > _QUOTES * MOST_TENSORS_IN_FILE:  # whatever it is full of, before anything is made of it
+        raise LookError(f"has more in its header than {MOST_TENSORS_IN_FILE} tensors, up to which this program reads")
+    try:
+        entries = _RAW.decode(text)
+        notes = entries.pop(_NOTES, None)
+        infos = [(name, _INFO.decode(raw)) for name, raw in entries.items()]
+        kept = _short(_TEXTS.decode(notes)) if notes is not None else {}
+    except _JSON as error:
+        raise LookError(f"has a header that is not as safetensors has it: {str(error)[:120]}") from error
+    return Header(list(_placed(infos, data_bytes)), kept)
+
+
+def _short(notes: dict[str, str]) -> dict[str, str]:
+    short = [(k, v) for k, v in notes.items() if len(k) <= LONGEST_NAME and len(v) <= LONGEST_NOTE]
+    return dict(short[:MOST_NOTES])
+
+
+def _placed(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]:
+    """The tensors in the order of their places, which must fill the data without a gap."""
+    end = 0
+    for name, info in sorted(infos, key=lambda item: item[1].data_offsets):
+        start, stop = info.data_offsets
+        if start != end or stop < start:
+            raise LookError(f"has a tensor at the wrong place: {name[:64]} at {start} to {stop}, where {end} was due")
+        yield _checked(name, info, stop - start)
+        end = stop
+    if end > data_bytes:
+        raise LookError(f"is cut short: {end} bytes of tensors are due and {data_bytes} are there")
+    if end < data_bytes:
+        raise LookError(f"has {data_bytes - end} bytes that belong to no tensor")
+
+
+def _checked(name: str, info: _Info, size: int) -> Tensor:
+    """The tensor, of the size that its type and shape give; a type that is not known here is believed."""
+    if len(name) > LONGEST_NAME:
+        raise LookError(f"has a tensor with a name of {len(name)} letters: {name[:64]} ...")
+    bits = BITS.get(info.dtype)
+    if bits and math.prod(info.shape) * bits != size * 8:
+        raise LookError(f"contradicts itself: {name[:64]} of {info.dtype} {info.shape} can't be {size} bytes")
+    return Tensor(name, info.dtype, tuple(reversed(info.shape)), size)
+
+
+_WORDS, _BYTE, _NIBBLE = ("I32", "U32"), "U8", 4
+_PACKED = (".qweight", ".weight_packed")
+_SCALES = (
+    ".qzeros", ".scales", ".g_idx",  # GPTQ, AWQ
+    ".weight_scale", ".weight_scale_2", ".weight_scale_inv", ".weight_zero_point", ".weight_shape", ".weight_g_idx",
+    ".weight_global_scale", ".input_global_scale", ".input_scale", ".k_scale", ".v_scale", ".q_scale", ".output_scale",
+    ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map", ".SCB", ".weight_format",  # bitsandbytes
+    ".biases", ".weight.scale", ".weight.bias",  # MLX: the offsets of groups
+    "_blocks_scales", "_proj_scales",  # MXFP4 as gpt-oss has it
+)  # fmt: skip
+
+
+def parameters_in(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
+    """The parameters that a tensor holds; None where they are packed and nothing tells how many bits each has."""
+    elements = math.prod(tensor.shape)
+    if quantization and (tensor.name.endswith(_SCALES) or ".quant_state." in tensor.name):
+        return 0
+    if not is_packed(tensor, quantization, names):
+        return elements
+    bits = packed_bits(tensor, quantization)
+    return elements * BITS[tensor.type] // bits if bits else None
+
+
+def type_name(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> str:
+    """The type as the file says it, and how many bits are packed into it."""
+    if not is_packed(tensor, quantization, names):
+        return tensor.type
+    bits = packed_bits(tensor, quantization)
+    return f"{tensor.type} packed {bits}-bit" if bits else f"{tensor.type} packed"
+
+
+def is_packed(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> bool:
+    """Whether an element of the tensor is several weights."""
+    name, declared = tensor.name, quantization is not None
+    if tensor.type in _WORDS:
+        return name.endswith(_PACKED) or (declared and tensor.type == "U32" and name.endswith(".weight"))
+    if tensor.type != _BYTE:
+        return False
+    beside = f"{name}.absmax" in names or f"{name}_scale_2" in names  # bitsandbytes, NVFP4 by ModelOpt
+    return name.endswith(".weight_packed") or beside or (declared and name.endswith("_blocks"))
+
+
+def packed_bits(tensor: Tensor, quantization: Quantization | None) -> int:
+    """The bits of one weight in a packed tensor; a byte always holds two. 0 where nothing tells."""
+    if tensor.type == _BYTE:
+        return _NIBBLE
+    bits = quantization.bits_of(tensor.name) if quantization else 0
+    return bits if bits <= BITS[tensor.type] else 0
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One file of a checkpoint."""
+
+    path: str
+    bytes: int
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The headers of a model in safetensors files, and its config."""
+
+    path: str
+    parts: list[Part]
+    tensors: list[Tensor]
+    """With the types' names of the format, such as BF16 and F8_E4M3."""
+    config: Config = {}
+    """`config.json` without what is long; empty where there is none."""
+    quant_types: dict[str, str] = {}
+    """Of single tensors, where the files themselves name them (Ollama's MLX models)."""
+
+    @property
+    def file_bytes(self) -> int:
+        """All parts together."""
+        return sum(p.bytes for p in self.parts)
+
+    @cached_property
+    def weights_bytes(self) -> int:
+        """All tensors together."""
+        return sum(t.bytes for t in self.tensors)
+
+    @cached_property
+    def quantization(self) -> Quantization | None:
+        """How the weights are quantised; None where they are not."""
+        return parse_quantization(self.config) or _noted(self.quant_types)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the tensors."""
+        return frozenset(t.name for t in self.tensors)
+
+    @cached_property
+    def parameters(self) -> int | None:
+        """Weights, counted after unpacking; None where nothing tells how they are packed."""
+        counts = [parameters_in(t, self.quantization, self.names) for t in self.tensors]
+        return sum(n or 0 for n in counts) if None not in counts else None
+
+    @cached_property
+    def type_bytes(self) -> dict[str, int]:
+        """Bytes by type, the largest first: BF16, F8_E4M3, `I32 packed 4-bit`."""
+        types: Counter[str] = Counter()
+        for tensor in self.tensors:
+            types[type_name(tensor, self.quantization, self.names)] += tensor.bytes
+        return dict(types.most_common())
+
+
+_NOTED_BITS = {"nvfp4": 4, "mxfp4": 4, "int4": 4, "mxfp8": 8, "int8": 8}  # ollama, x/quant/quant.go
+
+
+def _noted(quant_types: dict[str, str]) -> Quantization | None:
+    if not quant_types:
+        return None
+    most, _ = Counter(quant_types.values()).most_common(1)[0]
+    bits = {name.rpartition(".")[0]: _NOTED_BITS.get(kind.lower(), 0) for name, kind in quant_types.items()}
+    return Quantization(method="mlx", name=most.upper(), bits=_NOTED_BITS.get(most.lower(), 0), override_bits=bits)
+
+
+_TOKEN_TABLE = re.compile(
+    r"(?:^|\.)(?:embed_tokens(?:_per_layer)?|wte|embed_in|tok_embeddings|word_embeddings|shared)\."
+)
+_OUTPUT = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output)\.(?:weight|qweight|scales|biases|qzeros|g_idx)")
+_EXPERT = re.compile(r"\.experts?\.")
+
+
+def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
+    """The model that the checkpoint describes; `source` names it, by default its path."""
+    source = source or checkpoint.path
+    shape = hf_shape(checkpoint.config) if checkpoint.config else {}
+    config = f"{source}: config.json"
+    return Model(
+        name=_name(checkpoint, config),
+        path=reported(checkpoint.path, source),
+        architecture=_architecture(checkpoint, shape, config),
+        quant=_quant(checkpoint, source),
+        layers=_count(shape, "layers", config),
+        context_trained=_count(shape, "context", config),
+        width=_count(shape, "width", config),
+        heads=_count(shape, "heads", config),
+        kv_heads=_count(shape, "kv_heads", config),
+        key_length=_count(shape, "head_dim", config),
+        value_length=_count(shape, "v_head_dim" if "kv_lora_rank" in shape else "head_dim", config),
+        vocabulary=_count(shape, "vocabulary", config),
+        experts=_count(shape, "experts", config, absent=0),
+        experts_used=_count(shape, "experts_used", config, absent=0),
+        expert_width=_count(shape, "expert_intermediate", config, absent=0),
+        made_up=reported(False, source),  # noqa: FBT003 (a fact, not a flag)
+        **_sizes(checkpoint, f"{source}: tensors"),
+    )
+
+
+def config_facts(config: Config, source: str) -> Model:
+    """The model of a folder without weights: their sizes are counted from the numbers of its config."""
+    told = model_facts(Checkpoint(path=source, parts=[], tensors=[], config=config))
+    shape, quant = shape_of_config(hf_shape(config)), named_quant(config)
+    if not shape.layers or not shape.width or not shape.heads:
+        missing = not_found(
+            f"{source}: holds no safetensors files, and its config.json does not tell its layers and heads"
+        )
+        return overlaid(told, Model(weights_bytes=missing))
+    try:
+        parts = parts_of_shape(shape, storage_of_quant(quant))
+    except UserError as error:
+        missing = not_found(f"{source}: holds no safetensors files; by its config.json, {error.message}")
+        return overlaid(told, Model(weights_bytes=missing))
+    table, output, experts = (
+        sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
+    )
+    numbers: dict[str, Any] = {
+        "quant": quant,
+        "parameters": total_bytes(parts_of_shape(shape, plain_storage(1))),
+        "weights_bytes": total_bytes(parts),
+        "expert_bytes": experts,
+        "token_table_bytes": table,
+        "output_bytes": output or table,
+        "output_tied": shape.tied,
+    }
+    return overlaid(told, Model(**{name: estimated(n, f"{source}: config.json") for name, n in numbers.items()}))
+
+
+def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> Fact[int]:
+    value = shape.get(name)
+    if isinstance(value, int):
+        return reported(value, f"{source}: {name}")
+    if absent is not None and shape:
+        return reported(absent, f"{source}: no {name}")
+    return not_found(f"{source} does not tell {name}")
+
+
+def _name(checkpoint: Checkpoint, source: str) -> Fact[str]:
+    name = checkpoint.config.get("_name_or_path")
+    if isinstance(name, str) and name:
+        return reported(name, f"{source}: _name_or_path")
+    return not_found(f"{source} has no name")
+
+
+def _architecture(checkpoint: Checkpoint, shape: Shape, source: str) -> Fact[str]:
+    """The family of the whole model, not only of its language part."""
+    for name in (checkpoint.config.get("model_type"), shape.get("model_type")):
+        if isinstance(name, str) and name:
+            return reported(name, f"{source}: model_type")
+    return not_found(f"{source} has no model_type")
+
+
+def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:
+    if checkpoint.quantization:
+        return reported(checkpoint.quantization.name, f"{source}: {checkpoint.quantization.method}")
+    if not checkpoint.tensors:
+        return not_found(f"{source} has no tensors")
+    return estimated(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
+
+
+def _sizes(checkpoint: Checkpoint, source: str) -> dict[str, Any]:
+    if not checkpoint.tensors:
+        missing = not_found(f"{source}: none")
+        names = ("parameters", "weights_bytes", "expert_bytes", "token_table_bytes", "output_bytes", "output_tied")
+        return dict.fromkeys(names, missing)
+    count = checkpoint.parameters
+    table, output = _bytes_of(checkpoint, _TOKEN_TABLE), _bytes_of(checkpoint, _OUTPUT)
+    return {
+        "parameters": not_found(f"{source}: packed, nothing tells how") if count is None else reported(count, source),
+        "weights_bytes": reported(checkpoint.weights_bytes, source),
+        "expert_bytes": reported(_bytes_of(checkpoint, _EXPERT), source),
+        "token_table_bytes": reported(table, source),
+        "output_bytes": reported(output or table, source),
+        "output_tied": reported(not output, source),
+    }
+
+
+def _bytes_of(checkpoint: Checkpoint, pattern: re.Pattern[str]) -> int:
+    return sum(t.bytes for t in checkpoint.tensors if pattern.search(t.name))
+
+
+SUFFIX, INDEX_SUFFIX = ".safetensors", ".safetensors.index.json"
+MOST_PARTS = 1024
+_PART = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors")
+
+
+def checkpoint_sets(names: Iterable[str]) -> dict[str, list[str]]:
+    """The safetensors files of a folder by the stem that they share; parts that are missing are named too."""
+    sets: dict[str, list[str]] = {}
+    for name in sorted(names):
+        if name.endswith(SUFFIX):
+            sets.setdefault(stem_of(name), part_names(name))
+    return sets
+
+
+def is_part(name: str) -> bool:
+    """Whether the file says of itself that it is one of several."""
+    return _PART.fullmatch(name) is not None
+
+
+def stem_of(name: str) -> str:
+    """What the files of one model have in common, and its index too."""
+    match = _PART.fullmatch(name)
+    return match[1] if match else name.removesuffix(INDEX_SUFFIX).removesuffix(SUFFIX)
+
+
+def part_names(name: str) -> list[str]:
+    """All parts of the model of which `name` is one; the name alone where it is whole."""
+    match = _PART.fullmatch(name)
+    if not match or not 0 < int(match[2]) <= int(match[3]) <= MOST_PARTS:
+        return [name]
+    stem, width, count = match[1], len(match[2]), match[3]
+    return [f"{stem}-{n:0{width}}-of-{count}{SUFFIX}" for n in range(1, int(count) + 1)]
+
+
+def main_set(names: Sequence[str]) -> str:
+    """The stem of the one model in a folder; LookError where there is none, or several and none is `model`."""
+    sets = checkpoint_sets(names)
+    indexed = [n.removesuffix(INDEX_SUFFIX) for n in names if n.endswith(INDEX_SUFFIX)]
+    if "model" in sets or "model" in indexed:
+        return "model"
+    if len(indexed) == 1:
+        return indexed[0]
+    if not sets:
+        raise LookError("holds no safetensors files")
+    if len(sets) > 1:
+        raise LookError(f"holds several models: {', '.join(sorted(sets)[:8])}")
+    return next(iter(sets))
+
+
+MOST_TENSORS = 500_000  # in all parts together; a model of a trillion parameters has about 200 000
+MOST_INDEX_BYTES = 48 * 1024**2
+_INDEX_QUOTES = 4  # of one tensor in an index: around its name and its file's
+_QUANT_FILE = "hf_quant_config.json"  # where ModelOpt wrote what others write into config.json
+
+
+def read_checkpoint(system: System, path: str) -> Checkpoint:
+    """The model at `path`: a folder, one of its files, or its index; the weights stay where they are."""
+    folder, name = os.path.split(path) if path.endswith((SUFFIX, INDEX_SUFFIX)) else (path.rstrip("/") or path, "")
+    folder = folder or "."
+    names = system.list_dir(folder)
+    try:
+        files, listed = _files(system, folder, names, name)
+    except LookError as error:
+        raise LookError(f"{path}: {error.why}", error.absence) from error
+    checkpoint = read_parts(system, path, [f"{folder}/{f}" for f in files], _config(system, folder, names))
+    if missing := listed - checkpoint.names:
+        raise LookError(f"{path}: its index lists {len(missing)} tensors that no file has: {min(missing)[:64]}")
+    return checkpoint
+
+
+def read_config_alone(system: System, folder: str) -> Config:
+    """The config of a folder without safetensors or GGUF files, as `--load-format dummy` takes it; else empty."""
+    try:
+        names = system.list_dir(folder)
+        weights = any(name.endswith((SUFFIX, INDEX_SUFFIX, ".gguf")) for name in names)
+        return {} if weights or "config.json" not in names else _config(system, folder, names)
+    except LookError:
+        return {}
+
+
+def read_parts(system: System, path: str, files: Sequence[str], config: Config) -> Checkpoint:
+    """The model that these files make up; `path` names it."""
+    raw = system.ask(f"safetensors {path}", lambda: msgspec.to_builtins(_checkpoint(path, files)))
+    try:
+        checkpoint = msgspec.convert(raw, Checkpoint)
+    except msgspec.ValidationError as error:
+        raise LookError(f"{path}: the recorded headers do not fit: {error}") from error
+    return msgspec.structs.replace(checkpoint, config=config)
+
+
+def _files(system: System, folder: str, names: Sequence[str], name: str) -> tuple[list[str], set[str]]:
+    """The files of the model that `name` belongs to, or of the folder's only one, and the tensors its index lists."""
+    if name.endswith(SUFFIX) and not is_part(name):
+        return [name], set()
+    stem = stem_of(name) if name else main_set(names)
+    if f"{stem}{INDEX_SUFFIX}" in names:
+        return _indexed(system, f"{folder}/{stem}{INDEX_SUFFIX}")
+    return checkpoint_sets(names).get(stem, [name]), set()
+
+
+class _Index(msgspec.Struct):
+    weight_map: dict[str, str]
+
+
+def _indexed(system: System, path: str) -> tuple[list[str], set[str]]:
+    text = system.read_bytes(path, MOST_INDEX_BYTES)
+    if text.count(b'"') > _INDEX_QUOTES * MOST_TENSORS:  # before anything is made of it
+        raise LookError(f"its index has more than {MOST_TENSORS} tensors")
+    try:
+        index = msgspec.json.decode(text, type=_Index)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise LookError(f"its index is not as safetensors has it: {str(error)[:120]}") from error
+    files = sorted(set(index.weight_map.values()))
+    if not files or len(files) > MOST_PARTS or any("/" in f or "\\" in f or not f.endswith(SUFFIX) for f in files):
+        raise LookError("its index names files that can't be parts of a model")
+    return files, set(index.weight_map)
+
+
+def _config(system: System, folder: str, names: Sequence[str]) -> Config:
+    config = read_config(system, folder)
+    if _QUANT_FILE in names and "quantization_config" not in config:
+        quantization = read_config(system, folder, _QUANT_FILE).get("quantization")
+        if isinstance(quantization, dict):
+            return {**config, "quantization_config": {**quantization, "quant_method": "modelopt"}}
+    return config
+
+
+def _checkpoint(path: str, files: Sequence[str]) -> Checkpoint:
+    parts: list[Part] = []
+    tensors: dict[str, Tensor] = {}
+    quant_types: dict[str, str] = {}
+    for file in files:
+        header, size = _read_part(file)
+        parts.append(Part(file, size))
+        for tensor in header.tensors:
+            if tensor.name in tensors:
+                raise LookError(f"{file}: {tensor.name[:64]} is in another part already")
+            tensors[tensor.name] = tensor
+        quant_types |= _quant_types(header)
+        if len(tensors) > MOST_TENSORS:
+            raise LookError(f"{path}: its parts have more than {MOST_TENSORS} tensors together")
+    return Checkpoint(path=path, parts=parts, tensors=list(tensors.values()), quant_types=quant_types)
+
+
+def _quant_types(header: Header) -> dict[str, str]:
+    """What the file's notes say of its packed tensors: one type for all of them, or one for each."""
+    packed = [t.name for t in header.tensors if t.type == "U32"]
+    pairs = ((n, header.notes.get(f"{n}.quant_type") or header.notes.get("quant_type")) for n in packed)
+    return {name: kind for name, kind in pairs if kind}
+
+
+def _read_part(path: str) -> tuple[Header, int]:
+    try:
+        descriptor = os.open(path, READ_FLAGS)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            _check_kind(status.st_mode)
+            return read_header(file, status.st_size), status.st_size
+    except LookError as error:
+        raise LookError(f"{path}: {error.why}") from error
+    except FileNotFoundError as error:
+        raise LookError(f"{path}: not there", Absence.NOT_FOUND, "the model needs all of its parts") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+        raise LookError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _check_kind(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise LookError("is not a file")

@@ -1,0 +1,371 @@
+"""The files below a folder in one bounded look, and the models that they make up in the layouts of the stores."""
+
+import os
+import re
+import stat
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.stored_model import Kind, StoredFile, StoredModel
+from unslow.facts.values import Absence
+from unslow.look.models.gguf import part_paths
+from unslow.look.models.safetensors import checkpoint_sets
+from unslow.look.system import LookError, System, read_text
+
+MOST_ENTRIES = 200_000
+DEEPEST = 8
+_SKIPPED = re.compile(r"\.git|\.locks|\.no_exist|node_modules|__pycache__|lost\+found|(?:datasets|spaces|kernels)--.*")
+
+
+class Leaf(msgspec.Struct, frozen=True, array_like=True):
+    """A file, by its path below the root; `bytes` is -1 where a link leads nowhere."""
+
+    path: str
+    bytes: int
+    inode: str
+    modified_at: str
+
+    @property
+    def folder(self) -> str:
+        """The folder that it lies in, below the root; empty for the root itself."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Its name in that folder."""
+        return self.path.rpartition("/")[2]
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """What lies below a folder."""
+
+    leaves: list[Leaf]
+    unreadable: list[str] = []
+    cut: bool = False
+    """Whether there is more than was looked at."""
+
+
+def read_tree(system: System, root: str, deepest: int = DEEPEST) -> Tree:
+    """Every file below `root`, sorted; LookError where it is no folder that can be read."""
+    raw = system.ask(f"tree {root}", lambda: msgspec.to_builtins(_tree(root, deepest)))
+    try:
+        return msgspec.convert(raw, Tree)
+    except msgspec.ValidationError as error:
+        raise LookError(f"{root}: the recorded folder does not fit: {error}") from error
+
+
+def _tree(root: str, deepest: int) -> Tree:
+    walk = _Walk()
+    try:
+        leaves = sorted(walk.below(root, "", deepest), key=lambda leaf: leaf.path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise LookError(f"{root}: not there", Absence.NOT_FOUND) from error
+    except PermissionError as error:
+        raise LookError(f"{root}: permission denied", Absence.FAILED, "run as the user who owns it") from error
+    except (OSError, ValueError) as error:  # ValueError: a null byte
+        raise LookError(f"{root}: {getattr(error, 'strerror', None) or error}") from error
+    return Tree(leaves, walk.unreadable, walk.left < 0)
+
+
+class _Walk:
+    """Steps into each folder once, however many links lead to it."""
+
+    def __init__(self) -> None:
+        self.left = MOST_ENTRIES
+        self.unreadable: list[str] = []
+        self._seen: set[str] = set()
+
+    def below(self, root: str, path: str, depth: int) -> Iterator[Leaf]:
+        folder = f"{root}/{path}" if path else root
+        inode = _inode(Path(folder).stat())
+        if inode in self._seen:
+            return
+        self._seen.add(inode)
+        inner = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                self.left -= 1
+                if self.left < 0:
+                    return
+                below = f"{path}/{entry.name}" if path else entry.name
+                if _is_folder(entry):
+                    inner.append(below)
+                elif leaf := _leaf(entry, below):
+                    yield leaf
+        for name in inner if depth > 0 else ():
+            yield from self._inside(root, name, depth - 1)
+
+    def _inside(self, root: str, path: str, depth: int) -> Iterator[Leaf]:
+        if _SKIPPED.fullmatch(path.rpartition("/")[2]):
+            return
+        try:
+            yield from self.below(root, path, depth)
+        except OSError as error:
+            self.unreadable.append(f"{root}/{path}: {error.strerror or error}")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link into a place that can't be read
+        return False
+
+
+def _leaf(entry: os.DirEntry[str], path: str) -> Leaf | None:
+    """The file; None for pipes, devices and names that are no text."""
+    try:
+        path.encode()
+        status = entry.stat()
+    except UnicodeEncodeError:
+        return None
+    except OSError:
+        return Leaf(path, -1, "", "") if entry.is_symlink() else None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Leaf(path, status.st_size, _inode(status), _time(status.st_mtime))
+
+
+def _inode(status: os.stat_result) -> str:
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def _time(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):  # a clock that was off by an age
+        return ""
+
+
+class Contents(NamedTuple):
+    """The models that a place holds, before their headers are read, and what else is to be said of it."""
+
+    models: list[StoredModel]
+    notices: list[str]
+
+
+def tree_notices(place: str, tree: Tree) -> list[str]:
+    """What could not be seen below a place."""
+    cut = [f"{place} has more than {MOST_ENTRIES} files; the rest was not looked at"] if tree.cut else []
+    return cut + [f"not looked into: {path}" for path in tree.unreadable]
+
+
+_PART = re.compile(r"-\d{5}-of-\d{5}$")
+_TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d{1,2}[a-z0-9_]{0,24})$")
+_DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")  # llama.cpp, common/download.cpp: what it takes for draft models
+_ADAPTERS = ("adapter_model", "adapters")  # PEFT, MLX
+_CONFIGS = ("config.json", "adapter_config.json")
+_INDEX = ".safetensors.index.json"
+_UNFINISHED = (".incomplete", ".part", ".partial", ".downloadInProgress", ".aria2", ".crdownload")
+
+
+class Names(NamedTuple):
+    """A model's name, and a longer one for where two would have the same."""
+
+    short: str
+    long: str
+
+
+Naming = Callable[[str, str], Names]
+"""From a model's folder below the root and its file's stem; the stem is empty for the folder's own model."""
+
+
+def quant_tag(stem: str) -> str:
+    """The quant that a file's name ends with, as llama.cpp names it: Q4_K_M; empty where it ends with none."""
+    match = _TAG.search(stem)
+    return match[1].upper() if match else ""
+
+
+def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming) -> list[StoredModel]:
+    """The models among the files below a root."""
+    folders: dict[str, list[Leaf]] = defaultdict(list)
+    for leaf in leaves:
+        folders[leaf.folder].append(leaf)
+    found = [
+        (_names(naming, folder, stem, model.kind), folder, model)
+        for folder, inside in folders.items()
+        for stem, model in _Folder(root, folder, inside, tool).models()
+    ]
+    shared = Counter(names.short for names, _, _ in found)
+    named = [(folder, _named(model, names, shared)) for names, folder, model in found]
+    companions = [(folder, model) for folder, model in named if model.kind in (Kind.PROJECTOR, Kind.DRAFT)]
+    return [_with_companions(model, folder, companions) for folder, model in named]
+
+
+def _names(naming: Naming, folder: str, stem: str, kind: Kind) -> Names:
+    names = naming(folder, stem)
+    return names if kind is Kind.MODEL else Names(names.long, names.long)  # a projector's quant is not the model's
+
+
+def _named(model: StoredModel, names: Names, shared: Counter[str]) -> StoredModel:
+    return msgspec.structs.replace(model, name=names.short if shared[names.short] == 1 else names.long)
+
+
+def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str, StoredModel]]) -> StoredModel:
+    """The model with the projectors and drafts that lie in its folder or in one above it."""
+    if model.kind is not Kind.MODEL or model.format != "gguf" or not companions:
+        return model
+    near = [m for f, m in companions if not f or folder == f or folder.startswith(f"{f}/")]
+    return msgspec.structs.replace(
+        model,
+        projectors=tuple(m.path for m in near if m.kind is Kind.PROJECTOR),
+        drafts=tuple(m.path for m in near if m.kind is Kind.DRAFT),
+    )
+
+
+class _Folder:
+    """One folder with files."""
+
+    def __init__(self, root: str, folder: str, leaves: Sequence[Leaf], tool: str) -> None:
+        self._root, self._tool = root, tool
+        self._here = f"{root}/{folder}" if folder else root
+        self._leaves = {leaf.name: leaf for leaf in leaves}
+
+    def models(self) -> Iterator[tuple[str, StoredModel]]:
+        """Each model and the stem of its file, which is empty for the folder's own."""
+        for parts in self._gguf_parts():
+            stem = _PART.sub("", parts[0].removesuffix(".gguf"))
+            yield stem, self._model(parts, parts[0], "gguf", _kind(stem))
+        sets = self._sets()
+        for stem, parts in sets.items():
+            own = stem == "model" or (len(sets) == 1 and any(name in self._leaves for name in _CONFIGS))
+            kind = Kind.ADAPTER if stem in _ADAPTERS else Kind.MODEL
+            yield "" if own else stem, self._model(parts, "" if own else parts[0], "safetensors", kind)
+        yield from self._unfinished()
+
+    def _gguf_parts(self) -> list[list[str]]:
+        found = {tuple(_parts(name)) for name in self._leaves if name.endswith(".gguf")}
+        return [list(parts) for parts in sorted(found)]
+
+    def _sets(self) -> dict[str, list[str]]:
+        sets = checkpoint_sets(self._leaves)
+        indexed = (name.removesuffix(_INDEX) for name in self._leaves if name.endswith(_INDEX))
+        return {**{stem: [f"{stem}.safetensors"] for stem in indexed}, **sets}  # an index alone is a broken model
+
+    def _unfinished(self) -> Iterator[tuple[str, StoredModel]]:
+        for name in self._leaves:
+            whole = next((name.removesuffix(end) for end in _UNFINISHED if name.endswith(end)), "")
+            stem, _, form = whole.rpartition(".")
+            if form in ("gguf", "safetensors"):
+                model = self._model([name], name, form, Kind.MODEL)
+                yield stem, msgspec.structs.replace(model, broken="its download is not finished")
+
+    def _model(self, parts: Sequence[str], name: str, form: str, kind: Kind) -> StoredModel:
+        leaves = [self._leaves[p] for p in parts if p in self._leaves]
+        return StoredModel(
+            name="",
+            tool=self._tool,
+            kind=kind,
+            format=form,
+            size_bytes=sum(max(0, leaf.bytes) for leaf in leaves),
+            path=f"{self._here}/{name}" if name else self._here,
+            place=self._root,
+            files=tuple(StoredFile(f"{self._here}/{leaf.name}", max(0, leaf.bytes), leaf.inode) for leaf in leaves),
+            modified_at=max((leaf.modified_at for leaf in leaves), default=""),
+            broken=self._fault(parts),
+        )
+
+    def _fault(self, parts: Sequence[str]) -> str:
+        for name in parts:
+            if name not in self._leaves:
+                return f"{name} is missing"
+            if self._leaves[name].bytes < 0:
+                return f"{name} is a link that leads nowhere"
+        return ""
+
+
+def _parts(name: str) -> list[str]:
+    try:
+        return part_paths(name)
+    except LookError:  # a number that can't be: reading it will say so
+        return [name]
+
+
+def _kind(stem: str) -> Kind:
+    """What the file is by its name; its header has the last word."""
+    if "mmproj" in stem.lower():
+        return Kind.PROJECTOR
+    return Kind.DRAFT if stem.startswith(_DRAFTS) else Kind.MODEL
+
+
+def names_in(repository: str) -> Naming:
+    """Names of models in a repository: itself, or itself with the quant of a file (`org/repo:Q4_K_M`)."""
+
+    def naming(folder: str, stem: str) -> Names:
+        long = "/".join(part for part in (repository, folder, stem) if part)
+        if not stem:
+            return Names(long, long)
+        quant = quant_tag(stem)
+        return Names(f"{repository}:{quant}" if quant else long, long)
+
+    return naming
+
+
+# The layout of Hugging Face's cache, which newer builds of llama.cpp use too.
+# `models--org--name` holds `blobs`, `refs` (which revision a branch is at) and `snapshots/<revision>/` with links to
+# the blobs.
+
+PREFIX = "models--"
+_REVISION_BYTES = 256
+_SHORT = 7  # letters of a revision that people read
+_DEPTH = 3  # repository, `snapshots`, revision
+
+
+def is_hub(names: Sequence[str]) -> bool:
+    """Whether a folder with these names in it is such a cache."""
+    return any(name.startswith(PREFIX) for name in names)
+
+
+def read_hub(system: System, place: str, tree: Tree, tool: str) -> Contents:
+    """The models of a cache, from the files below it."""
+    repositories: dict[str, list[Leaf]] = defaultdict(list)
+    for leaf in tree.leaves:
+        folder, slash, rest = leaf.path.partition("/")
+        if slash and folder.startswith(PREFIX):
+            repositories[folder].append(msgspec.structs.replace(leaf, path=rest))
+    models: list[StoredModel] = []
+    notices = tree_notices(place, tree)
+    for folder, leaves in repositories.items():
+        models += _repository(system, place, folder, leaves, tool)
+        notices += _unfinished(folder, leaves)
+    return Contents(models, notices)
+
+
+def _repository(system: System, place: str, folder: str, leaves: list[Leaf], tool: str) -> Iterator[StoredModel]:
+    revisions: dict[str, list[Leaf]] = defaultdict(list)
+    for leaf in leaves:
+        steps = leaf.path.split("/", 2)
+        if len(steps) == _DEPTH and steps[0] == "snapshots":
+            revisions[steps[1]].append(msgspec.structs.replace(leaf, path=steps[2]))
+    current = _current(system, f"{place}/{folder}", leaves)
+    for revision, inside in revisions.items():
+        older = len(revisions) > 1 and revision != current
+        name = _name(folder) + (f"@{revision[:_SHORT]}" if older else "")
+        for model in grouped_models(f"{place}/{folder}/snapshots/{revision}", inside, tool, names_in(name)):
+            yield msgspec.structs.replace(model, place=place, superseded=older and current in revisions)
+
+
+def _name(folder: str) -> str:
+    return folder.removeprefix(PREFIX).replace("--", "/")
+
+
+def _current(system: System, repository: str, leaves: list[Leaf]) -> str:
+    """The revision that the main branch is at, or any other where there is no main."""
+    refs = [leaf.path for leaf in leaves if leaf.path.startswith("refs/")]
+    for path in sorted(refs, key=lambda path: path != "refs/main"):
+        try:
+            return read_text(system, f"{repository}/{path}", _REVISION_BYTES).strip()
+        except LookError:
+            continue
+    return ""
+
+
+def _unfinished(folder: str, leaves: list[Leaf]) -> Iterator[str]:
+    parts = [leaf for leaf in leaves if leaf.path.startswith("blobs/") and leaf.name.endswith(".incomplete")]
+    if parts:
+        files = "a download is" if len(parts) == 1 else f"{len(parts)} downloads are"
+        yield f"{_name(folder)}: {files} not finished"

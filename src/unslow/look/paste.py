@@ -1,0 +1,316 @@
+"""Any text that somebody has: logs, tables, commands and prose in any mixture, as facts."""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.merge import gpus_in_order, overlaid
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Origin, first_known
+from unslow.look import logs
+from unslow.look.contradictions import added_contradictions, contradictions
+from unslow.look.logs.commands import parse_commands
+from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect
+from unslow.look.logs.stream import LogStream, in_utf8, whole_line_blocks
+from unslow.look.runtimes import command_lines
+
+MOST_GPUS = 64
+_NOISE = re.compile(r"(?i)\b(?:nvidia|geforce|amd|ati|radeon|intel|apple|corporation|graphics|\(r\)|\(tm\)|gpu)\b|[()]")
+
+
+def merged_machine(machines: Iterable[Machine]) -> Machine:
+    """Each laid over those before it; a GPU that two of them describe is one."""
+    whole = Machine()
+    for machine in machines:
+        gpus = _merged_gpus(whole.gpus, machine.gpus)
+        whole = overlaid(whole, msgspec.structs.replace(machine, gpus=NOT_LOOKED))
+        whole = msgspec.structs.replace(whole, gpus=gpus)
+    return msgspec.structs.replace(whole, gpus=_in_order(whole.gpus))
+
+
+def _in_order(gpus: Fact[tuple[Gpu, ...]]) -> Fact[tuple[Gpu, ...]]:
+    return Known(gpus_in_order(gpus.value), gpus.origin, gpus.source) if isinstance(gpus, Known) else gpus
+
+
+def _merged_gpus(first: Fact[tuple[Gpu, ...]], second: Fact[tuple[Gpu, ...]]) -> Fact[tuple[Gpu, ...]]:
+    if not isinstance(second, Known) or not second.value:
+        return first if isinstance(first, Known) or second == NOT_LOOKED else second
+    if not isinstance(first, Known) or not first.value:
+        return second
+    return Known(paired_gpus(first.value, second.value), second.origin, f"{first.source}, {second.source}")
+
+
+def paired_gpus(first: Sequence[Gpu], second: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """GPUs of two descriptions: those that can be the same are laid over one another, in their order."""
+    gpus, free = list(first), set(range(len(first)))
+    for gpu in second:
+        alike = [place for place in sorted(free) if _may_be_the_same(gpus[place], gpu)]
+        # of several that are alike, the one with the same number
+        partner = min(alike, key=lambda place: (gpus[place].index != gpu.index, place), default=None)
+        if partner is None:
+            gpus.append(gpu)
+        else:
+            free.discard(partner)
+            gpus[partner] = msgspec.structs.replace(overlaid(gpus[partner], gpu), index=gpu.index)
+    return tuple(gpus[:MOST_GPUS])
+
+
+def _may_be_the_same(one: Gpu, other: Gpu) -> bool:
+    """By their names where both have one, else by maker and number."""
+    ours, theirs = _words(one), _words(other)
+    if ours and theirs:
+        return ours <= theirs or theirs <= ours
+    makers = {str(gpu.vendor.value_or("")).casefold() for gpu in (one, other)} - {""}
+    return one.index == other.index and len(makers) <= 1
+
+
+def _words(gpu: Gpu) -> set[str]:
+    """The words that tell one model of GPU from another."""
+    return set(_NOISE.sub(" ", gpu.name.value_or("")).casefold().split())
+
+
+_INNER = "llama.cpp"
+_AROUND_LLAMA_CPP = ("Ollama", "LM Studio", "KoboldCpp", "llama-swap")
+_OUTER_FACTS = ("name", "version", "url", "loads")
+"""What is said of the inner program by these is not true of the outer one, which alone knows the file of each load."""
+
+
+def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
+    """One for each runtime that the text tells of; lines of llama.cpp in another program's log belong to that one."""
+    named: dict[str, Subject] = {}
+    nameless = Subject()
+    for subject in subjects:
+        name = subject.runtime.name.value_or("")
+        if name:
+            named[name] = merged_subject(named[name], subject) if name in named else subject
+        else:
+            nameless = merged_subject(nameless, subject)
+    found = _nested(named)
+    if not found:
+        return () if nameless == Subject() else (nameless,)
+    # what nobody claims is said of the only runtime, or of the one that most is known of
+    first, *others = sorted(found, key=_known_facts, reverse=True)
+    return (merged_subject(nameless, first), *others)
+
+
+def _known_facts(subject: Subject) -> int:
+    runtime = subject.runtime
+    return sum(isinstance(getattr(runtime, name), Known) for name in runtime.__struct_fields__)
+
+
+def with_contradictions(subject: Subject, said: Sequence[Subject], machine: Machine, subjects: int) -> Subject:
+    """The subject with where those who speak of it, in the order of asking and answering, can't all be right."""
+    name = subject.runtime.name.value_or("")
+    names = {name, "" if subjects == 1 else name, _INNER if name in _AROUND_LLAMA_CPP else name}
+    sources = [each.runtime for each in said if each.runtime.name.value_or("") in names]
+    found = contradictions([("", runtime) for runtime in sources], subject.model, machine)
+    return msgspec.structs.replace(subject, contradictions=added_contradictions(subject.contradictions, found))
+
+
+def merged_subject(base: Subject, over: Subject) -> Subject:
+    """`over` on top of `base`, except where it only guesses or was only told what `base` was shown."""
+    return Subject(
+        runtime=_merged_runtime(base.runtime, over.runtime),
+        model=surer_facts(base.model, over.model),
+        run=surer_facts(base.run, over.run),
+        account=overlaid(base.account, over.account),
+        contradictions=base.contradictions + over.contradictions,
+    )
+
+
+_WEIGHT = {Origin.TOLD: 0, Origin.ESTIMATED: 1, Origin.DATASHEET: 1, Origin.REPORTED: 2, Origin.MEASURED: 3}
+
+
+def surer_facts(base: Any, over: Any) -> Any:
+    """`over` on top, except where `base` knows a fact from a better origin."""
+    keep: dict[str, Any] = {}
+    for name in over.__struct_fields__:
+        old, new = getattr(base, name), getattr(over, name)
+        if isinstance(old, Known) and isinstance(new, Known):
+            keep[name] = old if _WEIGHT[old.origin] > _WEIGHT[new.origin] else new
+    return msgspec.structs.replace(overlaid(base, over), **keep)
+
+
+def _merged_runtime(base: Runtime, over: Runtime) -> Runtime:
+    merged: Runtime = surer_facts(base, over)
+    return msgspec.structs.replace(
+        merged,
+        warnings=_all_warnings(base.warnings, over.warnings),
+        loads=_longer(base.loads, over.loads),
+        environment=_both(base.environment, over.environment),
+    )
+
+
+def _nested(named: dict[str, Subject]) -> list[Subject]:
+    """llama.cpp within the program around it: its lines are the exact ones, the name is the outer one."""
+    inner = named.get(_INNER)
+    outer = next((name for name in _AROUND_LLAMA_CPP if name in named), "")
+    if inner is None or not outer:
+        return list(named.values())
+    whole = merged_subject(named[outer], inner)
+    kept = {name: getattr(named[outer].runtime, name) for name in _OUTER_FACTS}
+    if not isinstance(kept["loads"], Known):
+        del kept["loads"]
+    whole = msgspec.structs.replace(whole, runtime=msgspec.structs.replace(whole.runtime, **kept))
+    return [whole, *(subject for name, subject in named.items() if name not in (_INNER, outer))]
+
+
+def _all_warnings(first: Fact[list[str]], second: Fact[list[str]]) -> Fact[list[str]]:
+    if isinstance(first, Known) and isinstance(second, Known):
+        return Known(list(dict.fromkeys(first.value + second.value)), second.origin, first.source)
+    return first_known(first, second)
+
+
+def _longer(first: Fact[list[Any]], second: Fact[list[Any]]) -> Fact[list[Any]]:
+    return first if len(first.value_or(())) > len(second.value_or(())) else first_known(second, first)
+
+
+def _both(first: Fact[dict[str, str]], second: Fact[dict[str, str]]) -> Fact[dict[str, str]]:
+    if isinstance(first, Known) and isinstance(second, Known):
+        return Known({**first.value, **second.value}, second.origin, f"{first.source}, {second.source}")
+    return first_known(first, second)
+
+
+# How programs begin the lines that no dialect cared for.
+_WRITTEN = re.compile(
+    r"""(?x)
+      \d{1,6}\.\d\d\.\d{3}\.\d{3}\ [IWED]\         # llama.cpp's clock and level
+    | (?:slot|srv|cmn|que|spec)\ +\w+:\s              # its server
+    | \w{0,60}(?:llama|ggml|gguf|load|print|clip|sched|common)_\w{1,80}:\s   # functions of llama.cpp
+    | load:\s+(?:-|special|token|control|printing|\d)
+    | time=\S+\ level=                               # Ollama
+    | \[GIN\]\ \d
+    | (?:\(\w+(?:\ \w+=\d+)?\)\ )?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\ \d\d-\d\d\ \d\d:   # vLLM
+    | \[\d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d[^\]]*\]\s
+    | \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s+\[?(?:DEBUG|INFO|WARN|WARNING|ERROR)\b
+    | [+|][-=+|]{4,}\s*$                             # borders of tables
+    """
+)
+
+
+def without_programs(text: Text) -> Text:
+    """The lines that do not look like a program's log, with their numbers."""
+    left = [(n, line) for n, line in zip(text.numbers, text.lines, strict=True) if not _WRITTEN.match(line.lstrip())]
+    return Text([line for _, line in left], text.source, numbers=[number for number, _ in left])
+
+
+def lines_outside(texts: Sequence[Text], taken: set[int]) -> Text:
+    """The lines of all texts that stand in none of the blocks that were read."""
+    numbered = [(n, line) for text in texts for n, line in zip(text.numbers, text.lines, strict=True) if n not in taken]
+    source = texts[0].source if texts else ""
+    return Text([line for _, line in numbered], source, numbers=[number for number, _ in numbered])
+
+
+COMMAND_DIALECT = "command"
+"""How the names of dialects end that read command lines: what they tell was asked for, and need not have come true."""
+
+
+@cache
+def line_dialects() -> dict[str, LineDialect]:
+    """Every way to read a log line by line, by the name of its module."""
+    return {name: module.DIALECT for name, module in _modules().items() if hasattr(module, "DIALECT")}
+
+
+@cache
+def text_dialects() -> dict[str, TextDialect]:
+    """Every way to read a block of text, by its name; command lines have one for each runtime."""
+    blocks: dict[str, TextDialect] = {}
+    for name, module in _modules().items():
+        blocks |= getattr(module, "TEXT_DIALECTS", {})
+        if hasattr(module, "parse_text"):
+            blocks[name] = module.parse_text
+    # by name: what is read later is laid over what was read before
+    return dict(sorted(blocks.items())) | {
+        f"{name} {COMMAND_DIALECT}": partial(parse_commands, each) for name, each in command_lines().items()
+    }
+
+
+@cache
+def _modules() -> dict[str, ModuleType]:
+    names = [info.name for info in pkgutil.iter_modules(logs.__path__)]
+    return {name: importlib.import_module(f"{logs.__name__}.{name}") for name in names}
+
+
+class Pasted(NamedTuple):
+    """What a text tells, and what is left of it for whoever reads words."""
+
+    machine: Machine
+    subjects: tuple[Subject, ...]
+    """Usually one; several where the text clearly tells of several runtimes."""
+    prose: Text
+    """Lines that no dialect recognised, with their numbers; of a long log, those of its start and its end."""
+    recognised: dict[str, int]
+    """How many lines each dialect recognised, by its name."""
+    bytes: int
+    lines: int
+    sampled: bool
+    """Whether lines that repeat were counted instead of read."""
+
+
+def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], None] | None = None) -> Pasted:
+    """The facts of a text that comes in chunks of any size; `progress` is told the bytes read so far."""
+    stream = LogStream(line_dialects(), source)
+    for block in whole_line_blocks(in_utf8(chunks)):
+        stream.feed(block)
+        if progress:
+            progress(stream.bytes)
+    seen = {name: reader.seen(source) for name, reader in stream.readers.items()}
+    texts = [without_programs(text) for text in stream.unread()]
+    tables, taken = _read_tables(texts)
+    found = {name: each for name, each in _together(seen, tables).items() if each.lines}
+    machine = merged_machine([found[name].machine for name in sorted(found, key=tables.__contains__)])
+    return Pasted(
+        machine=machine,
+        subjects=_subjects(found, machine),
+        prose=lines_outside(texts, taken),
+        recognised={name: each.lines for name, each in found.items()},
+        bytes=stream.bytes,
+        lines=stream.lines,
+        sampled=stream.sampled,
+    )
+
+
+def _subjects(found: Mapping[str, Seen], machine: Machine) -> tuple[Subject, ...]:
+    """What was asked for first, what came of it over it, and where the two can't both be right."""
+    asked = [seen.subject for name, seen in found.items() if name.endswith(COMMAND_DIALECT)]
+    shown = [
+        seen.subject
+        for name, seen in found.items()
+        if not name.endswith(COMMAND_DIALECT) and name not in line_dialects()
+    ]
+    logged = [seen.subject for name, seen in found.items() if name in line_dialects()]
+    subjects = merged_subjects([*asked, *shown, *logged])
+    return tuple(with_contradictions(subject, [*asked, *logged], machine, len(subjects)) for subject in subjects)
+
+
+def _read_tables(texts: list[Text]) -> tuple[dict[str, Seen], set[int]]:
+    """What the blocks of the texts tell, by dialect, and the numbers of the lines they take up."""
+    found: dict[str, Seen] = {}
+    taken: set[int] = set()
+    for text in texts:
+        each = {name: parse(text) for name, parse in text_dialects().items()}
+        found = _together(found, {name: seen for name, seen in each.items() if seen.lines})
+        taken.update(text.number(i) for seen in each.values() for first, end in seen.spans for i in range(first, end))
+    return found, taken
+
+
+def _together(first: Mapping[str, Seen], second: Mapping[str, Seen]) -> dict[str, Seen]:
+    """Both, dialect by dialect; a dialect may read lines as well as blocks."""
+    joined = {name: _joined(first[name], second[name]) for name in first.keys() & second.keys()}
+    return {**first, **second, **joined}
+
+
+def _joined(first: Seen, second: Seen) -> Seen:
+    return Seen(
+        machine=merged_machine([first.machine, second.machine]),
+        subject=merged_subject(first.subject, second.subject),
+        lines=first.lines + second.lines,
+    )

@@ -1,0 +1,361 @@
+"""AMD GPUs: through the files of the amdgpu driver, else as the PCI bus shows them.
+
+AMD's own library is not used: it answers from the same files, and it breaks where it is half installed.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.catalog.hardware_families import find_gpu_family
+from unslow.facts.machine import Gpu, GpuProcess, Machine
+from unslow.facts.machine import System as SystemFacts
+from unslow.facts.values import MHZ, Fact, Known, estimated, first_known, not_found, not_supported, reported
+from unslow.look.kernel import MICRO, MILLI, Sensors, parse_numbers, read_number, read_sensors, read_word
+from unslow.look.kernel.gpus import (
+    DRM,
+    Card,
+    DrmClient,
+    processes_of,
+    read_amd_name,
+    read_cards,
+    read_clients,
+    read_link,
+    read_lspci_name,
+)
+from unslow.look.kernel.gpus import FDINFO as CLIENTS
+from unslow.look.logs.gpu_facts import gpu_of, gpu_without_facts, with_free
+from unslow.look.system import LookError, System, read_text, unknown
+
+KFD_TOPOLOGY = "/sys/class/kfd/kfd"
+_MOST_NODES = 256
+
+
+class KfdNode(NamedTuple):
+    """One GPU: where its properties stand, its instruction set, and the number that KFD gave it."""
+
+    source: str
+    architecture: str
+    number: int
+
+
+def read_kfd_nodes(system: System) -> dict[str, KfdNode]:
+    """The GPUs by PCI address, in ROCm's order; none where there is no KFD."""
+    try:
+        names = sorted((n for n in system.list_dir(f"{KFD_TOPOLOGY}/topology/nodes") if n.isdecimal()), key=int)[
+            :_MOST_NODES
+        ]
+    except LookError:
+        return {}
+    found: dict[str, KfdNode] = {}
+    for name in names:
+        path = f"{KFD_TOPOLOGY}/topology/nodes/{name}"
+        try:
+            node = parse_properties(read_text(system, f"{path}/properties"))
+            number = read_number(system, f"{path}/gpu_id") if node else 0
+        except LookError:  # a container sees the nodes of GPUs that it was not given, and may not read them
+            continue
+        if node:
+            found[node[0]] = KfdNode(f"{path}/properties", node[1], number)
+    return found
+
+
+def parse_properties(text: str) -> tuple[str, str] | None:
+    """PCI address and instruction set; None for a node that is only a processor."""
+    numbers = parse_numbers(text)
+    version, place = numbers.get("gfx_target_version", 0), numbers.get("location_id", 0)
+    if not version:
+        return None
+    bus_id = f"{numbers.get('domain', 0):04x}:{place >> 8 & 255:02x}:{place >> 3 & 31:02x}.{place & 7}"
+    return bus_id, gfx_architecture(version)
+
+
+def gfx_architecture(version: int) -> str:
+    """110501 is gfx1151, and 90010 is gfx90a: two decimal digits for each part, written as hexadecimal ones."""
+    return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+
+
+def read_kfd_vram(system: System, pid: int, number: int) -> int:
+    """What a process holds on a GPU in VRAM by KFD's count; nothing where it does not say."""
+    try:
+        return read_number(system, f"{KFD_TOPOLOGY}/proc/{pid}/vram_{number}")
+    except LookError:
+        return 0
+
+
+def read_kfd_pids(system: System) -> list[int]:
+    """The processes that compute through KFD."""
+    try:
+        return [int(name) for name in system.list_dir(f"{KFD_TOPOLOGY}/proc") if name.isdecimal()]
+    except LookError:
+        return []
+
+
+_PERCENT = 100
+_STEP = re.compile(r"(?:\d{1,2}|S): *(\d{1,6})Mhz( *\*)?", re.IGNORECASE)
+_FILES: dict[str, tuple[str, Callable[[int], float]]] = {
+    "vram_total_bytes": ("mem_info_vram_total", int),
+    "vram_used_bytes": ("mem_info_vram_used", int),
+    "gtt_total_bytes": ("mem_info_gtt_total", int),
+    "gtt_used_bytes": ("mem_info_gtt_used", int),
+    "busy": ("gpu_busy_percent", lambda percent: percent / _PERCENT),
+    "memory_busy": ("mem_busy_percent", lambda percent: percent / _PERCENT),
+}
+
+
+def read_card(
+    system: System, index: int, card: Card, node: KfdNode | None, clients: list[DrmClient] | LookError
+) -> Gpu:
+    """The GPU with all that its files say; what is missing there is Unknown here."""
+    sensors = read_sensors(system, card.device)
+    facts = {name: _read(system, f"{card.device}/{file}", convert) for name, (file, convert) in _FILES.items()}
+    name = read_amd_name(system, card.device, card.bus_id)
+    kind = _kind(sensors, name)
+    facts |= {
+        "name": name,
+        "kind": kind,
+        "driver": _read_driver(system, card),
+        "bus_id": reported(card.bus_id, f"{card.device}/uevent") if card.bus_id else not_found("it is no PCI device"),
+        "architecture": reported(node.architecture, node.source) if node else not_found("KFD does not list this GPU"),
+        "processes": _read_processes(system, card, node, clients),
+    }
+    facts |= _read_clocks(system, card.device, sensors) | _temperatures(sensors) | _power(sensors)
+    if kind.value_or("") == "integrated":
+        facts = _of_one_memory(facts)
+    else:  # one that is part of the processor shows a link that leads nowhere
+        facts |= read_link(system, card.device)
+    return gpu_of(index, "AMD", f"{card.device}/vendor", with_free(facts))
+
+
+def _read(system: System, path: str, convert: Callable[[int], float]) -> Fact[Any]:
+    try:
+        return reported(convert(read_number(system, path)), path)
+    except LookError as error:
+        return unknown(error)
+
+
+def _kind(sensors: Sensors, name: Fact[Any]) -> Fact[Any]:
+    """The driver shows the voltage of a northbridge for processors with graphics alone, and a power cap for cards.
+
+    Where it shows neither, as in many containers, the name tells.
+    """
+    if "vddnb" in sensors.labels:
+        return reported("integrated", f"{sensors.path}: vddnb")
+    if sensors.has("power1_cap"):
+        return reported("discrete", f"{sensors.path}: power1_cap and no vddnb")
+    family = find_gpu_family(name.value_or(""))
+    if family and family.unified and isinstance(name, Known):
+        return estimated("integrated", f"{name.source}: {name.value}")
+    return not_found("the sensors do not tell a card from a part of the processor")
+
+
+def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
+    """A GPU without memory of its own has what the firmware set aside for it, and what it may take of the rest."""
+    sums = {
+        "vram_total_bytes": _sum(facts["vram_total_bytes"], facts["gtt_total_bytes"]),
+        "vram_used_bytes": _sum(facts["vram_used_bytes"], facts["gtt_used_bytes"]),
+    }
+    processes = facts["processes"]
+    if isinstance(processes, Known):
+        sums["processes"] = reported([_with_all(process) for process in processes.value], processes.source)
+    return facts | sums
+
+
+def _with_all(process: GpuProcess) -> GpuProcess:
+    return msgspec.structs.replace(process, vram_bytes=_sum(process.vram_bytes, process.gtt_bytes))
+
+
+def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
+    """Both together, where both are known."""
+    if not isinstance(own, Known) or not isinstance(lent, Known):
+        return own
+    return reported(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
+
+
+def _read_driver(system: System, card: Card) -> Fact[Any]:
+    """The driver, with its version where it is not the kernel's own."""
+    path = f"/sys/module/{card.driver}/version"
+    try:
+        return reported(f"{card.driver} {read_word(system, path)}", path)
+    except LookError:
+        source = f"{card.device}/uevent"
+        return reported(card.driver, source) if card.driver else not_found(f"{source} names no driver")
+
+
+def _read_clocks(system: System, device: str, sensors: Sensors) -> dict[str, Fact[Any]]:
+    core, core_max = _read_steps(system, f"{device}/pp_dpm_sclk")
+    memory, memory_max = _read_steps(system, f"{device}/pp_dpm_mclk")
+    level = f"{device}/power_dpm_force_performance_level"
+    try:
+        state: Fact[Any] = reported(read_word(system, level), level)
+    except LookError as error:
+        state = unknown(error)
+    return {
+        "clock_hz": first_known(sensors.labelled("sclk", "input", 1), core),
+        "clock_max_hz": core_max,
+        "memory_clock_hz": first_known(sensors.labelled("mclk", "input", 1), memory),
+        "memory_clock_max_hz": memory_max,
+        "performance_state": state,
+    }
+
+
+def _read_steps(system: System, path: str) -> tuple[Fact[Any], Fact[Any]]:
+    try:
+        return parse_steps(read_word(system, path), path)
+    except LookError as error:
+        return unknown(error), unknown(error)
+
+
+def parse_steps(text: str, source: str) -> tuple[Fact[Any], Fact[Any]]:
+    """The clock now and the highest one, from lines `1: 2482Mhz *`."""
+    steps = [(int(mhz) * MHZ, bool(star)) for mhz, star in _STEP.findall(text)]
+    now = next((reported(hertz, source) for hertz, star in steps if star), not_found(f"{source} marks no step"))
+    most = reported(max(hertz for hertz, _ in steps), source) if steps else not_found(f"{source} lists no steps")
+    return now, most
+
+
+def _temperatures(sensors: Sensors) -> dict[str, Fact[Any]]:
+    """Of the edge of the chip; the margin is that of the sensor which is nearest to its limit."""
+    edge = sensors.labelled("edge", "input", MILLI)
+    return {
+        "temperature_c": edge if isinstance(edge, Known) else sensors.labelled("junction", "input", MILLI),
+        "memory_temperature_c": sensors.labelled("mem", "input", MILLI),
+        "temperature_slowdown_c": sensors.labelled("edge", "crit", MILLI),
+        "temperature_shutdown_c": sensors.labelled("edge", "emergency", MILLI),
+        "temperature_margin_c": _margin(sensors),
+    }
+
+
+def _margin(sensors: Sensors) -> Fact[Any]:
+    margins = {}
+    for label in ("edge", "junction", "mem"):
+        now, limit = sensors.labelled(label, "input", MILLI), sensors.labelled(label, "crit", MILLI)
+        if isinstance(now, Known) and isinstance(limit, Known):
+            margins[label] = limit.value - now.value
+    nearest = min(margins, key=lambda label: margins[label], default="")
+    if not nearest:
+        return not_supported("no sensor has a limit")
+    return estimated(margins[nearest], f"{sensors.path}: {nearest} crit - input")
+
+
+def _power(sensors: Sensors) -> dict[str, Fact[Any]]:
+    """Newer cards have the power of the moment in place of the average."""
+    return {
+        "power_w": sensors.number(("power1_average", "power1_input"), MICRO),
+        "power_limit_w": sensors.number(("power1_cap",), MICRO),
+        "power_limit_default_w": sensors.number(("power1_cap_default",), MICRO),
+    }
+
+
+def _read_processes(
+    system: System, card: Card, node: KfdNode | None, clients: list[DrmClient] | LookError
+) -> Fact[Any]:
+    if isinstance(clients, LookError):
+        return unknown(clients, "run as root to see the processes of other users")
+    found = {process.pid: process for process in processes_of(clients, card.bus_id)}
+    for pid in read_kfd_pids(system) if node else ():
+        held = read_kfd_vram(system, pid, node.number if node else 0)
+        if held:
+            found[pid] = _with_held(found.get(pid, GpuProcess(pid=pid)), held)
+    return reported(list(found.values()), CLIENTS)
+
+
+def _with_held(process: GpuProcess, held_bytes: int) -> GpuProcess:
+    """Old kernels leave what is allocated for computing out of a client's sum."""
+    if process.vram_bytes.value_or(0) >= held_bytes:
+        return process
+    return msgspec.structs.replace(process, vram_bytes=reported(held_bytes, "/sys/class/kfd/kfd/proc"))
+
+
+# One file for the whole bus: machines without such a GPU, which are most, pay for a single read.
+PCI_DEVICES = "/proc/bus/pci/devices"
+_LINE = re.compile(r"^([0-9a-f]{4})\t1002[0-9a-f]{4}\t[^\n]{0,400}\t([\w-]{0,40})$", re.MULTILINE)
+_DISPLAY = "0x03"  # PCI base class 03: VGA, 3D and display controllers
+_HOW = "install AMD's driver or newer firmware: `sudo dmesg | grep amdgpu` says why it did not start"
+
+
+def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
+    """The GPUs on the bus with the reason why they can't be asked; none where there is none."""
+    try:
+        found = parse_pci_devices(read_text(system, PCI_DEVICES))
+    except LookError:
+        return ()
+    gpus = [(bus_id, driver) for bus_id, driver in found if _is_display(system, bus_id)]
+    return tuple(_silent(system, index, bus_id, driver) for index, (bus_id, driver) in enumerate(gpus))
+
+
+def parse_pci_devices(text: str) -> list[tuple[str, str]]:
+    """PCI address and driver of every device that AMD's graphics division made."""
+    places = ((int(match[1], 16), match[2]) for match in _LINE.finditer(text))
+    return [(f"0000:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}", driver) for place, driver in places]
+
+
+def _is_display(system: System, bus_id: str) -> bool:
+    try:
+        return read_word(system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY)
+    except LookError:
+        return False
+
+
+def _silent(system: System, index: int, bus_id: str, driver: str) -> Gpu:
+    why = not_found(f"driver not loaded: {driver} holds the device" if driver else "driver not loaded", _HOW)
+    return gpu_without_facts(
+        index,
+        why,
+        vendor=reported("AMD", PCI_DEVICES),
+        bus_id=reported(bus_id, PCI_DEVICES),
+        name=read_lspci_name(system, bus_id),
+    )
+
+
+TURN = 1  # see the probes' own page
+AMD = "0x1002"
+KFD_DEVICE = "/dev/kfd"
+
+
+def read(system: System) -> Machine:
+    """All AMD GPUs, and whether ROCm may use them; nothing at all where there is none."""
+    cards = read_cards(system, AMD)
+    gpus = _read_gpus(system, cards) if cards else read_gpus_without_driver(system)
+    if not gpus:
+        return Machine()
+    return Machine(gpus=reported(gpus, DRM), system=SystemFacts(kfd_access=_read_kfd_access(system)))
+
+
+def _read_gpus(system: System, cards: list[Card]) -> tuple[Gpu, ...]:
+    """The GPUs as ROCm numbers them: those of its list first, in its order, which is not always that of the bus."""
+    nodes = read_kfd_nodes(system)
+    order = {bus_id: place for place, bus_id in enumerate(nodes)}
+    cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
+    clients = _read_clients(system)
+    return tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in enumerate(cards))
+
+
+def _read_clients(system: System) -> list[DrmClient] | LookError:
+    try:
+        return read_clients(system)
+    except LookError as error:
+        return error
+
+
+def _read_kfd_access(system: System) -> Fact[Any]:
+    """Asked without opening the file, which would make this program a client of the GPU."""
+    try:
+        answer = system.ask(f"access {KFD_DEVICE}", _ask_access)
+    except LookError as error:
+        return unknown(error)
+    match answer:
+        case {"exists": True, "allowed": bool(allowed)}:
+            return reported(allowed, KFD_DEVICE)
+        case _:
+            return not_found(
+                f"{KFD_DEVICE} is not there", "load amdgpu; a container needs --device=/dev/kfd --device=/dev/dri"
+            )
+
+
+def _ask_access() -> dict[str, bool]:
+    return {"exists": Path(KFD_DEVICE).exists(), "allowed": os.access(KFD_DEVICE, os.R_OK | os.W_OK)}

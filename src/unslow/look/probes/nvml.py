@@ -1,0 +1,488 @@
+"""NVIDIA GPUs: through NVML, else through nvidia-smi, else as the PCI bus shows them."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from unslow.facts.machine import Gpu, GpuProcess, Machine
+from unslow.facts.values import (
+    KB,
+    MHZ,
+    NOT_LOOKED,
+    Absence,
+    Fact,
+    Known,
+    Unknown,
+    failed,
+    not_found,
+    not_supported,
+    reported,
+)
+from unslow.look.logs import nvidia_smi_rows
+from unslow.look.logs.gpu_facts import gpu_of, gpu_process, gpu_without_facts, reason_names
+from unslow.look.logs.nvidia_smi import Q_SOURCE as SMI
+from unslow.look.logs.nvidia_smi import parse_nvidia_smi_q
+from unslow.look.logs.nvidia_smi_rows import parse_compute_apps
+from unslow.look.system import LookError, System, read_text, unknown
+
+SOURCE = "nvml"
+_NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE as an unsigned 64-bit number
+_MOST_PID = 2**32
+_PSTATE_UNKNOWN = 32  # NVML_PSTATE_UNKNOWN
+_NO_SUCH_LINK = "NVMLError_NotSupported"
+_NO_SUCH_QUESTION = ("NVMLError_NotSupported", "NVMLError_FunctionNotFound", "AttributeError")
+
+
+def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
+    """The GPUs of `query_nvml`; what is missing or strange there is Unknown here."""
+    answers = raw.get("gpus") if isinstance(raw, dict) else None
+    gpus = answers if isinstance(answers, list) else []
+    return tuple(_gpu(index, gpu, raw) for index, gpu in enumerate(gpus) if isinstance(gpu, dict))
+
+
+def _gpu(index: int, answers: dict[str, Any], raw: dict[str, Any]) -> Gpu:
+    driver = _fact(raw.get("driver"), str)
+    vendor = reported("NVIDIA", SOURCE)
+    if "error" in answers:
+        return gpu_without_facts(index, _unknown(answers["error"]), vendor=vendor, driver=driver)
+    facts = {name: _fact(answers.get(question), convert) for name, (question, convert) in _FACTS.items()}
+    others = {"driver": driver, "nvlinks_active": _nvlinks(answers), "processes": _processes(answers, raw)}
+    return gpu_of(index, "NVIDIA", SOURCE, {**facts, **others})
+
+
+def _fact(answer: Any, convert: Callable[[Any], Any]) -> Fact[Any]:
+    if answer is None:
+        return NOT_LOOKED
+    if isinstance(answer, dict) and "error" in answer:
+        return _unknown(answer["error"])
+    try:
+        value = convert(answer)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return failed(f"{SOURCE} answered {str(answer)[:40]}")
+    return value if isinstance(value, Unknown) else reported(value, SOURCE)
+
+
+def _unknown(error: Any) -> Unknown:
+    """Why NVML did not answer; "this GPU or driver can't say" is kept apart from a failure."""
+    kind, _, words = str(error)[:200].partition(": ")
+    if kind in _NO_SUCH_QUESTION:
+        return not_supported(f"{SOURCE}: {words or kind}")
+    hint = "ask as root" if kind == "NVMLError_NoPermission" else ""
+    return failed(f"{SOURCE}: {words or kind}", hint)
+
+
+def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
+    """Links that are up; a card that does not support the first one has none, while an old driver can't say."""
+    answer = answers.get("nvlinks_active")
+    refused = str(answer.get("error", "")) if isinstance(answer, dict) else ""
+    if refused.startswith(_NO_SUCH_LINK):
+        return reported(0, f"{SOURCE}: NVLink is not supported")
+    return _fact(answer, _as_it_is)
+
+
+def _reserved(memory: dict[str, int]) -> Any:
+    return memory["reserved"] if "reserved" in memory else not_supported("this driver counts it as memory in use")
+
+
+def _performance_state(number: int) -> Any:
+    return not_found("the driver does not know it") if number == _PSTATE_UNKNOWN else f"P{number:d}"
+
+
+def _bus_id(text: str) -> Any:
+    fact = nvidia_smi_rows.parse_bus_id(text, SOURCE)
+    return fact if isinstance(fact, Unknown) else fact.value
+
+
+def _scaled(scale: float) -> Callable[[Any], Any]:
+    return lambda number: number * scale
+
+
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
+_FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "name": ("name", str),
+    "bus_id": ("bus_id", _bus_id),
+    "compute_capability": ("compute_capability", lambda pair: f"{pair[0]:d}.{pair[1]:d}"),
+    "vram_total_bytes": ("memory_bytes", lambda memory: memory["total"]),
+    "vram_used_bytes": ("memory_bytes", lambda memory: memory["used"]),
+    "vram_free_bytes": ("memory_bytes", lambda memory: memory["free"]),
+    "vram_reserved_bytes": ("memory_bytes", _reserved),
+    "memory_bus_bits": ("memory_bus_bits", _as_it_is),
+    "busy": ("utilisation_percent", lambda rates: rates["gpu"] / 100),
+    "memory_busy": ("utilisation_percent", lambda rates: rates["memory"] / 100),
+    "clock_hz": ("sm_clock_mhz", _scaled(MHZ)),
+    "clock_max_hz": ("sm_clock_max_mhz", _scaled(MHZ)),
+    "memory_clock_hz": ("memory_clock_mhz", _scaled(MHZ)),
+    "memory_clock_max_hz": ("memory_clock_max_mhz", _scaled(MHZ)),
+    "performance_state": ("performance_state", _performance_state),
+    "temperature_c": ("temperature_c", _as_it_is),
+    "memory_temperature_c": ("memory_temperature_c", _as_it_is),
+    "temperature_slowdown_c": ("temperature_slowdown_c", _as_it_is),
+    "temperature_shutdown_c": ("temperature_shutdown_c", _as_it_is),
+    "temperature_margin_c": ("temperature_margin_c", _as_it_is),
+    "power_w": ("power_mw", lambda milliwatts: milliwatts / 1000),
+    "power_limit_w": ("power_limit_mw", lambda milliwatts: milliwatts / 1000),
+    "power_limit_default_w": ("power_limit_default_mw", lambda milliwatts: milliwatts / 1000),
+    "event_reasons": ("event_reason_bits", reason_names),
+    "event_reason_bits": ("event_reason_bits", _as_it_is),
+    "pcie_generation": ("pcie_generation", _as_it_is),
+    "pcie_generation_max": ("pcie_generation_max", _as_it_is),
+    "pcie_width": ("pcie_width", _as_it_is),
+    "pcie_width_max": ("pcie_width_max", _as_it_is),
+    "pcie_transmit_bytes_per_s": ("pcie_transmit_kb_per_s", _scaled(KB)),
+    "pcie_receive_bytes_per_s": ("pcie_receive_kb_per_s", _scaled(KB)),
+    "ecc": ("ecc_mode", lambda modes: modes[0] == 1),
+    "mig": ("mig_mode", lambda modes: modes[0] == 1),
+}
+
+
+def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:
+    """Compute and graphics processes as one list; without the compute ones there is none to trust."""
+    compute, graphics = answers.get("compute_processes"), answers.get("graphics_processes")
+    if not isinstance(compute, list):
+        return _fact(compute, _as_it_is)
+    used: dict[int, int | None] = {}
+    for pid, size in _pairs([*compute, *(graphics if isinstance(graphics, list) else [])]):
+        used[pid] = max((s for s in (used.get(pid), size) if s is not None), default=None)
+    names = raw.get("process_names")
+    return reported([_process(pid, size, names) for pid, size in sorted(used.items())], SOURCE)
+
+
+def _pairs(entries: list[Any]) -> Iterator[tuple[int, int | None]]:
+    for entry in entries:
+        if isinstance(entry, dict) and isinstance(pid := entry.get("pid"), int) and 0 <= pid < _MOST_PID:
+            size = entry.get("used_bytes")
+            yield pid, size if isinstance(size, int) and size != _NOT_AVAILABLE else None
+
+
+def _process(pid: int, size: int | None, names: Any) -> GpuProcess:
+    name = _fact(names.get(str(pid)), str) if isinstance(names, dict) else NOT_LOOKED
+    unknown_size = not_supported("this driver model (WDDM) does not tell memory by process")
+    return gpu_process(pid, name, unknown_size if size is None else reported(size, SOURCE))
+
+
+PCI_DEVICES = "/sys/bus/pci/devices"
+MODULE_VERSION = "/proc/driver/nvidia/version"
+_VENDOR = "0x10de"
+_DISPLAY = "0x03"  # PCI base class 03: VGA and 3D controllers
+_MOST_DEVICES = 4096
+_VERSION = re.compile(r"\b(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\b")
+
+
+def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[Gpu, ...]]:
+    """The GPUs on the bus with the reason why they can't be asked; an empty list only where there is surely none."""
+    try:
+        version = _module_version(system)
+        addresses = list(_display_devices(system))
+    except LookError as error:
+        return unknown(error)
+    if not addresses and version:
+        return failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
+    gpus = (_silent_gpu(system, index, address, version, why_no_driver) for index, address in enumerate(addresses))
+    return reported(tuple(gpus), PCI_DEVICES)
+
+
+def parse_module_version(text: str) -> str:
+    """The version in /proc/driver/nvidia/version; empty where it has none."""
+    match = _VERSION.search(text)
+    return match[1] if match else ""
+
+
+def _module_version(system: System) -> str:
+    """The version of the loaded kernel module, or nothing where none is loaded."""
+    try:
+        return parse_module_version(read_text(system, MODULE_VERSION)) or "of unknown version"
+    except LookError as error:
+        if error.absence is Absence.NOT_FOUND:
+            return ""
+        raise
+
+
+def _display_devices(system: System) -> Iterator[str]:
+    try:
+        addresses = system.list_dir(PCI_DEVICES)[:_MOST_DEVICES]
+    except LookError as error:
+        if error.absence is Absence.NOT_FOUND:
+            return
+        raise
+    for address in addresses:
+        if _id(system, address, "vendor") == _VENDOR and _id(system, address, "class").startswith(_DISPLAY):
+            yield address
+
+
+def _id(system: System, address: str, name: str) -> str:
+    try:
+        return read_text(system, f"{PCI_DEVICES}/{address}/{name}").strip().lower()
+    except LookError:
+        return ""
+
+
+def _silent_gpu(system: System, index: int, address: str, version: str, why_no_driver: str) -> Gpu:
+    known: dict[str, Fact[Any]] = {"vendor": reported("NVIDIA", PCI_DEVICES), "bus_id": reported(address, PCI_DEVICES)}
+    if version:
+        why = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
+        return gpu_without_facts(index, why, **known, driver=reported(version, MODULE_VERSION))
+    return gpu_without_facts(index, _driver_not_loaded(system, address), **known)
+
+
+def _driver_not_loaded(system: System, address: str) -> Unknown:
+    try:
+        holder = system.read_link(f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
+    except LookError:
+        holder = ""
+    why = f"driver not loaded: {holder} holds the device" if holder else "driver not loaded"
+    return not_found(why, "install NVIDIA's driver and restart")
+
+
+Nvml = Any
+"""The module pynvml, or a stand-in for it."""
+
+# Bounds for a library that answers nonsense; a DGX has 16 GPUs, and nobody reads a list of a thousand processes.
+MOST_GPUS = 64
+MOST_PROCESSES = 1024
+
+
+def query_nvml(nvml: Nvml) -> dict[str, Any]:
+    """All answers of NVML as JSON, {"error": ...} where there is none; LookError where NVML can't be used at all."""
+    _start(nvml)
+    try:
+        count = min(nvml.nvmlDeviceGetCount(), MOST_GPUS)
+        gpus = [_query_gpu(nvml, index) for index in range(count)]
+        names = {str(pid): _answer(_process_name, nvml, pid) for pid in _pids(gpus)}
+        return {"driver": _answer(_driver, nvml), "gpus": gpus, "process_names": names}
+    except Exception as error:
+        raise LookError(_words(error)) from error
+    finally:
+        with suppress(Exception):
+            nvml.nvmlShutdown()
+
+
+def _start(nvml: Nvml) -> None:
+    try:
+        nvml.nvmlInit()
+    except Exception as error:
+        absent = type(error).__name__ in ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
+        raise LookError(_words(error), Absence.NOT_FOUND if absent else Absence.FAILED) from error
+
+
+def _query_gpu(nvml: Nvml, index: int) -> dict[str, Any]:
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    except Exception as error:  # noqa: BLE001 (a GPU that fell off the bus must not hide the others)
+        return {"error": _words(error)}
+    return {name: _answer(ask, nvml, handle) for name, ask in QUESTIONS.items()}
+
+
+def _answer(ask: Callable[..., Any], *about: Any) -> Any:
+    try:
+        return _plain(ask(*about))
+    except Exception as error:  # noqa: BLE001 (old drivers, lost GPUs, missing functions: all cost one fact)
+        return {"error": _words(error)}
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _plain(value: Any) -> Any:
+    """The answer as JSON; pynvml hands out bytes and tuples, depending on its version."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _first_answer(*calls: Callable[[], Any]) -> Any:
+    """The answer of the first call that has one: new drivers and old ones spell the same question in two ways."""
+    for call in calls[:-1]:
+        with suppress(Exception):
+            return call()
+    return calls[-1]()
+
+
+def _driver(nvml: Nvml) -> Any:
+    return nvml.nvmlSystemGetDriverVersion()
+
+
+def _process_name(nvml: Nvml, pid: int) -> Any:
+    return nvml.nvmlSystemGetProcessName(pid)
+
+
+def _memory(nvml: Nvml, gpu: Any) -> dict[str, int]:
+    """Version 2 tells memory that the driver keeps apart from memory in use; version 1 adds them up."""
+
+    def version_2() -> dict[str, int]:
+        info = nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)
+        return {"total": info.total, "reserved": info.reserved, "free": info.free, "used": info.used}
+
+    def version_1() -> dict[str, int]:
+        info = nvml.nvmlDeviceGetMemoryInfo(gpu)
+        return {"total": info.total, "free": info.free, "used": info.used}
+
+    return dict(_first_answer(version_2, version_1))
+
+
+def _utilisation(nvml: Nvml, gpu: Any) -> dict[str, int]:
+    rates = nvml.nvmlDeviceGetUtilizationRates(gpu)
+    return {"gpu": rates.gpu, "memory": rates.memory}
+
+
+def _temperature(nvml: Nvml, gpu: Any) -> Any:
+    sensor = nvml.NVML_TEMPERATURE_GPU
+    return _first_answer(
+        lambda: nvml.nvmlDeviceGetTemperatureV(gpu, sensor), lambda: nvml.nvmlDeviceGetTemperature(gpu, sensor)
+    )
+
+
+def _memory_temperature(nvml: Nvml, gpu: Any) -> Any:
+    field = nvml.nvmlDeviceGetFieldValues(gpu, [nvml.NVML_FI_DEV_MEMORY_TEMP])[0]
+    if field.nvmlReturn != 0:
+        raise nvml.NVMLError(field.nvmlReturn)
+    return field.value.uiVal
+
+
+def _power_limit(nvml: Nvml, gpu: Any) -> Any:
+    """The limit in force, which can be lower than the one that was set."""
+    return _first_answer(
+        lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu), lambda: nvml.nvmlDeviceGetPowerManagementLimit(gpu)
+    )
+
+
+def _event_reasons(nvml: Nvml, gpu: Any) -> Any:
+    return _first_answer(
+        lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
+        lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
+    )
+
+
+def _active_nvlinks(nvml: Nvml, gpu: Any) -> int:
+    """Links that are up; NVML has no count of links, it refuses the first number that does not exist."""
+    active = int(nvml.nvmlDeviceGetNvLinkState(gpu, 0) == 1)
+    with suppress(Exception):
+        for link in range(1, nvml.NVML_NVLINK_MAX_LINKS):
+            active += nvml.nvmlDeviceGetNvLinkState(gpu, link) == 1
+    return active
+
+
+def _query_processes(answer: list[Any]) -> list[dict[str, Any]]:
+    return [{"pid": p.pid, "used_bytes": p.usedGpuMemory} for p in answer[:MOST_PROCESSES]]
+
+
+def _pids(gpus: list[dict[str, Any]]) -> list[int]:
+    lists = (gpu.get(kind) for gpu in gpus for kind in ("compute_processes", "graphics_processes"))
+    return sorted({process["pid"] for found in lists if isinstance(found, list) for process in found})
+
+
+QUESTIONS: dict[str, Callable[[Nvml, Any], Any]] = {
+    "name": lambda nvml, gpu: nvml.nvmlDeviceGetName(gpu),
+    "bus_id": lambda nvml, gpu: nvml.nvmlDeviceGetPciInfo(gpu).busId,
+    "compute_capability": lambda nvml, gpu: nvml.nvmlDeviceGetCudaComputeCapability(gpu),
+    "memory_bytes": _memory,
+    "memory_bus_bits": lambda nvml, gpu: nvml.nvmlDeviceGetMemoryBusWidth(gpu),
+    "utilisation_percent": _utilisation,
+    "sm_clock_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
+    "sm_clock_max_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM),
+    "memory_clock_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),
+    "memory_clock_max_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_MEM),
+    "performance_state": lambda nvml, gpu: nvml.nvmlDeviceGetPerformanceState(gpu),
+    "temperature_c": _temperature,
+    "memory_temperature_c": _memory_temperature,
+    "temperature_slowdown_c": lambda nvml, gpu: nvml.nvmlDeviceGetTemperatureThreshold(
+        gpu, nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+    ),
+    "temperature_shutdown_c": lambda nvml, gpu: nvml.nvmlDeviceGetTemperatureThreshold(
+        gpu, nvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN
+    ),
+    "temperature_margin_c": lambda nvml, gpu: nvml.nvmlDeviceGetMarginTemperature(gpu),
+    "power_mw": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu),
+    "power_limit_mw": _power_limit,
+    "power_limit_default_mw": lambda nvml, gpu: nvml.nvmlDeviceGetPowerManagementDefaultLimit(gpu),
+    "event_reason_bits": _event_reasons,
+    "pcie_generation": lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu),
+    "pcie_generation_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
+    "pcie_width": lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu),
+    "pcie_width_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
+    "pcie_transmit_kb_per_s": lambda nvml, gpu: nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_TX_BYTES),
+    "pcie_receive_kb_per_s": lambda nvml, gpu: nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_RX_BYTES),
+    "nvlinks_active": _active_nvlinks,
+    "ecc_mode": lambda nvml, gpu: nvml.nvmlDeviceGetEccMode(gpu),
+    "mig_mode": lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu),
+    "compute_processes": lambda nvml, gpu: _query_processes(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)),
+    "graphics_processes": lambda nvml, gpu: _query_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses(gpu)),
+}
+
+
+QUERY = ("nvidia-smi", "-q")
+QUERY_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv")
+
+
+def read(system: System) -> Machine:
+    """All NVIDIA GPUs of the machine."""
+    try:
+        return Machine(gpus=reported(read_nvml(system), SOURCE))
+    except LookError as no_nvml:
+        why = no_nvml.why
+    try:
+        return Machine(gpus=reported(read_nvidia_smi(system), SMI))
+    except LookError:
+        return Machine(gpus=read_gpus_without_driver(system, why))
+
+
+def read_nvml(system: System) -> tuple[Gpu, ...]:
+    """The GPUs that NVML lists; LookError where it can't be asked or lists none."""
+    gpus = parse_nvml(system.ask("nvml", _ask_nvml))
+    if not gpus:
+        raise LookError("NVML lists no GPU", Absence.NOT_FOUND)
+    return tuple(_with_names(system, gpu) for gpu in gpus)
+
+
+def _ask_nvml() -> Any:
+    try:
+        import pynvml  # noqa: PLC0415 (only a machine that is really asked needs it)
+    except ImportError as error:
+        raise LookError("nvidia-ml-py is not installed", Absence.NOT_FOUND) from error
+    return query_nvml(pynvml)
+
+
+def read_nvidia_smi(system: System) -> tuple[Gpu, ...]:
+    """The GPUs as `nvidia-smi -q` prints them; LookError where it lists none."""
+    done = system.run(QUERY)
+    gpus = parse_nvidia_smi_q(done.stdout)
+    if not gpus:
+        raise LookError(f"nvidia-smi: {(done.stdout.strip() or done.stderr.strip())[:200]}")
+    if len(gpus) == 1 and not isinstance(gpus[0].processes, Known):
+        gpus = (_with_compute_apps(system, gpus[0]),)
+    return tuple(_with_names(system, gpu) for gpu in gpus)
+
+
+def _with_compute_apps(system: System, gpu: Gpu) -> Gpu:
+    """The GPU with the processes that the second command lists; that one does not say on which GPU they are."""
+    try:
+        done = system.run(QUERY_PROCESSES)
+    except LookError:
+        return gpu
+    processes = parse_compute_apps(done.stdout)
+    return msgspec.structs.replace(gpu, processes=processes) if isinstance(processes, Known) else gpu
+
+
+def _with_names(system: System, gpu: Gpu) -> Gpu:
+    if not isinstance(gpu.processes, Known):
+        return gpu
+    named = [_named(system, process) for process in gpu.processes.value]
+    return msgspec.structs.replace(gpu, processes=msgspec.structs.replace(gpu.processes, value=named))
+
+
+def _named(system: System, process: GpuProcess) -> GpuProcess:
+    """The process with the kernel's name for it, where the driver had none."""
+    if isinstance(process.name, Known):
+        return process
+    path = f"/proc/{process.pid}/comm"
+    try:
+        name = read_text(system, path).strip()
+    except LookError:
+        return process
+    return msgspec.structs.replace(process, name=reported(name, path))

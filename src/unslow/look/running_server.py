@@ -1,0 +1,218 @@
+"""What the process of a running server shows: who starts it, its limits, where its memory lies."""
+
+import posixpath
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Cpu, Disk
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import NOT_LOOKED, Fact, Known, failed, first_known, measured, not_found, reported
+from unslow.look.command_writer import NO_UNIT, Unit
+from unslow.look.kernel import parse_numbers
+from unslow.look.kernel.processes import (
+    MOUNT_TABLE,
+    parse_cpu_library,
+    read_bytes_by_node,
+    read_code_features,
+    read_nodes,
+)
+from unslow.look.probes.block_devices import read_disk
+from unslow.look.probes.cgroup import NO_QUOTA, read_limits
+from unslow.look.processes import Process, read_process, words_of
+from unslow.look.system import LookError, System, read_text, unknown
+
+_MANAGER = "systemd"
+_OF_USER = "user@"
+
+
+def read_unit(system: System, pid: int) -> Unit:
+    """The service whose first process this is; none for what a shell or another process of a service started."""
+    process = read_process(system, pid)
+    unit = parse_unit(process.text("cgroup"))
+    return unit if unit.name and read_process(system, process.parent_pid()).name == _MANAGER else NO_UNIT
+
+
+def unit_fact(process: Process) -> Fact[str]:
+    """The same as a fact: the service, or who started it instead."""
+    source = f"/proc/{process.pid}/cgroup"
+    text = process.text("cgroup")
+    if not text:
+        return failed(f"{source} can't be read")
+    unit, parent = parse_unit(text), read_process(process.system, process.parent_pid()).name
+    if unit.name and parent in (_MANAGER, ""):  # whose name may not be recorded
+        return reported(unit.words, source)
+    return not_found(f"{source}: in no service of systemd" + (f"; {parent} started it" if parent else ""))
+
+
+def parse_unit(text: str) -> Unit:
+    """The innermost service in a control group; a scope, such as that of a session or a container, is none."""
+    path = text.strip().splitlines()[-1].rpartition(":")[2] if text.strip() else ""
+    parts = path.split("/")
+    services = [part for part in parts if part.endswith(".service") and not part.startswith(_OF_USER)]
+    if not services or any(part.endswith(".scope") for part in parts):
+        return NO_UNIT
+    return Unit(services[-1], of_user=any(part.startswith(_OF_USER) for part in parts))
+
+
+_CONTAINER = re.compile(r"(?:docker[-/]|libpod-|/docker/)([0-9a-f]{64})")
+_LABELS = "com.docker.compose.project.config_files", "com.docker.compose.service"
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
+_MOST_FILES = 64
+
+
+class UnitText(NamedTuple):
+    """A file of a unit and its text."""
+
+    path: str
+    text: str
+
+
+class Composed(NamedTuple):
+    """Where compose has a service from."""
+
+    file: str
+    service: str
+
+
+def read_unit_files(system: System, unit: Unit) -> list[UnitText]:
+    """The unit and its drop-ins in the order in which they hold, as systemd says; LookError where it does not."""
+    scope = ["--user"] if unit.of_user else []
+    done = system.run(["systemctl", *scope, "show", unit.name, "--property=FragmentPath", "--property=DropInPaths"])
+    said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if done.status or not said.get("FragmentPath"):
+        raise LookError(f"systemctl does not say where {unit.name} is: {(done.stderr or 'no file').strip()[:200]}")
+    paths = [said["FragmentPath"], *said.get("DropInPaths", "").split()]
+    return [UnitText(path, read_text(system, path)) for path in paths[:_MOST_FILES]]
+
+
+def read_composed(system: System, pid: int) -> Composed:
+    """The compose file and the service of a container; LookError where docker does not say."""
+    container = _CONTAINER.search(read_process(system, pid).text("cgroup"))
+    if not container:
+        raise LookError("its control group names no container of docker")
+    done = system.run(["docker", "inspect", "--format", "{{json .Config.Labels}}", container[1]])
+    try:
+        labels = msgspec.json.decode(done.stdout or "{}", type=dict[str, str] | None) or {}
+    except msgspec.MsgspecError as error:
+        raise LookError("docker does not show the labels of the container") from error
+    file, service = (labels.get(label, "") for label in _LABELS)
+    if done.status or not service or not file or "," in file:
+        raise LookError("docker names no single compose file of the container")
+    return Composed(file, service)
+
+
+def read_script(system: System, pid: int) -> str:
+    """The script whose shell started the process; empty where it is not to be seen."""
+    parent = read_process(system, read_process(system, pid).parent_pid())
+    words = words_of(parent.command())
+    if len(words) < 2 or words[0].rpartition("/")[2].lstrip("-") not in _SHELLS or words[1].startswith("-"):  # noqa: PLR2004
+        return ""
+    folder = parent.folder().value_or("")
+    return words[1] if words[1].startswith("/") else f"{folder}/{words[1]}" if folder else ""
+
+
+def with_limits(system: System, subject: Subject) -> Subject:
+    """The subject with the cpuset, quota and memory of its process; as it is where its process can't be seen."""
+    pid = subject.runtime.pid
+    if not isinstance(pid, Known):
+        return subject
+    limits = read_limits(system, pid.value)
+    runtime = msgspec.structs.replace(
+        subject.runtime,
+        allowed_cpus=limits.cpu.allowed_cpus,
+        quota_cpus=_quota(limits.cpu),
+        memory_limit_bytes=limits.memory.limit_bytes,
+    )
+    return msgspec.structs.replace(subject, runtime=runtime)
+
+
+def _quota(cpu: Cpu) -> Fact[float]:
+    """Without a quota it may use all the time of the processors that it may run on."""
+    allowed = cpu.allowed_cpus
+    if cpu.quota_cpus == NO_QUOTA and isinstance(allowed, Known):
+        return reported(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
+    return cpu.quota_cpus
+
+
+GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
+"""Whatever its value, ggml's CUDA backend then starts every kernel by itself."""
+MAPS_LIMIT_BYTES = 4 * 1024**2
+
+
+def with_own_process(system: System, subject: Subject) -> Subject:
+    """The subject with what its process shows; as it is where its process can't be seen."""
+    subject = with_limits(system, subject)
+    runtime, pid = subject.runtime, subject.runtime.pid
+    if not isinstance(pid, Known):
+        return subject
+    changed = msgspec.structs.replace(
+        runtime,
+        eager=first_known(runtime.eager, _eager(runtime)),
+        build_features=first_known(runtime.build_features, _build_features(system, pid.value)),
+        unit=runtime.unit if runtime.unit != NOT_LOOKED else unit_fact(read_process(system, pid.value)),
+        bytes_by_node=_bytes_by_node(system, pid.value),
+        disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
+    )
+    return msgspec.structs.replace(subject, runtime=changed)
+
+
+def _eager(runtime: Runtime) -> Fact[bool]:
+    environment = runtime.environment
+    if isinstance(environment, Known) and GRAPHS_OFF in environment.value:
+        return reported(True, f"{environment.source}: {GRAPHS_OFF}")  # noqa: FBT003 (the value of a fact)
+    return runtime.eager
+
+
+def _build_features(system: System, pid: int) -> Fact[list[str]]:
+    """What the mapped CPU library was built for: by its name, where that tells, else by its code."""
+    path = f"/proc/{pid}/maps"
+    try:
+        maps = read_text(system, path, MAPS_LIMIT_BYTES)
+        if named := parse_cpu_library(maps):
+            return reported(named[1], f"{path}: {named[0]}")
+        coded = read_code_features(system, pid, maps)
+    except LookError as error:
+        return unknown(error)
+    if coded is None:
+        return not_found(f"{path} has no library whose name or code tells what it was built for")
+    return measured(coded[1], f"the code of {coded[0]}")
+
+
+def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:
+    """By node, where there are several: the kernel walks through all pages to tell, so nobody asks for one node."""
+    try:
+        if len(read_nodes(system)) < 2:  # noqa: PLR2004 (one node has no far side)
+            return not_found("there is one memory node")
+        return reported(read_bytes_by_node(system, pid), f"/proc/{pid}/numa_maps")
+    except LookError as error:
+        return unknown(error)
+
+
+def _disk_read_bytes(system: System, runtime: Runtime, pid: int) -> Fact[int]:
+    """Only of a server that reads its model itself: others have it read by processes that they start."""
+    path = f"/proc/{pid}/io"
+    if runtime.name.value_or("") != "llama.cpp":
+        return runtime.disk_read_bytes
+    try:
+        counted = parse_numbers(read_text(system, path)).get("read_bytes")
+    except LookError as error:
+        return unknown(error, "run unslow as the same user or as root")
+    return not_found(f"{path} does not count what disks give") if counted is None else reported(counted, path)
+
+
+MOST_MODELS = 16
+
+
+def read_model_disks(system: System, subjects: Iterable[Subject]) -> tuple[Disk, ...]:
+    """One for each folder with the model of a process that is on this machine; in a container by its own mounts."""
+    tables: dict[str, str] = {}
+    for subject in subjects:
+        path, pid = subject.model.path.value_or(""), subject.runtime.pid
+        if isinstance(pid, Known) and posixpath.isabs(path):
+            boxed = bool(subject.runtime.container.value_or(""))
+            tables.setdefault(posixpath.dirname(path), f"/proc/{pid.value}/mountinfo" if boxed else MOUNT_TABLE)
+    return tuple(read_disk(system, folder, table) for folder, table in list(tables.items())[:MOST_MODELS])

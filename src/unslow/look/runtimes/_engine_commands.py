@@ -1,0 +1,138 @@
+"""What the knobs of vLLM, SGLang and TGI have in common: all are told everything by flags of argparse."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from unslow.facts.commands import Place, labelled_line
+from unslow.facts.knob import Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.look.command_line import without_words
+from unslow.look.command_writer import (
+    NO_NUMBER,
+    PLACE,
+    Advice,
+    Answer,
+    AtHand,
+    Program,
+    Turn,
+    Wanted,
+    Words,
+    restart_lines,
+)
+from unslow.look.runtimes._engine_flags import Flags, config_path
+
+MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
+"""A step of the share of GPU memory that a server takes, and the most that leaves room for what is not counted."""
+SHORTEST_CONTEXT = 4096
+NO_GPUS = "over how many GPUs is not known"
+
+
+def program_of(
+    name: str,
+    flags: Flags,
+    turns: Mapping[Knob, Turn],
+    *,
+    bare: Callable[[AtHand], list[str]],
+    has_model: Callable[[Sequence[str]], bool],
+    no_model: str,
+) -> Program:
+    """The writer of an engine's command lines."""
+
+    def removal(names: Sequence[str], command: Sequence[str]) -> str:
+        """What to leave out, where nobody knows whether it was put in: the flag, or its line of a file."""
+        flag, file = flags.flags[names[0]].spellings[0], config_path(command)
+        if file:
+            return f"in {file}: remove {flag.lstrip('-')}"
+        return "" if command else f"start it without {flag}"
+
+    def variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+        return [v for setting in names for v in flags.flags[setting].variables if v in environment]
+
+    return Program(name, turns, flags.spelled, flags.without_secrets, bare, no_model, has_model, removal, variables)
+
+
+def without_flags(flags: Flags, command: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The command line with these settings taken out."""
+    return without_words(command, ((flag.start, flag.end) for flag in flags.spelled(command) if flag.name in names))
+
+
+def number(name: str, flag: str) -> Turn:
+    """A flag that takes a whole number; the reader chooses where none is known."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        if value is None:
+            return Words((name,), (flag, PLACE), missing=NO_NUMBER)
+        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        return Words((name,), (flag, str(value))) if whole else f"{value!r} is no value of {flag}"
+
+    return turn
+
+
+def share(flag: str, *names: str) -> Turn:
+    """A flag that takes a share from 0 to 1."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        if value is None:
+            return Words(names, (flag, PLACE), missing=NO_NUMBER)
+        is_share = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+        return Words(names, (flag, f"{value:g}")) if is_share else f"{value!r} is no share"
+
+    return turn
+
+
+def cache_type(flag: str, words: Mapping[str, str], engine: str) -> Turn:
+    """The type of the KV cache, by the engine's word for each that it has."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        if value is None:
+            return Words(("kv_type",))
+        known = str(value) in words
+        return Words(("kv_type",), (flag, words[str(value)])) if known else f"{engine} has no cache of {value}"
+
+    return turn
+
+
+def only_away(*names: str) -> Turn:
+    """Settings that can be taken out, and no value can be put in for."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        return Words(names) if value in (None, -1, "none", True) else ""
+
+    return turn
+
+
+def switched_off_by(name: str, flag: str) -> Turn:
+    """What is on unless a flag switches it off."""
+    return lambda value, _wanted: Words((name,), (flag,) if value is False else ())
+
+
+def gpus_in_use(runtime: Runtime) -> int:
+    """Over how many GPUs the model is spread now."""
+    return runtime.tensor_parallel.value_or(1) * runtime.pipeline_parallel.value_or(1)
+
+
+def visible_device(value: Setting, _wanted: Wanted) -> Answer:
+    """CUDA1 is GPU 1, and 1,2 are two of them; a product's name has other figures."""
+    named = re.fullmatch(r"[A-Za-z]*(\d{1,3}(?:,\d{1,3}){0,63})", str(value))
+    missing = "" if named else f"{value!r} names no device"
+    return Words(environment={"CUDA_VISIBLE_DEVICES": named[1] if named else "NUMBER"}, missing=missing)
+
+
+def advice(*lines: str) -> Turn:
+    """What is done by hand, whatever the value."""
+    return lambda _value, _wanted: Advice(lines)
+
+
+def unthinking(_value: Setting, _wanted: Wanted) -> Answer:
+    """Of a model that reasons: the client switches it off."""
+    return Advice([labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')])
+
+
+def restart(flags: Flags) -> Turn:
+    """Once memory is free, a restart takes it."""
+
+    def turn(_value: Setting, wanted: Wanted) -> Answer:
+        command = flags.without_secrets(wanted.runtime.command.value_or([]))
+        return Advice(restart_lines(command, wanted.at_hand.unit) if command else [])
+
+    return turn

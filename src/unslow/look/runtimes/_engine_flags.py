@@ -1,0 +1,249 @@
+"""Flags in the manner of argparse, as vLLM, SGLang and TGI have them: as settings, and settings as facts."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, estimated, failed, not_found, reported
+from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting, Spelled, with_secrets_hidden
+from unslow.look.processes import Process
+from unslow.look.system import LookError, read_text
+
+# Command lines in the manner of Python's argparse, as settings by name.
+# A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
+
+_LONGEST_VALUE = 4096
+
+
+class Flag(NamedTuple):
+    """How a setting is spelled; a switch takes no value, and `--no-` before its name turns it off."""
+
+    spellings: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+    switch: bool = False
+    secret: bool = False
+    several: bool = False
+    """Whether it takes all words up to the next flag; the first of them is its value."""
+
+
+def switch(*spellings: str) -> Flag:
+    """A flag without a value."""
+    return Flag(spellings, switch=True)
+
+
+class Flags:
+    """Every flag of one program."""
+
+    def __init__(self, flags: Mapping[str, Flag]) -> None:
+        self.flags = flags
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, tuple[str, bool]]:
+        found = {word: (name, True) for name, flag in self.flags.items() for word in flag.spellings}
+        switches = ((n, w) for n, flag in self.flags.items() if flag.switch for w in flag.spellings)
+        return found | {f"--no-{word[2:]}": (name, False) for name, word in switches if word.startswith("--")}
+
+    def spellings(self) -> frozenset[str]:
+        """Every word that is a flag."""
+        return frozenset(self._by_spelling)
+
+    def spelled(self, command: Sequence[str]) -> list[Spelled]:
+        """The known flags of a command line, in order."""
+        found, at = [], 1
+        while at < len(command):
+            word, equals, attached = command[at].partition("=")
+            name, on = self._by_spelling.get(word.replace("_", "-") if word[:2] == "--" else word, ("", True))
+            if not name:
+                at += 1
+                continue
+            value, end = _value(self.flags[name], command, at, attached if equals else None)
+            if self.flags[name].switch and not on:
+                value = "false" if value == "true" else "true"
+            found.append(Spelled(name, at, end, value[:_LONGEST_VALUE]))
+            at = end
+        return found
+
+    def settings(self, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
+        """Every setting that was given, by name."""
+        variables = ((name, v) for name, flag in self.flags.items() for v in flag.variables if v in environment)
+        given = {name: Setting(environment[v][:_LONGEST_VALUE], f"{ENVIRONMENT}: {v}") for name, v in variables}
+        for name, start, end, value in self.spelled(command):
+            secret = self.flags[name].secret
+            given[name] = Setting(value, COMMAND if secret else f"{COMMAND}: {' '.join(command[start:end])[:300]}")
+        return given
+
+    def without_secrets(self, command: Sequence[str]) -> list[str]:
+        """The command line as anybody may see it."""
+        secrets = ((flag.start, flag.end) for flag in self.spelled(command) if self.flags[flag.name].secret)
+        return with_secrets_hidden(command, secrets)
+
+    def positional(self, command: Sequence[str]) -> Iterator[str]:
+        """The words after the program that are neither a flag nor the value of a known one."""
+        taken = {at for _, start, end, _ in self.spelled(command) for at in range(start, end)}
+        for at, word in enumerate(command):
+            unknown_flag = at > 0 and command[at - 1].startswith("-") and at - 1 not in taken
+            if at > 0 and at not in taken and not word.startswith("-") and not unknown_flag:
+                yield word
+
+
+def _value(flag: Flag, command: Sequence[str], at: int, attached: str | None) -> tuple[str, int]:
+    if flag.switch:
+        return ("false" if (attached or "").lower() in ("false", "0") else "true"), at + 1
+    if attached is not None:
+        return attached, at + 1
+    end = min(at + 2, len(command))
+    while flag.several and end < len(command) and not command[end].startswith("-"):
+        end += 1
+    return (command[at + 1] if at + 1 < len(command) else ""), end
+
+
+# The file that `--config` names: flags of the command line as YAML, one `name: value` a line.
+# A flag on the command line beats the file; a switch that is false there is not given at all.
+
+_LARGEST_BYTES = 64 * 1024
+_MOST_LINES = 500
+_LINE = re.compile(r"([A-Za-z][\w-]{0,60}) ?: {0,8}(\S.{0,500}?)?(?: {1,40}#.{0,200})?")
+_QUOTES = "\"'"
+
+
+def config_path(command: Sequence[str]) -> str:
+    """The file that a command line names; empty where it names none."""
+    for at, word in enumerate(command):
+        if word == "--config":
+            return command[at + 1] if at + 1 < len(command) else ""
+        if word.startswith("--config="):
+            return word.partition("=")[2]
+    return ""
+
+
+def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:
+    """The settings in the file, by name; None where it can't be read."""
+    for root in process.roots():
+        try:
+            return parse_config(read_text(process.system, f"{root}{path}", _LARGEST_BYTES), flags, path)
+        except LookError:
+            continue
+    return None
+
+
+def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
+    """The settings in the text of a file; what is no plain line of a flag is left out."""
+    given: dict[str, Setting] = {}
+    name = path.rpartition("/")[2]
+    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
+        found = _LINE.fullmatch(line.rstrip())
+        words = _words(found[1], (found[2] or "").strip(_QUOTES)) if found else []
+        for setting, (value, _) in flags.settings(["", *words], {}).items():
+            secret = flags.flags[setting].secret
+            given[setting] = Setting(value, name if secret else f"{name}: {line.strip()[:300]}")
+    return given
+
+
+def _words(name: str, value: str) -> list[str]:
+    """A line as it would stand on the command line."""
+    flag = f"--{name.replace('_', '-')}"
+    if value.lower() in ("true", "false"):
+        return [flag] if value.lower() == "true" else []
+    return [flag, value] if value else []
+
+
+_HUMAN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([kmgKMG]?)")
+_SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+_MOST_BYTES = 2**60
+_FREE = ("", "auto", "none", "null")
+
+
+class Given(NamedTuple):
+    """The settings that were given, and whether everything that could have given one was seen."""
+
+    program: str
+    flags: Flags
+    settings: Mapping[str, Setting]
+    complete: bool
+
+    def missing(self, name: str, default: Any = None) -> Fact[Any]:
+        """What it means that nobody gave a setting."""
+        flag = self.flags.flags[name].spellings[0]
+        if not self.complete:
+            return failed(f"{flag} is not on the command line, and the environment could not be read")
+        if default is not None:
+            return estimated(default, f"default of {self.program}: no {flag}")
+        return not_found(f"{flag} was not given")
+
+    def number(self, name: str, default: int | None = None) -> Fact[int]:
+        """A count, such as 8192, 8k or 8K; nought, less, and `auto` leave the choice to the program."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        if setting.value.lower() in _FREE or setting.value.startswith("-"):
+            return self._free(setting)
+        value = human_count(setting.value)
+        if value is None:
+            return failed(f"{setting.source}: {setting.value[:40]!r} is not a number")
+        return reported(value, setting.source) if value else self._free(setting)
+
+    def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
+        """On or off."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        return reported(setting.value.lower() in ("true", "1", "on", "yes"), setting.source)
+
+    def untruth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
+        """Off where the flag is given, as of `--disable-something`."""
+        fact = self.truth(name)
+        if isinstance(fact, Known):
+            return reported(not fact.value, fact.source)
+        return self.missing(name, default)
+
+    def text(self, name: str, default: str | None = None) -> Fact[str]:
+        """As it was written; `auto` leaves the choice to the program."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        return self._free(setting) if setting.value.lower() in _FREE else reported(setting.value, setting.source)
+
+    def share(self, name: str, default: float | None = None) -> Fact[float]:
+        """A share of one."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        if re.fullmatch(r"0?\.\d{1,9}|1(?:\.0{0,9})?", setting.value):
+            return reported(float(setting.value), setting.source)
+        return failed(f"{setting.source}: {setting.value[:40]!r} is not a share of one")
+
+    def gibibytes(self, name: str, default: int | None = None) -> Fact[int]:
+        """A size given in GiB, in bytes."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        if re.fullmatch(r"\d{1,7}(?:\.\d{1,9})?", setting.value):
+            return reported(min(round(float(setting.value) * GIB), _MOST_BYTES), setting.source)
+        return failed(f"{setting.source}: {setting.value[:40]!r} is not a size")
+
+    def within(self, name: str, *keys: str) -> Fact[Any]:
+        """The first of these keys in a setting that is a JSON object."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name)
+        try:
+            data = msgspec.json.decode(setting.value, type=dict[str, Any])
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            return failed(f"{setting.source}: not a JSON object")
+        found = next((data[key] for key in keys if isinstance(data.get(key), str | int)), None)
+        return not_found(f"{setting.source} has no {keys[0]}") if found is None else reported(found, setting.source)
+
+    def _free(self, setting: Setting) -> Fact[Any]:
+        return not_found(f"{setting.source} lets {self.program} choose")
+
+
+def human_count(text: str) -> int | None:
+    """A whole number as people write it; None for anything else."""
+    found = _HUMAN.fullmatch(text.strip())
+    if not found:
+        return None
+    value = float(f"{found[1]}.{found[2] or 0}") * _SCALES[found[3]] if found[2] else int(found[1]) * _SCALES[found[3]]
+    return int(value) if value < LARGEST_COUNT else None

@@ -1,0 +1,315 @@
+"""A serving engine (vLLM, SGLang, TGI) as a subject: its process, log, answers, and its model's folder."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, Unknown, not_found, not_supported, reported
+from unslow.look.command_line import COMMAND, UNSET, Setting
+from unslow.look.logs.dialect import LineDialect
+from unslow.look.logs.stream import LogStream, whole_line_blocks
+from unslow.look.models.safetensors import config_facts, model_facts, read_checkpoint, read_config_alone
+from unslow.look.openai_api import OK, Server
+from unslow.look.processes import Process, outermost, words_of
+from unslow.look.runtimes._engine_flags import Flags
+from unslow.look.server_answers import Metrics, parse_metrics, value_at
+from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system.http import LOCAL_HOST, is_local_url, is_port, reachable_host
+
+
+def find_servers(
+    processes: Sequence[Process], names: tuple[str, ...], is_server: Callable[[Sequence[str]], bool]
+) -> list[Process]:
+    """Processes of these names whose command line starts a server; not those within another of them."""
+    servers = [p for p in processes if p.name.startswith(names) and is_server(words_of(p.command()))]
+    return outermost(servers, processes)
+
+
+def of_process(process: Process, program: str, flags: Flags, url: Fact[str], log_path: Fact[str]) -> Runtime:
+    """What the process itself shows; its keys are for nobody to see."""
+    source = f"/proc/{process.pid}"
+    return Runtime(
+        name=reported(program, f"{source}/cmdline"),
+        pid=reported(process.pid, "/proc"),
+        url=url,
+        command=reported(flags.without_secrets(words_of(process.command())), f"{source}/cmdline"),
+        environment=process.environment(),
+        log_path=log_path,
+        container=process.container(),
+    )
+
+
+def url_of(settings: Mapping[str, Setting], port: str) -> Fact[str]:
+    """The address as this machine sees it; `port` is the usual one."""
+    if "socket" in settings:
+        return not_supported(f"it listens on the socket {settings['socket'].value}", "start it with a port")
+    host = settings.get("host", UNSET).value
+    chosen = settings.get("port", Setting(port, "default port"))
+    if not is_port(chosen.value):
+        return not_supported(f"{chosen.source}: {chosen.value[:40]!r} is not a port", "give the URL")
+    scheme = "https" if "certificate" in settings else "http"
+    return reported(
+        f"{scheme}://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{chosen.value}", chosen.source
+    )
+
+
+HEAD_BYTES = 4 * 1024**2
+TAIL_BYTES = 2 * 1024**2
+
+
+def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tuple[Fact[str], Subject]:
+    """The log that the process writes, and what it tells; the reason where none can be read."""
+    why: Unknown = not_found("the server writes to no file", how_to_get)
+    for path in process.outputs():
+        for root in process.roots():
+            try:
+                return reported(path, f"/proc/{process.pid}/fd"), _read(process, root + path, path, dialect)
+            except LookError as error:
+                why = unknown(error, how_to_get)
+    return why, Subject()
+
+
+def _read(process: Process, path: str, shown: str, dialect: LineDialect) -> Subject:
+    """The start of the log and its end: what lies between is work that repeats."""
+    name = shown.rpartition("/")[2]
+    head = process.system.read_head(path, HEAD_BYTES)
+    stream = LogStream({"log": dialect}, name)
+    for block in whole_line_blocks([head]):
+        stream.feed(block)
+    if len(head) == HEAD_BYTES:
+        stream.source, stream.newlines = f"the end of {name}", 0
+        for block in whole_line_blocks([process.system.read_tail(path, TAIL_BYTES)]):
+            stream.feed(block)
+    return stream.readers["log"].seen(name).subject
+
+
+_UNKNOWN_ADDRESS = (400, 404, 405, 501)
+
+
+def answer_if_offered(server: Server, *paths: str) -> tuple[Any, str] | None:
+    """The JSON of the first address that the server knows, and which; None where it knows none.
+
+    LookError where nobody answers, or where a key is wanted.
+    """
+    for path in paths:
+        answer = server.ask(path)
+        if answer.status in _UNKNOWN_ADDRESS:
+            continue
+        if answer.status != OK:
+            server.json(path)  # raises, with the reason
+        try:
+            return answer.json(), path
+        except LookError:
+            continue
+    return None
+
+
+def metrics_of(server: Server, prefix: str) -> Metrics | None:
+    """The metrics of this prefix; None where the server has none."""
+    try:
+        metrics = parse_metrics(server.text("/metrics"), f"{server.url}/metrics", prefix)
+    except LookError:
+        return None
+    return metrics if metrics.samples else None
+
+
+_MOST_GIBIBYTES = 2**30
+_LONGEST_TEXT = 200
+
+
+class Place(NamedTuple):
+    """A fact, where it lies, and what kind it must be; a kind gives None for any other."""
+
+    fact: str
+    path: tuple[str, ...]
+    kind: Callable[[Any], Any]
+
+
+def facts_at(data: Any, places: Sequence[Place], source: str) -> dict[str, Known[Any]]:
+    """The facts that are there; the first place of a fact counts."""
+    facts: dict[str, Known[Any]] = {}
+    for fact, path, kind in places:
+        value = kind(value_at(data, *path))
+        if value is not None:
+            facts.setdefault(fact, reported(value, f"{source}: {'.'.join(path)}"))
+    return facts
+
+
+def count(value: Any) -> int | None:
+    """A whole number above nought."""
+    return value if type(value) is int and 0 < value < LARGEST_COUNT else None
+
+
+def share(value: Any) -> float | None:
+    """A share of one."""
+    return float(value) if type(value) in (int, float) and 0 < value <= 1 else None
+
+
+def truth(value: Any) -> bool | None:
+    """On or off."""
+    return value if isinstance(value, bool) else None
+
+
+def untruth(value: Any) -> bool | None:
+    """Off where it is on, as of `disable_something`."""
+    return not value if isinstance(value, bool) else None
+
+
+def text(value: Any) -> str | None:
+    """A word that chooses something."""
+    chosen = isinstance(value, str) and value not in ("", "auto")
+    return value[:_LONGEST_TEXT].removeprefix("torch.") if chosen else None
+
+
+def gibibytes(value: Any) -> int | None:
+    """A size in GiB, in bytes."""
+    return round(value * GIB) if type(value) in (int, float) and 0 <= value < _MOST_GIBIBYTES else None
+
+
+_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+_REVISION_BYTES = 256
+
+
+def model_of_name(written: str, source: str) -> Model:
+    """A model as somebody wrote it: the last part of a folder is its name."""
+    if not written:
+        return Model()
+    folder = written.startswith(("/", "./", "~"))
+    name = written.rstrip("/").rpartition("/")[2] if folder else written
+    return Model(name=reported(name, source), path=reported(written, source) if folder else Model().path)
+
+
+def with_files(
+    system: System, model: Model, written: str, environment: Mapping[str, str], roots: Sequence[str]
+) -> Model:
+    """The headers of its files have the last word on the model; a container has a root of its own."""
+    why = not_found("the server does not say where its model lies")
+    for root in roots:
+        for folder in _folders(system, written, environment, root):
+            try:
+                config = read_config_alone(system, f"{root}{folder}")
+                # without weights, as with `--load-format dummy`, what a log says of them is closer than an estimate
+                read = (
+                    overlaid(config_facts(config, folder), model)
+                    if config
+                    else model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
+                )
+            except LookError as error:
+                why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
+                continue
+            return overlaid(read, Model(name=model.name, path=reported(folder, "its files")))
+    missing: Fact[int] = model.weights_bytes if isinstance(model.weights_bytes, Known) else why
+    return overlaid(model, Model(weights_bytes=missing))
+
+
+def places_of(process: Process) -> dict[str, str]:
+    """The variables of a process that say where it keeps models; its home is used here and kept nowhere."""
+    home = re.search(r"(?:^|\0)HOME=(/[^\0]{1,400})", process.text("environ"))
+    return {**process.environment().value_or({}), **({"HOME": home[1]} if home else {})}
+
+
+def _folders(system: System, written: str, environment: Mapping[str, str], root: str) -> Iterator[str]:
+    if written.startswith("/"):
+        yield written
+    elif _NAME.fullmatch(written):
+        for cache in _caches(environment):
+            yield from _snapshot(system, root, f"{cache}/models--{written.replace('/', '--')}")
+
+
+def _caches(environment: Mapping[str, str]) -> Iterator[str]:
+    """Where the process keeps what it downloads; the usual places are tried last."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if environment.get(name, "").startswith("/"):
+            yield environment[name]
+    if environment.get("HF_HOME", "").startswith("/"):
+        yield f"{environment['HF_HOME']}/hub"
+    home = environment.get("HOME", "")
+    yield from (f"{place}/.cache/huggingface/hub" for place in dict.fromkeys((home, "/root")) if place.startswith("/"))
+
+
+def _snapshot(system: System, root: str, repository: str) -> Iterator[str]:
+    """The revision that the main branch is at."""
+    try:
+        revision = read_text(system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
+    except LookError:
+        return
+    if re.fullmatch(r"[0-9a-f]{7,64}", revision):
+        yield f"{repository}/snapshots/{revision}"
+
+
+_TOLD_BY_ANSWERS = ("state", "busy_slots", "running_requests", "deferred_requests", "kv_usage")
+
+
+class RequestedSettings(Protocol):
+    """Settings as facts; `complete` says that whatever could have set one was seen, so that absence is a fact."""
+
+    def __call__(self, settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
+        """The facts."""
+        ...
+
+
+class Engine(NamedTuple):
+    """What tells one engine from another."""
+
+    name: str
+    flags: Flags
+    told: RequestedSettings
+    dialect: LineDialect
+    how_to_log: str
+    url_of: Callable[[Mapping[str, Setting]], Fact[str]]
+    ask: Callable[[Server], Subject | None]
+    """What a server answers; None where it is another engine's."""
+    marked_variables: bool
+    """Whether its variables carry its name: only such are kept, so that others may have set what no flag does."""
+
+    def read_url(self, system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+        """The server at a URL; None where something else answers."""
+        subject = self.ask(Server(system, url.rstrip("/"), api_key))
+        if subject is None:
+            return None
+        model = subject.model
+        if is_local_url(url):
+            model = with_files(system, model, model.path.value_or("") or model.name.value_or(""), {}, [""])
+        return (msgspec.structs.replace(subject, model=model),)
+
+    def read(self, process: Process, api_key: str) -> tuple[Subject, ...]:
+        """A server by its process: what it was told, what its log says, what it answers."""
+        settings = self.flags.settings(words_of(process.command()), process.environment().value_or({}))
+        url = self.url_of(settings)
+        http = self._answered(process.system, url, api_key or settings.get("api_key", UNSET).value)
+        path, log = read_own_log(process, self.dialect, self.how_to_log)
+        runtime = overlaid(self.told(settings, complete=self.marked_variables), log.runtime)
+        runtime = overlaid(overlaid(runtime, http.runtime), of_process(process, self.name, self.flags, url, path))
+        written = settings.get("model", UNSET).value
+        model = overlaid(model_of_name(written, COMMAND), overlaid(log.model, http.model))
+        model = with_files(process.system, model, written, places_of(process), process.roots())
+        return (Subject(runtime=runtime, model=model, run=http.run),)
+
+    def _answered(self, system: System, url: Fact[str], api_key: str) -> Subject:
+        why: Unknown
+        try:
+            subject = self.ask(Server(system, url.value, api_key)) if isinstance(url, Known) else None
+            why = url if isinstance(url, Unknown) else not_found(f"something else answers at {url.value}")
+        except LookError as error:
+            subject, why = None, unknown(error)
+        facts: dict[str, Any] = dict.fromkeys(_TOLD_BY_ANSWERS, why)
+        return subject or Subject(runtime=Runtime(**facts))
+
+
+def parse_command(
+    name: str, flags: Flags, told: RequestedSettings, command: Sequence[str], environment: Mapping[str, str]
+) -> Subject:
+    """What a command line asks for, whoever pasted it."""
+    settings = flags.settings(command, environment)
+    runtime = msgspec.structs.replace(
+        told(settings, complete=False),
+        name=reported(name, COMMAND),
+        command=reported(flags.without_secrets(command), COMMAND),
+    )
+    return Subject(runtime=runtime, model=model_of_name(settings.get("model", UNSET).value, COMMAND))

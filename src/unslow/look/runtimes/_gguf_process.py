@@ -1,0 +1,314 @@
+"""The process of a llama-server, whoever started it: which it is, where it listens, its key, its log."""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.model import Model
+from unslow.facts.runtime import PastLoad
+from unslow.facts.values import KIB, NOT_LOOKED, Fact, Known, Unknown, failed, not_found, reported
+from unslow.look.command_line import UNSET, Setting, name_of_path
+from unslow.look.gguf_server_flags import parse_settings
+from unslow.look.kernel.processors import parse_cpu_list
+from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
+from unslow.look.processes import Process, ancestors, is_file_path, read_process, words_of
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.http import is_port, reachable_host
+from unslow.look.system.recorded import UNRECORDED
+
+_NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
+_INTERPRETERS = ("python", "pypy", "node", "bun", "ruby", "java", "dotnet", "sh", "bash", "uv")
+_OWNERS = ("ollama", "LM Studio", "lm-studio", "llmster", ".lmstudio")
+_OF_LM_STUDIO = ("/.lmstudio/", "/lm-studio/")
+"""In the path of its llama-server, which may outlive the app; one of Ollama's may as well be run by somebody else."""
+
+
+class FoundServer(NamedTuple):
+    """One llama-server, as its process shows it."""
+
+    process: Process
+    command: Fact[list[str]]
+    environment: Fact[dict[str, str]]
+    folder: Fact[str] = NOT_LOOKED
+    resident_bytes: Fact[int] = NOT_LOOKED
+    threads: Fact[int] = NOT_LOOKED
+    allowed_cpus: Fact[int] = NOT_LOOKED
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    def settings(self) -> dict[str, Setting]:
+        """What its command line and environment say; keys that only the environment holds are not among them."""
+        return parse_settings(words_of(self.command), self.environment.value_or({}))
+
+
+def find_servers(processes: Sequence[Process]) -> list[Process]:
+    """Every llama-server that nobody else speaks for; a router with models is spoken for by their servers."""
+    servers = [process for process in processes if is_server(process) and not is_owned(process, processes)]
+    parents = {process.parent_pid() for process in servers}
+    return [process for process in servers if process.pid not in parents]
+
+
+def found_server(process: Process) -> FoundServer:
+    """What the process of a server shows."""
+    status = parse_status(process.text("status"), f"/proc/{process.pid}/status")
+    return FoundServer(
+        process=process,
+        command=process.command(),
+        environment=process.environment(),
+        folder=process.folder(),
+        resident_bytes=status["VmRSS"],
+        threads=status["Threads"],
+        allowed_cpus=status["Cpus_allowed_list"],
+    )
+
+
+def is_server(process: Process) -> bool:
+    """Whether a process serves with llama.cpp; a zombie has a name and no command line."""
+    if not process.name.startswith(_NAMES):
+        return False
+    command = process.command()
+    if isinstance(command, Unknown) and command.why.endswith("is empty"):
+        return False
+    return is_llama_server(process.name, words_of(command))
+
+
+def is_llama_server(name: str, command: list[str]) -> bool:
+    """Whether a process of this name and command line serves with llama.cpp."""
+    if name.startswith(("llama-server", "com.docker.llam")):
+        return True
+    if name == "llama":
+        return command[1:2] in (["serve"], ["server"])
+    model = parse_settings(command, {}).get("model", UNSET)
+    return name == "server" and model.value.endswith(".gguf")
+
+
+def takes_command(command: Sequence[str], model: Model) -> bool:
+    """Whether a command line of whatever program has llama-server's flags: it names the very model that is served.
+
+    One of an interpreter has those of a script, which may mean anything.
+    """
+    program, path = name_of_path(command[0] if command else ""), name_of_path(model.path.value_or(""))
+    given = parse_settings(list(command), {}).get("model", UNSET).value
+    return bool(path) and name_of_path(given) == path and not program.startswith(_INTERPRETERS)
+
+
+def is_owned(process: Process, processes: Sequence[Process]) -> bool:
+    """Whether Ollama or LM Studio started it, which then speak for it."""
+    command = words_of(process.command())
+    program = command[0] if command else ""
+    if any(path in program for path in _OF_LM_STUDIO):
+        return True
+    return any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes))
+
+
+def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
+    """Its parent and grandparents, as far as they matter and can be seen."""
+    for _ in range(most):
+        pid = process.parent_pid()
+        if pid <= 1:
+            return
+        process = read_process(process.system, pid)
+        yield process
+
+
+def parse_status(text: str, source: str) -> dict[str, Fact[Any]]:
+    """Process id, resident bytes, threads and allowed CPUs of /proc/PID/status."""
+    fields = dict(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE))
+    missing = not_found(f"{source} does not say")
+    cpus = len(parse_cpu_list(fields.get("Cpus_allowed_list", "")))
+    resident = re.fullmatch(r"(\d{1,15}) kB", fields.get("VmRSS", ""))
+    return {
+        "Pid": _count(fields, "Pid", source),
+        "Threads": _count(fields, "Threads", source),
+        "VmRSS": reported(int(resident[1]) * KIB, f"{source}: VmRSS") if resident else missing,
+        "Cpus_allowed_list": reported(cpus, f"{source}: Cpus_allowed_list") if cpus else missing,
+    }
+
+
+def _count(fields: dict[str, str], name: str, source: str) -> Fact[int]:
+    value = fields.get(name, "").strip()
+    known = value.isdecimal() and len(value) <= len(str(2**53)) - 1
+    return reported(int(value), f"{source}: {name}") if known else not_found(f"{source} does not say {name}")
+
+
+def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
+    """A path as the process means it."""
+    if path.startswith("/"):
+        return reported(path, "command line")
+    if isinstance(folder, Unknown):
+        return failed(f"{path} is relative, and the folder of the process is unknown: {folder.why}", folder.how_to_get)
+    return reported(f"{folder.value.rstrip('/')}/{path}", folder.source)
+
+
+ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
+"""The variable by which a router tells the servers that it starts where it listens itself."""
+SWAP = "llama-swap"
+_SWAP_DEFAULT = ":8080"
+_KEY_FILE_BYTES = 65536
+
+
+def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
+    """Where the server listens, seen from this machine."""
+    hosts = settings.get("host", Setting("127.0.0.1", "")).value.split(",")
+    port = settings.get("port", Setting("8080", "")).value
+    host = next((h.strip() for h in hosts if not h.strip().endswith(".sock")), None)
+    if host is None:
+        return Unknown(f"it listens on the socket {hosts[0]}", "give it a port with --port")
+    if not is_port(port):
+        return Unknown(f"{port[:40]!r} is not a port", "give the URL")
+    scheme = "https" if "certificate" in settings else "http"
+    prefix = settings.get("api_prefix", UNSET).value.strip("/")
+    url = f"{scheme}://{reachable_host(host)}:{port}"
+    return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
+
+
+def front_of(found: FoundServer) -> Fact[str]:
+    """The router or the llama-swap that passes requests on to it."""
+    for parent in parents_of(found.process):
+        if parent.name.startswith(SWAP):
+            return reported(f"{SWAP} at {_swap_url(words_of(parent.command()))}", f"/proc/{parent.pid}")
+        if is_server(parent):
+            settings = parse_settings(words_of(parent.command()), parent.environment().value_or({}))
+            return reported(f"router at {url_of(settings).value_or('an unknown address')}", f"/proc/{parent.pid}")
+    port = found.environment.value_or({}).get(ROUTER_PORT, "")
+    if re.fullmatch(r"\d{1,5}", port):
+        return reported(f"router at http://127.0.0.1:{port}", f"environment: {ROUTER_PORT}")
+    return not_found("nothing stands before it")
+
+
+def _swap_url(command: list[str]) -> str:
+    flags = [i for i, word in enumerate(command[:-1]) if word.lstrip("-") == "listen"]
+    attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
+    listen = command[flags[-1] + 1] if flags else attached[-1] if attached else _SWAP_DEFAULT
+    host, _, port = listen.rpartition(":")
+    return f"http://{reachable_host(host)}:{port}"
+
+
+def read_api_key(process: Process) -> str:
+    """The first key that a server accepts: of its command line, its environment or its file of keys; empty with none.
+
+    It is read when it is needed and kept in no fact.
+    """
+    command = words_of(process.command())
+    settings = parse_settings(command, _key_variables(process))
+    given = next((key for key in settings.get("api_key", UNSET).value.split(",") if key.strip()), "")
+    return given.strip() or _first_key_in_file(process, settings.get("api_key_file", UNSET).value)
+
+
+def _key_variables(process: Process) -> dict[str, str]:
+    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
+    return {name: value for name, _, value in pairs if name in ("LLAMA_API_KEY", "LLAMA_ARG_API_KEY_FILE")}
+
+
+def _first_key_in_file(process: Process, path: str) -> str:
+    place = absolute_path(path, process.folder()) if path else not_found("no file of keys")
+    if not isinstance(place, Known):
+        return ""
+    for root in process.roots():
+        try:
+            # a file of keys is the one file that a recording must not hold
+            text = process.system.ask(f"{UNRECORDED}{root}{place.value}", partial(_read_file, root + place.value))
+        except LookError:
+            continue
+        return parse_first_key(text) if isinstance(text, str) else ""
+    return ""
+
+
+def _read_file(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_KEY_FILE_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise LookError(f"{path}: {error.strerror or error}") from error
+
+
+def parse_first_key(text: str) -> str:
+    """The first key of a file, one a line; lines that start with a hash are remarks."""
+    return next((line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+
+
+HEAD_BYTES = 8 * 1024**2
+TAIL_BYTES = 2 * 1024**2
+
+
+def read_log(system: System, path: str) -> LlamaLog:
+    """A log of any size: its load lines are at the start, its last requests (and a later load) at the end."""
+    head = system.read_head(path, HEAD_BYTES)
+    name = path.rpartition("/")[2]
+    if len(head) < HEAD_BYTES:
+        return parse_log(head.decode("utf-8", "replace").split("\n"), name)
+    tail = system.read_tail(path, TAIL_BYTES)
+    return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
+
+
+def read_own_log(system: System, found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog]:
+    """The first log that can be read: the file it was told to write, else where its output goes."""
+    why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
+    for path in _log_paths(found, settings):
+        for root in found.process.roots():
+            try:
+                return reported(path, f"/proc/{found.pid}"), read_log(system, root + path)
+            except LookError as error:
+                why = unknown(error, why.how_to_get)
+    return why, LlamaLog()
+
+
+def _log_paths(found: FoundServer, settings: dict[str, Setting]) -> list[str]:
+    told = absolute_path(settings["log_file"].value, found.folder).value_or("") if "log_file" in settings else ""
+    return list(dict.fromkeys([*([told] if is_file_path(told) else []), *found.process.outputs()]))
+
+
+ROUTER_HEAD_BYTES = 8 * 1024**2
+MOST_LOADS, _LONGEST_LINE = 1000, 1000
+_STARTED = re.compile(r"spawning server instance with name=(\S{1,300}) on port")
+_PASSED_ON = re.compile(r"\[ *\d{1,5}\] ")
+"""How a line starts that a server wrote and the router passed on."""
+
+
+def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:
+    """What the router of a server wrote down of it; None where it has no router, or none that writes to a file."""
+    router = next((parent for parent in parents_of(found.process) if is_server(parent)), None)
+    port = settings.get("port", UNSET).value
+    if router is None or not port.isdecimal():
+        return None
+    for path in _paths(found_server(router)):
+        try:
+            text = found.process.system.read_head(path, ROUTER_HEAD_BYTES).decode("utf-8", "replace")
+        except LookError:
+            continue
+        name = path.rpartition("/")[2]
+        log = parse_log(lines_of(text, port), name)
+        if not log.recognised_lines:
+            return None
+        runtime = msgspec.structs.replace(log.runtime, loads=reported(parse_loads(text, name), path))
+        return reported(path, f"/proc/{router.pid}"), msgspec.structs.replace(log, runtime=runtime)
+    return None
+
+
+def parse_loads(text: str, source: str) -> list[PastLoad]:
+    """Every server that the router started, in their order, each with its model."""
+    found: deque[PastLoad] = deque(maxlen=MOST_LOADS)
+    for number, line in enumerate(text.split("\n"), 1):
+        started = _STARTED.search(line[:_LONGEST_LINE])
+        if started and not _PASSED_ON.match(line):
+            where = f"{source}:{number}"
+            found.append(PastLoad(model=reported(started[1], where), source=where))
+    return list(found)
+
+
+def lines_of(text: str, port: str) -> list[str]:
+    """The lines of the server at a port, without the mark; others are left blank, so that lines keep their number."""
+    mark = f"[{port:>5}] "
+    return [line.partition(mark)[2] for line in text.split("\n")]
+
+
+def _paths(router: FoundServer) -> list[str]:
+    told = router.settings().get("log_file", UNSET).value
+    return list(dict.fromkeys([*([told] if is_file_path(told) else []), *router.process.outputs()]))

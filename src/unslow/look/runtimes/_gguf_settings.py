@@ -1,0 +1,320 @@
+"""What a llama-server was told, as facts, and what holds where nobody said: defaults by build, threads."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Machine
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import (
+    MIB,
+    NOT_LOOKED,
+    Absence,
+    Fact,
+    Known,
+    Unknown,
+    estimated,
+    failed,
+    first_known,
+    not_found,
+    not_supported,
+    reported,
+)
+from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting
+from unslow.look.gguf_server_flags import FLAGS, OFF, ON, parse_settings
+
+_MOST_DIGITS = 12
+_MOST_PARTS = 256
+
+
+def whole_number(text: str) -> int | None:
+    """A whole number of a sane length; None for anything else."""
+    digits = text.strip().removeprefix("-")
+    return int(text) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
+
+
+class GivenSettings(NamedTuple):
+    """The settings that were given, and whether everything that could have given one was seen."""
+
+    settings: Mapping[str, Setting]
+    complete: bool
+
+    def missing(self, name: str, default: Any = None) -> Fact[Any]:
+        """What it means that nobody gave a setting."""
+        flag = FLAGS[name].spellings[0]
+        if not self.complete:
+            return failed(f"{flag} is not on the command line, and the environment could not be read")
+        if default is not None:
+            return estimated(default, f"default of llama.cpp: no {flag}")
+        return not_found(f"{flag} was not given")
+
+    def whole(self, name: str, default: int | None = None) -> Fact[int]:
+        """Any whole number."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        value = whole_number(setting.value)
+        return _no_number(setting) if value is None else reported(value, setting.source)
+
+    def natural(self, name: str, default: int | None = None) -> Fact[int]:
+        """A whole number; less than nought leaves the choice to llama.cpp."""
+        fact = self.whole(name, default)
+        chosen = isinstance(fact, Known) and fact.value < 0
+        return not_found(f"{self.settings[name].source} lets llama.cpp choose") if chosen else fact
+
+    def positive(self, name: str, default: int | None = None) -> Fact[int]:
+        """A whole number; nought and less leave the choice to llama.cpp."""
+        fact = self.whole(name, default)
+        chosen = isinstance(fact, Known) and fact.value <= 0
+        return not_found(f"{self.settings[name].source} lets llama.cpp choose") if chosen else fact
+
+    def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
+        """On or off; any other word leaves the choice to llama.cpp."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name, default)
+        if setting.value in (*ON, *OFF):
+            return reported(setting.value in ON, setting.source)
+        return not_found(f"{setting.source} lets llama.cpp choose")
+
+    def text(self, name: str, default: str | None = None) -> Fact[str]:
+        """As it was written."""
+        setting = self.settings.get(name)
+        return reported(setting.value, setting.source) if setting else self.missing(name, default)
+
+    def mebibytes(self, name: str) -> Fact[int]:
+        """A size given in MiB, in bytes: the largest where each device has its own; less than nought has no end."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name)
+        known = [n for part in setting.value.split(",", _MOST_PARTS) if (n := whole_number(part)) is not None]
+        if not known:
+            return failed(f"{setting.source}: not a size in MiB")
+        limit = max(known)
+        return reported(limit * MIB, setting.source) if limit >= 0 else not_found(f"{setting.source}: no limit")
+
+    def numbers(self, name: str) -> Fact[list[float]]:
+        """Proportions such as 3,1."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return self.missing(name)
+        try:
+            found = [float(part) for part in setting.value.replace("/", ",").split(",", _MOST_PARTS)]
+        except ValueError:
+            found = [math.nan]
+        sane = all(0 <= part < 1e9 for part in found)  # noqa: PLR2004 (a share, however it is written)
+        return reported(found, setting.source) if sane else failed(f"{setting.source}: not a list of numbers")
+
+
+def _no_number(setting: Setting) -> Fact[int]:
+    return failed(f"{setting.source}: {setting.value!r} is not a number")
+
+
+ALL_LAYERS = 9999
+"""What `-ngl all` stands for: more layers than any model has."""
+
+
+def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
+    """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
+    given = GivenSettings(settings, complete)
+    facts: dict[str, Any] = {**_placement(given), **_work(given), **_caches(given), **_drafting(given)}
+    return Runtime(**facts)
+
+
+def _placement(given: GivenSettings) -> dict[str, Fact[Any]]:
+    return {
+        "gpu_layers_set": _gpu_layers(given),
+        "fit": given.truth("fit"),
+        "fit_margin_bytes": given.mebibytes("fit_margin"),
+        "fit_context_min": given.positive("fit_context"),
+        "tensor_overrides": _overrides(given),
+        "device_set": given.text("device"),
+        "main_gpu": given.natural("main_gpu", default=0),
+        "split_mode": given.text("split_mode", default="layer"),
+        "tensor_split": given.numbers("tensor_split"),
+        "kv_offload": given.truth("kv_offload", default=True),
+        "op_offload": given.truth("op_offload", default=True),
+        "repack": given.truth("repack", default=True),
+        "load_mode": _load_mode(given),
+    }
+
+
+def _work(given: GivenSettings) -> dict[str, Fact[Any]]:
+    return {
+        "threads": given.positive("threads"),
+        "threads_batch": given.positive("threads_batch"),
+        "batch": given.positive("batch", default=2048),
+        "ubatch": given.positive("ubatch", default=512),
+        "flash_attention": given.truth("flash_attention"),
+        "numa": given.text("numa"),
+        "cpu_list": given.text("cpu_range" if "cpu_range" in given.settings else "cpu_mask"),
+        "priority": given.whole("priority", default=0),
+        "polling": given.natural("polling", default=50),
+        "log_level": given.positive("log_level"),
+        "metrics_endpoint": given.truth("metrics", default=False),
+        "top_k": given.whole("top_k", default=40),
+        "grammar": given.text("schema" if "schema" in given.settings else "grammar"),
+    }
+
+
+def _caches(given: GivenSettings) -> dict[str, Fact[Any]]:
+    return {
+        "context_set": given.positive("context"),
+        "slots": given.positive("slots"),
+        "kv_unified": given.truth("kv_unified"),
+        "kv_type_k": given.text("kv_type_k", default="f16"),
+        "kv_type_v": given.text("kv_type_v", default="f16"),
+        "swa_full": given.truth("swa_full", default=False),
+        "prompt_cache": given.truth("prompt_cache", default=True),
+        "cache_reuse": given.natural("cache_reuse", default=0),
+        "cache_ram_bytes": given.mebibytes("cache_ram"),
+    }
+
+
+def _drafting(given: GivenSettings) -> dict[str, Fact[Any]]:
+    """The way of drafting, by its type or its model; without either, a number of tokens means nothing."""
+    names = ("draft_type", "draft_model", "draft_repository")
+    ways = [given.settings[name] for name in names if name in given.settings]
+    way = next((w for w in ways if w.value not in ("", "none")), None)
+    if way is None:
+        return {"speculative": given.missing("draft_model")}
+    return {"speculative": reported(way.value, way.source), "draft_tokens": given.positive("draft_tokens")}
+
+
+def _gpu_layers(given: GivenSettings) -> Fact[int]:
+    setting = given.settings.get("gpu_layers")
+    if setting is None:
+        return given.missing("gpu_layers")
+    if setting.value == "all":
+        return reported(ALL_LAYERS, setting.source)
+    if setting.value == "auto" or (whole_number(setting.value) or 0) < 0:
+        return not_found(f"{setting.source} lets llama.cpp choose")
+    return given.natural("gpu_layers")
+
+
+def _load_mode(given: GivenSettings) -> Fact[str]:
+    """One setting since b10105, three switches before: direct reading beats mapping, and locking adds to it."""
+    if "load_mode" in given.settings:
+        return given.text("load_mode")
+    switches = {name: given.settings[name] for name in ("direct_io", "mmap", "mlock") if name in given.settings}
+    on = {name for name, setting in switches.items() if setting.value in ON}
+    if not switches:
+        return given.missing("load_mode", default="auto")  # older builds map, newer ones unless a device can't
+    source = ", ".join(setting.source for setting in switches.values())
+    if "direct_io" in on:
+        return reported("dio", source)
+    mapped = "mmap" in on or "mmap" not in switches
+    words = [word for word, is_on in (("mmap", mapped), ("mlock", "mlock" in on)) if is_on]
+    return reported("+".join(words) or "none", source)
+
+
+def _overrides(given: GivenSettings) -> Fact[list[str]]:
+    """Tensors that were sent elsewhere by name, as written; none at all is a fact too."""
+    names = ("override", "cpu_moe", "n_cpu_moe", "n_cpu_ffn")
+    found = [(name, given.settings[name]) for name in names if name in given.settings]
+    words = [_override(name, setting) for name, setting in found]
+    if any(words):
+        return reported([word for word in words if word], found[0][1].source)
+    if not given.complete:
+        return given.missing("override")
+    return reported([], f"{COMMAND}, {ENVIRONMENT}: no {FLAGS['override'].spellings[0]}")
+
+
+def _override(name: str, setting: Setting) -> str:
+    if name == "override":
+        return setting.value
+    flag = FLAGS[name].spellings[-1]
+    if FLAGS[name].switch:
+        return flag if setting.value in ON else ""
+    return f"{flag} {setting.value}" if whole_number(setting.value) else ""
+
+
+# In which build of llama.cpp what changed, and so what a setting is where nobody set it.
+# Builds are numbered `b7407-abc`, by counting commits. One made from an archive has no number (`b0-unknown`), one made
+# from a shallow clone counts only the commits that it has (`b1-abc`, `b50-abc`); then what its answers hold says how
+# old it can be at most.
+
+FIRST_OF_GGUF = 1000  # August 2023, rounded down: no build that reads today's models has a smaller number
+VERBOSITY_HIDES_LOAD = 9151  # 2026-05-14: load lines need -lv 4
+FLASH_ATTENTION_TAKES_A_VALUE = 6325  # 2025-08-30
+AUTOMATIC_SLOTS = 7000  # 2025-11-02: four slots and one cache where nobody says how many; rounded up
+LOAD_MODE = 10105  # 2026-07-23: --load-mode in place of --mmap, --mlock, --direct-io
+SIGNS_OF_AGE: tuple[tuple[str, int], ...] = (
+    ("is_sleeping", 7450),  # a field of /props since servers can sleep, 2025-12-21; the build is rounded down
+)
+
+
+class Default(NamedTuple):
+    """What a setting is where nobody set it, since the build that brought it."""
+
+    fact: str
+    value: Any
+    since: int
+
+
+DEFAULTS: tuple[Default, ...] = (
+    Default("fit", value=True, since=7407),  # 2025-12-15
+    Default("fit_margin_bytes", 1024 * MIB, since=7407),
+    Default("fit_context_min", 4096, since=7407),
+    Default("cache_ram_bytes", 8192 * MIB, since=6743),  # 2025-10-09; the build is rounded up
+    Default("log_level", 3, since=VERBOSITY_HIDES_LOAD),
+)
+
+
+def build_number(version: Fact[str]) -> int | None:
+    """The number of a build; None where it has none, or one that means nothing."""
+    found = re.match(r"b(\d{1,9})\b", version.value_or(""))
+    return int(found[1]) if found and int(found[1]) >= FIRST_OF_GGUF else None
+
+
+def oldest_possible(props: Any) -> Fact[int]:
+    """The build that a server is at least, by what its answer to /props holds."""
+    builds = [build for sign, build in SIGNS_OF_AGE if isinstance(props, dict) and sign in props]
+    return estimated(max(builds), "the fields of /props") if builds else NOT_LOOKED
+
+
+def is_not_given(fact: Fact[Any]) -> bool:
+    """Whether everything that could have given a setting was seen, and nothing did."""
+    return isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND
+
+
+def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict[str, Fact[Any]]:
+    """What each setting that was looked for and not given is in this build, or in any from `at_least` on."""
+    build = build_number(version)
+    silent = [default for default in DEFAULTS if is_not_given(getattr(asked, default.fact))]
+    found = {default.fact: _in_build(default, build, at_least) for default in silent}
+    return {name: fact for name, fact in found.items() if fact != NOT_LOOKED}
+
+
+def _in_build(default: Default, build: int | None, at_least: int) -> Fact[Any]:
+    if (build or at_least) >= default.since:
+        return estimated(default.value, f"default of llama.cpp since b{default.since}")
+    if build is None:
+        return NOT_LOOKED
+    return not_supported(f"b{build} is older than this setting, which came with b{default.since}")
+
+
+_DEFAULT = "default of llama.cpp: one for each core"
+
+
+def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
+    """The runtime with the threads that it chose by itself, where its log does not tell them."""
+    complete = isinstance(runtime.command, Known) and isinstance(runtime.environment, Known)
+    if not complete or not isinstance(runtime.threads, Unknown):
+        return runtime
+    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    cores = _cores(machine)
+    if "threads" in settings or not isinstance(cores, Known):
+        return runtime
+    threads = estimated(cores.value, f"{_DEFAULT} ({cores.source})")
+    batch = runtime.threads_batch if "threads_batch" in settings else first_known(runtime.threads_batch, threads)
+    return msgspec.structs.replace(runtime, threads=threads, threads_batch=batch)
+
+
+def _cores(machine: Machine) -> Fact[int]:
+    cpu = machine.cpu
+    hybrid = isinstance(cpu.efficiency_cores, Known) and cpu.efficiency_cores.value > 0
+    return first_known(cpu.performance_cores, cpu.physical_cores) if hybrid else cpu.physical_cores

@@ -1,0 +1,210 @@
+"""KoboldCpp as a subject: its process, its settings, its answers, its output and its model file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
+from unslow.look.openai_api import Server, json_if_ok
+from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
+from unslow.look.runtimes._gguf_process import absolute_path, found_server, read_own_log
+from unslow.look.runtimes._gguf_server import with_file
+from unslow.look.runtimes.koboldcpp.flags import Given, parse_command, parse_config, requested_settings, without_secrets
+from unslow.look.server_answers import amount_fact, count_fact, text_fact, value_at, word_at
+from unslow.look.system import Answer, LookError, System, unknown
+from unslow.look.system.http import is_port, reachable_host
+
+NAME = "KoboldCpp"
+VERSION, MODEL = "/api/extra/version", "/api/v1/model"
+CONTEXT, SPEED = "/api/extra/true_max_context_length", "/api/extra/perf"
+_HIDDEN = "koboldcpp/protected-model"
+_NO_MODEL = ("inactive", "koboldcpp/inactive", "")
+
+
+def answers_as_kobold(server: Server) -> bool:
+    """Whether KoboldCpp answers; LookError where nobody does."""
+    return word_at(json_if_ok(server.ask(VERSION)), "result") == NAME
+
+
+def read_subject(server: Server) -> Subject:
+    """Everything that it tells."""
+    version, source = _ask(server, VERSION), f"{server.url}{VERSION}"
+    model = _ask(server, MODEL)
+    runtime = parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}")
+    facts: dict[str, Any] = {name: getattr(runtime, name) for name in runtime.__struct_fields__}
+    facts |= {
+        "name": reported(NAME, source),
+        "version": text_fact(version, source, "version"),
+        "url": reported(server.url, "given"),
+        "context_length": count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
+        "state": parse_state(model, f"{server.url}{MODEL}"),
+    }
+    return Subject(runtime=Runtime(**facts), model=Model(name=parse_name(model, f"{server.url}{MODEL}")))
+
+
+def parse_name(data: Any, source: str) -> Fact[str]:
+    """The model's name; whoever lacks the password is not told it."""
+    name = word_at(data, "result")
+    if name == _HIDDEN:
+        return failed(f"{source}: a password is set", "give it with --api-key")
+    if name in _NO_MODEL:
+        return not_found(f"{source}: no model is loaded", "start KoboldCpp with --model FILE")
+    return reported(name.removeprefix("koboldcpp/"), source)
+
+
+def parse_state(data: Any, source: str) -> Fact[Any]:
+    """Loaded, where it has a model at all."""
+    name = word_at(data, "result")
+    return not_found(f"{source}: no model is loaded") if name in _NO_MODEL else reported("loaded", source)
+
+
+def parse_speed(data: Any, source: str) -> Runtime:
+    """The last request, the queue, and the luck of the draft; old versions tell milliseconds for each token only."""
+    if not count_fact(data, source, "total_gens").value_or(0):
+        why = data if isinstance(data, Unknown) else not_found(f"{source}: nothing has been generated yet")
+        return Runtime(busy_slots=_busy(data, source), decode_tokens_per_s=why, prefill_tokens_per_s=why)
+    return Runtime(
+        busy_slots=_busy(data, source),
+        deferred_requests=count_fact(data, source, "queue"),
+        decode_tokens_per_s=_speed(data, source, "last_eval_speed", "last_eval"),
+        prefill_tokens_per_s=_speed(data, source, "last_process_speed", "last_process"),
+        draft_acceptance=_acceptance(data, source),
+    )
+
+
+def _busy(data: Any, source: str) -> Fact[int]:
+    idle = value_at(data, "idle")
+    return reported(int(idle == 0), source) if idle in (0, 1) else failed(f"{source} holds no idle")
+
+
+def _speed(data: Any, source: str, speed: str, milliseconds: str) -> Fact[float]:
+    told = amount_fact(data, source, speed)
+    if isinstance(told, Known) and told.value > 0:
+        return told
+    each = amount_fact(data, source, milliseconds)
+    if isinstance(each, Known) and each.value >= 1e-3:  # noqa: PLR2004 (a million tokens a second is none)
+        return reported(1000 / each.value, f"{source}: {milliseconds}")
+    return failed(f"{source} holds no {speed}")
+
+
+def _acceptance(data: Any, source: str) -> Fact[float]:
+    right, wrong = (count_fact(data, source, f"last_draft_{word}").value_or(0) for word in ("success", "failed"))
+    return reported(right / (right + wrong), source) if right + wrong else not_found(f"{source}: nothing was drafted")
+
+
+def _ask(server: Server, path: str) -> Any:
+    try:
+        return server.json(path)
+    except LookError as error:
+        return unknown(error)
+
+
+_PROGRAM, _SCRIPT = "koboldcpp", "koboldcpp.py"
+_INTERPRETERS = ("python", "pypy")
+_MOST_WORDS = 8
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
+    return outermost([process for process in processes if _is_own(process)], processes)
+
+
+def _is_own(process: Process) -> bool:
+    if process.name.startswith(_PROGRAM):
+        return True
+    if not process.name.startswith(_INTERPRETERS):
+        return False
+    return any(word.endswith(_SCRIPT) for word in words_of(process.command())[1:_MOST_WORDS])
+
+
+def worker_of(process: Process) -> Process:
+    """The process that holds the model: the one with most memory among it and those that it started."""
+    family = [process, *started_by(process, read_processes(process.system))]
+    return max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))
+
+
+DEFAULT_PORT = "5001"
+_PASSWORD = "KCPP_PASSWORD"  # noqa: S105 (the name of a variable)
+_NOTHING = Given((), "")
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is KoboldCpp."""
+    server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
+    return (read_subject(server),) if answers_as_kobold(server) else None
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """Everything that can be seen of a process."""
+    given = _settings(process)
+    url = url_of(given)
+    http = _answers(Server(process.system, url, api_key or _password(process, given)))
+    worker = worker_of(process)
+    log_path, log = read_own_log(process.system, found_server(process), {})
+    asked = requested_settings(given, http.runtime.version.value_or(""))
+    decided = overlaid(overlaid(asked, log.runtime), http.runtime)
+    runtime = overlaid(decided, _of_process(process, worker, url, log_path))
+    path = given.get("model_param", _NOTHING).value
+    model = overlaid(overlaid(log.model, http.model), Model(path=_model_path(process, path)))
+    return (with_file(process.system, Subject(runtime=runtime, model=model), process.roots()),)
+
+
+def url_of(given: dict[str, Given]) -> str:
+    """Where it listens, seen from this machine: on every address unless told otherwise."""
+    host, port = given.get("host", _NOTHING).value, given.get("port", _NOTHING).value
+    return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
+
+
+def _settings(process: Process) -> dict[str, Given]:
+    """Those of the command line; a file of settings, where it names one, decides instead."""
+    given = parse_command(words_of(process.command()))
+    path = absolute_path(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
+    if not isinstance(path, Known):
+        return given
+    for root in process.roots():
+        try:
+            data = Answer(0, process.system.read_bytes(root + path.value)).json()
+        except LookError:
+            continue
+        return given | parse_config(data, path.value)
+    return given
+
+
+def _answers(server: Server) -> Subject:
+    """What its API says; where it does not answer, that is a fact."""
+    try:
+        if answers_as_kobold(server):
+            return read_subject(server)
+        why = not_found(f"something else answers at {server.url}")
+    except LookError as error:
+        why = not_found(error.why, "wait until the model is loaded")
+    return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why))
+
+
+def _password(process: Process, given: dict[str, Given]) -> str:
+    """The password that it was started with; it is kept in no fact."""
+    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
+    of_environment = next((value for name, _, value in pairs if name == _PASSWORD), "")
+    return given.get("password", _NOTHING).value or of_environment
+
+
+def _of_process(process: Process, worker: Process, url: str, log_path: Fact[str]) -> Runtime:
+    command = process.command()
+    shown = reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command
+    return Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        pid=reported(worker.pid, "/proc"),
+        url=reported(url, "command line"),
+        command=shown,
+        environment=process.environment(),
+        container=process.container(),
+        log_path=log_path,
+        resident_bytes=found_server(worker).resident_bytes,
+    )
+
+
+def _model_path(process: Process, path: str) -> Fact[str]:
+    return absolute_path(path, process.folder()) if path else not_found("the command line names no model file")

@@ -1,0 +1,299 @@
+"""How llama-server is measured: its own `/completion`, the slots that are free, the scores of a given text."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import Absence, Count, Known
+from unslow.facts.verification import LogProbability, Scored
+from unslow.look.openai_api import OK, Server, Timings, parse_event
+from unslow.look.processes import Process
+from unslow.look.requests import (
+    PartialAnswer,
+    Question,
+    Reply,
+    ScoredText,
+    Target,
+    read_whole_answer,
+    scored_places,
+    scored_tokens,
+    thinking_tokens,
+)
+from unslow.look.runtimes._gguf_process import read_api_key
+from unslow.look.system import ExchangeError, Line, LookError, System
+
+_TEMPLATE_PATH = "/apply-template"
+_TEMPLATE_TIMEOUT_S = 30.0
+_TURNS = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "What is the capital of France?"},
+    {"role": "assistant", "content": "Paris."},
+    {"role": "user", "content": "And of Italy?"},
+]
+_LATER = re.compile(r"\d+|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*")
+"""Some templates write the day of today."""
+
+
+def read_written_turns(system: System, target: Target) -> str:
+    """A sign of the way that a conversation is written: two that are alike have the same; LookError where it is hidden.
+
+    llama-server answers without any computing by its model (`/apply-template` in its server.cpp).
+    """
+    if not target.runtime.endswith("llama.cpp"):
+        raise LookError(f"{target.runtime} does not show how it writes a conversation", Absence.NOT_SUPPORTED)
+    named = {"model": target.model} if target.model else {}  # a router wants it
+    answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, _TEMPLATE_TIMEOUT_S)
+    if answer.status != OK:
+        raise LookError(f"{target.url}{_TEMPLATE_PATH} answered {answer.status}", Absence.NOT_SUPPORTED)
+    return parse_written_turns(answer.json())
+
+
+def parse_written_turns(answer: Any) -> str:
+    """The sign of an answer; LookError where it holds no text."""
+    prompt = answer.get("prompt") if isinstance(answer, dict) else None
+    if not isinstance(prompt, str) or not prompt:
+        raise LookError(f"{_TEMPLATE_PATH} gave no text", Absence.FAILED)
+    return hashlib.sha256(_LATER.sub("", prompt).encode()).hexdigest()[:16]
+
+
+# llama-server's own `/completion`: any slot, no early end, and the server's timings.
+# It counts the first token, which comes from the logits of the prompt, and times the steps after it: `predicted_n`
+# tokens in `predicted_ms` are n - 1 steps. `prompt_n` are the tokens that were computed, `cache_n` those that were not.
+
+CLOCK = "server timings"
+GREEDY = {"samplers": ["top_k"], "top_k": 1, "temperature": 0.0}
+"""One look over the logits: the chain always ends in a draw, here from the one token that is left."""
+_BROKE_OFF = "the answer ended without the server's timings: did it break off?"
+_PATH = "/completion"
+
+
+def ask(system: System, target: Target, question: Question, heard: PartialAnswer) -> Reply:
+    """One request for that many tokens, timed by the server and by this clock.
+
+    A server that binds every answer to a grammar fails where one goes on past its end: then it may end there.
+    """
+    try:
+        return _ask(system, target, question, heard, {})
+    except ExchangeError as error:
+        if error.kind != "error" or "grammar" not in error.why or not heard.arrivals:
+            raise
+    heard.forget()
+    return _ask(system, target, question, heard, {"ignore_eos": False})
+
+
+def _ask(system: System, target: Target, question: Question, heard: PartialAnswer, changes: dict[str, Any]) -> Reply:
+    server, body = target.server(system), body_of(target, question) | changes
+    if question.stream:
+        timings = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
+        return reply_of(parse_timings(timings), question, heard, heard.last_s)
+    answer, total_s = read_whole_answer(server, _PATH, body, question)
+    heard.whole(answer.get("content"))
+    return reply_of(parse_timings(answer.get("timings")), question, heard, total_s)
+
+
+def body_of(target: Target, question: Question) -> dict[str, Any]:
+    """The request; a slot only where one was chosen, samplers as the server has them unless it is to be greedy."""
+    body: dict[str, Any] = {
+        "prompt": question.prompt,
+        "n_predict": question.tokens,
+        "stream": question.stream,
+        "ignore_eos": True,
+    }
+    if not question.cache_as_set:
+        body["cache_prompt"] = question.keep
+    if target.model:
+        body["model"] = target.model  # a router wants it, a server alone does not mind
+    if question.slot is not None:
+        body["id_slot"] = question.slot
+    return body | GREEDY if question.greedy else body
+
+
+def listen(lines: Iterable[Line], heard: PartialAnswer) -> Any:
+    """The timings of the last event; each event before it is one token, whether or not it shows."""
+    timings: Any = None
+    for seconds, text in lines:
+        event = parse_event(text)
+        if event is None:
+            continue
+        if event.get("stop") is not True:
+            heard.piece(seconds, event.get("content"))
+        heard.last_s = seconds
+        timings = event.get("timings", timings)
+    return timings
+
+
+def parse_timings(timings: Any) -> Timings:
+    """The server's timings; LookError where the answer ended without, or without a token."""
+    try:
+        times = msgspec.convert(timings, Timings)
+    except msgspec.ValidationError as error:
+        raise ExchangeError("broke_off", _BROKE_OFF) from error
+    if not times.predicted_n:
+        raise LookError("the server generated nothing")
+    return times
+
+
+def reply_of(times: Timings, question: Question, heard: PartialAnswer, total_s: float) -> Reply:
+    """The reply, in whose times n tokens are n - 1 steps already."""
+    return Reply(
+        prompt_tokens=times.prompt_n,
+        cached_tokens=times.cache_n,
+        generated_tokens=times.predicted_n,
+        thinking_tokens=thinking_tokens(heard, times.predicted_n, None, shown=question.stream),
+        ended_early=times.predicted_n < question.tokens,
+        arrivals_s=tuple(heard.arrivals),
+        total_s=total_s,
+        clock=CLOCK,
+        server_prefill_s=times.prompt_ms / 1000,
+        server_decode_s=times.predicted_ms / 1000,
+        text=heard.text,
+        drafted_tokens=times.draft_n,
+        accepted_tokens=min(times.draft_n_accepted, times.draft_n),
+    )
+
+
+class FreeSlots(NamedTuple):
+    """Slots that hold no conversation, so that measuring on them pushes none out; and how many work for others."""
+
+    unused: tuple[int, ...] = ()
+    busy: int = 0
+
+
+def read_key_of(system: System, runtime: Runtime) -> str:
+    """The API key that the server itself was started with, where its process can be read; empty otherwise."""
+    return read_api_key(Process(system, runtime.pid.value, "")) if isinstance(runtime.pid, Known) else ""
+
+
+def read_unused_slot(server: Server) -> int | None:
+    """A slot that has held no conversation yet, so that measuring on it pushes none out; None where there is none."""
+    try:
+        answer = server.ask("/slots")
+        return parse_unused_slot(answer.json()) if answer.status == OK else None
+    except LookError:
+        return None
+
+
+def read_free_slots(server: Server) -> FreeSlots:
+    """What /slots says now; nothing where the server does not tell."""
+    try:
+        answer = server.ask("/slots")
+        return parse_free_slots(answer.json()) if answer.status == OK else FreeSlots()
+    except LookError:
+        return FreeSlots()
+
+
+def read_used_slots(server: Server) -> int:
+    """How many slots hold a conversation; 0 where the server does not tell."""
+    try:
+        answer = server.ask("/slots")
+        return parse_used_slots(answer.json()) if answer.status == OK else 0
+    except LookError:
+        return 0
+
+
+def parse_used_slots(slots: Any) -> int:
+    """Slots with a task that did more than measure."""
+    known = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+    return sum(1 for slot in known if "id_task" in slot and not _only_measured(slot))
+
+
+def parse_unused_slot(slots: Any) -> int | None:
+    """The last slot without a task, or with one that only measured; llama-server names a task where there was one."""
+    return next(reversed(parse_free_slots(slots).unused), None)
+
+
+def parse_free_slots(slots: Any) -> FreeSlots:
+    """The slots that hold no conversation, and how many are at work."""
+    known = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+    idle = [slot for slot in known if not slot.get("is_processing")]
+    free = [slot.get("id") for slot in idle if "id_task" not in slot or _only_measured(slot)]
+    return FreeSlots(tuple(number for number in free if isinstance(number, int)), len(known) - len(idle))
+
+
+def _only_measured(slot: dict[str, Any]) -> bool:
+    """Whether the last task ran past the end of its answer: benchmarks do, conversations don't."""
+    parameters = slot.get("params")
+    return isinstance(parameters, dict) and parameters.get("ignore_eos") is True
+
+
+# llama-server tells the probability of a token that it generates, so it is made to generate the one that follows.
+# A bias makes the true token certain to be taken, and with `post_sampling_probs` off the probabilities are those of the
+# model before any bias or sampler: `get_token_probabilities` in its server-common.cpp reads the logits themselves. The
+# prompt stays in the cache, so each place costs the tokens since the last one.
+
+_CERTAIN = 10_000.0
+"""Far above the logits of any model."""
+_TIMEOUT_S = 300.0
+
+
+class _Top(msgspec.Struct):
+    id: Count
+
+
+class _Token(msgspec.Struct):
+    """One entry of `completion_probabilities`, as llama-server has it since the end of 2024."""
+
+    id: Count
+    logprob: LogProbability
+    top_logprobs: Annotated[list[_Top], msgspec.Meta(min_length=1)]
+
+
+class _Answer(msgspec.Struct):
+    completion_probabilities: Annotated[list[_Token], msgspec.Meta(min_length=1)]
+
+
+def score(system: System, target: Target, text: ScoredText) -> Scored:
+    """Place by place, until all are asked or the time is over; one place at least."""
+    server, tokens = target.server(system), scored_tokens(system, target, text)
+    end = system.clock() + text.seconds
+    found: list[tuple[int, _Token]] = []
+    for place in scored_places(len(tokens), text.places):
+        found.append((place, _asked(server, scoring_body(target, tokens, place, text.slot), tokens[place])))
+        if system.clock() > end:
+            break
+    return Scored(
+        tokens=tuple(tokens),
+        at=tuple(place for place, _ in found),
+        log_probabilities=tuple(min(0.0, token.logprob) for _, token in found),
+        likeliest=tuple(token.top_logprobs[0].id for _, token in found),
+    )
+
+
+def scoring_body(target: Target, tokens: list[int], place: int, slot: int | None) -> dict[str, Any]:
+    """The request that makes it generate the token of this place."""
+    named = {"model": target.model} if target.model else {}  # a router wants it
+    placed = {} if slot is None else {"id_slot": slot}
+    return {
+        "prompt": tokens[:place],
+        "n_predict": 1,
+        "n_probs": 1,
+        "post_sampling_probs": False,
+        "logit_bias": [[tokens[place], _CERTAIN]],
+        "cache_prompt": True,
+        **GREEDY,
+        **named,
+        **placed,
+    }
+
+
+def _asked(server: Server, body: dict[str, Any], wanted: int) -> _Token:
+    answer = server.ask(_PATH, "POST", body, _TIMEOUT_S)
+    if answer.status != OK:
+        said = answer.body[:200].decode("utf-8", "replace").strip()
+        raise LookError(f"{server.url}{_PATH} answered {answer.status}: {said}", Absence.FAILED)
+    return parse_token(answer.json(), wanted)
+
+
+def parse_token(answer: Any, wanted: int) -> _Token:
+    """The token with its probability; LookError where there is none, as from a model that computes no numbers."""
+    try:
+        token = msgspec.convert(answer, _Answer).completion_probabilities[0]
+    except msgspec.ValidationError as error:
+        raise LookError(f"the server gave no probability of a token: {error}", Absence.NOT_SUPPORTED) from error
+    if token.id != wanted:
+        raise LookError("the server generated another token than the one that it was told to", Absence.NOT_SUPPORTED)
+    return token

@@ -1,0 +1,219 @@
+"""What LM Studio says of its loaded models: REST v1, or v0, and `lms` for what both leave out."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import Absence, Fact, Known, estimated, failed, not_found, reported
+from unslow.look.openai_api import Server, json_if_ok
+from unslow.look.server_answers import amount_fact, count_fact, objects_at, text_fact, truth_fact, value_at, word_at
+from unslow.look.system import Answer, LookError, System
+
+GREETING = "/lmstudio-greeting"
+V1, V0 = "/api/v1/models", "/api/v0/models"
+_PARAMETERS = re.compile(r"(\d{1,5}(?:\.\d{1,3})?)\s*([BMT])\b")
+_SCALES = {"M": 1e6, "B": 1e9, "T": 1e12}
+
+
+class Instance(NamedTuple):
+    """One loaded model; `key` names the model, `id` this load of it."""
+
+    id: str
+    key: str
+    runtime: Runtime
+    model: Model
+    size_bytes: Fact[int]
+    format: str = ""
+    """gguf or mlx."""
+
+
+def greets(server: Server) -> bool:
+    """Whether LM Studio answers; LookError where nobody does."""
+    return value_at(json_if_ok(server.ask(GREETING)), "lmstudio") is True
+
+
+def read_instances(server: Server) -> list[Instance]:
+    """The loaded models; LookError where neither version of the API tells."""
+    newest = parse_v1(server.json(V1), f"{server.url}{V1}")
+    if newest is not None:
+        return newest
+    older = parse_v0(server.json(V0), f"{server.url}{V0}")
+    if older is None:
+        raise LookError(f"{server.url}: neither {V1} nor {V0} lists models", how_to_get="update LM Studio")
+    return older
+
+
+def parse_v1(data: Any, source: str) -> list[Instance] | None:
+    """The loaded instances of language models; None where this is no such list."""
+    if not isinstance(value_at(data, "models"), list):
+        return None  # older versions answer whatever they are asked with status 200 and an error
+    models = [model for model in objects_at(data, "models") if word_at(model, "type") != "embedding"]
+    return [_v1(model, loaded, source) for model in models for loaded in objects_at(model, "loaded_instances", most=64)]
+
+
+def _v1(model: dict[str, Any], loaded: dict[str, Any], source: str) -> Instance:
+    config, key = loaded.get("config"), word_at(model, "key")
+    context = count_fact(config, source, "context_length")
+    runtime = Runtime(
+        state=reported("loaded", source),
+        context_set=context,
+        context_length=context,
+        batch=count_fact(config, source, "eval_batch_size"),
+        slots=count_fact(config, source, "parallel"),
+        flash_attention=truth_fact(config, source, "flash_attention"),
+        kv_offload=truth_fact(config, source, "offload_kv_cache_to_gpu"),
+    )
+    described = Model(
+        name=text_fact(model, source, "key"),
+        architecture=text_fact(model, source, "architecture"),
+        quant=text_fact(model, source, "quantization", "name"),
+        parameters=parse_parameters(word_at(model, "params_string"), source),
+        context_trained=count_fact(model, source, "max_context_length"),
+        experts_used=count_fact(config, source, "num_experts"),
+    )
+    size = count_fact(model, source, "size_bytes")
+    return Instance(word_at(loaded, "id") or key, key, runtime, described, size, word_at(model, "format"))
+
+
+def parse_v0(data: Any, source: str) -> list[Instance] | None:
+    """The models that are loaded; None where this is no such list."""
+    if not isinstance(value_at(data, "data"), list):
+        return None
+    return [
+        _v0(m, source) for m in objects_at(data, "data") if m.get("state") == "loaded" and m.get("type") != "embeddings"
+    ]
+
+
+def _v0(model: dict[str, Any], source: str) -> Instance:
+    name = word_at(model, "id")
+    context = count_fact(model, source, "loaded_context_length")
+    described = Model(
+        name=text_fact(model, source, "id"),
+        architecture=text_fact(model, source, "arch"),
+        quant=text_fact(model, source, "quantization"),
+        context_trained=count_fact(model, source, "max_context_length"),
+    )
+    runtime = Runtime(state=reported("loaded", source), context_set=context, context_length=context)
+    unsized = not_found(f"{source} does not say how large the model is")
+    return Instance(name, name, runtime, described, unsized, word_at(model, "compatibility_type"))
+
+
+def parse_parameters(written: str, source: str) -> Fact[int]:
+    """How many weights "7B" or "26B-A4B" means, about."""
+    found = _PARAMETERS.search(written)
+    if not found:
+        return not_found(f"{source} does not count the parameters")
+    return estimated(round(float(found[1]) * _SCALES[found[2]]), f"{source}: {written[:40]}")
+
+
+def with_size(instance: Instance) -> Model:
+    """The model with the size of its files, which may hold more than its weights: a projector for images."""
+    if not isinstance(instance.size_bytes, Known):
+        return instance.model
+    size = estimated(instance.size_bytes.value, f"{instance.size_bytes.source}: size_bytes")
+    return msgspec.structs.replace(instance.model, weights_bytes=size)
+
+
+# `lms`, the command line of LM Studio: what its API over HTTP leaves out.
+# Most of its commands start the daemon where none runs. With `--port` they don't: they talk to the server at that port
+# or end. So nothing is run here but with the port of a server that has just answered.
+
+PROGRAM = "lms"
+_SELECTED = re.compile(r"(\S{1,120})@(\d[\w.+-]{0,40})\s+✓\s+(\S.{0,80})")
+_GPU_WORDS = {"cuda": "CUDA", "rocm": "ROCm", "vulkan": "Vulkan", "metal": "Metal", "mlx": "MLX"}
+_FOR_EVER_S = -1.0
+_IDLE = "idle"
+
+
+class LoadedModel(NamedTuple):
+    """A loaded model as `lms ps --json` has it; `path` is that of its file below the folder of models."""
+
+    id: str
+    key: str
+    path: str
+    runtime: Runtime
+
+
+class Lms(NamedTuple):
+    """What the command line told."""
+
+    loaded: tuple[LoadedModel, ...] = ()
+    engines: dict[str, str] | None = None
+    """The engine in use for each format of models: a name that holds its backend, and its version."""
+
+
+def read_lms(system: System, port: int, homes: Sequence[str]) -> Lms:
+    """What `lms` tells of the server at a port; nothing where it is not installed."""
+    for program in (PROGRAM, *(f"{home}/bin/lms" for home in homes)):
+        try:
+            listed = _run(system, program, "ps", "--json", "--port", str(port))
+        except LookError as error:
+            if error.absence is Absence.NOT_FOUND:
+                continue
+            return Lms()
+        return Lms(parse_ps(listed, f"{PROGRAM} ps"), _read_engines(system, program, port))
+    return Lms()
+
+
+def _read_engines(system: System, program: str, port: int) -> dict[str, str] | None:
+    try:
+        return parse_engines(_run(system, program, "runtime", "ls", "--port", str(port)))
+    except LookError:
+        return None
+
+
+def _run(system: System, program: str, *arguments: str) -> str:
+    done = system.run([program, *arguments])
+    if done.status:
+        raise LookError(f"{PROGRAM} {arguments[0]} ended with status {done.status}")
+    return done.stdout
+
+
+def parse_ps(printed: str, source: str) -> tuple[LoadedModel, ...]:
+    """The models of `lms ps --json`; none where it printed anything else."""
+    try:
+        listed = Answer(0, printed[printed.find("[") :].encode()).json()
+    except LookError:
+        return ()
+    models = objects_at({"models": listed}, "models")
+    return tuple(_loaded(m, source) for m in models if word_at(m, "type") != "embedding" and word_at(m, "identifier"))
+
+
+def _loaded(model: dict[str, Any], source: str) -> LoadedModel:
+    context, status = count_fact(model, source, "contextLength"), word_at(model, "status")
+    runtime = Runtime(
+        context_length=context,
+        slots=count_fact(model, source, "parallel"),
+        busy_slots=reported(0, source) if status == _IDLE else failed(f'{source} says "{status[:40]}"'),
+        deferred_requests=count_fact(model, source, "queued"),
+        keep_alive_s=_keep_alive(model, source),
+    )
+    return LoadedModel(word_at(model, "identifier"), word_at(model, "modelKey"), word_at(model, "path"), runtime)
+
+
+def _keep_alive(model: dict[str, Any], source: str) -> Fact[float]:
+    """How long it stays after its last request; null is for ever."""
+    if "ttlMs" in model and model["ttlMs"] is None:
+        return reported(_FOR_EVER_S, source)
+    milliseconds = amount_fact(model, source, "ttlMs")
+    return reported(milliseconds.value / 1000, source) if isinstance(milliseconds, Known) else milliseconds
+
+
+def parse_engines(printed: str) -> dict[str, str]:
+    """The engines with a tick in `lms runtime ls`, by the formats that they read."""
+    found: dict[str, str] = {}
+    for engine, version, formats in _SELECTED.findall(printed):
+        found |= {part.strip().casefold(): f"{engine}@{version}" for part in formats.split(",")}
+    return found
+
+
+def backends_of(engine: str, source: str) -> Fact[list[str]]:
+    """The backends that an engine has by its name, such as `llama.cpp-linux-x86_64-nvidia-cuda12-avx2`."""
+    if not engine:
+        return not_found(f"{source} shows no engine in use for this format")
+    gpus = [name for part, name in _GPU_WORDS.items() if part in engine.casefold()]
+    return estimated([*gpus, "CPU"], f"{source}: {engine}")

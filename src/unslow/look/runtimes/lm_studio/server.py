@@ -1,0 +1,308 @@
+"""LM Studio as subjects, one for each loaded model: its processes, its files, its answers."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, not_supported, reported
+from unslow.look.models.safetensors import model_facts, read_checkpoint
+from unslow.look.models.stores import find_at, read_surroundings
+from unslow.look.models.stores import lm_studio as store
+from unslow.look.openai_api import Server
+from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
+from unslow.look.runtimes._gguf_process import found_server, is_server, read_log
+from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
+from unslow.look.runtimes.lm_studio.api import (
+    Instance,
+    Lms,
+    LoadedModel,
+    backends_of,
+    greets,
+    read_instances,
+    read_lms,
+    with_size,
+)
+from unslow.look.server_answers import value_at
+from unslow.look.system import Answer, LookError, System
+from unslow.look.system.http import is_local_url
+
+DEFAULT_PORT = 1234
+_APPS = ("LM Studio", "lm-studio", "llmster")
+_WORKERS = ("node", "llama-server")
+_HOME = re.compile(r"^(/.{0,400}?/(?:\.lmstudio|\.cache/lm-studio))/")
+_CONFIG = ".internal/http-server-config.json"
+_SMALL = 65536
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """The app or the daemon; the many processes that they start are theirs, unless nothing else is to be seen."""
+    return outermost([process for process in processes if _is_own(process)], processes)
+
+
+def _is_own(process: Process) -> bool:
+    if process.name.startswith(_APPS):
+        return True
+    return process.name in _WORKERS and bool(_home_in(words_of(process.command())))
+
+
+def servers_of(process: Process) -> list[Process]:
+    """The llama-servers that it started; it may be one itself."""
+    family = [process, *started_by(process, read_processes(process.system))]
+    return [member for member in family if is_server(member)]
+
+
+def read_homes(system: System, process: Process | None = None) -> list[str]:
+    """Where it may keep its things: by the program that runs, else where it does so by default."""
+    found = ""
+    if process is not None:
+        found = _home_in([process.program().value_or(""), *words_of(process.command())[:1]])
+    try:
+        homes = store.homes(system, read_surroundings(system))
+    except LookError:
+        homes = []
+    return list(dict.fromkeys([*([found] if found else []), *homes]))
+
+
+def read_port(system: System, homes: Sequence[str]) -> Fact[int]:
+    """Where its server listens, by its own settings; the usual port without them."""
+    for home in homes:
+        path = f"{home}/{_CONFIG}"
+        try:
+            settings = Answer(200, system.read_bytes(path, _SMALL)).json()
+        except LookError:
+            continue
+        port = value_at(settings, "port")
+        if type(port) is int and 0 < port < 2**16:
+            return reported(port, path)
+    return estimated(DEFAULT_PORT, "default of LM Studio")
+
+
+def _home_in(paths: Sequence[str]) -> str:
+    return next((found[1] for path in paths if (found := _HOME.match(path))), "")
+
+
+LOGS = "server-logs"
+_SAFE = re.compile(r"(?!.*(?:^|/)\.\.(?:/|$))[^/\0][^\0]*")
+
+
+def read_model_path(system: System, homes: Sequence[str], instance: Instance, below: str) -> Fact[str]:
+    """The file of a loaded model: as `lms ps` has it, else the only one of exactly its size."""
+    folders = [store.downloads(system, home) for home in homes]
+    if folders and _SAFE.fullmatch(below):
+        folder = next((folder for folder in folders if _is_file(system, f"{folder}/{below}")), folders[0])
+        return reported(f"{folder}/{below}", "lms ps: path")
+    for folder in folders:
+        if path := _of_size(system, folder, instance.size_bytes):
+            return estimated(path, f"the only file in {folder} of this size")
+    return not_found(
+        "no file of just this size lies where LM Studio keeps its models", "`lms ps --json` tells the path"
+    )
+
+
+def _is_file(system: System, path: str) -> bool:
+    try:
+        return bool(system.read_head(path, 4))
+    except LookError:
+        return False
+
+
+def _of_size(system: System, folder: str, size: Fact[int]) -> str:
+    if not isinstance(size, Known):
+        return ""
+    try:
+        models = find_at(system, folder)
+    except LookError:
+        return ""
+    paths = {model.path for model in models if model.size_bytes == size.value}
+    return paths.pop() if len(paths) == 1 else ""
+
+
+def with_folder(system: System, subject: Subject) -> Subject:
+    """With what the files of a model for MLX say of it, which is a folder of safetensors."""
+    path = subject.model.path
+    try:
+        read = model_facts(read_checkpoint(system, path.value_or("")), path.value_or(""))
+    except LookError:
+        return subject
+    named = msgspec.structs.replace(overlaid(subject.model, read), name=subject.model.name, path=path)
+    return msgspec.structs.replace(subject, model=named)
+
+
+def read_logged(system: System, homes: Sequence[str], subject: Subject) -> Subject:
+    """With what the server's newest log says of this model; versions since 0.4.15 write nothing of its load."""
+    for home in homes:
+        try:
+            path = _newest(system, f"{home}/{LOGS}")
+            log = read_log(system, path)
+        except LookError:
+            continue
+        noted = msgspec.structs.replace(subject.runtime, log_path=reported(path, home))
+        subject = msgspec.structs.replace(subject, runtime=noted)
+        if not _same_file(log.model.path, subject.model.path):
+            return subject
+        decided = settled_subject(Runtime(), subject, Subject(runtime=log.runtime, model=log.model))
+        named = msgspec.structs.replace(decided.runtime, name=noted.name, url=noted.url)
+        return msgspec.structs.replace(decided, runtime=named)
+    return subject
+
+
+def _newest(system: System, folder: str) -> str:
+    """The last file of the last month: `2026-08/2026-08-13.1.log`."""
+    months = [name for name in system.list_dir(folder) if re.fullmatch(r"\d{4}-\d{2}", name)]
+    if not months:
+        raise LookError(f"{folder}: no logs")
+    names = [name for name in system.list_dir(f"{folder}/{months[-1]}") if name.endswith(".log")]
+    if not names:
+        raise LookError(f"{folder}/{months[-1]}: no logs")
+    return f"{folder}/{months[-1]}/{max(names, key=_in_order)}"
+
+
+def _in_order(name: str) -> tuple[str, int]:
+    day, _, number = name.removesuffix(".log").partition(".")
+    return day, int(number) if number.isdecimal() else 0
+
+
+def _same_file(logged: Fact[str], loaded: Fact[str]) -> bool:
+    """Whether a log speaks of the model that is loaded; both know its file by name."""
+    names = [fact.value.replace("\\", "/").rpartition("/")[2] for fact in (logged, loaded) if isinstance(fact, Known)]
+    return len(names) == 2 and names[0] == names[1]  # noqa: PLR2004 (both are known)
+
+
+NAME = "LM Studio"
+HOW_TO_GET = "run `lms log stream --source runtime`, load the model again, and give what it prints to `unslow triage`"
+_UNTOLD = not_supported("LM Studio's API does not tell it", HOW_TO_GET)
+_NOT_IN_API = (
+    "gpu_layers", "layers", "devices", "buffers", "kv_type_k", "kv_type_v", "threads", "ubatch", "speculative",
+    "draft_acceptance", "prompts_reprocessed", "tensor_overrides",
+)  # fmt: skip
+_NO_VERSION = not_supported("neither its API nor `lms` tells the version of the app", "Help > About in the app")
+_NOTHING_LOADED = not_found("no model is loaded", "load one: `lms load`")
+_SERVER_OFF = "switch the server on: `lms server start`, or Developer > Status in the app"
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is LM Studio."""
+    server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
+    if not greets(server):
+        return None
+    here = is_local_url(server.url)
+    subjects = _served(server, read_homes(system) if here else [])
+    return subjects or (_idle(server.url),)
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """The app or the daemon: by its server where that is on, and by the llama-servers that it started."""
+    system, homes = process.system, read_homes(process.system, process)
+    children = [read_server(system, found_server(child)) for child in servers_of(process)]
+    server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
+    try:
+        if not greets(server):
+            raise LookError(f"something else answers at {server.url}")  # noqa: TRY301 (the same as no answer)
+        subjects, otherwise = list(_served(server, homes)), _idle(server.url)
+    except LookError as error:
+        subjects, otherwise = [], _silent(error)
+    joined = _joined(subjects, children) or [otherwise]
+    return tuple(_with_process(subject, process) for subject in joined)
+
+
+def _served(server: Server, homes: list[str]) -> tuple[Subject, ...]:
+    """The models that a server has loaded; `homes` are those of this machine, and none for a server elsewhere."""
+    instances = read_instances(server)
+    told = read_lms(server.system, _port(server.url), homes) if homes and instances else Lms()
+    return tuple(_subject(server, instance, told, homes) for instance in instances)
+
+
+def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) -> Subject:
+    loaded = next((one for one in told.loaded if one.id == instance.id), None)
+    model = with_size(instance)
+    path = read_model_path(server.system, homes, instance, loaded.path if loaded else "") if homes else _elsewhere()
+    subject = Subject(
+        runtime=_runtime(server.url, instance, loaded, told), model=msgspec.structs.replace(model, path=path)
+    )
+    subject = (
+        with_folder(server.system, subject) if instance.format == "mlx" else with_file(server.system, subject, [""])
+    )
+    subject = read_logged(server.system, homes, subject) if homes else subject
+    named = msgspec.structs.replace(subject.model, name=reported(instance.id, server.url))
+    return msgspec.structs.replace(subject, model=named)
+
+
+def _runtime(url: str, instance: Instance, loaded: LoadedModel | None, told: Lms) -> Runtime:
+    untold: dict[str, Any] = dict.fromkeys(_NOT_IN_API, _UNTOLD)
+    engine = (told.engines or {}).get(instance.format or "gguf", "")
+    known = overlaid(instance.runtime, loaded.runtime) if loaded else instance.runtime
+    named = Runtime(
+        name=reported(NAME, url),
+        url=reported(url, "given"),
+        version=_NO_VERSION,
+        backends=backends_of(engine, "lms runtime ls") if told.engines is not None else _UNTOLD,
+        **untold,
+    )
+    return overlaid(named, known)
+
+
+def _elsewhere() -> Unknown:
+    return not_supported("the file lies on another machine", "run unslow there")
+
+
+def _idle(url: str) -> Subject:
+    runtime = Runtime(name=reported(NAME, url), url=reported(url, "given"), state=_NOTHING_LOADED)
+    return Subject(runtime=runtime, model=Model(name=_NOTHING_LOADED, path=_NOTHING_LOADED))
+
+
+def _silent(error: LookError) -> Subject:
+    why = not_found(f"its server does not tell: {error.why}", error.how_to_get or _SERVER_OFF)
+    return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why, path=why))
+
+
+def _joined(served: list[Subject], children: list[Subject]) -> list[Subject]:
+    """What the server says of a model, with what the llama-server that runs it shows; each of those belongs to one."""
+    left, result = list(children), []
+    for subject in served:
+        child = _child_of(subject, left, alone=len(served) == len(children) == 1)
+        if child:
+            left.remove(child)
+        result.append(_over(subject, child) if child else subject)
+    return result + left
+
+
+def _over(subject: Subject, child: Subject) -> Subject:
+    """Clients know LM Studio's address and its name for the model: any other name could make it load one."""
+    runtime = overlaid(subject.runtime, child.runtime)
+    model = overlaid(subject.model, child.model)
+    return Subject(
+        runtime=msgspec.structs.replace(runtime, url=subject.runtime.url),
+        model=msgspec.structs.replace(model, name=subject.model.name),
+    )
+
+
+def _child_of(subject: Subject, children: list[Subject], *, alone: bool) -> Subject | None:
+    path = subject.model.path.value_or("")
+    by_file = [child for child in children if path and child.model.path.value_or("") == path]
+    return next(iter(by_file), children[0] if alone and children else None)
+
+
+def _with_process(subject: Subject, process: Process) -> Subject:
+    runtime = subject.runtime
+    shown = msgspec.structs.replace(
+        runtime,
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        version=_NO_VERSION,  # that of the engine is not the app's
+        pid=runtime.pid if isinstance(runtime.pid, Known) else reported(process.pid, "/proc"),
+        command=runtime.command if isinstance(runtime.command, Known) else process.command(),
+        environment=runtime.environment if isinstance(runtime.environment, Known) else process.environment(),
+        container=process.container(),
+    )
+    return msgspec.structs.replace(subject, runtime=shown)
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)

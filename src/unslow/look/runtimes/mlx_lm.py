@@ -1,0 +1,328 @@
+"""MLX-LM's server, on port 8080 as llama-server: Apple's GPUs, or NVIDIA's since MLX has CUDA.
+
+It tells next to nothing over HTTP: that it lives, and which models have been downloaded. Its settings are on its
+command line; it loads whichever model a request names. Its log tells how far a prompt has been read; speeds are
+printed by `mlx_lm.generate` alone. Since January 2026 `--decode-concurrency` says how many requests it answers at
+once.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from unslow.facts.commands import Commands, Place, labelled_line
+from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Setting as KnobSetting
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, estimated, failed, not_found, not_supported, reported
+from unslow.look.command_line import COMMAND, UNSET, Setting, Spelled
+from unslow.look.command_writer import (
+    DRAFT_PLACE,
+    NO_DRAFT,
+    NOTHING_AT_HAND,
+    Advice,
+    Answer,
+    AtHand,
+    Program,
+    Turn,
+    Wanted,
+    Words,
+    write_commands,
+)
+from unslow.look.models.safetensors import model_facts, read_checkpoint
+from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
+from unslow.look.processes import Process, words_of
+from unslow.look.runtimes._gguf_process import found_server
+from unslow.look.system import LookError, System
+from unslow.look.system.http import is_port, reachable_host
+
+SWITCHES = ("--trust-remote-code", "--use-default-chat-template", "--pipeline")
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", re.IGNORECASE)
+_SCALES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_MOST_BYTES = 2**60
+_MOST_DIGITS = 9
+
+
+def arguments_of(command: Sequence[str]) -> Sequence[str]:
+    """The words after the name of the server; empty where the command line is another program's.
+
+    It is called `mlx_lm.server`, `mlx_lm server`, or `-m` with either after an interpreter.
+    """
+    for at, word in enumerate(command[:8]):
+        name = word.rpartition("/")[2]
+        if name in ("mlx_lm.server", "mlx_lm/server.py") or word.endswith("mlx_lm/server.py"):
+            return command[at + 1 :] or ("",)
+        if name in ("mlx_lm", "mlx-lm") and list(command[at + 1 : at + 2]) == ["server"]:
+            return command[at + 2 :] or ("",)
+    return ()
+
+
+def parse_arguments(words: Sequence[str]) -> dict[str, Setting]:
+    """The flags with their values; `--flag value` and `--flag=value` alike."""
+    found: dict[str, Setting] = {}
+    for at, word in enumerate(words):
+        flag, equals, attached = word.partition("=")
+        if not flag.startswith("--"):
+            continue
+        following = words[at + 1] if at + 1 < len(words) else ""
+        value = "true" if flag in SWITCHES else attached if equals else following
+        found[flag] = Setting(value, f"{COMMAND}: {flag} {value}".rstrip())
+    return found
+
+
+def requested_settings(given: Mapping[str, Setting]) -> Runtime:
+    """What the server was told; the defaults are those of mlx_lm/server.py."""
+    facts: dict[str, Any] = {
+        "max_sequences": _count(given, "--decode-concurrency", 32),
+        "batch": _count(given, "--prefill-step-size", 2048),
+        "cache_ram_bytes": _size(given, "--prompt-cache-bytes"),
+        "prompt_cache": _caches(given),
+    }
+    if "--draft-model" not in given:
+        return Runtime(speculative=not_found("--draft-model was not given"), **facts)
+    draft = given["--draft-model"]
+    tokens = _count(given, "--num-draft-tokens", 3)
+    return Runtime(speculative=reported(draft.value, draft.source), draft_tokens=tokens, **facts)
+
+
+def _count(given: Mapping[str, Setting], flag: str, default: int) -> Fact[int]:
+    if flag not in given:
+        return estimated(default, f"default of MLX-LM: no {flag}")
+    value, source = given[flag]
+    sane = value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
+    return reported(int(value), source) if sane else failed(f"{source}: not a number")
+
+
+def _caches(given: Mapping[str, Setting]) -> Fact[bool]:
+    """Whether prompts of other conversations are kept; nought keeps none."""
+    size = _count(given, "--prompt-cache-size", 10)
+    return Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
+
+
+def _size(given: Mapping[str, Setting], flag: str) -> Fact[int]:
+    if flag not in given:
+        return not_found(f"{flag} was not given: the cache has no limit in bytes")
+    found = _SIZE.fullmatch(given[flag].value.strip())
+    size = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
+    return reported(size, given[flag].source) if size < _MOST_BYTES else failed(f"{given[flag].source}: not a size")
+
+
+NAME = "MLX-LM"
+DEFAULT_PORT = "8080"
+HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
+_INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
+_LISTED_FIELDS = {"id", "object", "created"}
+_NOT_FOUND = b"Not Found"
+_LOG_BYTES = 1 << 20
+_UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
+_WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every `mlx_lm.server`."""
+    return [p for p in processes if p.name.startswith(_INTERPRETERS) and arguments_of(words_of(p.command()))]
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """Everything that can be seen of a process."""
+    given = parse_arguments(arguments_of(words_of(process.command())))
+    url = url_of(given)
+    http = _answers(Server(process.system, url, api_key))
+    shown = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/cmdline"),
+        pid=reported(process.pid, "/proc"),
+        url=reported(url, "command line"),
+        command=process.command(),
+        environment=process.environment(),
+        container=process.container(),
+        resident_bytes=found_server(process).resident_bytes,
+        longest_sequence=_longest_sequence(process),
+    )
+    runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
+    name = given.get("--model", UNSET).value
+    model = overlaid(http.model, _described(process, name)) if name else http.model
+    state = reported("loaded", given["--model"].source) if name and _answers_at(http) else runtime.state
+    return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
+
+
+def _longest_sequence(process: Process) -> Fact[int]:
+    """Nought where its log, which has a line for every request, shows that nobody has asked it anything yet."""
+    for path in process.outputs():
+        try:
+            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
+        except LookError:
+            continue
+        if len(log) < _LOG_BYTES and b'"POST /' not in log:
+            return reported(0, path)
+    return _UNTOLD
+
+
+def url_of(given: dict[str, Setting]) -> str:
+    """Where it listens, seen from this machine."""
+    host = given.get("--host", UNSET).value
+    port = given.get("--port", Setting(DEFAULT_PORT, "")).value
+    return f"http://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is MLX-LM; it is known by the shape of three answers."""
+    subject = _subject(Server(system, url.rstrip("/").removesuffix("/v1"), api_key))
+    return None if subject is None else (subject,)
+
+
+def _subject(server: Server) -> Subject | None:
+    if json_if_ok(server.ask(HEALTH)) != {"status": "ok"}:
+        return None
+    nowhere = server.ask(NOWHERE)  # where llama-server has its settings; others say what is not found in JSON
+    answer = server.ask(MODELS)
+    models = json_if_ok(answer)
+    # without a Hugging Face cache on the machine 0.32 dies over its list, after it has said 200
+    died = answer.status == OK and not answer.body.strip()
+    if nowhere.status == OK or nowhere.body.strip() != _NOT_FOUND or not (died or is_list(models)):
+        return None
+    return described(parse_model_list(models, f"{server.url}{MODELS}") or [], server.url)
+
+
+def is_list(data: Any) -> bool:
+    """Whether this is MLX-LM's list of models, which says nothing of them but their names."""
+    models = data.get("data") if isinstance(data, dict) else None
+    return isinstance(models, list) and all(isinstance(m, dict) and set(m) == _LISTED_FIELDS for m in models)
+
+
+def described(models: list[ListedModel], url: str) -> Subject:
+    """What the answers tell."""
+    source = f"{url}{MODELS}"
+    alone = len(models) == 1
+    which = not_supported(_WHICH, "run unslow beside the server, or start it with --model")
+    runtime = Runtime(
+        state=estimated("loaded", f"{source}: the only model") if alone else which,
+        name=estimated(NAME, f"the shape of {url}{HEALTH} and {source}"),
+        url=reported(url, "given"),
+        version=_UNTOLD,
+        busy_slots=_UNTOLD,
+        running_requests=_UNTOLD,
+        context_length=not_supported("MLX-LM's cache grows with the conversation: no length is set"),
+        backends=estimated(["MLX"], "the engine of MLX-LM"),
+    )
+    return Subject(
+        runtime=runtime, model=Model(name=estimated(models[0].name, f"{source}: the only one") if alone else which)
+    )
+
+
+def _answers(server: Server) -> Subject:
+    """What its API says; where it does not answer, that is a fact."""
+    try:
+        subject = _subject(server)
+    except LookError as error:
+        return Subject(runtime=Runtime(state=failed(error.why)))
+    if subject is None:
+        return Subject(runtime=Runtime(state=not_found(f"something else answers at {server.url}")))
+    return subject
+
+
+def _answers_at(http: Subject) -> bool:
+    """Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with."""
+    return isinstance(http.runtime.name, Known)
+
+
+def _described(process: Process, name: str) -> Model:
+    """The model by the files in its folder; its name is the one it was given, since any other could load another."""
+    named = reported(name, "command line: --model")
+    if not name.startswith("/"):
+        return Model(name=named)  # one of the Hugging Face hub
+    for root in process.roots():
+        try:
+            model = model_facts(read_checkpoint(process.system, root + name), name)
+        except LookError:
+            continue
+        return msgspec.structs.replace(model, name=named, path=named)
+    return Model(name=named, path=named)
+
+
+_USUAL_PROMPTS = 10
+"""That a cache keeps by itself (mlx_lm/server.py)."""
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
+    """One command line with all changes, and the way to start it by whoever starts it now."""
+    return write_commands(_PROGRAM, changes, runtime, at_hand)
+
+
+def _flag(flag: str) -> Turn:
+    """A flag with a value; None leaves it to the server."""
+    return lambda value, _wanted: Words((flag,), () if value is None else (flag, str(value)))
+
+
+def _prompt_cache(value: KnobSetting, wanted: Wanted) -> Answer:
+    size = (_USUAL_PROMPTS if value else 0) if isinstance(value, bool) else value
+    return _flag("--prompt-cache-size")(size, wanted)
+
+
+def _drafting(value: KnobSetting, _wanted: Wanted) -> Answer:
+    words = ("--draft-model", str(value)) if value and value != "none" else ()
+    return Words(("--draft-model",), words, missing=NO_DRAFT if value == DRAFT_PLACE else "")
+
+
+def _quant(value: KnobSetting, _wanted: Wanted) -> Answer:
+    kind = value or "fewer bits"
+    return Advice([labelled_line(Place.HAND, f"give `--model` a repository that holds this model in {kind}")])
+
+
+def _version(_value: KnobSetting, _wanted: Wanted) -> Answer:
+    return Advice(["pip install --upgrade mlx-lm"])
+
+
+_TURNS: Mapping[Knob, Turn] = {
+    Knob.PARALLEL: _flag("--decode-concurrency"),
+    Knob.BATCH: _flag("--prefill-step-size"),
+    Knob.SPECULATIVE: _drafting,
+    Knob.PROMPT_CACHE: _prompt_cache,
+    Knob.QUANT: _quant,
+    Knob.VERSION: _version,
+}
+
+
+def _flags(command: Sequence[str]) -> list[Spelled]:
+    """Every flag with its value, by its own spelling."""
+    found = []
+    for at, word in enumerate(command):
+        flag, equals, value = word.partition("=")
+        if flag.startswith("--"):
+            alone = bool(equals) or flag in SWITCHES
+            following = command[at + 1] if at + 1 < len(command) else ""
+            found.append(Spelled(flag, at, at + (1 if alone else 2), value if alone else following))
+    return found
+
+
+def _bare(at_hand: AtHand) -> list[str]:
+    model = at_hand.checkpoint
+    return [at_hand.program or "mlx_lm.server", *(["--model", model] if model else [])]
+
+
+def _has_model(command: Sequence[str]) -> bool:
+    return any(flag.name == "--model" for flag in _flags(command))
+
+
+def _removal(names: Sequence[str], command: Sequence[str]) -> str:
+    return "" if command else f"remove {names[0]}"
+
+
+_PROGRAM = Program(
+    "MLX-LM",
+    _TURNS,
+    _flags,
+    list,
+    _bare,
+    "put `--model MODEL` into the line: which model it is, is not known",
+    _has_model,
+    _removal,
+)
+
+
+PORTS = (8080,)
+RANK = 8  # by what it does not say

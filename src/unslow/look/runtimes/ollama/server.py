@@ -1,0 +1,381 @@
+"""Ollama as subjects, one for each loaded model: its answers, its log and the model's process, settled."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Machine
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Contradiction, Statement, Subject
+from unslow.facts.values import (
+    MIB,
+    NOT_LOOKED,
+    Fact,
+    Known,
+    Unknown,
+    estimated,
+    first_known,
+    not_found,
+    not_supported,
+    reported,
+)
+from unslow.look.command_line import name_of_path
+from unslow.look.contradictions import added_contradictions, contradictions
+from unslow.look.logs import llama_cpp, ollama
+from unslow.look.logs.ollama.load_lines import command_facts
+from unslow.look.logs.ollama_commands import asked_facts
+from unslow.look.openai_api import Server
+from unslow.look.processes import Process, words_of
+from unslow.look.running_server import unit_fact
+from unslow.look.runtimes._gguf_process import found_server, parse_status
+from unslow.look.runtimes._gguf_server import exact_model, read_server, with_file
+from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_names, read_version, with_doubt
+from unslow.look.runtimes.ollama.processes import (
+    DEFAULT_URL,
+    HOW_TO_GET,
+    Child,
+    Log,
+    Part,
+    children_of,
+    last_load_of,
+    lines_of,
+    load_of,
+    read_app_log,
+    read_log,
+    url_of,
+)
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.http import is_local_url
+
+
+class SeenChild(NamedTuple):
+    """What a process shows of itself, and what its load wrote."""
+
+    child: Child
+    shown: Subject
+    """The command line, the answers and the memory of the process."""
+    logged: Subject
+    """What was decided and allocated, by the log."""
+
+
+def read_child(child: Child, log: Log) -> SeenChild:
+    """Everything that can be seen of one process."""
+    shown = _read_server(child) if child.kind == "llama-server" else _read_runner(child)
+    return SeenChild(child, shown, parse_load(log, load_of(log, child.port, child.model)))
+
+
+def _read_server(child: Child) -> Subject:
+    return read_server(child.process.system, found_server(child.process))
+
+
+def _read_runner(child: Child) -> Subject:
+    """Ollama's own runner answers no questions; MLX has neither layers nor a file of GGUF."""
+    process = child.process
+    command = process.command()
+    status = parse_status(process.text("status"), f"/proc/{process.pid}/status")
+    facts: dict[str, Any] = {
+        **command_facts(shlex.join(words_of(command)), f"/proc/{process.pid}/cmdline", is_server=False),
+        "pid": reported(process.pid, "/proc"),
+        "command": command,
+        "environment": process.environment(),
+        "resident_bytes": status["VmRSS"],
+    }
+    if child.kind == "mlx":
+        facts["backends"] = reported(["MLX"], f"/proc/{process.pid}/cmdline")
+        facts |= dict.fromkeys(("gpu_layers", "layers"), not_supported("MLX holds every layer in one memory"))
+        return Subject(runtime=Runtime(**facts), model=Model(name=reported(child.model, "command line")))
+    return Subject(runtime=Runtime(**facts), model=Model(path=reported(child.model, "command line")))
+
+
+def parse_load(log: Log, part: Part | None) -> Subject:
+    """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
+    if part is None:
+        return Subject()
+    readers = [ollama.DIALECT.start(), llama_cpp.DIALECT.start()]
+    for line, where in lines_of(log, part):
+        for reader in readers:
+            reader.take(line, where)
+    outer, inner = (reader.seen(log.name).subject for reader in readers)
+    whole = overlaid(outer.runtime, inner.runtime)
+    kept = {name: getattr(outer.runtime, name) for name in ("loads", "device_used") if _is_known(outer, name)}
+    runtime = msgspec.structs.replace(whole, **kept)
+    return Subject(
+        runtime=runtime,
+        model=overlaid(outer.model, inner.model),
+        run=overlaid(outer.run, inner.run),
+        contradictions=outer.contradictions,
+    )
+
+
+def _is_known(subject: Subject, name: str) -> bool:
+    return isinstance(getattr(subject.runtime, name), Known)
+
+
+# One answer from Ollama's several sources.
+# The variables and the Modelfile tell what was asked for, the command line what was passed on, the log what was decided
+# and allocated, /api/ps what Ollama planned.
+
+_OF_SERVER = (
+    "version", "environment", "devices", "gpu_refused", "keep_alive_s", "max_loaded_models", "context_default",
+    "warnings", "loads", "fit", "fit_margin_bytes",
+)  # fmt: skip
+_OUTER = ("name", "url", "version", "log_path", "container", "unit", "environment", "loads")
+_NOTABLE_BYTES = 256 * MIB
+
+
+def server_facts(log: Log, environment: Fact[dict[str, str]]) -> Runtime:
+    """What is true of the server whatever it has loaded: its log from the last start on, and its variables."""
+    reader = ollama.DIALECT.start()
+    for index, line in enumerate(log.lines):
+        if any(needle in line for needle in ollama.DIALECT.needles):
+            reader.take(line, log.where(index))
+    logged = reader.seen(log.name).subject.runtime
+    facts: dict[str, Any] = {name: getattr(logged, name) for name in _OF_SERVER}
+    variables = first_known(environment, logged.environment)
+    if isinstance(variables, Known):
+        facts |= asked_facts(variables.value, variables.source)
+    return Runtime(**{**facts, "environment": variables})
+
+
+def settled_subject(
+    whole: Runtime,
+    loaded: Loaded | None,
+    warnings: Sequence[str] = (),
+    *,
+    shown: Subject = Subject(),  # noqa: B008 (frozen, as the next)
+    logged: Subject = Subject(),  # noqa: B008
+) -> Subject:
+    """The deciding value of every fact, and where the sources contradict one another.
+
+    `shown` is what the process of the model shows, `logged` what its load wrote.
+    """
+    told = loaded.subject if loaded else Subject()
+    runtime = overlaid(overlaid(overlaid(whole, told.runtime), shown.runtime), logged.runtime)
+    runtime = _kept(runtime, whole, told.runtime, shown.runtime)
+    model = exact_model(exact_model(told.model, shown.model), logged.model)
+    if loaded:
+        model = msgspec.structs.replace(model, name=first_known(told.model.name, model.name))
+    asked = overlaid(_asked(whole), loaded.asked if loaded else Runtime())
+    sources = [
+        ("asked for", asked),
+        ("passed on", shown.runtime),
+        ("decided", logged.runtime),
+        ("reported", told.runtime),
+    ]
+    found = added_contradictions(contradictions(sources, model, Machine()), ollama_contradictions(runtime, model))
+    found = added_contradictions(found, logged.contradictions)
+    subject = Subject(runtime=_completed(runtime, asked), model=model, run=logged.run, contradictions=found)
+    return with_doubt(subject, list(warnings))
+
+
+def _kept(runtime: Runtime, whole: Runtime, told: Runtime, shown: Runtime) -> Runtime:
+    """Clients know Ollama's name, address and version, not those of the process behind it."""
+    outer = {name: getattr(whole, name) for name in _OUTER if getattr(whole, name) != NOT_LOOKED}
+    outer["state"] = first_known(shown.state, told.state, runtime.state)
+    if isinstance(whole.warnings, Known) and isinstance(runtime.warnings, Known):
+        both = dict.fromkeys((*whole.warnings.value, *runtime.warnings.value))
+        outer["warnings"] = reported(list(both), whole.warnings.source)
+    return msgspec.structs.replace(runtime, **outer)
+
+
+def _asked(whole: Runtime) -> Runtime:
+    """The variables as wishes: what is asked for and not had is a contradiction, not an estimate."""
+    environment = whole.environment
+    given = asked_facts(environment.value, environment.source) if isinstance(environment, Known) else {}
+    wished = {name: given[name] for name in ("kv_type_k", "kv_type_v", "flash_attention") if name in given}
+    return msgspec.structs.replace(Runtime(), **{n: reported(f.value, f.source) for n, f in wished.items()})
+
+
+def _completed(runtime: Runtime, asked: Runtime) -> Runtime:
+    """The context of all requests together, where only that of one is told."""
+    per_slot, slots = runtime.context_per_slot, runtime.slots.value_or(1)
+    whole: Fact[int] = NOT_LOOKED
+    if isinstance(per_slot, Known):
+        whole = estimated(per_slot.value * slots, f"{per_slot.source}: for each of {slots}")
+    length = first_known(runtime.context_length, whole)
+    layers = first_known(runtime.gpu_layers_set, asked.gpu_layers_set)
+    return msgspec.structs.replace(runtime, context_length=length, gpu_layers_set=layers)
+
+
+def ollama_contradictions(runtime: Runtime, model: Model) -> list[Contradiction]:
+    """What `ollama ps` says of the GPU against the buffers that were allocated, and of a cache against its type."""
+    return [c for c in (_share(runtime, model), _cache(runtime)) if c]
+
+
+def _share(runtime: Runtime, model: Model) -> Contradiction | None:
+    share, buffers = runtime.vram_share, runtime.buffers
+    if not isinstance(share, Known) or not isinstance(buffers, Known) or share.value < 1:
+        return None
+    host = sum(b.bytes for b in buffers.value if b.kind == "model" and not b.on_gpu)
+    table = model.token_table_bytes.value_or(0)
+    if not any(b.on_gpu for b in buffers.value) or host <= table + _NOTABLE_BYTES:
+        return None
+    return Contradiction(
+        about="vram_share",
+        statements=(
+            Statement(says="100% GPU", source=share.source),
+            Statement(says=f"{host} bytes of weights are in system memory", source=buffers.source),
+        ),
+        meaning="the share counts layers that are on GPUs as whole; experts or other parts of them were left behind",
+    )
+
+
+def _cache(runtime: Runtime) -> Contradiction | None:
+    wanted = runtime.environment.value_or({}).get("OLLAMA_KV_CACHE_TYPE", "")
+    had = runtime.kv_type_v
+    if not wanted or not isinstance(had, Known) or had.source.endswith("OLLAMA_KV_CACHE_TYPE") or wanted == had.value:
+        return None
+    source = runtime.environment.source if isinstance(runtime.environment, Known) else ""
+    return Contradiction(
+        about="kv_type_v",
+        statements=(
+            Statement(says=f"the cache was to be {wanted}", source=f"{source}: OLLAMA_KV_CACHE_TYPE"),
+            Statement(says=f"values are cached as {had.value}", source=had.source),
+        ),
+        meaning="a quantised cache needs flash attention, which this model or device does not have",
+    )
+
+
+NAME = "Ollama"
+_MOST_NAMED = 3
+_ELSEWHERE = not_supported("it runs on another machine", "run unslow there")
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is Ollama; its API tells nothing of layers, cache types and devices."""
+    server = Server(system, url.rstrip("/"), api_key)
+    if not is_ollama(server):
+        return None
+    here = is_local_url(server.url)
+    known = Runtime(name=reported(NAME, server.url), url=reported(server.url, "given"), version=read_version(server))
+    whole = msgspec.structs.replace(known, **_untold(here=here))
+    loaded = read_loaded(server)
+    log = read_app_log(system) if here else Log(_ELSEWHERE, [])
+    whole = _with_log(whole, log) if log.lines else whole
+    whole = _with_count(whole, loaded)
+    subjects = [_by_url(system, whole, each, log, here=here) for each in loaded]
+    return _with_failed_load(subjects, whole, log) or (_idle(whole, read_names(server)),)
+
+
+def _with_log(whole: Runtime, log: Log) -> Runtime:
+    """The server with what its log tells of it; its own answers say which version it is."""
+    told = overlaid(whole, server_facts(log, not_supported("no process of it can be seen")))
+    return msgspec.structs.replace(told, log_path=log.path, version=first_known(whole.version, told.version))
+
+
+def _untold(*, here: bool) -> dict[str, Unknown]:
+    why = not_supported("Ollama's API does not tell it", HOW_TO_GET) if here else _ELSEWHERE
+    return dict.fromkeys(
+        ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention"), why
+    )
+
+
+def _by_url(system: System, whole: Runtime, loaded: Loaded, log: Log, *, here: bool) -> Subject:
+    path = loaded.subject.model.path.value_or("")
+    logged = parse_load(log, last_load_of(log, path) if path else None)
+    subject = settled_subject(whole, loaded, whole.warnings.value_or(()), logged=logged)
+    return _described(system, subject, [""]) if here else subject
+
+
+def _described(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
+    """With the header of the file, under the name by which people know the model."""
+    described = with_file(system, subject, roots)
+    name = first_known(subject.model.name, described.model.name)
+    return msgspec.structs.replace(described, model=msgspec.structs.replace(described.model, name=name))
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """The server and every process that it started for a model, with its log and its answers."""
+    log = read_log(process)
+    whole = _of_process(process, log)
+    server = Server(process.system, whole.url.value_or(""), api_key)
+    try:
+        loaded, silent = read_loaded(server), None
+        whole = _with_count(msgspec.structs.replace(whole, version=_version(server, whole)), loaded)
+    except LookError as error:
+        loaded, silent = [], unknown(error)
+    children = [read_child(child, log) for child in children_of(process)]
+    subjects = [_subject(whole, each, seen) for each, seen in _matched(loaded, children)]
+    seen = _with_failed_load(subjects, whole, log)
+    return seen or (_silent(whole, silent) if silent else _idle(whole, read_names(server)),)
+
+
+def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
+    count = reported(len(loaded), f"{whole.url.value_or('')}/api/ps")
+    return msgspec.structs.replace(whole, loaded_models=count)
+
+
+def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> tuple[Subject, ...]:
+    """The subjects, and one more for the last load where that failed: nothing that is loaded tells of it."""
+    logged = parse_load(log, last_load_of(log, ""))
+    if logged.runtime.state.value_or("") != "failed":
+        return tuple(subjects)
+    return (*subjects, settled_subject(whole, None, whole.warnings.value_or(()), logged=logged))
+
+
+def _of_process(process: Process, log: Log) -> Runtime:
+    """What is true of the server, whatever it has loaded; its variables are in its log where nobody may read them."""
+    told = server_facts(log, process.environment())
+    shown = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        url=url_of(told.environment),
+        pid=reported(process.pid, "/proc"),
+        command=process.command(),
+        log_path=log.path,
+        container=process.container(),
+        unit=unit_fact(process),
+    )
+    return overlaid(told, shown)
+
+
+def _version(server: Server, whole: Runtime) -> Fact[str]:
+    version = read_version(server)
+    return version if isinstance(version, Known) else whole.version
+
+
+def _matched(loaded: list[Loaded], children: list[SeenChild]) -> list[tuple[Loaded | None, SeenChild | None]]:
+    """Each model with its process, by the file of both; what is left over stands alone."""
+    left, pairs = list(children), list[tuple[Loaded | None, SeenChild | None]]()
+    for each in loaded:
+        own = _child_of(each, left, alone=len(loaded) == len(children) == 1)
+        if own:
+            left.remove(own)
+        pairs.append((each, own))
+    return [*pairs, *((None, child) for child in left)]
+
+
+def _child_of(loaded: Loaded, children: list[SeenChild], *, alone: bool) -> SeenChild | None:
+    path = name_of_path(loaded.subject.model.path.value_or(""))
+    by_file = [seen for seen in children if path and _file(seen.child) == path]
+    by_name = [seen for seen in children if seen.child.kind == "mlx" and seen.child.model == loaded.name]
+    return next(iter(by_file or by_name), children[0] if alone else None)
+
+
+def _file(child: Child) -> str:
+    return name_of_path(child.model)
+
+
+def _subject(whole: Runtime, loaded: Loaded | None, seen: SeenChild | None) -> Subject:
+    warnings = whole.warnings.value_or(())
+    if seen is None:
+        return settled_subject(whole, loaded, warnings)
+    subject = settled_subject(whole, loaded, warnings, shown=seen.shown, logged=seen.logged)
+    return _described(seen.child.process.system, subject, seen.child.process.roots())
+
+
+def _idle(whole: Runtime, names: Sequence[str]) -> Subject:
+    """A server without a loaded model; what it could load, and how to have it do so."""
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    has = f"; it has {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
+    host = "" if whole.url.value_or(DEFAULT_URL) == DEFAULT_URL else f"OLLAMA_HOST={whole.url.value_or('')} "
+    ask = f"`{host}ollama run {names[0] if names else 'MODEL'} hello`"
+    why = not_found(f"no model is loaded{has}", f"ask it something, such as {ask}, and look again")
+    return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))
+
+
+def _silent(whole: Runtime, why: Unknown) -> Subject:
+    return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))

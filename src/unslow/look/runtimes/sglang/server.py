@@ -1,0 +1,239 @@
+"""A server of SGLang: its flags and the facts that they are, how it is found, and what it answers."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from unslow.facts.merge import bounded, overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Buffer, Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, estimated, not_found, not_supported, reported
+from unslow.look.command_line import Setting
+from unslow.look.logs.commands import CommandLines
+from unslow.look.logs.sglang import DIALECT
+from unslow.look.openai_api import ListedModel, Server, parse_model_list
+from unslow.look.processes import Process
+from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
+from unslow.look.runtimes._engine_server import (
+    Engine,
+    Place,
+    answer_if_offered,
+    count,
+    facts_at,
+    find_servers,
+    gibibytes,
+    metrics_of,
+    model_of_name,
+    parse_command,
+    share,
+    text,
+    truth,
+    untruth,
+    url_of,
+)
+from unslow.look.server_answers import Metrics, value_at
+
+NAME = "SGLang"
+
+
+FLAGS = Flags(
+    {
+        "host": Flag(("--host",)),
+        "port": Flag(("--port",)),
+        "certificate": Flag(("--ssl-certfile",)),
+        "api_key": Flag(("--api-key",), secret=True, several=True),
+        "admin_key": Flag(("--admin-api-key",), secret=True, several=True),
+        "model": Flag(("--model-path", "--model")),
+        "served_name": Flag(("--served-model-name",)),
+        "download_folder": Flag(("--download-dir",)),
+        "memory_fraction": Flag(("--mem-fraction-static",)),
+        "kv_type": Flag(("--kv-cache-dtype",)),
+        "cpu_offload": Flag(("--cpu-offload-gb",)),
+        "context": Flag(("--context-length",)),
+        "sequences": Flag(("--max-running-requests",)),
+        "batched_tokens": Flag(("--chunked-prefill-size",)),
+        "no_prefix_cache": switch("--disable-radix-cache"),
+        "no_graphs": switch("--disable-cuda-graph"),
+        "compile": switch("--enable-torch-compile"),
+        "attention": Flag(("--attention-backend",)),
+        "moe_backend": Flag(("--moe-runner-backend",)),
+        "tensor_parallel": Flag(("--tp-size", "--tp", "--tensor-parallel-size")),
+        "pipeline_parallel": Flag(("--pp-size", "--pp", "--pipeline-parallel-size")),
+        "data_parallel": Flag(("--dp-size", "--dp", "--data-parallel-size")),
+        "device": Flag(("--device",)),
+        "quantization": Flag(("--quantization",)),
+        "dtype": Flag(("--dtype",)),
+        "speculative": Flag(("--speculative-algorithm", "--speculative-algo")),
+        "draft_model": Flag(("--speculative-draft-model-path", "--speculative-draft")),
+        "draft_tokens": Flag(("--speculative-num-draft-tokens",)),
+        "metrics": switch("--enable-metrics"),
+    }
+)
+
+SHARED = frozenset({
+    "--host", "--port", "--ssl-certfile", "--api-key", "--model-path", "--model", "--served-model-name", "--device",
+    "--download-dir", "--dtype", "--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend",
+    "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--tp", "--pp", "--dp",
+    "--context-length", "--enable-metrics",
+})  # fmt: skip
+"""Flags that other programs have too."""
+
+
+def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
+    """What the runtime was told; `complete` says that the whole command line was seen, so that absence is a fact."""
+    given = Given(NAME, FLAGS, settings, complete)
+    kv_type = given.text("kv_type")
+    facts: dict[str, Any] = {
+        "context_set": given.number("context"),
+        "context_length": given.number("context"),
+        "kv_type_k": kv_type,
+        "kv_type_v": kv_type,
+        "gpu_memory_fraction": given.share("memory_fraction"),
+        "cpu_offload_bytes": given.gibibytes("cpu_offload", default=0),
+        "max_sequences": given.number("sequences"),
+        "max_batched_tokens": given.number("batched_tokens"),
+        "prompt_cache": given.untruth("no_prefix_cache", default=True),
+        "eager": given.truth("no_graphs", default=False),
+        "attention": given.text("attention"),
+        "tensor_parallel": given.number("tensor_parallel", default=1),
+        "pipeline_parallel": given.number("pipeline_parallel", default=1),
+        "device_set": given.text("device"),
+        "quantization": given.text("quantization"),
+        "weights_type": given.text("dtype"),
+        "speculative": given.text("speculative"),
+        "draft_tokens": given.number("draft_tokens"),
+        "metrics_endpoint": given.truth("metrics", default=False),
+    }
+    return Runtime(**facts)
+
+
+COMMANDS = CommandLines(
+    program=re.compile(r"\bsglang(?:\.launch_server| serve)\b|\blmsysorg/sglang(?::[\w.-]{1,60})?"),
+    flags=FLAGS.spellings() - SHARED,
+    variables=("SGLANG_", "SGL_"),
+    parse=partial(parse_command, NAME, FLAGS, requested_settings),
+)
+
+
+LOG = "start it with its output in a file (`… > sglang.log 2>&1`), or give a log to `unslow triage`"
+_METRICS = "start SGLang with --enable-metrics"
+_ENOUGH_TOKENS = 50
+_PLACES = (
+    Place("context_set", ("context_length",), count),
+    Place("kv_capacity_tokens", ("max_total_num_tokens",), count),
+    Place("tensor_parallel", ("tp_size",), count),
+    Place("pipeline_parallel", ("pp_size",), count),
+    Place("quantization", ("quantization",), text),
+    Place("weights_type", ("dtype",), text),
+    Place("kv_type_k", ("kv_cache_dtype",), text),
+    Place("kv_type_v", ("kv_cache_dtype",), text),
+    Place("gpu_memory_fraction", ("mem_fraction_static",), share),
+    Place("max_sequences", ("max_running_requests",), count),
+    Place("max_batched_tokens", ("chunked_prefill_size",), count),
+    Place("prompt_cache", ("disable_radix_cache",), untruth),
+    Place("eager", ("disable_cuda_graph",), truth),
+    Place("attention", ("attention_backend",), text),
+    Place("speculative", ("speculative_algorithm",), text),
+    Place("draft_tokens", ("speculative_num_draft_tokens",), count),
+    Place("cpu_offload_bytes", ("cpu_offload_gb",), gibibytes),
+    Place("device_used", ("device",), text),
+    Place("metrics_endpoint", ("enable_metrics",), truth),
+    Place("version", ("version",), text),
+)
+
+
+def read_answers(server: Server) -> Subject | None:
+    """The facts of all answers together; None where it is not SGLang, LookError where nobody answers."""
+    answer = answer_if_offered(server, "/server_info", "/get_server_info")
+    if answer is None or (
+        value_at(answer[0], "max_total_num_tokens") is None and value_at(answer[0], "tp_size") is None
+    ):
+        return None
+    info, path = answer
+    source = f"{server.url}{path}"
+    listed = answer_if_offered(server, "/v1/models")
+    models = parse_model_list(listed[0], f"{server.url}/v1/models") if listed else None
+    facts: dict[str, Any] = {**facts_at(info, _PLACES, source), **_memory(info, source)}
+    runtime = Runtime(
+        name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
+    )
+    counted = _counted(metrics_of(server, "sglang:"))
+    whole = overlaid(overlaid(runtime, _context(models)), counted)
+    return bounded(Subject(runtime=whole, model=_model(info, models, source)))
+
+
+def _context(models: list[ListedModel] | None) -> Runtime:
+    return Runtime(context_length=models[0].context_length) if models else Runtime()
+
+
+def _model(info: Any, models: list[ListedModel] | None, source: str) -> Model:
+    written = text(value_at(info, "model_path")) or ""
+    name = text(value_at(info, "served_model_name")) or (models[0].name if models else "")
+    known = Model(name=reported(name, source)) if name else Model()
+    return overlaid(model_of_name(written, source), known)
+
+
+def _memory(info: Any, source: str) -> dict[str, Any]:
+    """What one scheduler says that it holds, in GiB."""
+    states = value_at(info, "internal_states")
+    usage = value_at(states[0], "memory_usage") if isinstance(states, list) and states else None
+    sizes = (("model", gibibytes(value_at(usage, "weight"))), ("kv", gibibytes(value_at(usage, "kvcache"))))
+    buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
+    if not buffers:
+        return {"buffers": not_found(f"{source} does not say what is allocated", LOG)}
+    return {"buffers": reported(buffers, f"{source}: memory_usage")}
+
+
+def _counted(metrics: Metrics | None) -> Runtime:
+    """Every rank counts the same requests, so the first of several is enough."""
+    if metrics is None:
+        why = not_supported("SGLang offers no metrics", _METRICS)
+        facts: dict[str, Any] = dict.fromkeys(
+            ("running_requests", "busy_slots", "deferred_requests", "kv_usage", "preemptions", "prefix_hit_rate"), why
+        )
+        return Runtime(**facts)
+    one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
+    running = one.whole("sglang:num_running_reqs")
+    return Runtime(
+        running_requests=running,
+        busy_slots=running,
+        deferred_requests=one.whole("sglang:num_queue_reqs"),
+        kv_usage=one.largest_share("sglang:token_usage"),
+        prefix_hit_rate=one.largest_share("sglang:cache_hit_rate"),
+        preemptions=one.whole("sglang:num_retracted_reqs", "sglang:num_retracted_requests_total"),
+        decode_tokens_per_s=_decode(one, running),
+    )
+
+
+def _decode(metrics: Metrics, running: Fact[int]) -> Fact[float]:
+    """Tokens a second of one request, while some run; else by the mean time between tokens so far."""
+    rate = metrics.total("sglang:gen_throughput")
+    if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
+        return estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
+    means = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
+    return metrics.rate(*means, least=_ENOUGH_TOKENS)
+
+
+_NAMES = ("sglang", "python", "pt_main_thread")
+_PORT = "30000"
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every server; its scheduler and its other children belong to it."""
+    return find_servers(processes, _NAMES, is_server)
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line starts a server."""
+    head = list(words[:6])
+    programs = [at for at, word in enumerate(head) if word.rpartition("/")[2] == "sglang"]
+    return "sglang.launch_server" in head or any(head[at + 1 : at + 2] == ["serve"] for at in programs)
+
+
+def _url_of(settings: Mapping[str, Setting]) -> Fact[str]:
+    return url_of(settings, _PORT)
+
+
+ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, _url_of, read_answers, marked_variables=True)

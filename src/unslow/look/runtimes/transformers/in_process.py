@@ -1,0 +1,406 @@
+"""A model in one's own program: what it says of itself, as facts, and its calls of `generate`, timed."""
+
+import functools
+import importlib.metadata
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from unslow.facts.model import Model
+from unslow.facts.run import Completion
+from unslow.facts.runtime import Buffer, Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import NOT_LOOKED, Fact, not_found, reported
+from unslow.look.models.hf_config import hf_shape, parse_config
+
+MOST_TENSORS = 200_000
+MOST_PLACES = 4096
+_LAYER = re.compile(r"\b(?:layers|h|blocks|block)\.(\d{1,4})\.")
+_EXPERT = re.compile(r"\.experts?\.")
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """What the model object tells of itself: placement, types, kernels, cache. Plain JSON, bounded."""
+    config = getattr(model, "config", None)
+    generation = getattr(model, "generation_config", None)
+    return {
+        "class": type(model).__name__,
+        "name": str(getattr(config, "_name_or_path", "") or "")[:200],
+        "config": _config(config),
+        "weights": _weights(model),
+        "device_map": _device_map(model),
+        "attention": _text(getattr(config, "_attn_implementation", None)),
+        "experts": _text(getattr(config, "_experts_implementation", None)),
+        "quantization": _text(getattr(model, "quantization_method", None)),
+        "training": bool(getattr(model, "training", False)),
+        "generation": {
+            "use_cache": getattr(generation, "use_cache", None),
+            "cache_implementation": _text(getattr(generation, "cache_implementation", None)),
+            "compile": getattr(generation, "compile_config", None) is not None,
+        },
+        "compiled": _is_compiled(model),
+        "transformers": _version("transformers"),
+        "torch": _torch(),
+    }
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    return str(getattr(value, "value", value))[:100]
+
+
+def _config(config: Any) -> dict[str, Any]:
+    try:
+        return dict(parse_config(config.to_json_string(use_diff=False).encode(), "config"))
+    except Exception:  # noqa: BLE001 (a stranger's class: without its config the rest still holds)
+        return {}
+
+
+def _is_compiled(model: Any) -> bool:
+    return type(model).__name__ == "OptimizedModule" or getattr(model, "_compiled_call_impl", None) is not None
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    """Bytes by device, by type, of the layers on each device, of the token table, the output and the experts."""
+    found: dict[str, Any] = {
+        "devices": {},
+        "types": {},
+        "layers": {},
+        "table": 0,
+        "output": 0,
+        "experts": 0,
+        "count": 0,
+    }
+    table, output = _weight_of(model, "get_input_embeddings"), _weight_of(model, "get_output_embeddings")
+    for name, tensor in _tensors(model):
+        size, device = int(tensor.numel()) * int(tensor.element_size()), str(tensor.device)
+        found["count"] += _elements(tensor)
+        found["devices"][device] = found["devices"].get(device, 0) + size
+        kind = str(tensor.dtype).removeprefix("torch.")
+        found["types"][kind] = found["types"].get(kind, 0) + size
+        if layer := _LAYER.search(name):
+            found["layers"].setdefault(layer[1], {}).setdefault(device, 0)
+            found["layers"][layer[1]][device] += size
+        found["experts"] += size if _EXPERT.search(name) else 0
+        found["table"] += size if tensor is table else 0
+        found["output"] += size if tensor is output else 0
+    found["tied"] = table is not None and table is output
+    return found
+
+
+def _elements(tensor: Any) -> int:
+    """Weights that a tensor stands for: packed ones hold two or more in a byte."""
+    shape = getattr(getattr(tensor, "quant_state", None), "shape", None)
+    if shape is None:
+        return int(tensor.numel())
+    count = 1
+    for length in shape:
+        count *= int(length)
+    return count
+
+
+def _tensors(model: Any) -> Iterator[tuple[str, Any]]:
+    """Every weight once, with its name; weights that are shared come under their first name."""
+    for number, (name, tensor) in enumerate(model.named_parameters()):
+        if number >= MOST_TENSORS:
+            return
+        yield name, tensor
+
+
+def _weight_of(model: Any, getter: str) -> Any:
+    try:
+        return getattr(model, getter)().weight
+    except (AttributeError, NotImplementedError, TypeError):
+        return None
+
+
+def _device_map(model: Any) -> dict[str, str]:
+    found = getattr(model, "hf_device_map", None)
+    return {str(k): str(v) for k, v in list(found.items())[:MOST_PLACES]} if isinstance(found, dict) else {}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _torch() -> dict[str, Any]:
+    """What PyTorch says of its backends, where it is loaded at all."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    version, cuda = getattr(torch, "version", None), torch.cuda
+    available = bool(cuda.is_available())
+    return {
+        "version": str(torch.__version__),
+        "cuda": getattr(version, "cuda", None),
+        "hip": getattr(version, "hip", None),
+        "gpu_available": available,
+        "gpus": [str(cuda.get_device_name(i)) for i in range(cuda.device_count())] if available else [],
+        "architectures": [str(arch) for arch in cuda.get_arch_list()] if available else [],
+        "metal": bool(getattr(torch.backends, "mps", None) and torch.backends.mps.is_available()),
+        "threads": int(torch.get_num_threads()),
+        "cpu": str(torch.backends.cpu.get_cpu_capability()) if hasattr(torch.backends, "cpu") else "",
+    }
+
+
+SOURCE = "the model object"
+NAME = "Transformers"
+_INSTRUCTIONS = {"AVX512": ("AVX512",), "AVX2": ("AVX2", "FMA", "F16C", "AVX")}
+_LEVELS = tuple(_INSTRUCTIONS)  # the highest first
+_COMPILED_CACHES = ("static", "offloaded_static", "hybrid", "sliding_window")
+
+
+def subject_of(raw: dict[str, Any], pid: int) -> Subject:
+    """The runtime and the model, as the model object tells them."""
+    return Subject(runtime=_runtime(raw, pid), model=_model(raw))
+
+
+def _runtime(raw: dict[str, Any], pid: int) -> Runtime:
+    torch, weights = raw.get("torch", {}), raw.get("weights", {})
+    on_gpu, layers = _layers(weights.get("layers", {}))
+    return Runtime(
+        name=reported(NAME, SOURCE),
+        version=_some(raw.get("transformers"), "installed package"),
+        pid=reported(pid, "this process"),
+        state=reported("loaded", SOURCE),
+        weights_type=_main_type(weights),
+        quantization=_some(raw.get("quantization"), "model.quantization_method"),
+        attention=_some(raw.get("attention"), "model.config._attn_implementation"),
+        prompt_cache=_truth(raw.get("generation", {}).get("use_cache"), "generation_config.use_cache"),
+        eager=_eager(raw),
+        threads=_some(torch.get("threads"), "torch.get_num_threads()"),
+        backends=_backends(torch),
+        build_architectures=_some(torch.get("architectures") or None, "torch.cuda.get_arch_list()"),
+        build_features=_some(_features(torch.get("cpu", "")), "torch.backends.cpu"),
+        gpu_refused=_refused(torch),
+        gpu_layers=reported(on_gpu, SOURCE) if layers else NOT_LOOKED,
+        layers=reported(layers, SOURCE) if layers else NOT_LOOKED,
+        buffers=reported(_buffers(weights), "model.named_parameters()"),
+    )
+
+
+def _some(value: Any, source: str) -> Fact[Any]:
+    return reported(value, source) if value not in (None, "") else not_found(f"{source} says nothing")
+
+
+def _features(capability: str) -> list[str] | None:
+    """The instructions that PyTorch uses: it names the highest level, which has all below it."""
+    level = capability.upper()
+    if level not in _LEVELS:
+        return [capability] if capability else None
+    return [name for part in _LEVELS[_LEVELS.index(level) :] for name in _INSTRUCTIONS[part]]
+
+
+def _truth(value: object, source: str) -> Fact[bool]:
+    return reported(value, source) if isinstance(value, bool) else not_found(f"{source} says nothing")
+
+
+def _main_type(weights: dict[str, Any]) -> Fact[str]:
+    types = weights.get("types", {})
+    return reported(max(types, key=types.get), "model.named_parameters()") if types else NOT_LOOKED
+
+
+def _eager(raw: dict[str, Any]) -> Fact[bool]:
+    """Whether every kernel is launched by Python: no compiled model, and no cache that `generate` compiles for."""
+    devices = raw.get("weights", {}).get("devices", {})
+    if devices and not any(_is_gpu(device) for device in devices):
+        return not_found("no GPU computes: there are no graphs")
+    cache = raw.get("generation", {}).get("cache_implementation") or "dynamic"
+    compiled = raw.get("compiled") or raw.get("generation", {}).get("compile") or cache in _COMPILED_CACHES
+    return reported(
+        not compiled, f"generation_config: cache_implementation {cache}, {'' if compiled else 'not '}compiled"
+    )
+
+
+def _backends(torch: dict[str, Any]) -> Fact[list[str]]:
+    if not torch:
+        return not_found("torch is not loaded in this process")
+    gpu = "ROCm" if torch.get("hip") else "CUDA"
+    names = [gpu] if torch.get("gpu_available") else []
+    return reported([*names, *(["Metal"] if torch.get("metal") else []), "CPU"], "torch")
+
+
+def _refused(torch: dict[str, Any]) -> Fact[str]:
+    """Why PyTorch drives no GPU; unknown where it drives one."""
+    if not torch or torch.get("gpu_available") or torch.get("metal"):
+        return not_found("torch does not refuse a GPU")
+    version = torch.get("version", "")
+    if not torch.get("cuda") and not torch.get("hip"):
+        return reported(f"torch {version} is a build without CUDA and ROCm", "torch.version")
+    return reported(f"torch {version} finds no GPU: torch.cuda.is_available() is False", "torch.cuda")
+
+
+def _is_gpu(device: str) -> bool:
+    return device.startswith(("cuda", "xpu", "mps", "hip"))
+
+
+def _buffers(weights: dict[str, Any]) -> list[Buffer]:
+    return [
+        Buffer(device=device, kind="model", bytes=size, on_gpu=_is_gpu(device))
+        for device, size in weights.get("devices", {}).items()
+    ]
+
+
+def _layers(layers: dict[str, dict[str, int]]) -> tuple[int, int]:
+    """How many layers lie on GPUs as a whole, and of how many."""
+    return sum(all(_is_gpu(device) for device in devices) for devices in layers.values()), len(layers)
+
+
+def _model(raw: dict[str, Any]) -> Model:
+    weights, shape = raw.get("weights", {}), hf_shape(raw["config"]) if raw.get("config") else {}
+    total, source = sum(weights.get("devices", {}).values()), "model.named_parameters()"
+    counts = {name: shape.get(key) for name, key in _SHAPE.items()}
+    facts: dict[str, Any] = {k: reported(int(v), "config") for k, v in counts.items() if isinstance(v, int | float)}
+    return Model(
+        name=reported(raw.get("name") or raw.get("class", "unknown"), "config"),
+        architecture=_some(raw.get("config", {}).get("model_type"), "config"),
+        quant=_quant(raw, weights),
+        parameters=reported(weights.get("count", 0), source),
+        weights_bytes=reported(total, source),
+        token_table_bytes=reported(weights.get("table", 0), source),
+        output_bytes=reported(weights.get("output", 0), source),
+        output_tied=reported(bool(weights.get("tied")), source),
+        expert_bytes=reported(weights.get("experts", 0), source),
+        **{"experts": reported(0, "config"), "experts_used": reported(0, "config"), **facts},
+    )
+
+
+_SHAPE = {
+    "layers": "layers", "width": "width", "heads": "heads", "kv_heads": "kv_heads", "key_length": "head_dim",
+    "value_length": "head_dim", "vocabulary": "vocabulary", "context_trained": "context", "experts": "experts",
+    "experts_used": "experts_used", "expert_width": "expert_intermediate",
+}  # fmt: skip
+_QUANTS = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+
+
+def _quant(raw: dict[str, Any], weights: dict[str, Any]) -> Fact[str]:
+    if raw.get("quantization"):
+        return reported(str(raw["quantization"]), "model.quantization_method")
+    kind = _main_type(weights).value_or("")
+    return reported(_QUANTS.get(kind, kind), "model.dtype") if kind else NOT_LOOKED
+
+
+# Times calls of `generate` from within: the first step reads the prompt, each later one makes a token.
+# Kernels run behind Python's back, but `generate` looks at every token before it starts the next step, so the moment at
+# which the second step begins is the moment at which the prompt was done.
+
+MOST_CALLS = 1000
+_NAME = "generate"
+
+
+class Call(NamedTuple):
+    """One call: sequences in a batch, and the tokens and times of each of them."""
+
+    sequences: int
+    completion: Completion
+    use_cache: bool | None = None
+    """Whether the caller asked to keep keys and values; None where that is left to the model's settings."""
+
+
+class Timer:
+    """Wraps a model's `generate`; the model is left as it was found."""
+
+    def __init__(
+        self,
+        model: Any,
+        clock: Callable[[], float] = time.perf_counter,
+        waited: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """`waited` tells how long this process's threads have waited for a processor so far."""
+        self.model = model
+        self.calls: list[Call] = []
+        self._clock = clock
+        self._waited = waited
+        self._steps: list[float] = []
+        self._own: dict[str, Any] = {}
+
+    def start(self) -> None:
+        """Put the wrapper in the model's place of `generate`."""
+        self._own = {name: value for name, value in vars(self.model).items() if name == _NAME}
+        self.model.generate = self.wrapped(self.model.generate)
+
+    def stop(self) -> None:
+        """Take it away again: what the model had of its own comes back, else the class's method shows through."""
+        vars(self.model).pop(_NAME, None)
+        vars(self.model).update(self._own)
+
+    def wrapped(self, generate: Callable[..., Any]) -> Callable[..., Any]:
+        """`generate`, timed; its answer and its errors pass through."""
+
+        @functools.wraps(generate)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            self._steps = []
+            hook = self.model.register_forward_pre_hook(self._step)
+            begin, before = self._clock(), self._waited()
+            try:
+                answer = generate(*args, **kwargs)
+            finally:
+                hook.remove()
+            end, after = self._clock(), self._waited()
+            waited = None if before is None or after is None else max(0.0, after - before)
+            self._note((begin, end), waited, _prompt(args, kwargs, self.model), answer)
+            return answer
+
+        return timed
+
+    def _step(self, _module: Any, _inputs: Any) -> None:
+        self._steps.append(self._clock())
+
+    def _note(self, span: tuple[float, float], waited: float | None, prompt: "_Prompt", answer: Any) -> None:
+        begin, end = span
+        made = _made(answer, prompt)
+        if made < 1 or len(self.calls) >= MOST_CALLS:
+            return
+        prompt_done = self._prompt_done(begin, end)
+        completion = Completion(
+            prompt_tokens=prompt.tokens,
+            generated_tokens=made,
+            prefill_s=max(0.0, prompt_done - begin),
+            decode_s=max(0.0, end - prompt_done),
+            client_total_s=end - begin,
+            waited_s=waited,
+        )
+        self.calls.append(Call(prompt.sequences, completion, prompt.use_cache))
+
+    def _prompt_done(self, begin: float, end: float) -> float:
+        """When the answer began; a single step is all prompt."""
+        if len(self._steps) > 1:
+            return self._steps[1]
+        return end if self._steps else begin  # compiled models skip hooks: the prompt can't be told from the answer
+
+
+class _Prompt(NamedTuple):
+    sequences: int = 1
+    tokens: int = 0
+    given_back: bool = True
+    """Whether the answer begins with it: a decoder repeats tokens, but no embeddings and no encoder's input."""
+    use_cache: bool | None = None
+
+
+def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any], model: Any) -> _Prompt:
+    """Sequences and tokens of the prompt; one and none where it has another form."""
+    ids = next((kwargs[name] for name in ("input_ids", "inputs") if kwargs.get(name) is not None), None)
+    ids = ids if ids is not None else args[0] if args else None
+    shape = _shape(ids if ids is not None else kwargs.get("inputs_embeds"))
+    asked = kwargs.get("use_cache")
+    use_cache = asked if isinstance(asked, bool) else None
+    if len(shape) < 2:  # noqa: PLR2004 (sequences of tokens)
+        return _Prompt(use_cache=use_cache)
+    encoded = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+    return _Prompt(shape[0], shape[1], given_back=ids is not None and not encoded, use_cache=use_cache)
+
+
+def _made(answer: Any, prompt: _Prompt) -> int:
+    """New tokens of each sequence."""
+    shape = _shape(getattr(answer, "sequences", answer))
+    return shape[1] - (prompt.tokens if prompt.given_back else 0) if len(shape) > 1 else 0
+
+
+def _shape(tensor: Any) -> list[int]:
+    return [int(length) for length in getattr(tensor, "shape", ())]

@@ -1,0 +1,298 @@
+"""How vLLM is told things: its flags and variables, the facts that they are, and which version changed what.
+
+As in vllm/engine/arg_utils.py and vllm/envs.py; spellings that a later version took away stay here for older ones.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import (
+    NOT_LOOKED,
+    Absence,
+    Fact,
+    Known,
+    Unknown,
+    estimated,
+    first_known,
+    not_supported,
+    reported,
+)
+from unslow.look.command_line import Setting
+from unslow.look.logs.commands import CommandLines
+from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
+from unslow.look.runtimes._engine_server import model_of_name
+
+NAME = "vLLM"
+
+
+FLAGS = Flags(
+    {
+        # where and what
+        "host": Flag(("--host",)),
+        "port": Flag(("--port",)),
+        "socket": Flag(("--uds",)),
+        "root_path": Flag(("--root-path",)),
+        "certificate": Flag(("--ssl-certfile",)),
+        "api_key": Flag(("--api-key",), ("VLLM_API_KEY",), secret=True, several=True),
+        "hub_token": Flag(("--hf-token",), secret=True),
+        "model": Flag(("--model", "--model-tag")),
+        "served_name": Flag(("--served-model-name",)),
+        "download_folder": Flag(("--download-dir",)),
+        "revision": Flag(("--revision",)),
+        # memory
+        "memory_fraction": Flag(("--gpu-memory-utilization",)),
+        "kv_bytes": Flag(("--kv-cache-memory-bytes", "--kv-cache-memory")),
+        "kv_blocks": Flag(("--num-gpu-blocks-override",)),
+        "kv_type": Flag(("--kv-cache-dtype",)),
+        "cpu_offload": Flag(("--cpu-offload-gb",)),
+        "swap_space": Flag(("--swap-space",)),
+        "block_size": Flag(("--block-size",)),
+        "context": Flag(("--max-model-len",)),
+        "cpu_kv": Flag((), ("VLLM_CPU_KVCACHE_SPACE",)),
+        "binding": Flag((), ("VLLM_CPU_OMP_THREADS_BIND",)),
+        "threads": Flag((), ("OMP_NUM_THREADS",)),
+        # work
+        "sequences": Flag(("--max-num-seqs",)),
+        "batched_tokens": Flag(("--max-num-batched-tokens",)),
+        "chunked": switch("--enable-chunked-prefill"),
+        "prefix_cache": switch("--enable-prefix-caching"),
+        "eager": switch("--enforce-eager"),
+        "optimisation": Flag(("-O", "--optimization-level")),
+        "unoptimised": switch("-O0"),
+        "attention": Flag(("--attention-backend",), ("VLLM_ATTENTION_BACKEND",)),
+        "attention_config": Flag(("--attention-config.backend", "-ac.backend")),
+        "moe_backend": Flag(("--moe-backend",)),
+        "tensor_parallel": Flag(("--tensor-parallel-size", "-tp")),
+        "pipeline_parallel": Flag(("--pipeline-parallel-size", "-pp")),
+        "data_parallel": Flag(("--data-parallel-size", "-dp")),
+        "expert_parallel": switch("--enable-expert-parallel", "-ep"),
+        "device": Flag(("--device",)),
+        # weights
+        "quantization": Flag(("--quantization", "-q")),
+        "dtype": Flag(("--dtype",)),
+        "load_format": Flag(("--load-format",)),
+        # drafting
+        "speculative": Flag(("--speculative-config", "-sc")),
+        "draft_model": Flag(("--speculative-model",)),
+        "draft_tokens": Flag(("--num-speculative-tokens",)),
+        # what it writes
+        "no_statistics": switch("--disable-log-stats"),
+    }
+)
+
+SHARED = frozenset({
+    "--host", "--port", "--uds", "--root-path", "--ssl-certfile", "--api-key", "--hf-token", "--model", "--revision",
+    "--device", "--dtype", "--load-format", "--block-size", "--quantization", "--kv-cache-dtype", "--cpu-offload-gb",
+    "--attention-backend", "--download-dir", "--served-model-name", "--moe-backend", "--swap-space",
+    "-O", "-tp", "-pp", "-dp", "-ep", "-q", "-sc",
+})  # fmt: skip
+"""Flags that other programs have too."""
+
+
+def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
+    """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
+    given = Given(NAME, FLAGS, settings, complete)
+    kv_type, length = given.text("kv_type"), given.number("context")
+    facts: dict[str, Any] = {
+        "context_set": length,
+        "context_length": length if isinstance(length, Known) else given.missing("context"),
+        "kv_type_k": kv_type,
+        "kv_type_v": kv_type,
+        "gpu_memory_fraction": given.share("memory_fraction"),
+        "cpu_offload_bytes": given.gibibytes("cpu_offload", default=0),
+        "max_sequences": given.number("sequences"),
+        "max_batched_tokens": given.number("batched_tokens"),
+        "prompt_cache": given.truth("prefix_cache"),
+        "eager": _eager(given),
+        "attention": first_known(given.text("attention"), given.text("attention_config")),
+        "tensor_parallel": given.number("tensor_parallel", default=1),
+        "pipeline_parallel": given.number("pipeline_parallel", default=1),
+        "device_set": given.text("device"),
+        "quantization": given.text("quantization"),
+        "weights_type": given.text("dtype"),
+        **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
+        **_drafting(given),
+        **_threads(given),
+    }
+    return Runtime(**facts)
+
+
+def _eager(given: Given) -> Fact[bool]:
+    """Without graphs by its own switch, or by the lowest level of optimisation."""
+    level = given.settings.get("optimisation")
+    if level and level.value == "0":
+        return reported(value=True, source=level.source)
+    lowest = given.truth("unoptimised")
+    return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
+
+
+def _threads(given: Given) -> dict[str, Fact[Any]]:
+    """On a CPU: while it binds threads to cores, their number is its own, and its log tells it."""
+    binding = given.settings.get("binding")
+    unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
+    return {"threads": given.number("threads")} if unbound else {}
+
+
+def _drafting(given: Given) -> dict[str, Fact[Any]]:
+    way: Fact[Any] = first_known(given.text("draft_model"), given.within("speculative", "method", "model"))
+    tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
+    known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
+    return {
+        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
+        "draft_tokens": tokens if known else given.number("draft_tokens"),
+    }
+
+
+def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
+    """The model as it was written: a folder, or a name in a hub; empty where there is none."""
+    if "model" in settings:
+        return settings["model"].value
+    words = list(command)
+    start = words.index("serve") if "serve" in words[:6] else -1
+    return next(FLAGS.positional(words[start:]), "") if start >= 0 else ""
+
+
+_SOURCE = "command line"
+_OWN = FLAGS.spellings() - SHARED
+_MAYBE = frozenset({"--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend"})
+"""Flags of serving engines: in a sentence they mean something, but not which engine it is."""
+
+
+def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Subject:
+    """What the command asks for. The pattern may begin at the model, which stands before the flags."""
+    words = list(command)
+    program = words[0] if words else ""
+    if program and not re.match(r"vllm\b", program):
+        words = ["vllm", "serve", *words]
+    settings = FLAGS.settings(words, environment)
+    own = any(word.partition("=")[0].replace("_", "-") in _OWN for word in words)
+    named = bool(program) or own or any(name.startswith("VLLM_") for name in environment)
+    runtime = msgspec.structs.replace(
+        requested_settings(settings, complete=False),
+        name=reported(NAME, _SOURCE) if named else NOT_LOOKED,
+        command=reported(FLAGS.without_secrets(words), _SOURCE),
+    )
+    return Subject(runtime=runtime, model=model_of_name(model_of(words, settings), _SOURCE))
+
+
+COMMANDS = CommandLines(
+    program=re.compile(
+        r"(?<=\bvllm serve )[^\s-]\S{0,300}(?=\s+-)|\bvllm (?:serve|bench)\b(?=\s+-)"
+        r"|\bvllm\.entrypoints\.[\w.]{1,60}|\bvllm/vllm-openai(?::[\w.-]{1,60})?"
+    ),
+    flags=_OWN | _MAYBE,
+    variables=("VLLM_",),
+    parse=parse_command,
+)
+
+
+Version = tuple[int, int]
+
+ATTENTION_FLAG: Version = (0, 15)  # 2026-01-22: the variable VLLM_ATTENTION_BACKEND is read no more
+FIRST_V1: Version = (0, 8)  # 2025-03: the second engine is the default, and with it the cache of prefixes
+
+
+class Default(NamedTuple):
+    """What a setting is since a version where nobody set it, and what it was before."""
+
+    fact: str
+    value: Any
+    since: Version
+    before: Any
+
+
+DEFAULTS: tuple[Default, ...] = (
+    Default("gpu_memory_fraction", 0.92, since=(0, 20), before=0.9),
+    Default("prompt_cache", value=True, since=FIRST_V1, before=False),
+)
+
+
+def version_of(text: Fact[str]) -> Version | None:
+    """The first two parts of a version such as 0.32.0+cpu; None where there is none."""
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})", text.value_or(""))
+    return (int(found[1]), int(found[2])) if found else None
+
+
+SINCE: dict[str, tuple[int, ...]] = {
+    "--max-model-len": (0, 2, 0),
+    "--quantization": (0, 2, 0),
+    "--enforce-eager": (0, 2, 6),
+    "--kv-cache-dtype": (0, 3, 0),
+    "--enable-prefix-caching": (0, 4, 0),
+    "--speculative-model": (0, 4, 1),
+    "VLLM_ATTENTION_BACKEND": (0, 4, 2),
+    "--no-enable-prefix-caching": (0, 6, 5),
+    "--speculative-config": (0, 8, 2),
+    "--attention-backend": (0, 13, 0),
+}
+"""The release that first had each flag, by vllm/engine/arg_utils.py of every release; the others are as old as it."""
+UNTIL: dict[str, tuple[int, ...]] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
+"""The release that first lacked it again."""
+CACHE_TYPES_SINCE: dict[str, tuple[int, ...]] = {
+    "auto": (0, 3, 0), "fp8_e5m2": (0, 4, 3), "fp8": (0, 4, 1), "fp8_e4m3": (0, 4, 3), "fp8_inc": (0, 10, 0),
+    "bfloat16": (0, 11, 0), "float16": (0, 18, 0), "int8_per_token_head": (0, 20, 0), "fp8_per_token_head": (0, 20, 0),
+    "nvfp4": (0, 20, 0), "turboquant_k8v4": (0, 20, 0), "turboquant_4bit_nc": (0, 20, 0),
+    "turboquant_k3v4_nc": (0, 20, 0), "turboquant_3bit_nc": (0, 20, 0), "int4_per_token_head": (0, 25, 0),
+}  # fmt: skip
+
+
+UNBOUND_SINCE = (0, 11, 1)
+"""The release that first left threads unbound when told so; before, a list of CPUs is what sets their number."""
+
+
+def full_version(text: Fact[str]) -> tuple[int, ...] | None:
+    """All three parts of a version; None where there is none."""
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", text.value_or(""))
+    return tuple(int(part or 0) for part in found.groups()) if found else None
+
+
+def lacking(word: str, version: tuple[int, ...] | None) -> str:
+    """Why a version does not have a flag or a variable; empty where it has it, or tells no version and is new."""
+    since, until = SINCE.get(word, (0,)), UNTIL.get(word)
+    if until and (version is None or version >= until):
+        return f"vLLM has no {word} since {_dotted(until)}"
+    if version is not None and version < since:
+        return f"vLLM {_dotted(version)} has no {word}, which came with {_dotted(since)}"
+    return ""
+
+
+def thread_variables(count: int, version: tuple[int, ...] | None) -> dict[str, str]:
+    """What makes it compute with so many threads: while it binds them itself, OMP_NUM_THREADS is written over."""
+    if version is not None and version < UNBOUND_SINCE:
+        return {"VLLM_CPU_OMP_THREADS_BIND": f"0-{count - 1}" if count > 1 else "0"}
+    return {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(count)}
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def with_defaults(runtime: Runtime) -> Runtime:
+    """The runtime with what its version does where nobody told it otherwise."""
+    version = version_of(runtime.version)
+    if version is None:
+        return runtime
+    changes: dict[str, Any] = {}
+    for default in DEFAULTS:
+        fact = getattr(runtime, default.fact)
+        if isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND:
+            value = default.value if version >= default.since else default.before
+            changes[default.fact] = estimated(value, f"default of vLLM {'.'.join(map(str, version))}")
+    return msgspec.structs.replace(runtime, **changes)
+
+
+def without_dead_variable(runtime: Runtime) -> Runtime:
+    """The runtime without a choice of attention that its version does not read."""
+    version = version_of(runtime.version)
+    source = getattr(runtime.attention, "source", "")
+    if version is None or version < ATTENTION_FLAG or not source.endswith("VLLM_ATTENTION_BACKEND"):
+        return runtime
+    why = not_supported(
+        "VLLM_ATTENTION_BACKEND is set, but vLLM does not read it since 0.15", "use --attention-backend"
+    )
+    return msgspec.structs.replace(runtime, attention=why)

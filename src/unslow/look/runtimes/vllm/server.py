@@ -1,0 +1,377 @@
+"""A server of vLLM as a subject: its processes, what it was told, what its log says, what it answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.merge import bounded, overlaid
+from unslow.facts.model import Model
+from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import LARGEST_COUNT, NOT_LOOKED, Fact, Known, Unknown, not_found, reported
+from unslow.look.command_line import UNSET, Setting, name_of_path
+from unslow.look.logs.vllm import DIALECT
+from unslow.look.openai_api import ListedModel, Server, json_if_ok, parse_model_list
+from unslow.look.processes import Process, ancestors, not_started_by, outermost, words_of
+from unslow.look.runtimes._engine_flags import config_path, read_config
+from unslow.look.runtimes._engine_server import (
+    Place,
+    count,
+    facts_at,
+    find_servers,
+    gibibytes,
+    model_of_name,
+    of_process,
+    places_of,
+    read_own_log,
+    share,
+    text,
+    truth,
+    url_of,
+    with_files,
+)
+from unslow.look.runtimes.vllm.flags import (
+    FLAGS,
+    NAME,
+    model_of,
+    requested_settings,
+    with_defaults,
+    without_dead_variable,
+)
+from unslow.look.server_answers import Metrics, parse_metrics, value_at, word_at
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.http import is_local_url
+
+_PLACES = (
+    Place("context_length", ("model_config", "max_model_len"), count),
+    Place("weights_type", ("model_config", "dtype"), text),
+    Place("quantization", ("model_config", "quantization"), text),
+    Place("eager", ("model_config", "enforce_eager"), truth),
+    Place("max_sequences", ("scheduler_config", "max_num_seqs"), count),
+    Place("max_batched_tokens", ("scheduler_config", "max_num_batched_tokens"), count),
+    Place("tensor_parallel", ("parallel_config", "tensor_parallel_size"), count),
+    Place("pipeline_parallel", ("parallel_config", "pipeline_parallel_size"), count),
+    Place("gpu_memory_fraction", ("cache_config", "gpu_memory_utilization"), share),
+    Place("kv_type_k", ("cache_config", "cache_dtype"), text),
+    Place("kv_type_v", ("cache_config", "cache_dtype"), text),
+    Place("prompt_cache", ("cache_config", "enable_prefix_caching"), truth),
+    Place("cpu_offload_bytes", ("cache_config", "cpu_offload_gb"), gibibytes),
+    Place("cpu_offload_bytes", ("offload_config", "uva", "cpu_offload_gb"), gibibytes),
+    Place("attention", ("attention_config", "backend"), text),
+    Place("device_used", ("device_config", "device"), text),
+    Place("speculative", ("speculative_config", "method"), text),
+    Place("draft_tokens", ("speculative_config", "num_speculative_tokens"), count),
+)
+
+
+def parse_info(info: Any, source: str) -> Runtime:
+    """The settings that the server runs with; nothing where it does not give them."""
+    facts: dict[str, Any] = {**facts_at(value_at(info, "vllm_config"), _PLACES, source)}
+    return Runtime(**facts)
+
+
+ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
+_LONGEST_VERSION = 60
+_MOST_BYTES = 2**60
+
+
+class Answers(NamedTuple):
+    """What a server said; an answer that is not there is unknown, with the reason."""
+
+    url: str
+    version: Fact[str]
+    models: list[ListedModel] | Unknown
+    metrics: Metrics | Unknown
+    info: Any
+
+
+def read_answers(server: Server) -> Answers | None:
+    """Ask a server everything that costs it nothing; None where it is not vLLM, LookError where nobody answers."""
+    version = _version(server)
+    if version is None:
+        return None
+    metrics, models = _metrics(server), _models(server)
+    own = isinstance(metrics, Metrics) and metrics.samples
+    if not own and not (isinstance(models, list) and any(model.owner == "vllm" for model in models)):
+        return None
+    return Answers(server.url, version, models, metrics, _info(server))
+
+
+def _version(server: Server) -> Fact[str] | None:
+    version = word_at(json_if_ok(server.ask("/version")), "version")
+    return reported(version[:_LONGEST_VERSION], f"{server.url}/version") if version else None
+
+
+def _metrics(server: Server) -> Metrics | Unknown:
+    try:
+        return parse_metrics(server.text("/metrics"), f"{server.url}/metrics", "vllm:")
+    except LookError as error:
+        return unknown(error)
+
+
+def _models(server: Server) -> list[ListedModel] | Unknown:
+    try:
+        models = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
+    except LookError as error:
+        return unknown(error)
+    return not_found(f"{server.url}/v1/models lists no models") if models is None else models
+
+
+def _info(server: Server) -> Any:
+    """Its whole configuration, which it gives in development mode only; the first time it may take too long for us."""
+    try:
+        return server.json("/server_info?config_format=json")
+    except LookError as error:
+        return unknown(error, "start vLLM with VLLM_SERVER_DEV_MODE=1")
+
+
+def subject_of(answers: Answers) -> Subject:
+    """The facts of all answers together."""
+    models = answers.models
+    first = models[0] if isinstance(models, list) and models else None
+    source = f"{answers.url}/v1/models"
+    runtime = Runtime(
+        name=reported(NAME, f"{answers.url}/version"),
+        version=answers.version,
+        url=reported(answers.url, "given"),
+        state=reported("loaded", source) if first else _why(models, source),
+        context_length=first.context_length if first else _why(models, source),
+    )
+    counted = _counted(answers.metrics) if isinstance(answers.metrics, Metrics) else _uncounted(answers.metrics)
+    run = _run(answers.metrics) if isinstance(answers.metrics, Metrics) else Run()
+    told = parse_info(answers.info, f"{answers.url}/server_info")
+    whole = overlaid(overlaid(runtime, counted), told)
+    return bounded(Subject(runtime=whole, model=_model(first) if first else Model(), run=run))
+
+
+def _why(models: Any, source: str) -> Unknown:
+    return models if isinstance(models, Unknown) else not_found(f"{source} lists no model")
+
+
+def _model(listed: ListedModel) -> Model:
+    root = listed.root.value_or("")
+    source = listed.root.source if isinstance(listed.root, Known) else ""
+    return Model(name=reported(listed.name, source), path=listed.root if root.startswith("/") else Model().path)
+
+
+def _uncounted(why: Unknown) -> Runtime:
+    names = ("running_requests", "deferred_requests", "busy_slots", "kv_usage", "preemptions", "prefix_hit_rate")
+    facts: dict[str, Any] = dict.fromkeys(names, why)
+    return Runtime(**facts)
+
+
+def _counted(metrics: Metrics) -> Runtime:
+    """What its counters say; older versions have other names."""
+    running = metrics.whole("vllm:num_requests_running")
+    config = metrics.labels("vllm:cache_config_info")
+    facts: dict[str, Any] = {
+        "running_requests": running,
+        "busy_slots": running,
+        "deferred_requests": metrics.whole("vllm:num_requests_waiting"),
+        "kv_usage": metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        "preemptions": metrics.whole("vllm:num_preemptions_total", "vllm:num_preemptions"),
+        "prefix_hit_rate": _hits(metrics),
+        "draft_acceptance": metrics.ratio(
+            "vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"
+        ),
+        "decode_tokens_per_s": _decode(metrics),
+        "prefill_tokens_per_s": _prefill(metrics),
+        **cache_facts(config, f"{metrics.source}: vllm:cache_config_info"),
+    }
+    if metrics.values("vllm:engine_sleep_state", sleep_state="awake") == [0.0]:
+        facts["state"] = reported("asleep", f"{metrics.source}: vllm:engine_sleep_state")
+    return Runtime(**facts)
+
+
+def _hits(metrics: Metrics) -> Fact[float]:
+    rate = metrics.ratio("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
+    if isinstance(rate, Unknown):
+        return metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
+    return rate if rate.value <= 1 else not_found(f"{metrics.source} counts more hits than questions")
+
+
+def _decode(metrics: Metrics) -> Fact[float]:
+    """Tokens a second of one request, by the mean time between two tokens."""
+    means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+    return metrics.rate(*means, least=ENOUGH_TOKENS)
+
+
+def _prefill(metrics: Metrics) -> Fact[float]:
+    """Prompt tokens that were computed, by the time that requests spent on it."""
+    return metrics.ratio("vllm:request_prefill_kv_computed_tokens_sum", "vllm:request_prefill_time_seconds_sum", 0)
+
+
+def _run(metrics: Metrics) -> Run:
+    return Run(queue_s=metrics.ratio("vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count"))
+
+
+def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
+    """Facts of a runtime: the labels of an information metric are the configuration of its cache."""
+    if not config:
+        return {}
+    blocks, block = _number(config, "num_gpu_blocks"), _number(config, "block_size")
+    tokens = _number(config, "kv_cache_size_tokens") or (blocks or 0) * (block or 0)
+    fraction, size = config.get("gpu_memory_utilization", ""), _number(config, "kv_cache_memory_bytes")
+    facts: dict[str, Fact[Any]] = {}
+    if tokens and tokens < LARGEST_COUNT:
+        facts["kv_capacity_tokens"] = reported(tokens, source)
+    if size and size < _MOST_BYTES:
+        facts["kv_bytes"] = reported(size, source)
+    if fraction.replace(".", "", 1).isdecimal() and 0 < float(fraction) <= 1:
+        facts["gpu_memory_fraction"] = reported(float(fraction), source)
+    if told := _number(config, "num_gpu_blocks_override"):
+        facts["kv_blocks_set"] = reported(told, source)
+    if config.get("enable_prefix_caching") in ("True", "False"):
+        facts["prompt_cache"] = reported(config["enable_prefix_caching"] == "True", source)
+    if config.get("cache_dtype", "auto") != "auto":
+        facts |= dict.fromkeys(("kv_type_k", "kv_type_v"), reported(config["cache_dtype"][:40], source))
+    return facts
+
+
+def _number(config: Mapping[str, str], name: str) -> int | None:
+    text = config.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= len(str(_MOST_BYTES)) else None
+
+
+_NAMES = ("vllm", "python", "pt_main_thread", "uv", "ray")
+_TITLE = "VLLM::"
+_ENGINE = "VLLM::EngineCor"  # the kernel keeps fifteen letters
+_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main")
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every server, and every engine that some program runs without one."""
+    servers = find_servers(processes, _NAMES, is_server)
+    engines = [p for p in processes if p.name.startswith(_ENGINE)]
+    alone = not_started_by(engines, servers, processes)
+    by_engine = {
+        p.pid: p for engine in alone for p in ancestors(engine, processes) if takes_command(words_of(p.command()))
+    }
+    servers += outermost(list(by_engine.values()), processes)
+    return [*servers, *not_started_by(engines, servers, processes)]
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line starts a server, by the names in it."""
+    head = list(words[:6])
+    programs = [at for at, word in enumerate(head) if "vllm" in name_of_path(word).lower()]
+    return any(head[at + 1 : at + 2] == ["serve"] for at in programs) or any(word in _MODULES for word in head)
+
+
+def takes_command(words: Sequence[str], _model: Model | None = None) -> bool:
+    """Whether a command line has the flags of `vllm serve`, of a process that is known to run vLLM by other signs.
+
+    A script of any name may call the function behind that command.
+    """
+    return is_server(words) or "serve" in words[1:6]
+
+
+def is_engine(process: Process) -> bool:
+    """Whether it is an engine rather than a server."""
+    return process.name.startswith(_TITLE)
+
+
+_PORT = "8000"
+_LOG = "start it with its output in a file (`vllm serve … > vllm.log 2>&1`), or give a log to `unslow triage`"
+_SAID_IN_LOG = ("attention", "kernel", "buffers", "kv_bytes", "device_used")
+_SAID_ON_MACHINE = (
+    "command", "eager", "quantization", "weights_type", "tensor_parallel", "pipeline_parallel", "max_sequences",
+    "max_batched_tokens", "cpu_offload_bytes", "speculative",
+)  # fmt: skip
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server at a URL; None where it is not vLLM."""
+    answers = read_answers(Server(system, url.rstrip("/"), api_key))
+    if answers is None:
+        return None
+    subject = subject_of(answers)
+    how = "run unslow on its machine, or start vLLM with VLLM_SERVER_DEV_MODE=1"
+    runtime = _explained(subject.runtime, _SAID_ON_MACHINE + _SAID_IN_LOG, "its answers do not say", how)
+    model = subject.model
+    if is_local_url(url):
+        model = with_files(system, model, _root(answers), {}, [""])
+    return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """A server by its process; an engine without one by what can be seen of it."""
+    if is_engine(process):
+        return (_engine(process),)
+    command, environment = process.command(), process.environment()
+    words = words_of(command)
+    file = config_path(words)
+    in_file = read_config(process, FLAGS, file) if file else {}
+    settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
+    written = model_of(words, settings)
+    answers, url = _answers(process.system, settings, api_key, written)
+    path, log = read_own_log(process, DIALECT, _LOG)
+    asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
+    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=_unanswered(answers))
+    runtime = overlaid(overlaid(without_dead_variable(_versioned(asked, http, log)), log.runtime), http.runtime)
+    runtime = overlaid(runtime, of_process(process, NAME, FLAGS, url, path))
+    model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
+    files = with_files(process.system, model, written, places_of(process), process.roots())
+    runtime = _explained(with_defaults(runtime), _SAID_IN_LOG, "vLLM says it only in its log", _LOG)
+    return (Subject(runtime=runtime, model=files, run=http.run),)
+
+
+def _answers(
+    system: System, settings: dict[str, Setting], api_key: str, written: str
+) -> tuple[Answers | Unknown, Fact[str]]:
+    url = url_of(settings, _PORT)
+    if isinstance(url, Unknown):
+        return url, url
+    key = api_key or settings.get("api_key", UNSET).value
+    try:
+        answers = read_answers(Server(system, url.value, key))
+    except LookError as error:
+        return unknown(error), url
+    if answers is None:
+        return not_found(f"something else answers at {url.value}"), url
+    names = {written, settings.get("served_name", Setting(written, "")).value}
+    if isinstance(answers.models, list) and not names & _names(answers.models):
+        return not_found(f"another model answers at {url.value}"), url
+    return answers, url
+
+
+def _names(models: list[ListedModel]) -> set[str]:
+    return {name for model in models for name in (model.name, model.root.value_or(""))}
+
+
+def _versioned(asked: Runtime, http: Subject, log: Subject) -> Runtime:
+    version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
+    return msgspec.structs.replace(asked, version=version)
+
+
+def _unanswered(why: Unknown) -> Runtime:
+    facts: dict[str, Any] = dict.fromkeys(("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), why)
+    return Runtime(**facts)
+
+
+def _engine(process: Process) -> Subject:
+    """An engine that a program of its own runs, as with `LLM(...)`: it has no address to ask."""
+    why = not_found("this engine runs inside a program of its own and answers nobody", _LOG)
+    path, log = read_own_log(process, DIALECT, _LOG)
+    runtime = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        pid=reported(process.pid, "/proc"),
+        url=why,
+        busy_slots=why,
+        log_path=path,
+        container=process.container(),
+    )
+    return Subject(runtime=overlaid(log.runtime, runtime), model=overlaid(Model(path=why), log.model))
+
+
+def _explained(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: str) -> Runtime:
+    """The runtime with a reason for what nobody could have looked at."""
+    missing = {n: not_found(why, how_to_get) for n in names if getattr(runtime, n) == NOT_LOOKED}
+    return msgspec.structs.replace(runtime, **missing)
+
+
+def _root(answers: Answers) -> str:
+    models = answers.models
+    return models[0].root.value_or("") if isinstance(models, list) and models else ""

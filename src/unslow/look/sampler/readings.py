@@ -1,0 +1,166 @@
+"""What can be read again and again, a few columns from one source; each as often as its cost allows."""
+
+from collections.abc import Callable, Sequence
+from math import ceil, nan
+from typing import NamedTuple
+
+REASON_BITS = "reason_bits"
+"""The column with the driver's reasons for its clocks, as bits; summed up by name, not as a number."""
+SELDOM_S = 0.5
+"""Between two looks at what changes slowly or is counted by the kernel: a look after some rest finds its code and
+data gone from the caches, and costs ten times what one in a row does. A rate loses nothing by it."""
+CORE = "core"
+"""How the columns of single cores start: they are in the series, and in no summary."""
+
+
+class Device(NamedTuple):
+    """A GPU: its number among all, its name, and what the bits of its reasons stand for."""
+
+    number: int
+    name: str
+    reason_names: Callable[[int], list[str]] = lambda _bits: []
+
+    @property
+    def prefix(self) -> str:
+        """How its columns start."""
+        return f"gpu{self.number}_"
+
+
+class Reading(NamedTuple):
+    """One question to one source; `read(now)` gives a value for each column, NaN where there is none yet."""
+
+    name: str
+    columns: tuple[str, ...]
+    read: Callable[[float], Sequence[float]]
+    device: Device | None = None
+    every_s: float = 0.0
+    """At least so far apart; 0 is every round."""
+
+    @property
+    def flat_columns(self) -> tuple[str, ...]:
+        """The columns with the name of the device in them."""
+        prefix = self.device.prefix if self.device else ""
+        return tuple(prefix + column for column in self.columns)
+
+
+class Rate:
+    """How fast a counter grows between two looks, which need not be equally far apart."""
+
+    __slots__ = ("_before", "_when", "wraps_at")
+
+    def __init__(self, wraps_at: float = 0.0) -> None:
+        self._before, self._when = nan, nan
+        self.wraps_at = wraps_at
+        """Where a counter of few bits starts from zero again; 0 for one that never does."""
+
+    def __call__(self, count: float, now: float) -> float:
+        """Growth a second since the last look; NaN at the first, and where the counter began anew."""
+        grown, seconds = count - self._before, now - self._when
+        self._before, self._when = count, now
+        if grown < 0:
+            grown += self.wraps_at
+        return grown / seconds if seconds > 0 and grown >= 0 else nan
+
+
+MOST_ROUNDS = 100
+"""However slow a reading is, and however often it failed: it gets its turn every so many rounds."""
+_WORDS = 200
+_LARGEST = 1e18
+_STEADY = 0.8  # weight of the former cost: one reading that was interrupted must not make it rare
+_OUTLIER = 4.0
+
+
+class Paced:
+    """A reading and its pace: one that costs twice the allowance is read every other round."""
+
+    def __init__(self, reading: Reading, at: int, period_s: float) -> None:
+        self.reading = reading
+        self.least = max(1, round(reading.every_s / period_s))
+        self.place = slice(at, at + len(reading.columns))
+        self.cost_s = nan
+        self.due = 0
+        self.failures = 0
+
+    def paid(self, number: int, cost_s: float, allowance_s: float) -> None:
+        """Note what it cost this time, and when it is due again."""
+        self.failures = 0
+        clipped = min(cost_s, _OUTLIER * self.cost_s) if self.cost_s > 0 else cost_s
+        self.cost_s = _STEADY * self.cost_s + (1 - _STEADY) * clipped if self.cost_s >= 0 else clipped
+        rounds = max(self.least, ceil(self.cost_s / allowance_s))
+        self.due = number - number % self.least + min(MOST_ROUNDS, rounds)  # those of one pace stay together
+
+    def failed(self, number: int) -> None:
+        """Wait longer each time before it is tried again."""
+        self.failures += 1
+        self.due = number + min(MOST_ROUNDS, 2 ** min(self.failures, 10))
+
+
+class Reader:
+    """The newest values of one device; written by one thread, taken by another.
+
+    A reading may take this `share` of a period, on the clock that counts its cost.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        readings: Sequence[Reading],
+        clock: Callable[[], float],
+        cost_clock: Callable[[], float],
+        period_s: float,
+        share: float,
+    ) -> None:
+        self.name = name
+        self.columns = tuple(column for reading in readings for column in reading.flat_columns)
+        self.paced: list[Paced] = []
+        for reading in readings:
+            at = sum(len(p.reading.columns) for p in self.paced)
+            self.paced.append(Paced(reading, at, period_s))
+        self.unread: dict[str, str] = {}
+        self.busy_since: float | None = None
+        self._clock, self._cost_clock, self._allowance_s = clock, cost_clock, share * period_s
+        self._empty = [nan] * len(self.columns)
+        self._values = self._empty.copy()
+
+    def round(self, number: int) -> None:
+        """Read all that is due; what fails is listed, and keeps nothing else from being read."""
+        self.busy_since = self._clock()
+        before = self._cost_clock()
+        for paced in self.paced:
+            if paced.due > number:
+                continue
+            self._read(paced, number)
+            after = self._cost_clock()
+            if not paced.failures:
+                paced.paid(number, after - before, self._allowance_s)
+            before = after
+        self.busy_since = None
+
+    def _read(self, paced: Paced, number: int) -> None:
+        name = paced.reading.name
+        try:
+            values = _checked(paced.reading.read(self._clock()), len(paced.reading.columns))
+        except Exception as error:  # noqa: BLE001 (drivers, files and parsers of them fail in every way there is)
+            self.unread[name] = (str(error) or type(error).__name__)[:_WORDS]
+            paced.failed(number)
+            return
+        self._values[paced.place] = values
+        paced.failures = 0
+        self.unread.pop(name, None)
+
+    def take(self) -> list[float]:
+        """The values that came since the last call; NaN for all others."""
+        values, self._values = self._values, self._empty.copy()
+        return values
+
+    def stuck_s(self, now: float) -> float:
+        """For how long it has been waiting for an answer."""
+        since = self.busy_since
+        return now - since if since is not None else 0.0
+
+
+def _checked(values: Sequence[float], count: int) -> list[float]:
+    """So many values, none of them endless."""
+    if len(values) != count:
+        raise ValueError(f"{len(values)} values for {count} columns")
+    return [value if -_LARGEST < value < _LARGEST else nan for value in values]

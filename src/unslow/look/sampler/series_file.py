@@ -1,0 +1,99 @@
+"""The series as a file: CSV with what Python has, Arrow with a small library that is installed on request."""
+
+import csv
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from io import StringIO
+from itertools import islice
+from math import isnan
+from typing import Any
+
+from unslow.facts.errors import UserError, hint_for_extra
+from unslow.look.sampler.rows import PHASE_BITS, SampledRows
+
+BATCH_ROWS = 4096
+_HINT = f"{hint_for_extra('arrow')}; or write the series as .csv"
+
+
+def check_arrow(path: str) -> None:
+    """UserError where the library is missing: better told before an hour is measured."""
+    if find_spec("nanoarrow") is None:
+        raise _needs_nanoarrow(path)
+
+
+def _needs_nanoarrow(path: str) -> UserError:
+    return UserError(f"{path}: Arrow files need the Python package nanoarrow", _HINT)
+
+
+def write_arrow(path: str, book: SampledRows, began_at: str, started_s: float, words: Callable[[int], str]) -> None:
+    """All rows; the moment of the start stands in the schema's metadata, and missing values are null."""
+    try:
+        import nanoarrow  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 (an extra that few need)
+        from nanoarrow.ipc import StreamWriter  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
+    except ImportError as error:
+        raise _needs_nanoarrow(path) from error
+    schema = _schema(nanoarrow, book.columns, began_at)
+    rows = book.rows()
+    with open(path, "wb") as file, StreamWriter.from_writable(file) as writer:
+        batch = list(islice(rows, BATCH_ROWS))
+        while True:
+            columns = [_nulls([row[2][place] for row in batch]) for place in range(len(book.columns))]
+            seconds, phases = [row[0] - started_s for row in batch], [words(row[1]) for row in batch]
+            writer.write_stream(_batch(nanoarrow, schema, len(batch), [seconds, phases, *columns]))
+            batch = list(islice(rows, BATCH_ROWS))
+            if not batch:
+                return
+
+
+def _nulls(values: list[float]) -> list[float | None]:
+    return [None if isnan(value) else value for value in values]
+
+
+def _schema(nanoarrow: Any, columns: tuple[str, ...], began_at: str) -> Any:
+    fields = {"seconds": nanoarrow.float64(), "phase": nanoarrow.string()}
+    fields |= {name: nanoarrow.float64() for name in columns}
+    schema = nanoarrow.struct(fields, nullable=False)
+    return nanoarrow.c_schema(schema).modify(metadata={"start": began_at})
+
+
+def _batch(nanoarrow: Any, schema: Any, length: int, columns: list[Any]) -> Any:
+    types = [nanoarrow.float64(), nanoarrow.string(), *([nanoarrow.float64()] * (len(columns) - 2))]
+    children = [nanoarrow.c_array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return nanoarrow.c_array_from_buffers(schema, length, buffers=[None], children=children)
+
+
+_DIGITS = 9
+
+
+def write_series(path: str, book: SampledRows, began_at: str, started_s: float) -> None:
+    """All rows, seconds since `began_at` first; UserError where the ending is another, or it can't be written."""
+    try:
+        if path.endswith(".csv"):
+            with open(path, "w", encoding="utf-8", newline="") as file:
+                file.writelines(csv_lines(book, began_at, started_s))
+        elif path.endswith(".arrow"):
+            write_arrow(path, book, began_at, started_s, phase_words)
+        else:
+            raise UserError(f"{path}: a series is written as .csv or .arrow", "name it so")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "choose another place for the series") from error
+
+
+def csv_lines(book: SampledRows, began_at: str, started_s: float) -> Iterator[str]:
+    """A comment with the start, the names, then one line a row; an empty cell where nothing was read."""
+    yield f"# start={began_at}\n"
+    yield _line(["seconds", "phase", *book.columns])
+    for seconds, phases, values in book.rows():
+        cells = ["" if isnan(value) else f"{value:.{_DIGITS}g}" for value in values]
+        yield _line([f"{seconds - started_s:.4f}", phase_words(phases), *cells])
+
+
+def phase_words(bits: int) -> str:
+    """The phases of a row; several where requests overlap, or where rows were thinned."""
+    return "+".join(phase for phase, bit in PHASE_BITS.items() if bits & bit) or "idle"
+
+
+def _line(cells: list[str]) -> str:
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()

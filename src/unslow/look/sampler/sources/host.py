@@ -1,0 +1,413 @@
+"""The machine around the GPUs, from files of the kernel: processors, memory, disks, pressure, quota, threads."""
+
+import mmap
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack, suppress
+from math import nan
+
+from unslow.facts.values import MHZ
+from unslow.look.kernel.processes import NUMA_NODES, read_nodes
+from unslow.look.kernel.processors import TICKS_PER_S, parse_cpu_list, parse_running_on, read_own_pid, read_slow_cpus
+from unslow.look.probes.cgroup import parse_allowed_cpus, read_group, read_quota
+from unslow.look.processes import families
+from unslow.look.sampler.readings import CORE, SELDOM_S, Rate, Reading
+from unslow.look.system import Live, LookError, read_text
+
+DISKSTATS, BLOCKS = "/proc/diskstats", "/sys/block"
+SECTOR_BYTES = 512  # of this file, whatever the disk has: iostats.rst
+_LIMIT_BYTES = 65536
+_NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
+"""No disks, or made of others whose reads are counted already."""
+_NAME, _SECTORS_READ = 2, 5
+
+
+class Disks:
+    """All disks together."""
+
+    def __init__(self, file: Callable[[], bytes], names: frozenset[bytes]) -> None:
+        self._file, self._names, self._rate = file, names, Rate()
+
+    def read(self, now: float) -> Sequence[float]:
+        """Bytes read a second."""
+        return (self._rate(parse_sectors_read(self._file(), self._names) * SECTOR_BYTES, now),)
+
+
+def open_disks(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """One reading of all disks that are there now; LookError where there is none."""
+    names = frozenset(name.encode() for name in live.list_dir(BLOCKS) if not name.startswith(_NOT_DISKS))
+    if not names:
+        raise LookError(f"{BLOCKS} lists no disk")
+    file = live.follow(DISKSTATS, _LIMIT_BYTES)
+    closing.callback(file.close)
+    parse_sectors_read(file(), names)
+    return [Reading("disks", ("disk_read_bytes_per_s",), Disks(file, names).read, every_s=SELDOM_S)]
+
+
+def parse_sectors_read(text: bytes, names: frozenset[bytes]) -> int:
+    """Sectors read from these disks since the start; LookError where none of them is listed."""
+    rows = [row for line in text.split(b"\n") if len(row := line.split(None, _SECTORS_READ + 1)) > _SECTORS_READ]
+    try:
+        read = [int(row[_SECTORS_READ]) for row in rows if row[_NAME] in names]
+    except ValueError as error:
+        raise LookError(f"{DISKSTATS} is not as expected") from error
+    if not read:
+        raise LookError(f"{DISKSTATS} lists no disk")
+    return sum(read)
+
+
+# The clock of one core, by its driver: cpufreq; reading every core's would wake the idle ones.
+# Of several kinds of cores, or of those that the runtime is bound to, it is a fast one on which the runtime may run.
+
+CURRENT_FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+_FREQUENCY_LIMIT_BYTES = 32
+_KHZ = MHZ / 1000
+ANY_CORE, OWN_CORE = "cpu_clock_hz", "own_clock_hz"
+
+
+def open_frequency(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """The clock of the core that is likeliest to work; LookError where no driver tells one, as in virtual machines."""
+    own = _own_core(live, pids)
+    file = live.follow(CURRENT_FREQUENCY.format(own or 0), _FREQUENCY_LIMIT_BYTES)
+    closing.callback(file.close)
+    parse_hz(file())
+    column = ANY_CORE if own is None else OWN_CORE
+    return [Reading("frequency", (column,), lambda _now: (parse_hz(file()),), every_s=SELDOM_S)]
+
+
+def _own_core(live: Live, pids: Collection[int]) -> int | None:
+    """The first fast core that the runtime may use; None where no process tells."""
+    for pid in pids:
+        try:
+            allowed = parse_allowed_cpus(read_text(live, f"/proc/{pid}/status"))
+        except LookError:
+            continue
+        if allowed:
+            return min(allowed - read_slow_cpus(live) or allowed)
+    return None
+
+
+def parse_hz(text: bytes) -> float:
+    """A number of kHz; NaN for zero, which a core that sleeps shows."""
+    try:
+        return int(text) * _KHZ or nan
+    except ValueError as error:
+        raise LookError("cpufreq holds no number") from error
+
+
+MEMINFO = "/proc/meminfo"
+_HEAD_BYTES = 512
+_LABEL = b"MemAvailable:"
+
+
+def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """The memory that programs can still have, without swapping."""
+    file = live.follow(MEMINFO, _HEAD_BYTES)
+    closing.callback(file.close)
+    parse_available_bytes(file())
+    return [
+        Reading("memory", ("memory_available_bytes",), lambda _now: (parse_available_bytes(file()),), every_s=SELDOM_S)
+    ]
+
+
+def parse_available_bytes(text: bytes) -> int:
+    """The line `MemAvailable:  1234 kB`; LookError where there is none."""
+    at = text.find(_LABEL)
+    try:
+        return int(text[at + len(_LABEL) : text.index(b"kB", at)]) * 1024
+    except ValueError as error:
+        raise LookError(f"{MEMINFO} does not tell what is available") from error
+
+
+VMSTAT = "/proc/vmstat"
+_PAGING_LIMIT_BYTES = 32768
+_COUNTERS = {"pswpin": mmap.PAGESIZE, "pswpout": mmap.PAGESIZE, "pgmajfault": 1}
+_COLUMNS = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "major_faults_per_s")
+
+
+class Paging:
+    """The three counters as rates."""
+
+    def __init__(self, file: Callable[[], bytes]) -> None:
+        self._file = file
+        self._rates = [(name, size, Rate()) for name, size in _COUNTERS.items()]
+
+    def read(self, now: float) -> Sequence[float]:
+        """Bytes swapped in and out, and faults that waited for a disk, each a second."""
+        text = self._file()
+        return [rate(parse_vmstat_counter(text, name) * size, now) for name, size, rate in self._rates]
+
+
+def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """One reading of all three."""
+    file = live.follow(VMSTAT, _PAGING_LIMIT_BYTES)
+    closing.callback(file.close)
+    for name in _COUNTERS:
+        parse_vmstat_counter(file(), name)
+    return [Reading("paging", _COLUMNS, Paging(file).read, every_s=SELDOM_S)]
+
+
+def parse_vmstat_counter(text: bytes, name: str) -> int:
+    """The number in the line `name 123`; LookError where there is none."""
+    label = f"\n{name} ".encode()
+    at = text.find(label)
+    end = text.find(b"\n", at + 1)
+    try:
+        return int(text[at + len(label) : end]) if at >= 0 else _missing(name)
+    except ValueError as error:
+        raise LookError(f"{VMSTAT}: {name} has no number") from error
+
+
+def _missing(name: str) -> int:
+    raise LookError(f"{VMSTAT} has no {name}")
+
+
+PRESSURE_FOLDER = "/proc/pressure"
+PRESSURE_KINDS = ("cpu", "memory", "io")
+_PRESSURE_LIMIT_BYTES = 256
+_TOTAL = b" total="
+
+
+class Pressure:
+    """One kind: the kernel counts microseconds of waiting, finer than its own averages over ten seconds."""
+
+    def __init__(self, file: Callable[[], bytes]) -> None:
+        self._file, self._rate = file, Rate()
+
+    def read(self, now: float) -> Sequence[float]:
+        """The share since the last look."""
+        return (min(self._rate(parse_some_s(self._file()), now), 1.0),)  # in this order NaN stays NaN
+
+
+def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """One reading for each kind; LookError where the kernel keeps none."""
+    readings = []
+    for kind in PRESSURE_KINDS:
+        file = live.follow(f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES)
+        closing.callback(file.close)
+        parse_some_s(file())
+        readings.append(Reading(f"{kind} pressure", (f"{kind}_pressure",), Pressure(file).read, every_s=SELDOM_S))
+    return readings
+
+
+def parse_some_s(text: bytes) -> float:
+    """Seconds of the line `some ... total=123`; LookError where there is none."""
+    at = text.find(_TOTAL)
+    try:
+        return int(text[at + len(_TOTAL) : text.index(b"\n", at)]) / 1e6
+    except ValueError as error:
+        raise LookError(f"{PRESSURE_FOLDER}: no total is counted") from error
+
+
+STAT = "/proc/stat"
+MOST_CORES = 1024
+MOST_PROCESSES = 64
+_LINE_BYTES = 160  # of a processor: a name and ten counters
+_IDLE, _WAITS_FOR_DISK = 4, 5
+# Places after the command name in /proc/PID/stat, proc_pid_stat(5).
+_MAJOR_FAULTS, _UTIME, _STIME, _RESIDENT_PAGES = 9, 11, 12, 21
+
+
+class ProcessCounts:
+    """What some processes have used so far; one that ended counts no more."""
+
+    def __init__(self, live: Live, pids: Collection[int | str], closing: ExitStack) -> None:
+        self._files = []
+        for pid in list(pids)[:MOST_PROCESSES]:
+            with suppress(LookError):
+                self._files.append(live.follow(f"/proc/{pid}/stat", 1024))
+                closing.callback(self._files[-1].close)
+        self.ticks, self.faults, self.pages = 0, 0, 0
+
+    def __len__(self) -> int:
+        """How many of them are left."""
+        return len(self._files)
+
+    def read(self) -> None:
+        """Sum up; a process that is gone is not asked again."""
+        ticks = faults = pages = 0
+        for file in tuple(self._files):
+            try:
+                used, majors, resident = parse_process(file())
+            except LookError:
+                self._files.remove(file)
+                continue
+            ticks, faults, pages = ticks + used, faults + majors, pages + resident
+        self.ticks, self.faults, self.pages = ticks, faults, pages
+
+
+class Processors:
+    """The counters of all cores, and their growth between two looks."""
+
+    def __init__(self, file: Callable[[], bytes], own: ProcessCounts, this: ProcessCounts, cores: int) -> None:
+        self._file, self._own, self._this, self._cores = file, own, this, cores
+        self._before: list[int] = []
+        self._when = nan
+        self._own_rate, self._this_rate, self._fault_rate = Rate(), Rate(), Rate()
+        self._page_bytes = mmap.PAGESIZE
+
+    def read(self, now: float) -> Sequence[float]:
+        """Busy processors in all, the busiest, own, others, then own memory and faults, then each core."""
+        idle = parse_idle_ticks(self._file(), self._cores)
+        self._own.read()
+        self._this.read()
+        busy = self._busy(idle, now)
+        total = sum(busy) if busy else nan
+        own = self._own_rate(self._own.ticks / TICKS_PER_S, now) if self._own else nan
+        this = self._this_rate(self._this.ticks / TICKS_PER_S, now)
+        others = max(0.0, total - (own if own >= 0 else 0.0) - (this if this >= 0 else 0.0)) if busy else nan
+        faults = self._fault_rate(self._own.faults, now) if self._own else nan
+        memory = self._own.pages * self._page_bytes if self._own else nan
+        cores = busy or [nan] * self._cores
+        return [total, max(cores), own, others, memory, faults, *cores]
+
+    def _busy(self, idle: list[int], now: float) -> list[float]:
+        """The busy share of each core; time that the hypervisor took counts as busy, as nobody here could use it."""
+        before, ticks = self._before, (now - self._when) * TICKS_PER_S
+        self._before, self._when = idle, now
+        if len(before) != len(idle) or not ticks > 0:
+            return []
+        return [min(1.0, max(0.0, 1 - (b - a) / ticks)) for a, b in zip(before, idle, strict=True)]
+
+
+def open_processors(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """One reading; the runtime's processes are those given and what they have started by now."""
+    cores = len(parse_cores(live.read_bytes(STAT)))
+    file = live.follow(STAT, (cores + 1) * _LINE_BYTES)
+    closing.callback(file.close)
+    family = families(live, pids)
+    own, this = (ProcessCounts(live, group, closing) for group in (family, _this_program(live, family)))
+    processors = Processors(file, own, this, cores)
+    names = ("busy_cpus", "busiest_core", "own_cpus", "others_cpus", "own_rss_bytes", "own_major_faults_per_s")
+    columns = (*names, *(f"{CORE}{number}_busy" for number in range(cores)))
+    return [Reading("processors", columns, processors.read)]
+
+
+def _this_program(live: Live, family: Collection[int]) -> Collection[str]:
+    """This program, whose work is neither the runtime's nor that of others; nobody where it is the runtime itself."""
+    with suppress(LookError):
+        return () if read_own_pid(live) in family else ("self",)
+    return ()
+
+
+def parse_cores(text: bytes) -> list[bytes]:
+    """The lines of single processors; LookError where there is none."""
+    lines = [line for line in text.splitlines() if line.startswith(b"cpu") and line[3:4].isdigit()]
+    if not lines:
+        raise LookError(f"{STAT} lists no processor")
+    return lines[:MOST_CORES]
+
+
+def parse_idle_ticks(text: bytes, cores: int) -> list[int]:
+    """Ticks that each processor had nothing to do, or only waited for a disk; LookError on another text."""
+    lines = text.split(b"\n", cores + 1)[1 : cores + 1]
+    try:
+        found = [line.split(b" ", 6) for line in lines]
+        return [int(words[_IDLE]) + int(words[_WAITS_FOR_DISK]) for words in found]
+    except (ValueError, IndexError) as error:
+        raise LookError(f"{STAT} is not as expected") from error
+
+
+def parse_process(text: bytes) -> tuple[int, int, int]:
+    """Ticks of work, major faults and resident pages; LookError on another text."""
+    words = text[text.rfind(b")") + 2 :].split(b" ", _RESIDENT_PAGES + 1)
+    try:
+        return int(words[_UTIME]) + int(words[_STIME]), int(words[_MAJOR_FAULTS]), int(words[_RESIDENT_PAGES])
+    except (ValueError, IndexError) as error:
+        raise LookError("/proc/PID/stat is not as expected") from error
+
+
+_QUOTA_LIMIT_BYTES = 2048
+_PERIODS, _THROTTLED = b"nr_periods ", b"nr_throttled "
+
+
+class Quota:
+    """The share of the quota's periods in which it ran out, since the last look with a new period."""
+
+    def __init__(self, file: Callable[[], bytes]) -> None:
+        self._file = file
+        self._before = parse_periods(file())
+
+    def read(self, _now: float) -> Sequence[float]:
+        """NaN while no period has ended: a process that sleeps has none."""
+        periods, throttled = parse_periods(self._file())
+        passed, held = periods - self._before[0], throttled - self._before[1]
+        if passed <= 0:
+            return (nan,)
+        self._before = periods, throttled
+        return (min(1.0, max(0.0, held / passed)),)
+
+
+def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """One reading, of the tightest quota above the runtime; LookError where there is none."""
+    group = read_group(live, next(iter(pids), "self"), "cpu")
+    quotas = [quota for folder in group.folders if (quota := read_quota(live, group.version, folder))]
+    if not quotas:
+        raise LookError("no CPU quota is set")
+    file = live.follow(f"{min(quotas).folder}/cpu.stat", _QUOTA_LIMIT_BYTES)
+    closing.callback(file.close)
+    return [Reading("quota", ("cpu_throttled_share",), Quota(file).read, every_s=SELDOM_S)]
+
+
+def parse_periods(text: bytes) -> tuple[int, int]:
+    """Periods so far, and those in which the quota ran out; LookError where they are not counted."""
+    return _number(text, _PERIODS), _number(text, _THROTTLED)
+
+
+def _number(text: bytes, label: bytes) -> int:
+    at = text.find(label)
+    end = text.find(b"\n", at)
+    try:
+        return int(text[at + len(label) : end if end >= 0 else None] if at >= 0 else b"")
+    except ValueError as error:
+        raise LookError("cpu.stat counts no periods of a quota") from error
+
+
+MOST_THREADS = 512
+SLOW_SHARE = "own_slow_core_share"
+
+
+class Threads:
+    """The running threads of some processes, and what share of them each group of processors has."""
+
+    def __init__(self, live: Live, pids: Sequence[int], groups: Sequence[frozenset[int]]) -> None:
+        self._live, self._pids, self._groups = live, pids, groups
+
+    def read(self, _now: float) -> Sequence[float]:
+        """A share for each group; NaN while no thread runs."""
+        cpus = self._running_on()
+        return [sum(cpu in group for cpu in cpus) / len(cpus) if cpus else nan for group in self._groups]
+
+    def _running_on(self) -> list[int]:
+        found = []
+        for folder in self._folders()[:MOST_THREADS]:
+            with suppress(LookError):  # a thread that is gone
+                found.append(parse_running_on(read_text(self._live, f"{folder}/stat")))
+        return [cpu for cpu in found if cpu is not None]
+
+    def _folders(self) -> list[str]:
+        folders = []
+        for pid in self._pids:
+            with suppress(LookError):
+                folders += [f"/proc/{pid}/task/{thread}" for thread in self._live.list_dir(f"/proc/{pid}/task")]
+        return folders
+
+
+def open_threads(live: Live, pids: Collection[int], _closing: ExitStack) -> list[Reading]:
+    """One reading; LookError where all processors are alike, or no process is known."""
+    groups = _groups(live) if pids else {}
+    if not groups:
+        raise LookError("all cores are of one kind, on one memory node" if pids else "no process of a runtime is known")
+    threads = Threads(live, families(live, pids), list(groups.values()))
+    return [Reading("threads", tuple(groups), threads.read, every_s=SELDOM_S)]
+
+
+def _groups(live: Live) -> dict[str, frozenset[int]]:
+    """The processors that make a difference, by the column that tells of them."""
+    slow = read_slow_cpus(live)
+    groups = {SLOW_SHARE: slow} if slow else {}
+    with suppress(LookError):
+        nodes = read_nodes(live)
+        if len(nodes) > 1:
+            lists = {n: parse_cpu_list(read_text(live, f"{NUMA_NODES}/node{n}/cpulist")) for n in nodes}
+            groups |= {f"own_node{number}_share": cpus for number, cpus in lists.items()}
+    return groups

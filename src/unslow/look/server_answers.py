@@ -1,0 +1,180 @@
+"""Values out of a server's answers, JSON or Prometheus metrics: sane and of the right type, or unknown."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from unslow.facts.runtime import SO_FAR
+from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, failed, is_reading, not_found, reported
+
+# Values out of JSON that somebody else wrote: of the right type and of a sane size, or unknown with the reason.
+# An answer that is not there may be given as Unknown; then so is everything in it.
+
+MOST_AMOUNT = 1e15
+LONGEST_TEXT = 500
+
+
+def value_at(data: Any, *keys: str | int) -> Any:
+    """What lies at the end of a path; None where it leads nowhere."""
+    for key in keys:
+        if isinstance(key, str) and isinstance(data, dict):
+            data = data.get(key)
+        elif isinstance(key, int) and isinstance(data, list) and 0 <= key < len(data):
+            data = data[key]
+        else:
+            return None
+    return data
+
+
+def objects_at(data: Any, *keys: str | int, most: int = 1000) -> list[dict[str, Any]]:
+    """The objects of a list at the end of a path, so many at most; none where there is no such list."""
+    found = value_at(data, *keys)
+    return [part for part in found[:most] if isinstance(part, dict)] if isinstance(found, list) else []
+
+
+def word_at(data: Any, *keys: str | int) -> str:
+    """A text, cut where it is endless; empty where there is none."""
+    value = value_at(data, *keys)
+    return value[:LONGEST_TEXT] if isinstance(value, str) else ""
+
+
+def text_fact(data: Any, source: str, *keys: str | int) -> Fact[str]:
+    """A text that is not empty."""
+    value = word_at(data, *keys)
+    return reported(value, source) if value else missing_field(data, source, keys[-1])
+
+
+def count_fact(data: Any, source: str, *keys: str | int) -> Fact[int]:
+    """A whole number, nought or more."""
+    value = value_at(data, *keys)
+    sane = type(value) is int and 0 <= value < LARGEST_COUNT
+    return reported(value, source) if sane else missing_field(data, source, keys[-1])
+
+
+def amount_fact(data: Any, source: str, *keys: str | int) -> Fact[float]:
+    """A finite number, nought or more."""
+    value = value_at(data, *keys)
+    sane = type(value) in (int, float) and 0 <= value < MOST_AMOUNT and is_reading(value)
+    return reported(float(value), source) if sane else missing_field(data, source, keys[-1])
+
+
+def truth_fact(data: Any, source: str, *keys: str | int) -> Fact[bool]:
+    """True or false."""
+    value = value_at(data, *keys)
+    return reported(value, source) if isinstance(value, bool) else missing_field(data, source, keys[-1])
+
+
+def missing_field(data: Any, source: str, what: str | int) -> Unknown:
+    """Why something is not in an answer: the reason of the answer itself, where that is Unknown."""
+    return data if isinstance(data, Unknown) else failed(f"{source} holds no {what}")
+
+
+MOST_LINES = 20_000
+MOST_SAMPLES = 5_000
+LARGEST_RATIO = 1e8
+"""Of tokens or seconds by one another: a hundred times the prompt tokens per second of a rack of the fastest GPUs."""
+_LONGEST_LINE = 16_384
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]{0,120})(?:\{(.{0,12000})\})?[ \t]{1,8}(\S{1,40})(?:[ \t].{0,40})?")
+_LABEL = re.compile(r'\b([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
+_ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
+
+
+class Sample(NamedTuple):
+    """One value and its labels."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+class Metrics(NamedTuple):
+    """The samples of one answer; `source` names it."""
+
+    samples: tuple[Sample, ...]
+    source: str
+
+    def values(self, *names: str, **labels: str) -> list[float]:
+        """The values of the first of these names that is there, with these labels."""
+        for name in names:
+            if found := [s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items()]:
+                return found
+        return []
+
+    def total(self, *names: str, **labels: str) -> Fact[float]:
+        """All values together, as of several engines behind one server."""
+        found = self.values(*names, **labels)
+        return reported(math.fsum(found), self._at(names)) if found else self._missing(names)
+
+    def whole(self, *names: str, **labels: str) -> Fact[int]:
+        """All values together, as a whole number."""
+        fact = self.total(*names, **labels)
+        if isinstance(fact, Known) and fact.value < LARGEST_COUNT:
+            return reported(int(fact.value), fact.source)
+        return self._missing(names)
+
+    def largest_share(self, *names: str) -> Fact[float]:
+        """The largest value of those that are shares of one."""
+        found = [value for value in self.values(*names) if value <= 1]
+        return reported(max(found), self._at(names)) if found else self._missing(names)
+
+    def ratio(self, upper: str, lower: str, least: float = 1) -> Fact[float]:
+        """One sum by another, where that is at least so much."""
+        above, below = math.fsum(self.values(upper)), math.fsum(self.values(lower))
+        if not self.values(upper) or below < max(least, math.ulp(0)):
+            return not_found(f"{self.source} has counted too little of {lower}")
+        if above / below > LARGEST_RATIO:
+            return not_found(f"{self.source}: {upper} / {lower} is more than any server has")
+        return estimated(above / below, f"{self.source}: {upper} / {lower}")
+
+    def rate(self, *means: str, least: float) -> Fact[float]:
+        """So many a second, by the first of these means of seconds that was taken over at least so many."""
+        for mean in means:
+            seconds = self.ratio(f"{mean}_sum", f"{mean}_count", least)
+            if isinstance(seconds, Known) and seconds.value > 1 / LARGEST_RATIO:
+                return estimated(1 / seconds.value, f"{self.source}: {mean}, {SO_FAR}")
+        return not_found(f"{self.source} has counted too few of {means[0]}")
+
+    def labels(self, name: str) -> dict[str, str]:
+        """The labels of an information metric, of which the value is nothing."""
+        return next((sample.labels for sample in self.samples if sample.name == name), {})
+
+    def _at(self, names: tuple[str, ...]) -> str:
+        present = {sample.name for sample in self.samples}
+        return f"{self.source}: {next(name for name in names if name in present)}"
+
+    def _missing(self, names: tuple[str, ...]) -> Unknown:
+        return not_found(f"{self.source} has no {names[0]}")
+
+
+def parse_metrics(text: str, source: str, prefix: str = "") -> Metrics:
+    """The sane values that are not negative and whose names begin so; buckets of histograms are left out."""
+    return Metrics(tuple(_samples(text, prefix)), source)
+
+
+def _samples(text: str, prefix: str) -> Iterator[Sample]:
+    kept = 0
+    for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
+        if line.startswith("#") or not line.startswith(prefix) or len(line) > _LONGEST_LINE:
+            continue
+        if (sample := _sample(line.rstrip("\r"))) and kept < MOST_SAMPLES:
+            kept += 1
+            yield sample
+
+
+def _sample(line: str) -> Sample | None:
+    found = _SAMPLE.fullmatch(line)
+    if not found or found[1].endswith(("_bucket", "_created")):
+        return None
+    try:
+        value = float(found[3])
+    except ValueError:
+        return None
+    if not is_reading(value) or value < 0:
+        return None
+    labels = {name: _plain(written) for name, written in _LABEL.findall(found[2] or "")}
+    return Sample(found[1], labels, value) if labels or not found[2] else None
+
+
+def _plain(written: str) -> str:
+    return re.sub(r'\\[n"\\]', lambda found: _ESCAPES[found[0]], written) if "\\" in written else written

@@ -1,0 +1,1 @@
+"""The commands as tools for coding agents, through the Model Context Protocol."""

@@ -1,0 +1,462 @@
+"""The tools: each a command as an agent calls it, with its schema and what the user allows. Needs no SDK."""
+
+import functools
+import hashlib
+import inspect
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+import unslow
+from unslow.commands import choose, devices, fit, plan, predict
+from unslow.commands._output import Progress
+from unslow.commands._request import TARGET, Field, Option, Request, fields_of
+from unslow.commands.apply.changes import UndoSpec, hosts_of, list_changes, undone, would_undo
+from unslow.commands.apply.prepare import ApplySpec, Prepared, check_allowed, performed, prepared, restarted
+from unslow.commands.diagnose.target import as_url
+from unslow.commands.explain import Page
+from unslow.commands.models.stored import is_address, model_of_address
+from unslow.commands.plan.subjects import hosts_named, is_target
+from unslow.facts.errors import UserError
+from unslow.facts.stored_model import Inventory
+from unslow.look.system.http import is_loopback
+from unslow.look.system.live import LiveSystem
+from unslow.show.explain import page_markdown
+from unslow.think.claims.report import CheckReport
+from unslow.think.plan.report import PlanReport
+from unslow.think.report import Report
+
+MORE = "more"
+"""The argument for what is seldom needed."""
+_TYPES: dict[Any, Any] = {bool: "boolean", int: ["integer", "string"], (int, float): "number", str: "string"}
+
+
+def schema_of(request: type[Request]) -> dict[str, Any]:
+    """What a tool takes: each option with its sentence, and those that are seldom needed by their names alone."""
+    fields = [field for field in fields_of(request) if field.option.only != "cli"]
+    told = {field.name: _property(field) for field in fields if not field.option.seldom}
+    if seldom := [field.name for field in fields if field.option.seldom]:
+        told[MORE] = {"type": "object", "description": f"seldom needed: {', '.join(seldom)}"}
+    needed = [field.name for field in fields if field.is_needed]
+    return {"type": "object", "properties": told, "required": needed, "additionalProperties": False}
+
+
+def _property(field: Field) -> dict[str, Any]:
+    kind: dict[str, Any] = {"type": "string"} if field.kind.takes is str else {"type": _TYPES[field.kind.of]}
+    if field.kind.choices:
+        kind = {"enum": list(field.kind.choices)}
+    if field.several:
+        kind = {"type": "array", "items": kind}
+    return {**kind, "description": field.option.text}
+
+
+class Answer(NamedTuple):
+    """What a tool gives: the report for a program, the text for a reader."""
+
+    report: msgspec.Struct
+    text: str
+    extra: Mapping[str, str] = {}
+
+    def fields(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        return {**msgspec.to_builtins(self.report), **self.extra}
+
+
+class Tool(NamedTuple):
+    """A verb, what it takes, and what it gives."""
+
+    name: str
+    title: str
+    request: type[Request]
+    """Its docstring is the description of the tool."""
+    answer: Callable[[Any, Progress], Answer]
+    changes: bool = False
+    """Whether it can change something."""
+
+    @property
+    def description(self) -> str:
+        """What it does."""
+        return " ".join((inspect.getdoc(self.request) or "").split())
+
+    def asked(self, arguments: Mapping[str, Any]) -> Request:
+        """The request; UserError that says what is wrong with which argument."""
+        more = arguments.get(MORE) or {}
+        if not isinstance(more, Mapping):
+            raise UserError(f"{MORE} must be an object", "with the arguments that are seldom needed, by name")
+        return self.request.from_flags({**{k: v for k, v in arguments.items() if k != MORE}, **more})
+
+
+def tool_of(
+    name: str,
+    title: str,
+    request: type[Request],
+    answer: Callable[..., Any],
+    text: Callable[[Any], str],
+    check: Callable[[Request], None],
+) -> Tool:
+    """A command that changes nothing, as a tool; `check` raises where it may not be asked so."""
+    takes_progress = "progress" in inspect.signature(answer).parameters
+
+    def answered(asked: Request, progress: Progress) -> Answer:
+        check(asked)
+        report = answer(asked, progress) if takes_progress else answer(asked)
+        return Answer(report, text(report))
+
+    return Tool(name, title, request, answered)
+
+
+_TARGETS, _MODELS = ("target",), ("model", "draft")
+
+
+def check_hosts(asked: object, allowed: Collection[str]) -> None:
+    """UserError where an address leads to a machine that the user did not name: text in a chat may ask for anything."""
+    for name in (*_TARGETS, *_MODELS):
+        word = getattr(asked, name, None)
+        if not isinstance(word, str):
+            continue
+        if word == "-":
+            raise UserError(f"{name}: there is no standard input to read", "give a file, a name or an address")
+        url = as_url(word) if name in _TARGETS or is_target(word) else _address(word)
+        if url:
+            _check_host(url, allowed)
+
+
+def _address(word: str) -> str | None:
+    """The address that is read for a model; None for a name, a file, or a page that only names one."""
+    meant = model_of_address(word)
+    return meant if is_address(meant) else None
+
+
+def _check_host(url: str, allowed: Collection[str]) -> None:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError as error:
+        raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
+    if not is_loopback(host) and host not in allowed:
+        raise UserError(f"{host} is another machine", f"only the user can allow it: `unslow mcp --allow-host {host}`")
+
+
+MOST = 16
+"""More than an agent compares; older ones are forgotten."""
+
+
+class Plans:
+    """The last plans, by their ids."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, PlanReport] = OrderedDict()
+        self._made = 0
+
+    def keep(self, plan: PlanReport) -> str:
+        """The id of a plan from now on."""
+        self._made += 1
+        name = f"plan-{self._made}"
+        self._kept[name] = plan
+        if len(self._kept) > MOST:
+            self._kept.popitem(last=False)
+        return name
+
+    def found(self, word: str | None) -> str | PlanReport | None:
+        """The plan of an id; any other word is a file; UserError for a standard input that nobody has."""
+        if word == "-":
+            raise UserError("plan: there is no standard input to read", "give a plan_id or a file")
+        return self._kept.get(word, word) if word is not None else None
+
+    def keeping(self, tool: Tool) -> Tool:
+        """The tool plan, whose answers then have an id."""
+
+        def kept(asked: Request, progress: Progress) -> Answer:
+            made = tool.answer(asked, progress)
+            if not isinstance(made.report, PlanReport) or not made.report.options:
+                return made
+            name = self.keep(made.report)
+            return Answer(made.report, f"{made.text}\n\nplan_id: {name}", {"plan_id": name})
+
+        return tool._replace(answer=kept)
+
+
+LONGEST_TEXT = 4 * 1024**2
+"""Letters of a text in a message; a file is read in parts and may have any size."""
+SECONDS = 40.0
+"""Many clients give a call up after a minute, and looking around takes some of it."""
+
+
+class Allowed(NamedTuple):
+    """What the user lets agents do."""
+
+    measure: bool = True
+    apply: bool = False
+    hosts: frozenset[str] = frozenset()
+
+
+class Pages(msgspec.Struct, frozen=True, kw_only=True):
+    """Causes as they are documented."""
+
+    pages: tuple[Page, ...]
+
+
+class Diagnose(Request, frozen=True, kw_only=True):
+    """Why inference with local language models is slow, proved, and what this hardware should give.
+
+    Looks at this machine and at the runtimes on it (llama.cpp, Ollama, vLLM, LM Studio and more), names the causes with
+    evidence and the commands that fix them, or says that the speed is normal. Ask with measure=true if it can't tell,
+    or if no runtime runs.
+    """
+
+    target: Annotated[
+        str | None,
+        Option("a URL, process id, snapshot file or recording folder (default: whatever runs here)", kind=TARGET),
+    ] = None
+    measure: Annotated[
+        bool,
+        Option("send a few prompts to the server that is found, unless it is busy; with nothing running, measure an "
+               "embedded engine"),
+    ] = False  # fmt: skip
+    seconds: Annotated[float, Option("with measure: be done in so many seconds (default: 40)")] = SECONDS
+    goal: Annotated[float | None, Option("the speed that is wanted, in tokens per second")] = None
+    context: Annotated[int | None, Option("the context length that is needed, in tokens")] = None
+    log: Annotated[str | None, Option("the server's log file, where it can't be found")] = None
+    everything: Annotated[bool, Option("also every cause that was ruled out, and why")] = False
+
+
+class Triage(Request, frozen=True, kw_only=True):
+    """What a text tells of slow inference: a log, a bug report, `nvidia-smi`, `ollama ps`, a command, in any mixture.
+
+    It is judged by the same causes as a live machine; `ask_next` has the commands whose output would settle what is
+    open. Nothing is sent anywhere.
+    """
+
+    text: Annotated[str | None, Option("the text itself; or else file")] = None
+    file: Annotated[str | None, Option("the path of a text file of any size")] = None
+    everything: Annotated[bool, Option("also every cause that was ruled out, and why")] = False
+
+
+class Explain(Request, frozen=True, kw_only=True):
+    """What a cause is, why it is slow, how to confirm it and how to fix it on each runtime."""
+
+    cause: Annotated[str | None, Option("its id, such as weights_spill_to_ram (default: a list of all)")] = None
+
+
+class Check(Request, frozen=True, kw_only=True):
+    """Whether a claim of a speed, a size or a fit is possible, with the arithmetic."""
+
+    claim: Annotated[str, Option('free text, such as "Llama 3.3 70B at Q4_K_M fits in 24 GB"')]
+    several: Annotated[bool, Option("every sentence and every cell of a table is a claim of its own")] = False
+
+
+class Models(Request, frozen=True, kw_only=True):
+    """The models on this machine, in every tool's store; only their headers are read."""
+
+    where: Annotated[tuple[str, ...], Option("further folders or files to look at")] = ()
+
+
+def reading_tools(allowed: Allowed) -> list[Tool]:
+    """Every tool that only reads."""
+    check = functools.partial(_check_asked, allowed=allowed)
+    return [
+        tool_of("diagnose", "Why is inference slow here?", Diagnose, _diagnose, unslow.to_text, check),
+        tool_of("triage", "What does a log or a bug report tell?", Triage, _triage, unslow.to_text, check),
+        tool_of("fit", "Does a model fit?", fit.FitRequest, fit.answer, unslow.to_text, check),
+        tool_of(
+            "predict", "How fast should a model be?", predict.PredictRequest, predict.answer, unslow.to_text, check
+        ),
+        tool_of("plan", "Which settings are best?", plan.PlanRequest, plan.answer, unslow.to_text, check),
+        tool_of("devices", "How do devices compare?", devices.DevicesRequest, devices.answer, unslow.to_text, check),
+        tool_of("choose", "Which hardware to buy?", choose.ChooseRequest, choose.answer, unslow.to_text, check),
+        tool_of("explain", "What is a cause of slowness?", Explain, _explain, _pages_text, check),
+        tool_of("check", "Is a claim possible?", Check, _check_claim, unslow.to_text, check),
+        tool_of("models", "Which models are here?", Models, _models, unslow.to_text, check),
+    ]
+
+
+def _check_asked(asked: Request, allowed: Allowed) -> None:
+    check_hosts(asked, allowed.hosts)
+    if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
+        raise UserError("the user allows no measuring", "ask with measure=false; or the user leaves out --passive")
+
+
+def _diagnose(asked: Diagnose, progress: Progress) -> Report:
+    report = unslow.diagnose(
+        asked.target, passive=not asked.measure, seconds=asked.seconds, goal=asked.goal, context=asked.context,
+        log=asked.log, progress=progress,
+    )  # fmt: skip
+    return report if asked.everything else _shorter(report)
+
+
+def _triage(asked: Triage, progress: Progress) -> Report:
+    text, file = asked.text, asked.file
+    if (text is None) == (file is None):
+        raise UserError("triage takes a text or a file", "give one of them")
+    if text is not None and len(text) > LONGEST_TEXT:
+        raise UserError(f"a text of {len(text):,} letters is too long for a message", "give the path of its file")
+    report = unslow.triage(Path(file) if file is not None else text or "", progress=progress)
+    return report if asked.everything else _shorter(report)
+
+
+def _explain(asked: Explain) -> Pages:
+    if asked.cause is not None:
+        return Pages(pages=(unslow.explain(asked.cause),))
+    return Pages(pages=tuple(msgspec.structs.replace(page, text="", needs=()) for page in unslow.causes()))
+
+
+def _check_claim(asked: Check) -> CheckReport:
+    return unslow.check(asked.claim, several=asked.several)
+
+
+def _models(asked: Models, progress: Progress) -> Inventory:
+    return unslow.models(asked.where, progress=progress)
+
+
+def _pages_text(answer: Pages) -> str:
+    if len(answer.pages) == 1:
+        return page_markdown(answer.pages[0])
+    return "\n".join(f"{page.id}: {page.title}" for page in answer.pages)
+
+
+def _shorter(report: Report) -> Report:
+    """Without what was ruled out and what nothing speaks for: an agent reads every word, and pays for it."""
+    subjects = tuple(
+        msgspec.structs.replace(
+            subject, ruled_out=(), cannot_tell=tuple(one for one in subject.cannot_tell if one.suspected)
+        )
+        for subject in report.subjects
+    )
+    return msgspec.structs.replace(report, subjects=subjects)
+
+
+# The tools that change something, for whom the user lets them: shown first, then made exactly as it was shown.
+#
+# The first call changes nothing and gives a code for the change that it shows. Only with that code is it made, and only
+# while the same change would still be made: what is on the disk, which process runs and what it is told are all in it.
+
+_ASK = "Nothing is changed yet. Show this to the user; if they agree, call {name} again with the same arguments and"
+_OTHER = "what would be changed now is not what was confirmed"
+_AGAIN = "call it without `confirm`, and look at the change again"
+
+
+class Apply(Request, frozen=True, kw_only=True):
+    """Make the change that a plan recommends: whole or not at all, journaled, and taken back by `undo`.
+
+    The first call changes nothing: it shows the change as a diff and gives a code. Show it to the user. The same call
+    with that code as `confirm` makes it. Where nothing can be edited with certainty, lines to type are given instead.
+    """
+
+    plan: Annotated[
+        str | None, Option("the `plan_id` that plan gave, or a file of `unslow plan --json` (default: made now)")
+    ] = None
+    option: Annotated[str | None, Option("not the recommended one: its number from 0, or its name")] = None
+    target: Annotated[str | None, Option("the server, where several run: a process id or a URL", kind=TARGET)] = None
+    file: Annotated[str | None, Option("the compose file or the shell script that starts it")] = None
+    name: Annotated[str | None, Option("of the derived model (Ollama only)")] = None
+    restart: Annotated[bool, Option("also restart the service afterwards (systemd, compose)")] = False
+    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
+
+
+class Undo(Request, frozen=True, kw_only=True):
+    """Take back a change that `apply` made: every file byte for byte as it was.
+
+    The first call changes nothing: it shows what would be taken back and gives a code. The same call with that code as
+    `confirm` takes it back. What somebody else has changed since is left alone.
+    """
+
+    change: Annotated[str | None, Option("the id of a change, or how it starts (default: the newest)")] = None
+    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
+    list_only: Annotated[bool, Option("list the changes, and do nothing")] = False
+
+
+def changing_tools(allowed: Allowed, plans: Plans) -> list[Tool]:
+    """Every tool that can change something."""
+
+    def applied(asked: Apply, _progress: Progress) -> Answer:
+        return _applied(allowed, plans, asked)
+
+    def taken_back(asked: Undo, _progress: Progress) -> Answer:
+        return _taken_back(allowed, asked)
+
+    return [
+        Tool("apply", "Make the change of a plan", Apply, applied, changes=True),
+        Tool("undo", "Take a change back", Undo, taken_back, changes=True),
+    ]
+
+
+def _applied(allowed: Allowed, plans: Plans, asked: Apply) -> Answer:
+    check_hosts(asked, allowed.hosts)
+    request = ApplySpec(
+        plan=plans.found(asked.plan), option=asked.option, target=asked.target, file=asked.file, name=asked.name,
+        api_key=_key(),
+    )  # fmt: skip
+    system = LiveSystem(hosts_named(asked.target))
+    ready = prepared(system, request)
+    if ready.planned is None:
+        return Answer(ready.report, unslow.to_text(ready.report))
+    code = _code(ready.planned, asked.restart)
+    if asked.confirm is None:
+        return _shown("apply", ready.report, code)
+    _check_code(asked.confirm, code)
+    return _performed(system, ready, restart=asked.restart)
+
+
+def _performed(system: LiveSystem, ready: Prepared, *, restart: bool) -> Answer:
+    """Make it; where only the restart fails, the change stays and that is said with the way back."""
+    check_allowed(ready)
+    report = performed(system, ready, api_key=_key())
+    if restart:
+        try:
+            restarted(report.then)
+        except UserError as error:
+            raise UserError(f"change {report.change} is made, but {error.message}", "undo takes it back") from error
+        report = msgspec.structs.replace(report, restarted=True)
+    return Answer(report, unslow.to_text(report))
+
+
+def _taken_back(allowed: Allowed, asked: Undo) -> Answer:
+    request = UndoSpec(asked.change, api_key=_key())
+    if asked.list_only:
+        report = list_changes(request)
+        return Answer(report, unslow.to_text(report))
+    hosts = tuple(host for host in hosts_of(request) if host in allowed.hosts)
+    system = LiveSystem(hosts)
+    before = would_undo(system, request)
+    if before.outcome == "nothing":
+        return Answer(before, unslow.to_text(before))
+    code = _code(before.changes, before.files, before.foreign)
+    if asked.confirm is None:
+        return _shown("undo", before, code)
+    _check_code(asked.confirm, code)
+    report = undone(system, request._replace(change=before.changes[0].id))
+    return Answer(report, unslow.to_text(report))
+
+
+def _key() -> str:
+    """For a server that wants one: from the user's settings, for in a chat it would be seen."""
+    return os.environ.get("UNSLOW_API_KEY", "")
+
+
+def _shown(name: str, report: msgspec.Struct, code: str) -> Answer:
+    words = f'{_ASK.format(name=name)} confirm="{code}".'
+    return Answer(report, f"{unslow.to_text(report)}\n\n{words}", {"confirm": code})
+
+
+def _code(*parts: object) -> str:
+    """A code that no other change has."""
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
+
+
+def _check_code(given: str, code: str) -> None:
+    if given != code:
+        raise UserError(_OTHER, _AGAIN)
+
+
+def tools_for(allowed: Allowed) -> dict[str, Tool]:
+    """The tools that the user lets agents have, by name."""
+    tools = {tool.name: tool for tool in reading_tools(allowed)}
+    if allowed.apply:
+        plans = Plans()
+        tools["plan"] = plans.keeping(tools["plan"])
+        tools |= {tool.name: tool for tool in changing_tools(allowed, plans)}
+    return tools

@@ -1,1 +1,0 @@
-"""The verbs as tools for coding agents, through the Model Context Protocol."""

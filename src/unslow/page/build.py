@@ -1,0 +1,409 @@
+"""Builds the view: the report, and beside it what each panel draws or why it can't.
+
+Masked where it leaves the machine.
+"""
+
+import getpass
+import re
+import socket
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow import __version__
+from unslow.commands._bench_history import Compared, compared_to, figured
+from unslow.commands._command_lines import spelled
+from unslow.commands._output import Progress
+from unslow.commands.diagnose.look import Looked, diagnosed_target, with_notes
+from unslow.commands.diagnose.request import DiagnoseSpec
+from unslow.commands.diagnose.target import is_live
+from unslow.facts.bench import Bench
+from unslow.facts.errors import UserError
+from unslow.facts.masking import masked, masked_text
+from unslow.facts.run import Timeline
+from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown
+from unslow.look.history import History, default_history
+from unslow.look.system import System
+from unslow.look.system.http import host_of, is_loopback
+from unslow.look.system.live import LiveSystem
+from unslow.page.roofline import roofline_view
+from unslow.page.speeds import change_of_benches, change_of_verify, depth_curve, speed_rows, users_curve
+from unslow.page.timeline import timeline_view
+from unslow.think.judge.judge import diagnose
+from unslow.think.memo import one_judgement
+from unslow.think.report import Report, SubjectReport
+from unslow.think.speed.calibration import mark_of
+from unslow.think.stats.conditions import settings_of
+from unslow.think.stats.verification_report import VerifyReport
+from unslow.think.view import ChangeView, MemoryView, Missing, RooflineView, SpeedRow, SubjectView, TimelineView, View
+
+MOST_KEPT = 20
+"""Of one setup: the newest ones; older curves are of little use."""
+
+
+class LastChange(NamedTuple):
+    """Two benchmarks that were held against each other, and the later one of them."""
+
+    compared: Compared
+    after: Bench
+
+
+def kept_for(snapshot: Snapshot, history: History | None = None) -> tuple[Bench, ...]:
+    """Benchmarks of the same machine, runtime, model and settings, newest first; none where nothing can be read."""
+    history = history or default_history()
+    found: dict[str, Bench] = {}
+    for case in snapshot.cases():
+        try:
+            found |= {bench.id: bench for bench in history.same_setup(is_same_setup(case), MOST_KEPT)}
+        except UserError:  # a history that can't be read costs its curves, and nothing else
+            break
+    return tuple(sorted(found.values(), key=lambda bench: bench.taken_at, reverse=True))
+
+
+def is_same_setup(case: Case) -> Bench:
+    """A benchmark as one of this case would be."""
+    return Bench(
+        id="",
+        unslow_version=__version__,
+        taken_at="",
+        seconds=0.0,
+        protocol="standard",
+        runtime=case.runtime.name.value_or("unknown"),
+        runtime_version=case.runtime.version.value_or(""),
+        model=case.model.name.value_or("unknown"),
+        model_bytes=case.model.weights_bytes.value_or(0),
+        machine=mark_of(case.machine),
+        settings=settings_of(case),
+    )
+
+
+def last_change_for(
+    snapshot: Snapshot, given: Sequence[Bench], history: History | None = None, *, live: bool = True
+) -> LastChange | None:
+    """The last two benchmarks of the one subject: those that were given, else those that are kept; None for several."""
+    cases = list(snapshot.cases())
+    if len(cases) != 1:
+        return None
+    history = history or default_history()
+    try:
+        pair = _last_two(given) or (_kept_pair(is_same_setup(cases[0]), history) if live else None)
+        return LastChange(compared_to(pair[1], pair[0], history), pair[1]) if pair else None
+    except UserError:
+        return None
+
+
+def _last_two(benches: Sequence[Bench]) -> tuple[Bench, Bench] | None:
+    """The newest two with figures, the earlier one first."""
+    told = sorted((bench for bench in map(figured, benches) if bench.samples), key=lambda bench: bench.taken_at)
+    return (told[-2], told[-1]) if len(told) > 1 else None
+
+
+def _kept_pair(wanted: Bench, history: History) -> tuple[Bench, Bench] | None:
+    after = history.latest(wanted)
+    before = history.latest(after) if after else None
+    return (figured(before), figured(after)) if before and after and before.taken_at <= after.taken_at else None
+
+
+# The report is made again from the masked snapshot, as a command line can only be masked while its words are apart;
+# then every text of the view is masked once more, whatever it was made from.
+
+_PROMPT = re.compile(r"(?P<flag>(?<!\S)(?:--prompt|--system-prompt|-sys)(?:\s+|=))(?:\"[^\"]*\"|'[^']*'|[^\s\"']+)")
+"""In a command line that is one text."""
+_LISTENS = re.compile(r"(?P<keep>(?<!\S)--host(?:\s+|=)[\"']?)(?P<host>[\w.-]{1,253})")
+HOST = "masked-host"
+_NOBODY = ("root", "user")
+Rule = tuple[re.Pattern[str], str]
+
+
+def masked_view(view: View, looked: Looked | None = None) -> View:
+    """The view, fit to be shown to a stranger; with what was seen, its report is made anew from that, masked."""
+    if view.masked:
+        return view
+    report = _masked_report(looked) if looked else view.report
+    rules = [*_hosts(view.report), *_own_names()]
+    raw = _cleaned(msgspec.to_builtins(msgspec.structs.replace(view, report=report, masked=True)), rules)
+    return msgspec.convert(raw, View)
+
+
+def _masked_report(looked: Looked) -> Report:
+    snapshot = masked(looked.snapshot)
+    return with_notes(spelled(diagnose(snapshot), snapshot), looked)
+
+
+def _hosts(report: Report) -> Iterator[Rule]:
+    """The names of other machines on which subjects run: they may name a person, a house or a company."""
+    names = {host_of(subject.url) for subject in report.subjects}
+    yield from (_host(name) for name in sorted(names) if name and not is_loopback(name))
+
+
+def _own_names() -> Iterator[Rule]:
+    """The user's name where it is part of a path, such as /data/NAME/models, and this machine's where it is no word."""
+    users = {_user(), Path("~").expanduser().name} - {"", "~", *_NOBODY}
+    for name in sorted(users):
+        yield re.compile(rf"(?<=[/\\]){re.escape(name)}(?![\w-]|\.\w)"), "user"
+    host = socket.gethostname()
+    yield from (_host(name) for name in (host, host.partition(".")[0]) if re.search(r"\w[\d.-]", name))
+
+
+def _host(name: str) -> Rule:
+    return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", re.IGNORECASE), HOST
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        return ""
+
+
+def _cleaned(value: Any, rules: Sequence[Rule]) -> Any:
+    match value:
+        case str():
+            return _text(value, rules)
+        case list() | tuple():
+            return [_cleaned(one, rules) for one in value]
+        case dict():
+            return {key: _cleaned(one, rules) for key, one in value.items()}
+        case _:
+            return value
+
+
+def _text(text: str, rules: Sequence[Rule]) -> str:
+    text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(text)))
+    for pattern, instead in rules:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _listens(found: re.Match[str]) -> str:
+    """Where a server listens: numbers name nobody, a name may."""
+    is_name = re.search(r"[A-Za-z]", found["host"]) and not is_loopback(found["host"])
+    return found["keep"] + (HOST if is_name else found["host"])
+
+
+BUG = "a bug in unslow"
+_REPORT_IT = "please report it, with what `unslow snapshot` writes"
+_LONGEST_SAID = 120
+_FAILED = "the model does not load, so nothing runs that could be drawn"
+
+
+class Sources(NamedTuple):
+    """Everything that the panels of any subject are made from."""
+
+    snapshot: Snapshot
+    system: System | None = None
+    benches: tuple[Bench, ...] = ()
+    """The newest first."""
+    verified: VerifyReport | None = None
+    last_change: LastChange | None = None
+    ready: bool = False
+    alone: bool = True
+    """Whether there is but one subject: then all benchmarks and comparisons are its own."""
+
+
+class Built(NamedTuple):
+    """The panels that are there, and why the others are not."""
+
+    panels: dict[str, Any]
+    missing: dict[str, Missing]
+
+
+class Panels:
+    """Draws one subject."""
+
+    def __init__(self, report: SubjectReport, case: Case, sources: Sources) -> None:
+        self._report, self._case, self._sources = report, case, sources
+        self._benches = _own(case, sources)
+
+    def all(self) -> Built:
+        """Every panel by its name."""
+        makers: dict[str, Callable[[], Any]] = {
+            "memory": self._memory,
+            "roofline": lambda: roofline_view(self._case),
+            "timeline": self._timeline,
+            "depth": lambda: depth_curve(self._case, self._benches),
+            "users": lambda: users_curve(self._case, self._benches),
+            "change": self._change,
+        }
+        found = {name: _made(make) for name, make in makers.items()}
+        missing = {name: self._missing(name, why) for name, why in found.items() if isinstance(why, Unknown)}
+        panels = {name: panel for name, panel in found.items() if not isinstance(panel, Unknown)}
+        told = _made(lambda: self._speeds(panels.get("roofline")))
+        panels["speeds"] = () if isinstance(told, Unknown) else told
+        if isinstance(told, Unknown):
+            missing["speeds"] = self._missing("speeds", told)
+        elif not told:
+            missing["speeds"] = Missing(why="no speed is known", how_to_get=self._command("unslow"))
+        return Built(panels, missing)
+
+    def _speeds(self, drawn: RooflineView | None) -> tuple[SpeedRow, ...]:
+        return speed_rows(self._report, self._case, self._sources.snapshot.wish, drawn)
+
+    def _missing(self, name: str, unknown: Unknown) -> Missing:
+        is_failed = self._report.verdict == "failed" and name != "change" and not unknown.why.startswith(BUG)
+        why = _FAILED if is_failed else unknown.why
+        return Missing(why=why, how_to_get=unknown.how_to_get or self._command("unslow"))
+
+    def _memory(self) -> MemoryView | Unknown:
+        from unslow.page.what_if import memory_of  # noqa: PLC0415 (the layouts take a while to import)
+
+        memory = memory_of(self._sources.system if self._is_here() else None, self._case)
+        if isinstance(memory, Unknown):
+            return memory
+        view = memory.view()
+        return msgspec.structs.replace(view, ready=memory.ready()) if self._sources.ready else view
+
+    def _is_here(self) -> bool:
+        """Whether it runs on this machine, so that the files it names are those of here."""
+        return not self._report.url or is_loopback(host_of(self._report.url))
+
+    def _timeline(self) -> TimelineView | Unknown:
+        seen = self._case.run.telemetry
+        own = seen.value.timeline if isinstance(seen, Known) else None
+        kept = next(((b, t) for b in self._benches if (t := _timeline_of(b))), None)
+        is_newer = kept is not None and kept[0].taken_at > self._sources.snapshot.taken_at
+        if own is not None and not is_newer:
+            return timeline_view(own, self._case.machine)
+        if kept is not None:
+            return timeline_view(kept[1], self._case.machine, f"Of the benchmark of {_moment(kept[0])}.")
+        if isinstance(seen, Known):
+            return Unknown("the samples over time were not kept in this snapshot", self._command("unslow"))
+        if seen.absence is Absence.NOT_LOOKED:
+            return Unknown("nothing was measured while the machine was watched", self._command("unslow"))
+        return seen
+
+    def _change(self) -> ChangeView | Unknown:
+        sources = self._sources
+        if sources.verified is not None and sources.alone:
+            return change_of_verify(sources.verified)
+        if sources.last_change is not None and sources.alone:
+            compared, after = sources.last_change
+            return change_of_benches(compared.before, after, compared.comparison, compared.changes)
+        why = "nothing was compared yet: that takes a benchmark before a change, and one after it"
+        return Unknown(why, f"{self._command('unslow bench')} --compare LAST")
+
+    def _command(self, verb: str) -> str:
+        url = self._report.url
+        return f"{verb} {quote(url)}" if url else verb
+
+
+def _made(make: Callable[[], Any]) -> Any:
+    """A panel; one that breaks says so in its own place, and takes nothing else with it."""
+    try:
+        return make()
+    except UserError as error:  # numbers that can't be
+        return Unknown(error.message, error.hint)
+    except MissingFactError as missing:
+        return missing.unknown
+    except Exception as bug:  # noqa: BLE001 (a stored snapshot may say anything)
+        place = traceback.extract_tb(bug.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        return Unknown(f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:_LONGEST_SAID]}", _REPORT_IT)
+
+
+def _moment(bench: Bench) -> str:
+    return bench.taken_at[:16].replace("T", " ")
+
+
+def _timeline_of(bench: Bench) -> Timeline | None:
+    return bench.telemetry.timeline if bench.telemetry else None
+
+
+def _own(case: Case, sources: Sources) -> Sequence[Bench]:
+    """The benchmarks of this subject: of its model, where there are several."""
+    if sources.alone:
+        return sources.benches
+    model = case.model.name.value_or("").casefold()
+    return [bench for bench in sources.benches if bench.model.casefold() == model]
+
+
+class SeenMachine(NamedTuple):
+    """A view, and all that it was made from."""
+
+    view: View
+    snapshot: Snapshot
+    looked: Looked
+    benches: tuple[Bench, ...] = ()
+
+
+def view_of(
+    report: Report,
+    snapshot: Snapshot,
+    *,
+    system: System | None = None,
+    benches: Sequence[Bench] = (),
+    verified: VerifyReport | None = None,
+    last_change: LastChange | None = None,
+    ready: bool = False,
+) -> View:
+    """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
+    cases = list(snapshot.cases())
+    sources = Sources(snapshot, system, _newest_first(benches), verified, last_change, ready, len(cases) == 1)
+    subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
+    return View(
+        unslow_version=report.unslow_version,
+        taken_at=snapshot.taken_at,
+        machine=report.machine,
+        report=report,
+        subjects=subjects,
+        masked=False,
+    )
+
+
+@one_judgement()
+def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectView:
+    case = list(sources.snapshot.cases())[report.number]
+    found = Panels(report, case, sources).all()
+    return SubjectView(number=number, **found.panels, missing=found.missing)
+
+
+def _newest_first(benches: Sequence[Bench]) -> tuple[Bench, ...]:
+    return tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
+
+
+def view_target(
+    request: DiagnoseSpec,
+    progress: Progress,
+    *,
+    benches: Sequence[Bench] = (),
+    verified: VerifyReport | None = None,
+    ready: bool = False,
+    history: History | None = None,
+) -> SeenMachine:
+    """Diagnose whatever the request names, and build its view, with what is kept of earlier benchmarks of it."""
+    report, looked = diagnosed_target(request, progress)
+    return seen_of(
+        report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready, history=history
+    )
+
+
+def seen_of(
+    report: Report,
+    looked: Looked,
+    *,
+    live: bool,
+    benches: Sequence[Bench] = (),
+    verified: VerifyReport | None = None,
+    ready: bool = False,
+    history: History | None = None,
+) -> SeenMachine:
+    """The view of a diagnosis; what is kept here belongs to it where it is of what runs here."""
+    snapshot = looked.snapshot
+    kept = kept_for(snapshot, history) if live else ()
+    known = tuple({bench.id: bench for bench in (*benches, *kept)}.values())
+    last_change = None if verified else last_change_for(snapshot, benches, history, live=live)
+    view = view_of(
+        report,
+        snapshot,
+        system=LiveSystem() if live else None,
+        benches=known,
+        verified=verified,
+        last_change=last_change,
+        ready=ready,
+    )
+    return SeenMachine(view, snapshot, looked, known)

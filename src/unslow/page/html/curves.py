@@ -1,0 +1,273 @@
+"""A curve: what was measured with its interval against what was predicted, by depth of the context or by users."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from unslow.page.html.figure import (
+    Key,
+    Quantity,
+    Table,
+    figure,
+    foot_axis,
+    margin,
+    quantity,
+    round_ticks,
+    side_axis,
+    tokens,
+)
+from unslow.page.html.markup import Markup, amount
+from unslow.page.html.svg import (
+    FORMATS,
+    LINE,
+    Box,
+    Drawing,
+    Linear,
+    Log,
+    Room,
+    doublings,
+    marker,
+    number,
+    polyline,
+    sane,
+    top,
+    width,
+)
+from unslow.think.view import CurvePoint, CurveView
+
+FEET = {"depth": "tokens in the context", "users": "users at once"}
+_METRICS = {
+    "decode_tokens_per_s": "tokens per second",
+    "together_tokens_per_s": "tokens per second, all users together",
+    "prefill_tokens_per_s": "tokens of the prompt per second",
+    "client_decode_tokens_per_s": "tokens per second at the client",
+    "time_to_first_token_s": "time to the first token",
+}
+_SMALLEST = 1e-6
+"""What is less is as good as nothing, and has no place on a scale of doublings."""
+_STEP = 9.0
+"""Units between two spots of a line that words keep off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Across:
+    """Doublings are equally long; nothing at all, which has no logarithm, stands apart at the left."""
+
+    scale: Log
+    nothing: float
+
+    def at(self, value: float) -> float:
+        return self.scale.at(value) if value > 0 else self.nothing
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    area: Box
+    across: _Across
+    up: Linear
+    unit: Quantity
+    room: Room
+
+
+def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> None:
+    """All of it, the words last, where nothing else is."""
+    if not points:
+        drawing.words(0, LINE, "nothing was measured or predicted", class_="quiet")
+        drawing.height = 2 * LINE
+        return
+    plot = _plot(drawing, part, points)
+    _band(drawing, plot, points)
+    _knee(drawing, plot, part)
+    _line(drawing, plot, "predicted", [(p.at, p.predicted) for p in points])
+    _line(drawing, plot, "measured", [(p.at, p.measured) for p in points])
+    for point in points:
+        _whisker(drawing, plot, point)
+        _marks(drawing, plot, point, part)
+    _values(drawing, plot, points)
+
+
+def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _Plot:
+    """The axes, from which everything has its place."""
+    most = max((sane(value) for point in points for value in _heights(point)), default=0.0)
+    unit = quantity(part.metric, most)
+    end = top(most * 1.02 / unit.by, 5) * unit.by
+    steps = round_ticks(0, end, 5, unit)
+    left = margin(unit.bare(step) for step in steps)
+    head = LINE + (20 if part.knee else 8)
+    area = Box(left, head, drawing.format.width - 14, head + (200 if drawing.format.is_narrow else 250))
+    up = Linear(0, end, area.bottom, area.top)
+    drawing.words(0, LINE - 2, _METRICS.get(part.metric, part.metric.replace("_", " ")), class_="quiet")
+    side_axis(drawing, area, up, steps, unit.bare)
+    across, places = _across(part, points, area, drawing.format.ticks)
+    drawing.height = foot_axis(drawing, area, across, places, place_words(part.axis), FEET[part.axis])
+    room = Room(Box(area.left + 1, LINE, drawing.format.width, area.bottom - 2))
+    return _Plot(area, across, up, unit, room)
+
+
+def place_words(axis: str) -> Callable[[float], str]:
+    """How a place on the axis is written."""
+    return tokens if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def _across(part: CurveView, points: Sequence[CurvePoint], area: Box, most: int) -> tuple[_Across, tuple[float, ...]]:
+    above = [max(sane(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
+    low, high = min(above), max(above)
+    if high < low * 2:  # a single place stands in the middle
+        low, high = low / 2, high * 2
+    has_nothing = any(point.at <= 0 for point in points)
+    scale = Log(low, high, area.left + (44 if has_nothing else 12), area.right - 12)
+    places = doublings(low * 0.93, high * 1.07, most)
+    return _Across(scale, area.left + 12), ((0.0, *places) if has_nothing else places)
+
+
+def _heights(point: CurvePoint) -> list[float]:
+    values = (point.measured, point.low, point.high, point.predicted, point.predicted_low, point.predicted_high)
+    return [value for value in values if value is not None]
+
+
+def _band(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
+    """Between the ends of what is predicted."""
+    ends = [
+        (plot.across.at(p.at), plot.up.at(p.predicted_low), plot.up.at(p.predicted_high))
+        for p in points
+        if p.predicted_low is not None and p.predicted_high is not None
+    ]
+    if len(ends) == 1:
+        x, low, high = ends[0]
+        drawing.box(Box(x - 6, min(low, high), x + 6, max(low, high)), "band")
+    elif ends:
+        way = [(x, high) for x, _, high in ends] + [(x, low) for x, low, _ in reversed(ends)]
+        drawing.path("M" + "L".join(f"{number(x)},{number(y)}" for x, y in way) + "Z", "band")
+
+
+def _line(drawing: Drawing, plot: _Plot, name: str, values: Sequence[tuple[float, float | None]]) -> None:
+    """Through all places that have a value; words keep off it."""
+    there = [(plot.across.at(at), plot.up.at(value)) for at, value in values if value is not None]
+    if there:
+        drawing.path(polyline(there), f"line {name}")
+    for (x, y), (end_x, end_y) in pairwise(there):
+        steps = max(1, round((abs(end_x - x) + abs(end_y - y)) / _STEP))
+        for step in range(steps + 1):
+            at_x, at_y = x + (end_x - x) * step / steps, y + (end_y - y) * step / steps
+            plot.room.take(Box(at_x - 2, at_y - 2, at_x + 2, at_y + 2))
+
+
+def _whisker(drawing: Drawing, plot: _Plot, point: CurvePoint) -> None:
+    if point.low is None or point.high is None:
+        return
+    x, low, high = plot.across.at(point.at), plot.up.at(point.low), plot.up.at(point.high)
+    caps = "".join(f"M{number(x - 4)},{number(y)}L{number(x + 4)},{number(y)}" for y in (low, high))
+    drawing.path(f"M{number(x)},{number(low)}L{number(x)},{number(high)}{caps}", "whisker")
+    plot.room.take(Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
+
+
+def _marks(drawing: Drawing, plot: _Plot, point: CurvePoint, part: CurveView) -> None:
+    """Hollow for what was predicted, full for what was measured."""
+    x, where = plot.across.at(point.at), f"{point.at:,.0f} {FEET[part.axis]}"
+    for value, name, shape in ((point.predicted, "predicted", "diamond"), (point.measured, "measured", "round")):
+        if value is not None:
+            y, note = plot.up.at(value), f"; {point.note}" if point.note else ""
+            said = f"{where}: {amount(part.metric, sane(value))} {name}{note}"
+            drawing.path(marker(x, y, shape, 4.5), f"mark {name}", said)
+            plot.room.take(Box(x - 5, y - 5, x + 5, y + 5))
+
+
+def _values(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
+    """Numbers beside the points where there is room: of all that was measured, and of the ends of the prediction."""
+    predicted = [(point, point.predicted) for point in points if point.predicted is not None]
+    measured = [(point, point.measured) for point in points if point.measured is not None]
+    for point, value in [*measured[-1:], *measured[:-1]]:
+        _value(drawing, plot, point, value, "value")
+    for point, value in [*predicted[-1:], *(predicted[:1] if measured else predicted[:-1])]:
+        _value(drawing, plot, CurvePoint(at=point.at), value, "quiet" if measured else "value")
+
+
+def _value(drawing: Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
+    said = plot.unit.bare(value)
+    spots = _spots(plot.across.at(point.at), _interval_ends(plot, point, value), width(said, bold=True) + 2)
+    if spot := plot.room.first_free(spots):
+        drawing.words((spot.left + spot.right) / 2, spot.bottom - 3, said, "middle", class_)
+
+
+def _interval_ends(plot: _Plot, point: CurvePoint, value: float) -> tuple[float, float]:
+    """From where to where a point with its interval reaches in height."""
+    heights = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
+    return min(heights), max(heights)
+
+
+def _spots(x: float, ends: tuple[float, float], wide: float) -> Iterator[Box]:
+    """Above, below, then beside: the nearest first."""
+    rows = [row for far in (4, 9, 15, 22) for row in (ends[0] - far - LINE, ends[1] + far)]
+    for left in (x - wide / 2, x + 5, x - 5 - wide):
+        yield from (Box(left, row, left + wide, row + LINE) for row in rows)
+
+
+def _knee(drawing: Drawing, plot: _Plot, part: CurveView) -> None:
+    if part.knee is None or part.knee <= 0:
+        return
+    x = plot.across.at(sane(part.knee))
+    drawing.line(x, plot.area.top - 4, x, plot.area.bottom, "knee")
+    plot.room.take(Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
+    drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(sane(part.knee))}", "middle", "strong")
+
+
+MOST_POINTS = 200
+"""More can't be told apart."""
+_TITLES = {"depth": "Speed by depth of the context", "users": "Speed by users at once"}
+
+
+def render_curve(part: CurveView, number: int) -> Markup:
+    """The verdict as a sentence, the curve, and its numbers."""
+    title = _TITLES[part.axis]
+    said = ": ".join(text for text in (part.verdict.replace("_", " "), part.because) if text) or title
+    points = sorted(part.points, key=lambda point: sane(point.at))[:MOST_POINTS]
+    return figure(
+        f"{part.axis}-{number}",
+        title,
+        said,
+        lambda drawing: curve_drawn(drawing, part, points),
+        list(_keys(points)),
+        [_table(part)],
+        FORMATS[1:],
+    )
+
+
+def _keys(points: Sequence[CurvePoint]) -> Iterator[Key]:
+    if any(p.measured is not None for p in points):
+        whiskers = any(p.low is not None for p in points)
+        yield Key(_line_sign("measured", "round"), "measured, with its interval" if whiskers else "measured")
+    if any(p.predicted is not None for p in points):
+        yield Key(_line_sign("predicted", "diamond"), "predicted")
+    if any(p.predicted_low is not None for p in points):
+        sign = Markup('<rect x="0" y="0" width="24" height="12" class="band"/>')
+        yield Key(sign, "interval of the prediction")
+
+
+def _line_sign(name: str, shape: str) -> Markup:
+    mark = f'<path d="{marker(12, 6, shape, 4)}" class="mark {name}"/>'
+    return Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
+
+
+def _table(part: CurveView) -> Table:
+    columns = (FEET[part.axis], "measured", "interval", "predicted", "its interval", "note")
+    when = f", measured {part.measured_at}" if part.measured_at else ""
+    return Table(f"{_TITLES[part.axis]}{when}", columns, [_row(part.metric, point) for point in part.points])
+
+
+def _row(metric: str, point: CurvePoint) -> tuple[str, ...]:
+    return (
+        f"{sane(point.at):,.0f}",
+        _cell(metric, point.measured),
+        _ends(metric, point.low, point.high),
+        _cell(metric, point.predicted),
+        _ends(metric, point.predicted_low, point.predicted_high),
+        point.note,
+    )
+
+
+def _cell(metric: str, value: float | None) -> str:
+    return "-" if value is None else amount(metric, sane(value))
+
+
+def _ends(metric: str, low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{amount(metric, sane(low))} to {amount(metric, sane(high))}"

@@ -1,0 +1,472 @@
+"""A view as one page: the frame with style and script, the verdict first, then every panel in a section of its own."""
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.errors import UserError
+from unslow.page.html.curves import render_curve
+from unslow.page.html.diagnosis import (
+    checklist,
+    contradictions,
+    device_name,
+    findings,
+    not_there,
+    render_verdict,
+    ruled_out,
+    understood,
+    untold,
+)
+from unslow.page.html.markup import (
+    MASKED,
+    NO_BUTTONS,
+    NOTHING,
+    VERDICTS,
+    Markup,
+    Offered,
+    badge,
+    buttons_of,
+    joined,
+    run_bar,
+    run_buttons,
+    sentence,
+    tag,
+)
+from unslow.page.html.memory import render_answer, render_memory
+from unslow.page.html.roofline import render_roofline
+from unslow.page.html.speed import budgets, render_change, speeds
+from unslow.page.html.timeline import render_timeline
+from unslow.show.clean import cleaned, safe
+from unslow.show.labels import label, worded_value
+from unslow.show.units import rate
+from unslow.think.report import Report, SubjectReport
+from unslow.think.view import SpeedRow, SubjectView, View, WhatIf
+
+_POLICY = (
+    "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+class Serving(NamedTuple):
+    """What makes a page live: the nonce that its policy allows, and the token that its questions carry."""
+
+    nonce: str
+    token: str
+
+
+class Tab(NamedTuple):
+    """A page of the server."""
+
+    label: str
+    href: str
+    current: bool = False
+
+
+@cache
+def style() -> str:
+    """The style sheet, that of the charts included."""
+    return "\n".join(_asset(name) for name in ("style.css", "charts.css"))
+
+
+@cache
+def script() -> str:
+    """The script."""
+    return _asset("page.js")
+
+
+def framed(
+    title: str, content: Markup, *, head: Markup = NOTHING, serving: Serving | None = None, tabs: tuple[Tab, ...] = ()
+) -> str:
+    """A whole document; `head` stands beside the name in its header. Without `serving` it is a file."""
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", class_="skip", href="#main"),
+        _header(title, head, tabs),
+        tag("main", content, id="main", tabindex="-1"),
+        run_bar() if serving else NOTHING,
+        tag("p", "", id="said", class_="for-ears", role="status", aria_live="polite"),
+        _patterns(),
+    )
+    return f"<!doctype html>\n{tag('html', _head(title, serving), body, lang='en')}\n"
+
+
+def _head(title: str, serving: Serving | None) -> Markup:
+    nonce = serving.nonce if serving else None
+    policy = _POLICY.format(script=_hash(script()), style=_hash(style()))
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        NOTHING if serving else tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="unslow-token", content=serving.token) if serving else NOTHING,
+        tag("link", rel="icon", href="data:,"),
+        tag("title", title),
+        tag("style", Markup(style()), nonce=nonce),
+        tag("script", Markup(script()), nonce=nonce),
+    )
+
+
+def _header(title: str, head: Markup, tabs: tuple[Tab, ...]) -> Markup:
+    theme = tag("button", "Dark theme", type="button", id="theme", class_="only-script", aria_pressed="false")
+    links = [tag("a", tab.label, href=tab.href, aria_current="page" if tab.current else None) for tab in tabs]
+    nav = tag("nav", *links, aria_label="Pages", class_="tabs") if tabs else NOTHING
+    return tag("header", tag("div", tag("h1", title), head, class_="names"), nav, theme)
+
+
+def _patterns() -> Markup:
+    """What tells areas apart without their colour."""
+    line = tag("path", d="M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4", class_="hatch-line")
+    pattern = tag("pattern", line, id="hatch", width="8", height="8", patternUnits="userSpaceOnUse")
+    return tag("svg", tag("defs", pattern), width="0", height="0", class_="patterns", aria_hidden="true")
+
+
+def _hash(content: str) -> str:
+    return b64encode(sha256(content.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    file = files("unslow.page.html") / "assets" / name
+    return file.read_text(encoding="utf-8")
+
+
+class Shown(NamedTuple):
+    """A subject with its report and its numbers."""
+
+    report: SubjectReport
+    view: SubjectView
+    number: int
+    buttons: Mapping[str, str] = NO_BUTTONS
+    """What the page can start, and what each button says; a file has none."""
+
+
+class Panel(NamedTuple):
+    """What a panel is called, also in few words, what is in it, and how much room it takes."""
+
+    title: str
+    short: str
+    content: Callable[[Shown], Markup]
+    wide: bool = False
+
+
+def panel_names() -> tuple[str, ...]:
+    """Every panel in the order of the page."""
+    return ("verdict", *_PANELS)
+
+
+def panel_of(shown: Shown, name: str) -> Markup:
+    """One panel of a subject; UserError where there is no such thing."""
+    if name == "verdict":
+        return render_verdict(shown.report, shown.number, shown.buttons)
+    if name not in _PANELS:
+        raise UserError(f"there is no panel {name!r}", f"try one of {', '.join(panel_names())}")
+    return section(shown, name)
+
+
+def shown_of(view: View, number: int) -> Shown:
+    """A subject by its place in the report."""
+    if not 0 <= number < len(view.report.subjects):
+        raise UserError(f"there is no subject {number}", f"the report has {len(view.report.subjects)}")
+    drawn = next((s for s in view.subjects if s.number == number), SubjectView(number=number))
+    return Shown(view.report.subjects[number], drawn, number)
+
+
+def section(shown: Shown, name: str) -> Markup:
+    """A panel; where it has nothing to show it is an empty element, which a fragment can replace."""
+    panel_, identity = _PANELS[name], f"{name}-{shown.number}"
+    content = panel_.content(shown)
+    if not content:
+        return tag("section", id=identity, data_panel=name, hidden=True)
+    return tag(
+        "section",
+        tag("h3", panel_.title, id=f"{identity}-title"),
+        content,
+        id=identity,
+        class_="panel wide" if panel_.wide else "panel",
+        data_panel=name,
+        aria_labelledby=f"{identity}-title",
+    )
+
+
+def sections(shown: Shown) -> list[tuple[str, str, Markup]]:
+    """All panels in the order of the page, each with its id, its short name and itself."""
+    return [(f"{name}-{shown.number}", one.short, section(shown, name)) for name, one in _PANELS.items()]
+
+
+def arranged(made: list[tuple[str, str, Markup]]) -> Markup:
+    """The panels as they stand, the small charts beside each other."""
+    charts = [html for identity, _, html in made if identity.rpartition("-")[0] in _CHARTS]
+    before = [html for identity, _, html in made if identity.rpartition("-")[0] in _BEFORE_CHARTS]
+    after = [html for _, _, html in made if html not in charts and html not in before]
+    return joined([*before, tag("div", *charts, class_="beside"), *after])
+
+
+def is_empty(html: Markup) -> bool:
+    """Whether a panel shows nothing."""
+    return html.endswith(" hidden></section>")
+
+
+def _missing(shown: Shown) -> Markup:
+    """Every panel that could not be drawn, those with one reason together."""
+    titles = {name: one.title for name, one in _PANELS.items()}
+    if shown.report.verdict == "failed":  # a way to measure what does not run would lead nowhere
+        return NOTHING
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for name, missing in shown.view.missing.items():
+        title = titles.get(name) or titles.get(name.removesuffix("s")) or name
+        reasons.setdefault(missing.why, []).append((title, missing.how_to_get))
+    return joined(
+        not_there(why, [title for title, _ in found], [how for _, how in found], shown.buttons)
+        for why, found in reasons.items()
+    )
+
+
+def _speed(shown: Shown) -> Markup:
+    return speeds(shown.view.speeds) if shown.view.speeds else NOTHING
+
+
+def _memory(shown: Shown) -> Markup:
+    return Markup(render_memory(shown.view.memory, shown.number)) if shown.view.memory else NOTHING
+
+
+def _roofline(shown: Shown) -> Markup:
+    return Markup(render_roofline(shown.view.roofline, shown.number)) if shown.view.roofline else NOTHING
+
+
+def _timeline(shown: Shown) -> Markup:
+    return Markup(render_timeline(shown.view.timeline, shown.number)) if shown.view.timeline else NOTHING
+
+
+def _depth(shown: Shown) -> Markup:
+    return Markup(render_curve(shown.view.depth, shown.number)) if shown.view.depth else NOTHING
+
+
+def _users(shown: Shown) -> Markup:
+    return Markup(render_curve(shown.view.users, shown.number)) if shown.view.users else NOTHING
+
+
+def _change(shown: Shown) -> Markup:
+    return Markup(render_change(shown.view.change, shown.number)) if shown.view.change else NOTHING
+
+
+def _contradictions(shown: Shown) -> Markup:
+    return contradictions(shown.report.contradictions) if shown.report.contradictions else NOTHING
+
+
+def _checklist(shown: Shown) -> Markup:
+    return checklist(shown.report.checklist) if shown.report.checklist else NOTHING
+
+
+def _understood(shown: Shown) -> Markup:
+    return understood(shown.report.known) if shown.report.known else NOTHING
+
+
+def _ruled_out(shown: Shown) -> Markup:
+    return ruled_out(shown.report.ruled_out) if shown.report.ruled_out else NOTHING
+
+
+def _notes(shown: Shown) -> Markup:
+    notes = [*shown.report.notes, *_basis(shown.report)]
+    return tag("ul", *(tag("li", sentence(note)) for note in notes), class_="notes") if notes else NOTHING
+
+
+def _basis(subject: SubjectReport) -> list[str]:
+    """What the expectation rests on."""
+    expected = subject.expected
+    if expected.because and not expected.achievable:
+        return [f"There is no prediction: {expected.because}"]
+    if not expected.achievable:
+        return []
+    if expected.basis == "calibrated":
+        return ["What is expected rests on rates that were measured on this machine"]
+    return ["What is expected rests on the catalogue of devices; `unslow calibrate` makes it sharper"]
+
+
+_PANELS = {
+    "speed": Panel("How fast it is", "Speed", _speed, wide=True),
+    "findings": Panel("Why", "Why", lambda shown: findings(shown.report)),
+    "budget": Panel("Where the time goes", "Time", lambda s: budgets(s.report.budget, s.report.findings)),
+    "memory": Panel("Memory", "Memory", _memory, wide=True),
+    "timeline": Panel("The run over time", "Timeline", _timeline, wide=True),
+    "roofline": Panel("Roofline", "Roofline", _roofline),
+    "depth": Panel("Speed by depth of the context", "Depth", _depth),
+    "users": Panel("Speed by users at once", "Users", _users),
+    "change": Panel("Before and after", "Before and after", _change, wide=True),
+    "missing": Panel("What could not be drawn", "Not drawn", _missing, wide=True),
+    "contradictions": Panel("What can't all be right", "Contradictions", _contradictions, wide=True),
+    "checklist": Panel("Checklist", "Checklist", _checklist),
+    "untold": Panel("What could not be told", "Open", lambda shown: untold(shown.report, shown.buttons)),
+    "understood": Panel("What the text says", "Text", _understood),
+    "ruled_out": Panel("Ruled out", "Ruled out", _ruled_out),
+    "notes": Panel("How it was measured", "How", _notes),
+}
+_CHARTS = ("roofline", "depth", "users")
+"""Small enough for three in a row."""
+_BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
+
+
+_PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "from RAM"}
+
+
+def document(
+    view: View,
+    *,
+    live: bool = False,
+    nonce: str = "",
+    token: str = "",
+    title: str = "",
+    offers: Sequence[Offered] = (),
+    tabs: tuple[Tab, ...] = (),
+) -> str:
+    """The whole page: a file that asks nobody, or where it is live that of a server, with its nonce and token."""
+    view, serving = cleaned(view), Serving(nonce, token) if live else None
+    subjects = [shown_of(view, number) for number in range(len(view.report.subjects))]
+    if live:
+        alone = len(subjects) == 1
+        subjects = [shown._replace(buttons=buttons_of(offers, shown.number, alone=alone)) for shown in subjects]
+    else:
+        subjects = [_answered(shown) for shown in subjects]
+    parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
+    if not subjects:
+        parts += [tag("p", "Nothing was found to diagnose.", class_="empty"), run_buttons(offers, 0)]
+    name, content = safe(title) or _title(subjects), joined([*parts, _foot(view)])
+    return framed(name, content, head=_machine(view), serving=serving, tabs=tabs)
+
+
+def panel(view: View, number: int, name: str, offers: Sequence[Offered] = ()) -> str:
+    """One panel of the page, as the server sends it; UserError where there is no such thing."""
+    buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
+    shown = shown_of(view, number)._replace(buttons=buttons)
+    return panel_of(shown._replace(report=cleaned(shown.report), view=cleaned(shown.view)), name)
+
+
+def _title(subjects: list[Shown]) -> str:
+    if len(subjects) != 1:
+        return "unslow: what runs here" if subjects else "unslow"
+    report = subjects[0].report
+    device = device_name(report)
+    return f"unslow: {report.model}{f' on {device}' if device else ''}"
+
+
+def _machine(view: View) -> Markup:
+    """The machine on one line, and when it was looked at."""
+    facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
+    return tag("p", " · ".join(part for part in (*facts, _moment(view.taken_at)) if part), class_="quiet")
+
+
+def _fact(key: str, value: str | float) -> str:
+    if isinstance(value, str):
+        return _counted(value.replace("(R)", "").replace("(TM)", "").split(", "))
+    return f"{worded_value(key, value)} {_PLACES.get(key) or label(key)}"
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Those that are alike counted."""
+    return ", ".join(f"{many} x {name}" if many > 1 else name for name, many in Counter(names).items())
+
+
+def _moment(taken_at: str) -> str:
+    day, _, clock = taken_at.partition("T")
+    return f"{day} {clock[:5]}{' UTC' if clock.endswith(('+00:00', 'Z')) else ''}" if clock else day
+
+
+def _switch(subjects: list[Shown]) -> Markup:
+    """Where there are several subjects, a way to each."""
+    if len(subjects) < 2:  # noqa: PLR2004 (one needs no way)
+        return NOTHING
+    items = [tag("li", _way(shown)) for shown in subjects]
+    return tag("nav", tag("ol", *items), aria_label="What was looked at", class_="switch")
+
+
+def _way(shown: Shown) -> Markup:
+    report = shown.report
+    speed = report.measured.get("decode_tokens_per_s")
+    measured = f" · {rate(speed)} tok/s" if speed is not None else ""
+    words = (badge(VERDICTS[report.verdict]), " ", tag("b", report.model), f" {report.runtime}{measured}")
+    place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
+    where = tag("span", f" {place}", class_="quiet") if place else NOTHING
+    return tag("a", *words, where, href=f"#verdict-{shown.number}")
+
+
+def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offered]) -> Markup:
+    made = sections(shown)
+    ways = [(identity, short, is_empty(html)) for identity, short, html in made]  # a run may fill what is empty
+    links = [tag("a", short, href=f"#{one}", hidden=empty) for one, short, empty in ways if serving or not empty]
+    return tag(
+        "article",
+        render_verdict(shown.report, shown.number, shown.buttons),
+        tag("nav", *links, class_="contents", aria_label=f"On this page: {shown.report.model}"),
+        tag("div", run_buttons(offers, shown.number), arranged(made), class_="panels"),
+        NOTHING if serving else _ready(shown),
+        aria_labelledby=f"verdict-{shown.number}-title",
+        data_subject=shown.number,
+    )
+
+
+def _answered(shown: Shown) -> Shown:
+    """Without sliders where a file has no answers for them."""
+    memory = shown.view.memory
+    if memory is None or memory.ready:
+        return shown
+    bare = msgspec.structs.replace(memory, sliders=())
+    return shown._replace(view=msgspec.structs.replace(shown.view, memory=bare))
+
+
+def _ready(shown: Shown) -> Markup:
+    """The answers of the sliders, for a file that can ask nobody."""
+    memory = shown.view.memory
+    return joined(_answer(one, memory.now, shown.number) for one in memory.ready) if memory else NOTHING
+
+
+def _answer(answer: WhatIf, now: WhatIf, number: int) -> Markup:
+    """An answer for where one slider was moved; nothing where several were, or none."""
+    moved = [(knob, value) for knob, value in answer.settings.items() if now.settings.get(knob) != value]
+    if len(moved) != 1:
+        return NOTHING
+    ((knob, value),) = moved
+    html = render_answer(answer, number)
+    return tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value)
+
+
+def _foot(view: View) -> Markup:
+    masked = (
+        MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
+    )
+    return tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
+
+
+_METRICS = ("decode_tokens_per_s", "prefill_tokens_per_s", "time_to_first_token_s")
+
+
+def render_html(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
+    """The page of the report alone: what it does not hold is not drawn."""
+    subjects = tuple(
+        SubjectView(number=number, speeds=tuple(_rows(subject))) for number, subject in enumerate(report.subjects)
+    )
+    view = View(
+        unslow_version=report.unslow_version, machine=report.machine, report=report, subjects=subjects, masked=False
+    )
+    return document(view)
+
+
+def _rows(subject: SubjectReport) -> list[SpeedRow]:
+    expected = subject.expected
+    rows = [
+        SpeedRow(
+            metric=metric,
+            measured=subject.measured.get(metric),
+            as_configured=expected.as_configured.get(metric),
+            achievable=expected.achievable.get(metric),
+            ceiling=expected.ceiling_tokens_per_s if metric == _METRICS[0] else None,
+        )
+        for metric in _METRICS
+    ]
+    return [row for row in rows if row.measured is not None or row.achievable]

@@ -1,0 +1,270 @@
+"""HTML written so that text stays text; the words of the page, lines to copy, and the buttons of the served page."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import groupby
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from unslow.facts.commands import Line, Place, parse_line
+from unslow.show.units import rate, span
+
+Attribute = str | float | bool | None
+_VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
+
+
+class Markup(str):
+    """HTML that is ready: whoever makes one has escaped what is in it."""
+
+    __slots__ = ()
+
+
+Child = str | Markup | None
+NOTHING = Markup("")
+
+
+def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
+    """An element; `class_` and `data_copy` are the attributes class and data-copy, None and False leave one out."""
+    start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
+    return Markup(start) if name in _VOID else Markup(f"{start}{joined(children)}</{name}>")
+
+
+def joined(children: Iterable[Child]) -> Markup:
+    """Children one after the other, plain text escaped."""
+    return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children if child))
+
+
+def text(said: str) -> Markup:
+    """A sentence in which single backticks mark code."""
+    parts = said.split("`")
+    if len(parts) % 2 == 0:  # one that is never closed is a character like any other
+        return joined([said])
+    return joined(tag("code", part) if number % 2 else part for number, part in enumerate(parts))
+
+
+def sentence(said: str) -> Markup:
+    """A sentence that begins with a capital and ends with a stop."""
+    said = said.strip()
+    end = "" if not said or said.endswith((".", "!", "?", "…", ":")) else "."
+    return text(f"{begun(said)}{end}")
+
+
+def begun(said: str) -> str:
+    """What begins with a capital, unless that would spoil an address or a name of a program's own."""
+    first = said.partition(" ")[0]
+    return said if "://" in first or "_" in first else f"{said[:1].upper()}{said[1:]}"
+
+
+def _attribute(key: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.removesuffix("_").replace("_", "-")
+    if value is True:
+        return f" {name}"
+    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f' {name}="{escape(shown)}"'
+
+
+METRICS = {
+    "decode_tokens_per_s": "Answers",
+    "prefill_tokens_per_s": "Prompts",
+    "time_to_first_token_s": "First token",
+    "load_s": "Load",
+    "queue_s": "Queue",
+    "request_s": "Whole request",
+}
+MASKED = "Names of users, keys, prompts, serial numbers and public addresses were taken out; names of files stay."
+
+
+class Sign(NamedTuple):
+    """A verdict as a person sees it: a word, a mark and a tone, so that colour is never the only sign."""
+
+    word: str
+    mark: str
+    tone: str
+
+
+VERDICTS = {
+    "slow": Sign("Slow", "✗", "bad"),
+    "failed": Sign("Failed", "✗", "bad"),
+    "normal": Sign("Normal", "✓", "ok"),
+    "cannot_tell": Sign("Can't tell", "?", "warn"),
+}
+CHANGES = {
+    "faster": Sign("Faster", "▲", "ok"),
+    "same": Sign("The same", "=", "plain"),
+    "slower": Sign("Slower", "▼", "bad"),
+    "answers_changed": Sign("Answers changed", "✗", "bad"),
+    "broken": Sign("Broken", "✗", "bad"),
+    "cannot_tell": Sign("Can't tell", "?", "warn"),
+}
+
+
+def badge(sign: Sign) -> Markup:
+    """A verdict as a label; its mark says the same to the eye as its word."""
+    return tag("span", tag("span", sign.mark, aria_hidden="true"), " ", sign.word, class_=f"badge {sign.tone}")
+
+
+def metric_name(metric: str) -> str:
+    """A figure as a person calls it."""
+    return METRICS.get(metric) or metric.removesuffix("_tokens_per_s").removesuffix("_s").replace("_", " ")
+
+
+def is_time(metric: str) -> bool:
+    """Whether less of it is better."""
+    return metric.endswith("_s") and not metric.endswith("_per_s")
+
+
+def amount(metric: str, value: float) -> str:
+    """A figure in its unit."""
+    return span(value) if is_time(metric) else f"{rate(value)} tok/s"
+
+
+def lines_to_copy(texts: Sequence[str]) -> Markup:
+    """The lines of a fix in their order, each with its button; what belongs elsewhere than in a shell says where."""
+    parts: list[Markup] = []
+    for place, lines in groupby(map(parse_line, texts), key=lambda line: line.place):
+        parts += _of_place(place, list(lines))
+    return joined(parts)
+
+
+def command(said: str) -> Markup:
+    """One line to copy, with its button."""
+    button = tag("button", "Copy", class_="copy", type="button", data_copy=said, aria_label=f"Copy {_short(said)}")
+    return tag("div", tag("pre", tag("code", said)), button, class_="command")
+
+
+def _of_place(place: Place, lines: list[Line]) -> Iterator[Markup]:
+    if place is Place.HAND:
+        yield joined(tag("p", text(line.text), class_="by-hand") for line in lines)
+    elif place is Place.FLAG:
+        yield joined(_flag(line.text) for line in lines)
+    else:
+        label = f"{place.value[:1].upper()}{place.value[1:]}" if place is not Place.SHELL else ""
+        yield tag("p", label, class_="place") if label else NOTHING
+        yield joined(command(line.text) for line in lines)
+
+
+def _flag(said: str) -> Markup:
+    """A flag to copy; one that has to go is only named: nobody pastes it anywhere."""
+    words, dash, flag = said.partition("-")
+    return tag("p", words, tag("code", dash + flag), class_="by-hand") if words.strip() else command(said)
+
+
+_LONGEST_NAME = 60
+"""Characters of a command that a screen reader says of its button."""
+
+
+def _short(said: str) -> str:
+    first = said.split("\n", 1)[0]
+    return first if len(first) <= _LONGEST_NAME else f"{first[:_LONGEST_NAME]}…"
+
+
+class Offered(Protocol):
+    """A run that can be started."""
+
+    @property
+    def kind(self) -> str:
+        """Its name for the server."""
+
+    @property
+    def subject(self) -> int | None:
+        """Of which subject; None for whatever runs."""
+
+    @property
+    def label(self) -> str:
+        """What its button says."""
+
+    @property
+    def words(self) -> str:
+        """What is sent, and to whom."""
+
+    @property
+    def refused(self) -> str:
+        """Why it can't be started; empty where it can."""
+
+
+def run_buttons(offers: Sequence[Offered], number: int) -> Markup:
+    """The runs of a subject, each with what it would send."""
+    rows = [_offer(offer, number) for offer in offers if offer.subject in (number, None)]
+    if not rows:
+        return NOTHING
+    title = tag("h3", "Measure", id=f"runs-{number}-title")
+    return tag(
+        "section",
+        title,
+        tag("ul", *rows),
+        id=f"runs-{number}",
+        class_="panel wide runs",
+        aria_labelledby=f"runs-{number}-title",
+    )
+
+
+def _offer(offer: Offered, number: int) -> Markup:
+    identity = f"offer-{number}-{offer.kind}"
+    button = tag(
+        "button",
+        offer.label,
+        id=f"start-{number}-{offer.kind}",
+        type="button",
+        class_="start",
+        data_run=offer.kind,
+        data_subject=offer.subject,
+        aria_describedby=identity,
+        disabled=bool(offer.refused),
+    )
+    return tag("li", button, tag("span", offer.refused or offer.words, id=identity, class_="quiet"))
+
+
+def run_bar() -> Markup:
+    """How the run goes, at the foot of the window; hidden until there is one."""
+    return tag(
+        "aside",
+        tag(
+            "div",
+            tag("strong", "", id="run-title"),
+            tag("span", "", id="run-text"),
+            tag("ul", id="run-remarks"),
+            tag("span", "", id="run-anyway-words", class_="quiet", hidden=True),
+            class_="run-words",
+        ),
+        tag("progress", id="run-share", max="1", value="0", aria_label="how much of the run is done"),
+        tag("button", "Stop", type="button", id="run-stop"),
+        tag(
+            "button", "Measure anyway", type="button", id="run-anyway", hidden=True, aria_describedby="run-anyway-words"
+        ),
+        tag("button", "Close", type="button", id="run-close", hidden=True),
+        id="run",
+        hidden=True,
+        aria_label="The run",
+    )
+
+
+_MEASURES = re.compile(
+    r"(?:run )?`?unslow(?: [^\s`]*://[^\s`]+)?`?(?: while the runtime is idle, without --passive)?\.?"
+)
+_EVICTS = re.compile(r"measure with --evict\.?")
+_COMPARES = re.compile(r"unslow bench(?: \S+)? --compare LAST")
+NO_BUTTONS: Mapping[str, str] = MappingProxyType({})
+"""Of a file, which can start nothing."""
+
+
+def buttons_of(offers: Iterable[Offered], number: int, *, alone: bool) -> dict[str, str]:
+    """The buttons of a subject that can be pressed: what each says, by its kind."""
+    found = {offer.kind: offer.label for offer in offers if offer.subject in (number, None) and not offer.refused}
+    if alone and "bench" in found:  # before and after are compared where there is no doubt of what
+        found["compare"] = found["bench"]
+    return found
+
+
+def pressed(command: str, buttons: Mapping[str, str]) -> str:
+    """The button that does the same as a command, in words; empty where there is none."""
+    if "diagnose" in buttons and _MEASURES.fullmatch(command):
+        return f"press {buttons['diagnose']}."
+    if "diagnose" in buttons and _EVICTS.fullmatch(command):
+        return f"press {buttons['diagnose']}, then Measure anyway."
+    if "compare" in buttons and _COMPARES.fullmatch(command):
+        label = buttons["compare"]
+        return f"press {label}, change what you want to change, and press {label} again."
+    return ""

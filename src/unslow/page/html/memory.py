@@ -1,0 +1,289 @@
+"""The memory panel: a bar for each memory, the sliders that change it, and what then would be."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from unslow.page.html.figure import Key, Table, drawings_of, legend, numbers
+from unslow.page.html.markup import NOTHING, Markup, Sign, badge, command, joined, sentence, tag
+from unslow.page.html.svg import LINE, Box, Drawing, Linear, Room, fitted, hatch, sane, width, wrapped
+from unslow.show.clean import safe, safe_json
+from unslow.show.units import rate, size
+from unslow.think.report import Range
+from unslow.think.view import Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
+
+KINDS = {
+    "weights": "weights",
+    "kv": "KV cache",
+    "compute": "compute buffers",
+    "stranger": "other programs",
+    "reserve": "reserved",
+    "free": "free",
+    "lacking": "lacking",
+}
+"""In the order in which they lie."""
+MOST_BARS, MOST_PARTS = 24, 24
+"""Of more, the table tells."""
+_HIGH, _GAP = 26.0, 16.0
+_EDGE = 2.0
+"""Room at both ends for the mark of the end."""
+_THINNEST = 1.5
+"""A part that is there is seen, however small."""
+_SHORT = {"compute": "compute", "lacking": "lacking"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    bar: MemoryBar
+    name: str
+    whole: float
+    """What the width of the picture stands for."""
+
+
+def part_words(part: MemoryPart) -> str:
+    """What a part is; a stranger by its name."""
+    return part.name or KINDS[part.kind]
+
+
+def part_size(part: MemoryPart) -> str:
+    """How much of it is there, and how much it would be where it has no room whole."""
+    there = size(sane(part.bytes))
+    return there if part.wanted_bytes is None else f"{there} of {size(sane(part.wanted_bytes))}"
+
+
+def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
+    """All bars one below the other: the devices to one scale, the host to its own."""
+    hatch(drawing, "reserve", "hatch-reserve")
+    hatch(drawing, "lacking", "hatch-lacking", crossed=True)
+    for row in _rows(bars[:MOST_BARS]):
+        _bar(drawing, row)
+    if not bars:
+        drawing.words(0, LINE, "no memory is known", class_="quiet")
+        drawing.height = 2 * LINE
+
+
+def _rows(bars: Sequence[MemoryBar]) -> Iterator[_Row]:
+    """Bars that are alike are one."""
+    longest = max((_whole(bar) for bar in bars if not bar.is_host), default=0.0)
+    groups: dict[tuple[object, ...], list[MemoryBar]] = {}
+    for bar in bars:
+        groups.setdefault((bar.is_host, bar.capacity_bytes, bar.parts, bar.fits), []).append(bar)
+    for first, *others in groups.values():
+        name = f"{first.name}, and {len(others)} alike" if others else first.name
+        yield _Row(first, name, _whole(first) if first.is_host else longest)
+
+
+def _whole(bar: MemoryBar) -> float:
+    return max(sane(bar.capacity_bytes or 0), *(end for _, _, end in _stretches(bar)), 0.0)
+
+
+def _stretches(bar: MemoryBar) -> list[tuple[MemoryPart, float, float]]:
+    """Each part from where to where; what is lacking begins where the memory ends."""
+    before, found = 0.0, []
+    for part in [part for part in bar.parts if part.bytes > 0][:MOST_PARTS]:
+        beyond = part.kind == "lacking" and bar.capacity_bytes is not None
+        start = sane(max(0, bar.capacity_bytes or 0)) if beyond else before
+        end = start + sane(part.bytes)
+        found.append((part, start, end))
+        before = max(before, end)
+    return found
+
+
+def _bar(drawing: Drawing, row: _Row) -> None:
+    top = _title(drawing, row)
+    scale = Linear(0, row.whole, _EDGE, drawing.format.width - _EDGE)
+    drawn = _parts(drawing, row.bar, scale, top)
+    _end(drawing, row.bar, scale, top)
+    drawing.height = _labels(drawing, drawn, top + _HIGH + 2) + _GAP
+
+
+def _title(drawing: Drawing, row: _Row) -> float:
+    """The name at the left, how large it is and whether all fits at the right or below. Gives the foot."""
+    y, right, whole = drawing.height + LINE - 2, _state(row.bar), drawing.format.width - 2 * _EDGE
+    fits = width(row.name, bold=True) + width(right) + 8 <= whole
+    drawing.words(_EDGE, y, fitted(row.name, whole, bold=True), class_="strong")
+    if fits:
+        drawing.words(drawing.format.width - _EDGE, y, right, "end", "quiet")
+        return y + 7
+    drawing.words(_EDGE, y + LINE, right, class_="quiet")
+    return y + LINE + 7
+
+
+def _state(bar: MemoryBar) -> str:
+    lacking = sum(part.bytes for part in bar.parts if part.kind == "lacking" and part.bytes > 0)
+    capacity = f"{size(sane(bar.capacity_bytes))} in all" if bar.capacity_bytes is not None else "size not known"
+    if lacking:
+        return f"{capacity}, ✗ {size(sane(lacking))} too little"
+    return capacity if bar.fits is None else f"{capacity}, {'✓ fits' if bar.fits else '✗ does not fit'}"
+
+
+def _parts(drawing: Drawing, bar: MemoryBar, scale: Linear, top: float) -> list[tuple[MemoryPart, Box]]:
+    drawn = []
+    for part, start, end in _stretches(bar):
+        left, right = scale.at(start), scale.at(end)
+        area = Box(min(left, scale.end - _THINNEST), top, max(right, min(scale.end, left + _THINNEST)), top + _HIGH)
+        fill = part.kind if part.kind in {"reserve", "lacking"} else ""
+        drawing.box(area, f"part part-{part.kind}", f"{part_words(part)}: {part_size(part)}", fill)
+        drawn.append((part, area))
+    if not drawn:
+        drawing.box(Box(scale.start, top, scale.end, top + _HIGH), "part part-free")
+    return drawn
+
+
+def _end(drawing: Drawing, bar: MemoryBar, scale: Linear, top: float) -> None:
+    """The mark where the memory ends."""
+    if not bar.capacity_bytes or bar.capacity_bytes < 0:
+        return
+    end = scale.at(bar.capacity_bytes)
+    drawing.line(end, top - 3, end, top + _HIGH + 3, "end")
+
+
+def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: float) -> float:
+    """Name and size below each part where there is room, large ones first; others in lines below. Gives the foot."""
+    room = Room(Box(0, top, drawing.format.width, top + 2 * LINE + 2))
+    left_over = []
+    for part, area in sorted(drawn, key=lambda one: (one[0].kind != "lacking", -one[0].bytes)):
+        said, amount = fitted(_short(part), max(area.right - area.left, 130)), part_size(part)
+        half = max(width(said), width(amount)) / 2 + 3
+        if spot := room.first_free(_below(drawing, area, half, top)):
+            middle = (spot.left + spot.right) / 2
+            drawing.words(middle, top + LINE - 2, said, "middle")
+            drawing.words(middle, top + 2 * LINE - 3, amount, "middle", "quiet")
+        else:
+            left_over.append((area.left, f"{_short(part)} {amount}"))
+    foot = top + 2 * LINE if drawn else top
+    lines = wrapped([said for _, said in sorted(left_over)], drawing.format.width - 40)
+    for place, said in enumerate(lines, start=1):
+        drawing.words(_EDGE, foot + place * LINE - 1, f"{'and ' if place == 1 else ''}{said}", class_="quiet")
+    return foot + len(lines) * LINE
+
+
+def _below(drawing: Drawing, area: Box, half: float, top: float) -> Iterator[Box]:
+    """Below the middle of a part, or so little beside it that it still stands below the part."""
+    middle = max(half, min(drawing.format.width - half, (area.left + area.right) / 2))
+    most = (area.right - area.left) / 2 + half / 3
+    for shift in (0, -10, 10, -20, 20, -30, 30):
+        left = middle - half + shift
+        if abs(shift) <= most:
+            yield Box(left, top, left + 2 * half, top + 2 * LINE)
+
+
+def _short(part: MemoryPart) -> str:
+    return _SHORT.get(part.kind) or part_words(part)
+
+
+def sliders(shown: Sequence[Slider], number: int) -> Markup:
+    """All sliders of a subject; one with a single place can't be moved and is left out."""
+    movable = [slider for slider in shown if len(slider.choices) > 1]
+    if not movable:
+        return NOTHING
+    return tag(
+        "form",
+        *(_slider(slider, number) for slider in movable),
+        class_="sliders",
+        data_subject=number,
+        aria_label="What if the settings were different",
+        autocomplete="off",
+    )
+
+
+def _slider(slider: Slider, number: int) -> Markup:
+    name = f"memory-{number}-{slider.knob}"
+    values = [choice.value for choice in slider.choices]
+    labels = [safe(choice.label) for choice in slider.choices]
+    place = values.index(slider.value) if slider.value in values else 0
+    entry = tag(
+        "input",
+        type="range",
+        id=name,
+        name=slider.knob,
+        min=0,
+        max=len(values) - 1,
+        step=1,
+        value=place,
+        data_values=_json(values),
+        data_labels=_json(labels),
+        aria_valuetext=labels[place],
+    )
+    words = tag("output", labels[place], for_=name)
+    return tag("div", tag("label", safe(slider.label), for_=name), entry, words, class_="slider")
+
+
+def _json(texts: Sequence[str]) -> str:
+    return safe_json(msgspec.json.encode(texts).decode())
+
+
+_SIGNS: dict[Fits, Sign] = {
+    "fits": Sign("Fits", "✓", "ok"),
+    "tight": Sign("Tight", "!", "warn"),
+    "partly": Sign("Fits in part", "!", "warn"),
+    "does_not_fit": Sign("Does not fit", "✗", "bad"),
+    "cannot_tell": Sign("Can't tell", "?", "warn"),
+}
+_HATCHED = {"reserve": "M0,12L12,0M12,12L24,0", "lacking": "M0,12L12,0M0,0L12,12M12,12L24,0M12,0L24,12"}
+
+
+def render_memory(part: MemoryView, number: int) -> Markup:
+    """The sliders and the answer to where they stand."""
+    return joined([
+        sliders(part.sliders, number),
+        tag("div", render_answer(part.now, number), class_="answer", id=f"answer-{number}"),
+        tag("p", "Known ", safe(part.source), class_="source") if part.source else NOTHING,
+    ])  # fmt: skip
+
+
+def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
+    """What a slider's answer replaces: the verdict, the speed, the bars and the command."""
+    name = f"memory-{number}"
+    said = safe(what_if.summary) or _SIGNS[what_if.verdict].word
+    return joined([
+        _verdict(what_if),
+        _speeds(what_if),
+        tag(
+            "figure",
+            tag("figcaption", "What lies in each memory", class_="quiet"),
+            *drawings_of(name, "Memory by device", said, lambda drawing: bars_drawn(drawing, what_if.bars)),
+            legend(_keys(what_if.bars)),
+            numbers([_table(what_if.bars)]),
+            class_="chart",
+            id=f"{name}-figure",
+        ),
+        command(safe(what_if.command)) if what_if.command else NOTHING,
+        *(tag("p", sentence(safe(note)), class_="note") for note in what_if.notes),
+    ])  # fmt: skip
+
+
+def _verdict(what_if: WhatIf) -> Markup:
+    """The sentence after its sign, which it need not repeat."""
+    sign = _SIGNS[what_if.verdict]
+    said = safe(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
+    return tag("p", badge(sign), " " if said else None, sentence(said) if said else NOTHING, class_="fits")
+
+
+def _speeds(what_if: WhatIf) -> Markup:
+    rows = [("Answer", what_if.decode_tokens_per_s), ("Prompt", what_if.prefill_tokens_per_s)]
+    cells = [tag("div", tag("dt", words), tag("dd", _speed(speed))) for words, speed in rows if speed]
+    return tag("dl", *cells, class_="expected") if cells else NOTHING
+
+
+def _speed(speed: Range) -> Markup:
+    between = f" {rate(speed.low)} to {rate(speed.high)}"
+    return joined([tag("strong", rate(speed.mid)), " tok/s", tag("span", between, class_="interval")])
+
+
+def _keys(bars: tuple[MemoryBar, ...]) -> list[Key]:
+    """The kinds that are there, in the order in which they lie."""
+    there = {part.kind for bar in bars for part in bar.parts if part.bytes > 0}
+    return [Key(_swatch(kind), words) for kind, words in KINDS.items() if kind in there]
+
+
+def _swatch(kind: str) -> Markup:
+    lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
+    return Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}')
+
+
+def _table(bars: tuple[MemoryBar, ...]) -> Table:
+    rows = [(bar.name, part_words(part), part_size(part)) for bar in bars for part in bar.parts]
+    whole = [(bar.name, "in all", size(sane(bar.capacity_bytes))) for bar in bars if bar.capacity_bytes is not None]
+    return Table("Memory by device", ("Memory", "What", "Size"), [*rows, *whole])

@@ -1,0 +1,315 @@
+"""The picture of a roofline.
+
+The slope of the memory, the flat roof of computing, and this model's phases below them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import atan2, cos, degrees, hypot, sin
+
+from unslow.page.html.figure import Key, Table, figure, foot_axis, margin, plain, prefixed, side_axis
+from unslow.page.html.markup import Markup, joined
+from unslow.page.html.svg import (
+    FONT,
+    FORMATS,
+    LINE,
+    Box,
+    Drawing,
+    Log,
+    Room,
+    around,
+    decades,
+    fitted,
+    marker,
+    number,
+    polyline,
+    sane,
+    width,
+)
+from unslow.think.view import Roof, RooflinePoint, RooflineView
+
+SHAPES = {"decode": "round", "prefill": "square"}
+_FEWEST_DECADES, _MOST_DECADES = 2.0, 9.0
+"""Less shows no slope; more makes all points one."""
+_BOUND = {"memory": "bound by memory", "compute": "bound by computing", "overhead": "held back by overheads"}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A roof as it is drawn; both limits are above zero."""
+
+    name: str
+    bytes_per_s: float
+    flops_per_s: float
+
+    @property
+    def ridge(self) -> float:
+        """Where the two limits meet, in FLOP per byte."""
+        return sane(self.flops_per_s / self.bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    area: Box
+    across: Log
+    up: Log
+    room: Room
+
+    def foot_of(self, roof: Named) -> tuple[float, float]:
+        """Where the slope enters the picture."""
+        start = max(self.across.low, self.up.low / roof.bytes_per_s)
+        return self.across.at(start), self.up.at(start * roof.bytes_per_s)
+
+    def ridge_of(self, roof: Named) -> tuple[float, float]:
+        """Where slope and flat roof meet."""
+        return self.across.at(roof.ridge), self.up.at(roof.flops_per_s)
+
+
+def roofline_drawn(drawing: Drawing, roofs: Sequence[Named], points: Sequence[RooflinePoint]) -> None:
+    """Roofs, then points, then the words where nothing else is."""
+    if not roofs:
+        drawing.words(0, LINE, "the limits of the device are not known", class_="quiet")
+        drawing.height = 2 * LINE
+        return
+    plot = _plot(drawing, roofs, points)
+    for place, roof in enumerate(roofs):
+        _roof(drawing, plot, roof, place)
+    for point in points:
+        _point(drawing, plot, point)
+    for roof in roofs:
+        is_named = _flat_words(drawing, plot, roof)
+        _slope_words(drawing, plot, roof, "memory" if is_named else roof.name)
+    for point in points:
+        plot.room.take(_reach_of(plot, point))
+    for point in points:
+        _point_words(drawing, plot, point)
+    for ridge in dict.fromkeys(f"{roof.ridge:.3g}" for roof in roofs):
+        _ridge_words(drawing, plot, float(ridge))
+
+
+def _plot(drawing: Drawing, roofs: Sequence[Named], points: Sequence[RooflinePoint]) -> _Plot:
+    low_x, high_x = _reach([*(roof.ridge for roof in roofs), *(sane(p.flops_per_byte) for p in points)], 0.3, 6)
+    low_y, high_y = _reach([*(roof.flops_per_s for roof in roofs), *(y for p in points for y in _heights(p))], 0.15, 3)
+    marks = decades(low_y, high_y, 6)
+    left = margin(map(prefixed, marks))
+    high = 270 if drawing.format.is_narrow else 300
+    area = Box(left, LINE + 8, drawing.format.width - 8, LINE + 8 + high)
+    across, up = Log(low_x, high_x, area.left, area.right), Log(low_y, high_y, area.bottom, area.top)
+    drawing.words(0, LINE - 2, "computing, FLOP/s", class_="quiet")
+    side_axis(drawing, area, up, marks, prefixed)
+    feet = decades(low_x, high_x, drawing.format.ticks)
+    drawing.height = foot_axis(drawing, area, across, feet, lambda tick: f"{tick:,g}", "FLOP for each byte read")
+    return _Plot(area, across, up, Room(area))
+
+
+def _reach(values: Sequence[float], below: float, above: float) -> tuple[float, float]:
+    """The ends of an axis: some room on both sides, never too few or too many decades."""
+    high = max(values) * above
+    low = max(min(value for value in values if value > 0) * below, high / 10**_MOST_DECADES)
+    return min(low, high / 10**_FEWEST_DECADES), high
+
+
+def _heights(point: RooflinePoint) -> list[float]:
+    values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
+    return [sane(value) for value in values if value is not None and value > 0]
+
+
+def _roof(drawing: Drawing, plot: _Plot, roof: Named, place: int) -> None:
+    """Up the slope of the memory to the ridge, then flat; the ridge drops to the foot."""
+    foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
+    said = f"{roof.name}: {bytes_rate(roof.bytes_per_s)}, {flops(roof.flops_per_s)}"
+    drawing.path(polyline([foot, ridge, (plot.area.right, ridge[1])]), f"roof roof-{place + 1}", said)
+    drawing.line(ridge[0], ridge[1], ridge[0], plot.area.bottom, "ridge")
+    for share in range(41):  # words keep off the slope
+        x, y = foot[0] + (ridge[0] - foot[0]) * share / 40, foot[1] + (ridge[1] - foot[1]) * share / 40
+        plot.room.take(Box(x - 4, y - 4, x + 4, y + 4))
+    plot.room.take(Box(ridge[0], ridge[1] - 2, plot.area.right, ridge[1] + 2))
+
+
+def _reach_of(plot: _Plot, point: RooflinePoint) -> Box:
+    """From the lowest of what is known of a point up to its roof."""
+    x, ends = plot.across.at(point.flops_per_byte), [plot.up.at(value) for value in _heights(point)]
+    return Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
+
+
+def _point(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
+    """What was measured is full, what was predicted a ring around; a line leads up to the roof."""
+    x, reach = plot.across.at(point.flops_per_byte), _reach_of(plot, point)
+    if reach.bottom > reach.top:
+        drawing.line(x, reach.top, x, reach.bottom, "reach")
+    pairs = ((point.measured_flops_per_s, "measured", 5), (point.predicted_flops_per_s, "predicted", 7.5))
+    for value, name, size in pairs:
+        if value is not None:
+            y = plot.up.at(value)
+            said = f"{point.label or point.phase}, {name}: {flops(value)}, {_share(value, point)}"
+            drawing.path(marker(x, y, SHAPES[point.phase], size), f"mark {name} {point.phase}", said)
+            plot.room.take(Box(x - 8, y - 8, x + 8, y + 8))
+
+
+def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
+    """As many lines as there is room for beside the point."""
+    value = point.measured_flops_per_s if point.measured_flops_per_s is not None else point.predicted_flops_per_s
+    if value is None:
+        return
+    x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
+    for lines in _point_lines(point, value):
+        spots = around(x, y, _widest(lines) + 2, len(lines) * LINE, 12)
+        if spot := plot.room.first_free(spots):
+            for place, said in enumerate(lines):
+                class_ = "quiet" if place else "strong"
+                drawing.words(spot.left + 1, spot.top + place * LINE + FONT - 1, said, class_=class_)
+            return
+
+
+def _widest(lines: Sequence[str]) -> float:
+    return max(width(said, bold=not place) for place, said in enumerate(lines))
+
+
+def _point_lines(point: RooflinePoint, value: float) -> Iterator[list[str]]:
+    """What may be said of a point, the most first."""
+    name, _, more = (point.label or point.phase).partition(", ")
+    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), bound(point)]
+    if more:
+        yield [name, fitted(more, 200), *bare]
+    yield from ([name, *bare[left:]] for left in range(3))
+    yield [name]
+
+
+def _flat_words(drawing: Drawing, plot: _Plot, roof: Named) -> bool:
+    """The name and the limit of computing, above the end of the flat roof or below it; whether there was room."""
+    y, right = plot.up.at(roof.flops_per_s), plot.area.right - 2
+    for said in (f"{roof.name}: {flops(roof.flops_per_s)}", roof.name):
+        shown = fitted(said, plot.area.right - plot.area.left - 8, bold=True)
+        spots = [Box(right - width(shown, bold=True), row, right, row + LINE) for row in (y - 4 - LINE, y + 4)]
+        if spot := plot.room.first_free(spots):
+            drawing.words(right, spot.bottom - 3, shown, "end", "strong")
+            return True
+    return False
+
+
+def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
+    """The bandwidth along the slope, above it or below."""
+    foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
+    long = hypot(ridge[0] - foot[0], ridge[1] - foot[1])
+    said = f"{fitted(name, long * 0.55)}, {bytes_rate(roof.bytes_per_s)}"
+    angle, half = atan2(ridge[1] - foot[1], ridge[0] - foot[0]), width(said) / 2
+    for off in (7, -16):
+        for share in (0.5, 0.6, 0.4, 0.7, 0.3):
+            x = foot[0] + (ridge[0] - foot[0]) * share + off * sin(angle)
+            y = foot[1] + (ridge[1] - foot[1]) * share - off * cos(angle)
+            boxes = list(_along(x, y - 4, angle, half))
+            if half + 6 <= long * min(share, 1 - share) and all(map(plot.room.is_free, boxes)):
+                plot.room.taken.extend(boxes)
+                _slanted(drawing, x, y, angle, said)
+                return
+
+
+def _slanted(drawing: Drawing, x: float, y: float, angle: float, said: str) -> None:
+    turned = f'transform="rotate({degrees(angle):.1f} {number(x)} {number(y)})"'
+    place = f'x="{number(x)}" y="{number(y)}"'
+    drawing.add(Markup(f'<text {place} {turned} text-anchor="middle" class="quiet">{joined([said])}</text>'))
+
+
+def _along(x: float, y: float, angle: float, half: float) -> Iterator[Box]:
+    """Small boxes along slanted words."""
+    for step in range(-4, 5):
+        at_x, at_y = x + half * step / 4 * cos(angle), y + half * step / 4 * sin(angle)
+        yield Box(at_x - 3, at_y - 5, at_x + 3, at_y + 3)
+
+
+def _ridge_words(drawing: Drawing, plot: _Plot, ridge: float) -> None:
+    x, foot, said = plot.across.at(ridge), plot.area.bottom - 3, f"ridge {plain(ridge)}"
+    wide = width(said) + 10
+    spots = [Box(left, foot - LINE, left + wide, foot) for left in (x, x - wide)]
+    if spot := plot.room.first_free(spots):
+        drawing.words(spot.left + 5, spot.bottom - 3, said, class_="quiet")
+
+
+def flops(value: float) -> str:
+    """A rate of computing."""
+    return f"{prefixed(sane(value))}FLOP/s"
+
+
+def bytes_rate(value: float) -> str:
+    """A rate of reading."""
+    return f"{prefixed(sane(value))}B/s"
+
+
+def bound(point: RooflinePoint) -> str:
+    """What holds a phase back, in words."""
+    return _BOUND[point.bound_by]
+
+
+def _share(value: float, point: RooflinePoint) -> str:
+    return f"{sane(value / point.roof_flops_per_s):.0%} of its roof" if point.roof_flops_per_s > 0 else "roof not known"
+
+
+MOST_ROOFS, MOST_POINTS = 6, 12
+
+
+def render_roofline(part: RooflineView, number: int) -> Markup:
+    """The sentence, the picture, and its numbers."""
+    roofs = _different(part.roofs)[:MOST_ROOFS]
+    points = [point for point in part.points if sane(point.flops_per_byte) > 0][:MOST_POINTS]
+    return figure(
+        f"roofline-{number}",
+        "Roofline",
+        part.summary,
+        lambda drawing: roofline_drawn(drawing, roofs, points),
+        list(_keys(points)),
+        [_roof_table(part.roofs), _point_table(part.points)],
+        FORMATS[1:],
+    )
+
+
+def _different(roofs: Sequence[Roof]) -> list[Named]:
+    """Roofs that differ, each with its name; eight of a kind are one."""
+    groups: dict[tuple[float, float], list[Roof]] = {}
+    for roof in roofs:
+        if sane(roof.bytes_per_s) > 0 and sane(roof.flops_per_s) > 0 and _named([roof]).ridge > 0:
+            groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
+    return [_named(alike) for alike in groups.values()]
+
+
+def _named(alike: Sequence[Roof]) -> Named:
+    roof = alike[0]
+    name = f"{len(alike)} × {roof.device}" if alike[1:] else roof.device
+    return Named(name, sane(roof.bytes_per_s), sane(roof.flops_per_s))
+
+
+def _keys(points: Sequence[RooflinePoint]) -> Iterator[Key]:
+    for phase, shape in SHAPES.items():
+        own = [point for point in points if point.phase == phase]
+        if any(point.measured_flops_per_s is not None for point in own):
+            yield Key(_sign(shape, f"measured {phase}", 4), f"{phase}, measured")
+        if any(point.predicted_flops_per_s is not None for point in own):
+            yield Key(_sign(shape, f"predicted {phase}", 5), f"{phase}, predicted")
+
+
+def _sign(shape: str, class_: str, size: float) -> Markup:
+    return Markup(f'<path d="{marker(12, 6, shape, size)}" class="mark {class_}"/>')
+
+
+def _roof_table(roofs: Sequence[Roof]) -> Table:
+    rows = [
+        (
+            roof.device,
+            bytes_rate(roof.bytes_per_s),
+            flops(roof.flops_per_s),
+            plain(sane(roof.ridge_flops_per_byte)),
+            roof.source,
+        )
+        for roof in roofs
+    ]
+    return Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), rows)
+
+
+def _point_table(points: Sequence[RooflinePoint]) -> Table:
+    columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Its roof", "Bound by")
+    return Table("Phases of this model", columns, [*map(_point_row, points)])
+
+
+def _point_row(point: RooflinePoint) -> tuple[str, ...]:
+    values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
+    cells = ("-" if value is None else flops(value) for value in values)
+    return point.label or point.phase, plain(sane(point.flops_per_byte)), *cells, bound(point)

@@ -1,0 +1,298 @@
+"""How fast it is, where the time of a token goes, and what a change gave: bars and tables."""
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+
+from unslow.page.html.markup import (
+    CHANGES,
+    NOTHING,
+    Markup,
+    Sign,
+    amount,
+    badge,
+    is_time,
+    joined,
+    metric_name,
+    sentence,
+    tag,
+)
+from unslow.show.labels import budget_title, folded, label, told_phases
+from unslow.show.units import rate, span
+from unslow.think.judge.budget import UNEXPLAINED
+from unslow.think.report import BudgetPart, Finding, Range
+from unslow.think.view import ChangeRow, ChangeView, SpeedRow
+
+_ROOM = 1.03
+"""Of the largest value: so that its mark does not stand on the edge."""
+_THINNEST = 0.35
+"""Percent of the width: a bar that is nearly nothing can still be seen."""
+_FAR = 6.0
+"""Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck."""
+_TICKS = 5
+_BAR = 30
+_DECODE = "decode_tokens_per_s"
+_LITTLE = 0.02
+"""A share that needs a digit more."""
+
+
+def bullets(rows: Sequence[SpeedRow]) -> Markup:
+    """Every figure with its bar."""
+    return tag("div", *map(_bullet, rows), class_="bullets")
+
+
+def _bullet(row: SpeedRow) -> Markup:
+    better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
+    head = tag("h4", metric_name(row.metric), " ", better)
+    top = _top(row)
+    bar = _speed_bar(row, top) if top > 0 else NOTHING
+    return tag("div", head, bar, tag("ul", *_legend(row, top), class_="legend"), class_="bullet")
+
+
+def _top(row: SpeedRow) -> float:
+    """Where the bar ends: at the ceiling, unless that is so far off that nothing else could be seen; 0 for no bar."""
+    highs = [reach.high for reach in (row.as_configured, row.achievable) if reach]
+    others = [value for value in (row.measured, row.goal, *highs) if value and isfinite(value)]
+    near = max(others, default=0.0)
+    shows_ceiling = row.ceiling is not None and row.ceiling <= _FAR * near
+    if len(others) + shows_ceiling <= 1:  # a bar that is full of one value would say that all is reached
+        return 0.0
+    return _ROOM * max(near, row.ceiling if shows_ceiling and row.ceiling else 0.0)
+
+
+def _marks(row: SpeedRow) -> list[tuple[float, str]]:
+    return [(value, name) for value, name in ((row.ceiling, "ceiling"), (row.goal, "goal")) if value is not None]
+
+
+def _speed_bar(row: SpeedRow, top: float) -> Markup:
+    parts = [tag("rect", x="0", y="4", width="100%", height="22", class_="track")]
+    if row.as_configured:
+        parts.append(_band(row.as_configured, top, "now"))
+    if row.achievable:
+        parts += [_band(row.achievable, top, "best"), _line(row.achievable.mid, top, "mid", 4, 26)]
+    if row.measured is not None:
+        width = max(_percent(row.measured, top), _THINNEST)
+        parts.append(tag("rect", x="0", y="11", width=f"{width:.3f}%", height="8", class_="bar-measured"))
+    parts += [_line(value, top, name, 0, _BAR) for value, name in _marks(row) if value <= top]
+    parts += _axis(row.metric, top)
+    return tag("svg", *parts, class_="bar", width="100%", height=f"{_BAR + 16}", role="img", aria_label=_said(row))
+
+
+def _percent(value: float, top: float) -> float:
+    return 100 * max(0.0, value) / top
+
+
+def _band(reach: Range, top: float, name: str) -> Markup:
+    low, high = _percent(reach.low, top), _percent(reach.high, top)
+    width = max(high - low, _THINNEST)
+    return tag("rect", x=f"{low:.3f}%", y="4", width=f"{width:.3f}%", height="22", class_=f"band-{name}")
+
+
+def _line(value: float, top: float, name: str, start: int, end: int) -> Markup:
+    x = f"{_percent(value, top):.3f}%"
+    return tag("line", x1=x, x2=x, y1=str(start), y2=str(end), class_=f"mark-{name}")
+
+
+def _axis(metric: str, top: float) -> Iterator[Markup]:
+    for tick in nice_ticks(top, _TICKS):
+        x, shown = f"{_percent(tick, top):.3f}%", span(tick) if is_time(metric) and tick else f"{tick:,.6g}"
+        yield tag("line", x1=x, x2=x, y1="26", y2="30", class_="tick")
+        yield tag("text", shown, x=x, y=str(_BAR + 12), text_anchor="start" if tick == 0 else "middle")
+
+
+def nice_ticks(top: float, most: int) -> list[float]:
+    """Round numbers from 0 on, at most so many, none within the last fifteenth where its text would be cut."""
+    step = 10.0 ** (len(f"{int(top / most)}") - 1) if top >= most else 10.0**-9
+    while top / step > most:
+        step *= 2.5 if f"{step:e}".startswith("2") else 2
+    return [number * step for number in range(most + 1) if number * step <= top * 0.94]
+
+
+def _legend(row: SpeedRow, top: float) -> Iterator[Markup]:
+    if row.measured is not None:
+        yield _key("measured", "measured", tag("strong", amount(row.metric, row.measured)))
+    same = row.as_configured == row.achievable
+    if row.as_configured and not same:
+        yield _key("now", "as set up", _reach(row.metric, row.as_configured))
+    if row.achievable:
+        yield _key("best", "achievable", _reach(row.metric, row.achievable))
+    if row.ceiling is not None:
+        far = ", beyond this scale" if 0 < top < row.ceiling else ""
+        name = "ceiling by bandwidth" if row.metric == _DECODE else "ceiling by arithmetic"
+        yield _key("ceiling", name, f"{amount(row.metric, row.ceiling)}{_reached(row)}{far}")
+    if row.goal is not None:
+        yield _key("goal", "your goal", amount(row.metric, row.goal))
+
+
+def _reached(row: SpeedRow) -> str:
+    if row.measured is None or not row.ceiling:
+        return ""
+    share = row.measured / row.ceiling
+    return f", {share:.0%} reached" if share >= _LITTLE else f", {share:.1%} reached"
+
+
+def _key(name: str, label: str, value: str) -> Markup:
+    return tag("li", tag("span", class_=f"key key-{name}", aria_hidden="true"), f"{label} ", tag("b", value))
+
+
+def _reach(metric: str, reach: Range) -> str:
+    low, mid, high = (span(v) if is_time(metric) else rate(v) for v in (reach.low, reach.mid, reach.high))
+    unit = "" if is_time(metric) else " tok/s"
+    return f"{low} to {high}{unit}, about {mid}"
+
+
+def _said(row: SpeedRow) -> str:
+    """The bar in words."""
+    measured = f"{amount(row.metric, row.measured)} measured" if row.measured is not None else "not measured"
+    best = f", {_reach(row.metric, row.achievable)} achievable" if row.achievable else ""
+    ceiling = f", {amount(row.metric, row.ceiling)} at most" if row.ceiling is not None else ""
+    return f"{metric_name(row.metric)}: {measured}{best}{ceiling}"
+
+
+def speeds(rows: Sequence[SpeedRow]) -> Markup:
+    """The panel's content."""
+    return bullets(rows) if rows else joined([tag("p", "No speed was measured.", class_="quiet")])
+
+
+_SERIES = 6
+_ROOM_FOR_A_NUMBER = 5.0
+"""Percent of the width: what a digit takes on a narrow screen."""
+_HEIGHT = 34
+
+
+def budgets(budget: Sequence[BudgetPart], findings: Sequence[Finding]) -> Markup:
+    """A block for each phase of which parts are known."""
+    lost = {finding.title.lower() for finding in findings}
+    return joined(_block(phase, folded(parts), lost) for phase, parts in told_phases(budget))
+
+
+def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
+    total = sum(part.seconds for part in parts) or 1.0
+    looks = list(_looks(parts, lost))
+    title = tag("h4", budget_title(phase, total))
+    whole = next((p for p in parts if p.seconds >= total and p.part != UNEXPLAINED), None)
+    if whole:  # a bar of one part shows nothing
+        return tag("div", title, tag("p", f"All of it: {whole.part}."), class_="budget")
+    rows = [
+        _budget_row(number, part, look, total) for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1)
+    ]
+    return tag("div", title, _budget_bar(parts, looks, total), tag("ol", *rows, class_="shares"), class_="budget")
+
+
+def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
+    """The class of each part: what a found cause takes and what nobody can explain look like nothing else."""
+    series = 0
+    for part in parts:
+        if part.part == UNEXPLAINED:
+            yield "unexplained"
+        elif part.part.lower() in lost:
+            yield "lost"
+        else:
+            yield f"series-{series % _SERIES + 1}"
+            series += 1
+
+
+def _budget_bar(parts: list[BudgetPart], looks: list[str], total: float) -> Markup:
+    shapes, edge = [], 0.0
+    for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1):
+        width = 100 * part.seconds / total
+        if width > 0:
+            shapes.append(_segment(number, part, look, edge, width))
+        edge += width
+    said = "; ".join(f"{part.part} {part.seconds / total:.0%}" for part in parts)
+    return tag("svg", *shapes, class_="bar", width="100%", height=str(_HEIGHT), role="img", aria_label=said)
+
+
+def _segment(number: int, part: BudgetPart, look: str, edge: float, width: float) -> Markup:
+    box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
+    hatch = tag("rect", **box, fill="url(#hatch)") if look in ("unexplained", "lost") else NOTHING
+    shows = width >= _ROOM_FOR_A_NUMBER
+    label = tag("text", str(number), x=f"{edge + width / 2:.3f}%", y="22", text_anchor="middle") if shows else NOTHING
+    name = tag("title", f"{part.part}: {span(part.seconds)}")
+    return tag("g", name, tag("rect", **box, class_="fill"), hatch, label, class_=f"part {look}")
+
+
+def _budget_row(number: int, part: BudgetPart, look: str, total: float) -> Markup:
+    took = span(part.seconds) if part.seconds > 0 else "-"
+    mark = tag("span", str(number), class_=f"number {look}", aria_hidden="true")
+    return tag(
+        "li",
+        mark,
+        tag("span", part.part, class_="name"),
+        tag("span", took, class_="value"),
+        tag("span", f"{part.seconds / total:.0%}", class_="value share"),
+    )
+
+
+_ENDLESS = 1e6
+"""A speed-up beyond this has no upper end: it was measured once."""
+_HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
+
+
+def render_change(change: ChangeView, number: int) -> str:  # noqa: ARG001 (the same call for all panels)
+    """The verdict, the figures, and what differs."""
+    head = tag("p", badge(sign_of(change.verdict)), " ", sentence(change.because))
+    table = tag("table", _head(), tag("tbody", *map(_change_row, change.rows)), class_="figures")
+    changes = (
+        tag("ul", *(tag("li", worded(said)) for said in change.changes), class_="changes")
+        if change.changes
+        else NOTHING
+    )
+    answers = tag("p", sentence(change.answers)) if change.answers else NOTHING
+    source = tag("p", f"From {change.source}.", class_="quiet")
+    return tag("figure", head, tag("div", table, class_="wide"), answers, changes, source)
+
+
+def worded(said: str) -> str:
+    """What differs; a setting that is named as in the snapshot, by the name that a person gives it."""
+    name, colon, values = said.partition(": ")
+    return f"{label(name)}: {values}" if colon and "." in name and " " not in name else said
+
+
+def speedup_ends(value: Range) -> str:
+    """Between which ends a speed-up lies, in words."""
+    return f"{value.low:.3f} to {value.high:.3f}" if value.high < _ENDLESS else "one round only"
+
+
+def sign_of(verdict: str) -> Sign:
+    """A verdict as a person sees it, whatever a later version calls it."""
+    return CHANGES.get(verdict) or Sign(verdict.replace("_", " "), "•", "plain")
+
+
+def _head() -> Markup:
+    return tag("thead", tag("tr", *(tag("th", name, scope="col") for name in _HEADS)))
+
+
+def _change_row(row: ChangeRow) -> Markup:
+    before, after = (_both(row.metric, side) for side in (row.before, row.after))
+    cells = [tag("td", cell) for cell in (before, after, _speedup(row.speedup), badge(sign_of(row.verdict)))]
+    name = tag("th", metric_name(row.metric), scope="row")
+    return tag("tr", name, tag("td", _bars(row), class_="both"), *cells)
+
+
+def _bars(row: ChangeRow) -> Markup:
+    """Both as bars from zero, the earlier above, with their intervals."""
+    top = max(row.before.high, row.after.high, 1e-12)
+    shapes = [_change_bar(side, name, place, top) for place, (name, side) in enumerate(_sides(row))]
+    said = f"before {amount(row.metric, row.before.mid)}, after {amount(row.metric, row.after.mid)}"
+    return tag("svg", *shapes, class_="bar", width="100%", height="26", role="img", aria_label=said)
+
+
+def _sides(row: ChangeRow) -> tuple[tuple[str, Range], tuple[str, Range]]:
+    return ("before", row.before), ("after", row.after)
+
+
+def _change_bar(side: Range, name: str, place: int, top: float) -> Markup:
+    low, mid, high = (f"{100 * max(0.0, value) / top:.3f}%" for value in (side.low, side.mid, side.high))
+    y = 13 * place
+    bar = tag("rect", x="0", y=str(y + 1), width=mid, height="10", class_=f"bar-{name}")
+    whisker = tag("line", x1=low, x2=high, y1=str(y + 6), y2=str(y + 6), class_="whisker")
+    return joined([bar, whisker if side.low != side.high else NOTHING])
+
+
+def _both(metric: str, side: Range) -> Markup:
+    ends = f"{amount(metric, side.low)} to {amount(metric, side.high)}" if side.low != side.high else ""
+    return joined([tag("b", amount(metric, side.mid)), tag("small", ends) if ends else NOTHING])
+
+
+def _speedup(value: Range) -> Markup:
+    return joined([tag("b", f"×{value.mid:.2f}"), tag("small", speedup_ends(value))])

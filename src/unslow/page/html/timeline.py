@@ -1,0 +1,469 @@
+"""The picture of a run over time: phases, reasons for low clocks, then one row for each quantity, all on one axis."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import median
+
+from unslow.page.html.figure import (
+    Key,
+    Quantity,
+    Table,
+    figure,
+    foot_axis,
+    named,
+    plain,
+    quantity,
+    round_ticks,
+    side_axis,
+)
+from unslow.page.html.markup import Markup
+from unslow.page.html.svg import (
+    BOLD_WORDS,
+    LEAST,
+    LINE,
+    MOST,
+    Box,
+    Drawing,
+    Linear,
+    Room,
+    clock_ticks,
+    fitted,
+    hatch,
+    number,
+    sane,
+    width,
+    wrapped,
+)
+from unslow.show.units import span
+from unslow.think.view import PhaseSpan, ThrottleMark, TimelineView, Track
+
+_TALL = ("clock_hz", "power_w", "vram_used_bytes", "temperature_c", "busy")
+"""First and taller: what tells most of a slow GPU."""
+MOST_ROWS, MOST_LINES = 14, 64
+SEVERAL = 3
+"""So many lines can be told apart by colour and dashes; of more, all are faint but for one that differs."""
+_DIFFERS = 0.12
+"""Of the height of a row: a mean so far from the middle of the others is seen at a glance."""
+_FAR = 50
+"""A limit that is so many times what was seen would press all lines to the foot."""
+_ROOM = 1.06
+"""Above the highest value."""
+_SAME = 1e-9
+"""Of a value: what differs by less is the same."""
+_DEGREES = 40
+"""At least, so that a degree more or less is no mountain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One device; only values that can be drawn."""
+
+    device: str
+    values: Sequence[float | None]
+    low: float
+    high: float
+    mean: float
+    last: float
+    limit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One quantity of all devices."""
+
+    name: str
+    label: str
+    lines: tuple[Line, ...]
+    low: float
+    high: float
+    limit: float | None
+    unit: Quantity
+    odd: frozenset[int]
+    """Which of many devices differ from the others, by place."""
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether it tells much of a slow GPU."""
+        return self.name in _TALL
+
+    @property
+    def height(self) -> float:
+        """Taller for what tells most."""
+        return 54.0 if self.is_tall else 32.0
+
+    @property
+    def are_few(self) -> bool:
+        """Whether each line has a colour of its own."""
+        return len(self.lines) <= SEVERAL
+
+
+def line_of(track: Track) -> Line | None:
+    """The track, if it has a single value."""
+    known = [value for value in track.values if value is not None]
+    if not known:
+        return None
+    values: Sequence[float | None] = track.values
+    if not (isfinite(sum(known)) and max(known) <= MOST and min(known) >= -MOST):
+        values = [None if value is None else sane(value) for value in values]
+        known = [value for value in values if value is not None]
+    return Line(track.device, values, min(known), max(known), sum(known) / len(known), known[-1], track.limit)
+
+
+def rows_of(tracks: Sequence[Track]) -> list[Row]:
+    """Tracks by quantity, the telling ones first; what was nothing all the time is only in the table."""
+    groups: dict[str, list[tuple[Track, Line]]] = {name: [] for name in _TALL}
+    for track in tracks:
+        line = line_of(track)
+        if line and (track.name in _TALL or line.low or line.high):
+            groups.setdefault(track.name, []).append((track, line))
+    return [_row(name, found[:MOST_LINES]) for name, found in groups.items() if found][:MOST_ROWS]
+
+
+def _row(name: str, found: Sequence[tuple[Track, Line]]) -> Row:
+    lines = tuple(line for _, line in found)
+    low, high = min(line.low for line in lines), max(line.high for line in lines)
+    limits = [sane(line.limit) for line in lines if line.limit is not None and 0 < line.limit <= _FAR * max(high, 0.0)]
+    limit = max(limits, default=None)
+    unit = quantity(name, max(high, limit or 0.0))
+    foot, head = _ends(unit, low, high, limit)
+    shown = limit if limit is not None and unit.unit != "%" else None
+    label = found[0][0].label or named(name)
+    return Row(name, label, lines, foot, head, shown, unit, _odd(lines, head - foot))
+
+
+def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple[float, float]:
+    """From 0 to the limit; a temperature from about the lowest on."""
+    most = max(high, limit or 0.0)
+    if unit.unit == "%" and most <= 1:
+        return min(0.0, low), 1.0
+    if unit.unit == "°C":
+        foot = min(low, most - _DEGREES) - 2
+        return foot, foot + max(most - foot + 3, _DEGREES, abs(foot) * _SAME)
+    foot = min(0.0, low)
+    high_end = foot + (most - foot) * _ROOM
+    return foot, high_end if high_end - foot > abs(foot) * _SAME + LEAST else foot + max(1.0, abs(foot))
+
+
+def _odd(lines: Sequence[Line], height: float) -> frozenset[int]:
+    if len(lines) <= SEVERAL:
+        return frozenset()
+    middle = median(line.mean for line in lines)
+    usual = 3 * median(abs(line.mean - middle) for line in lines)
+    far = max(_DIFFERS * height, usual)
+    return frozenset(place for place, line in enumerate(lines) if abs(line.mean - middle) > far)
+
+
+def short_device(device: str) -> str:
+    """`GPU 3` of `GPU 3: NVIDIA H100`: of many devices the number tells them apart."""
+    return device.split(": ", 1)[0]
+
+
+PHASES = {"load": "load", "queue": "queue", "prefill": "prompt", "decode": "answer", "idle": "idle"}
+"""In the order of a request; others come after."""
+MOST_LANES, MOST_SPANS = 8, 2000
+_HIGH, _GAP = 12.0, 4.0
+_THINNEST = 0.8
+"""A short phase is still seen."""
+_CLOSE = 0.6
+"""Units: what lies closer together is one stretch."""
+
+
+def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
+    """A lane for each phase, so that requests at once don't hide each other, then one for each reason."""
+    drawing.height = 2.0
+    close_s = _CLOSE / max(1.0, time.end - time.start) * time.high
+    for phase, found in list(joined_spans(part.spans[:MOST_SPANS], close_s).items())[:MOST_LANES]:
+        _phase(drawing, time, phase, found)
+    for marks in list(_reasons(part.marks))[:MOST_LANES]:
+        _reason(drawing, time, marks)
+    drawing.height += _GAP
+
+
+def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[tuple[float, float]]]:
+    """Stretches by phase, in order, those that touch as one."""
+    found: dict[str, list[tuple[float, float]]] = {phase: [] for phase in PHASES}
+    for one in sorted(spans, key=lambda one: one.start_s):
+        stretches = found.setdefault(one.phase, [])
+        start, end = sane(one.start_s), sane(one.end_s)
+        if stretches and start - stretches[-1][1] <= close_s:
+            stretches[-1] = stretches[-1][0], max(stretches[-1][1], end)
+        else:
+            stretches.append((start, end))
+    return {phase: stretches for phase, stretches in found.items() if stretches}
+
+
+def _phase(drawing: Drawing, time: Linear, phase: str, found: Sequence[tuple[float, float]]) -> None:
+    top, words = drawing.height, PHASES.get(phase, phase)
+    drawing.words(time.start - 8, top + _HIGH - 2, fitted(words, time.start - 8), "end")
+    drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
+    class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
+    for start, end in found:
+        drawing.box(_stretch(time, start, end, top, _HIGH), class_, f"{words}: {_when(start, end)}")
+    drawing.height = top + _HIGH + _GAP
+
+
+def _when(start: float, end: float) -> str:
+    return f"{span(max(0.0, end - start))} from {span(max(0.0, start))} on"
+
+
+def _stretch(time: Linear, start: float, end: float, top: float, high: float) -> Box:
+    left = min(time.at(start), time.end - _THINNEST)
+    return Box(left, top, max(time.at(end), left + _THINNEST), top + high)
+
+
+def _reasons(marks: Sequence[ThrottleMark]) -> list[list[ThrottleMark]]:
+    """Marks of the same reason together, those that cost speed first."""
+    groups: dict[tuple[bool, str], list[ThrottleMark]] = {}
+    for mark in marks:
+        groups.setdefault((not mark.harmful, mark.reason), []).append(mark)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> None:
+    """The stretches with a pattern, and their words in the same lane where it is empty, else above."""
+    name, said = _reason_words(marks)
+    stretches = joined_spans((PhaseSpan(phase="", start_s=m.start_s, end_s=m.end_s) for m in marks), 0)[""]
+    bold = name == "harmful"
+    room = width(said, bold=bold) + 10
+    first, last = time.at(stretches[0][0]), time.at(stretches[-1][1])
+    beside = first - room if first - room >= 0 else last + 10 if last + room <= drawing.format.width else None
+    top = drawing.height + (LINE + 2 if beside is None else 2)
+    words = fitted(said, drawing.format.width, bold=bold)
+    drawing.words(0 if beside is None else beside, top + (-3 if beside is None else 10), words, class_=f"{name}-words")
+    drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
+    for start, end in stretches:
+        drawing.box(_stretch(time, start, end, top, _HIGH), f"throttle {name}", f"{said}: {_when(start, end)}", name)
+    drawing.height = top + _HIGH + _GAP
+
+
+def _reason_words(marks: Sequence[ThrottleMark]) -> tuple[str, str]:
+    """Its class, and what it says."""
+    devices = ", ".join(dict.fromkeys(short_device(mark.device) for mark in marks))
+    reason = marks[0].reason.replace("_", " ")
+    return (
+        ("harmful", f"{reason}, costs speed: {devices}") if marks[0].harmful else ("harmless", f"{reason}: {devices}")
+    )
+
+
+MOST_COLUMNS = {"wide": 800, "middle": 300, "narrow": 200}
+"""About one for each unit of width; of more, every second or third is drawn, and the table has the extremes of all."""
+_ROW_GAP = 12.0
+_WORDS = tuple[float, str, str]
+"""Height, words, class of a name at the end of a line."""
+
+
+def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence[Row]) -> None:
+    """All rows one below the other."""
+    every = max(1, -(-len(part.times_s) // MOST_COLUMNS[drawing.format.name]))
+    places = [number(time.at(second)) for second in part.times_s[::every]]
+    for row in rows:
+        top = drawing.height + (LINE + 5 if drawing.format.is_narrow else 4)
+        area = Box(time.start, top, time.end, top + row.height)
+        _held_back(drawing, time, part, row, area)
+        up = Linear(row.low, row.high, area.bottom, area.top)
+        side_axis(drawing, area, up, _marks(row), row.unit.bare)
+        if row.limit is not None:
+            drawing.line(area.left, up.at(row.limit), area.right, up.at(row.limit), "limit")
+        for place, line in sorted(enumerate(row.lines), key=lambda one: one[0] in row.odd):
+            if shape := _shape(line.values[::every], row, area, places):
+                drawing.path(shape, _class(row, place), _about(row, line))
+        _title(drawing, row, area, _names(drawing, row, area, up))
+        drawing.height = area.bottom + _ROW_GAP
+
+
+def _marks(row: Row) -> tuple[float, ...]:
+    """Few numbers at the left, but two at least."""
+    few = 3 if row.is_tall else 2
+    tries = (round_ticks(row.low, row.high, most, row.unit) for most in range(few, few + 4))
+    return next((found for found in tries if len(found) > 1), (row.low, row.high))
+
+
+def _held_back(drawing: Drawing, time: Linear, part: TimelineView, row: Row, area: Box) -> None:
+    """Behind the clocks: when the driver held them back."""
+    if row.name != "clock_hz":
+        return
+    for mark in part.marks:
+        if mark.harmful and mark.end_s > mark.start_s:
+            drawing.box(Box(time.at(mark.start_s), area.top, time.at(mark.end_s), area.bottom), "held-back")
+
+
+def _title(drawing: Drawing, row: Row, area: Box, room: float) -> None:
+    """At the left of the row, or above it as far as there is room."""
+    said = f"{row.label}, {row.unit.unit}" if row.unit.unit else row.label
+    if drawing.format.is_narrow:
+        drawing.words(0, area.top - 8, fitted(said, room))
+        return
+    for place, words in enumerate(wrapped(said.split(), room, " ")[:3]):
+        drawing.words(0, area.top + 10 + place * LINE, words)
+
+
+def _class(row: Row, place: int) -> str:
+    if row.are_few:
+        return f"line series-{place + 1}"
+    return "line odd" if place in row.odd else "line other"
+
+
+def _about(row: Row, line: Line) -> str:
+    return f"{line.device}: {row.label} {row.unit.bare(line.low)} to {row.unit.full(line.high)}"
+
+
+def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence[str]) -> str:
+    """The line, broken where no sample is. Written out, for it is done thousands of times; no value leaves its row."""
+    low, bottom = row.low, area.bottom
+    steep = (bottom - area.top) / (row.high - low)
+    if None not in values:
+        known = zip(places, values, strict=False)
+        return _run([f"{x},{bottom - (value - low) * steep:.1f}" for x, value in known if value is not None])
+    pieces: list[str] = []
+    run: list[str] = []
+    for x, value in zip(places, values, strict=False):
+        if value is None:
+            pieces.append(_run(run))
+            run = []
+        else:
+            run.append(f"{x},{bottom - (value - low) * steep:.1f}")
+    return "".join([*pieces, _run(run)])
+
+
+def _run(run: list[str]) -> str:
+    """A stretch without a gap; one sample alone is a dot."""
+    return f"M{run[0]}h0" if len(run) == 1 else "M" + "L".join(run) if run else ""
+
+
+def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
+    """What differs and the limit: beside the row, or above it on a phone. Gives the room that its title has."""
+    limit = [(up.at(row.limit), f"limit {row.unit.full(row.limit)}", "quiet")] if row.limit is not None else []
+    said = [*_said(row, up), *limit]
+    if drawing.format.is_narrow:
+        return _names_above(drawing, area, said)
+    room = Room(Box(area.right, area.top - 10, drawing.format.width, area.bottom + 10))
+    for y, words, class_ in said:
+        shown = fitted(words, drawing.format.width - area.right - 8, bold=class_ in BOLD_WORDS)
+        if spot := room.first_free(_beside(area.right + 6, y, drawing.format.width)):
+            drawing.words(spot.left, spot.bottom - 3, shown, class_=class_)
+    return area.left - 44
+
+
+def _said(row: Row, up: Linear) -> Iterator[_WORDS]:
+    """Of many lines, which is which; of few the legend tells."""
+    if row.are_few:
+        return
+    for place in sorted(row.odd)[:SEVERAL]:
+        yield up.at(row.lines[place].last), short_device(row.lines[place].device), "odd-words"
+    others = [line.last for place, line in enumerate(row.lines) if place not in row.odd]
+    if others:
+        yield up.at(others[0]), f"{len(others)} others" if row.odd else f"all {len(others)} alike", "quiet"
+
+
+def _beside(x: float, y: float, right: float) -> Iterator[Box]:
+    for shift in (0, -LINE, LINE, -2 * LINE, 2 * LINE, -3 * LINE):
+        yield Box(x, y - LINE / 2 + shift, right, y + LINE / 2 + shift)
+
+
+def _names_above(drawing: Drawing, area: Box, said: Sequence[_WORDS]) -> float:
+    """From the right end on, as many as there is room for beside the title."""
+    right = drawing.format.width
+    for _, words, class_ in said:
+        wide = width(words, bold=class_ in BOLD_WORDS)
+        if right - wide > drawing.format.width * 0.4:
+            drawing.words(right, area.top - 8, words, "end", class_)
+            right -= wide + 8
+    return right
+
+
+_TITLE = "What the devices did over time"
+_LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}
+_RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}
+"""Room for words beside the rows; on a phone they stand above."""
+_HOUR_S, _MINUTE_S = 7200, 180
+"""From there on the axis counts in hours, or in minutes."""
+
+
+def render_timeline(part: TimelineView, number: int) -> Markup:
+    """The sentence, the rows, and the numbers of each."""
+    rows = rows_of(part.tracks)
+    tables = [_track_table(part.tracks), _phase_table(part), _mark_table(part)]
+    return figure(
+        f"timeline-{number}",
+        _TITLE,
+        part.summary,
+        lambda drawing: _draw(drawing, part, rows),
+        _keys(part, rows),
+        tables,
+    )
+
+
+def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
+    ends = [sane(s) for s in (*part.times_s, *(s.end_s for s in part.spans), *(m.end_s for m in part.marks))]
+    end_s = max(ends, default=0.0)
+    if end_s <= 0:
+        drawing.words(0, LINE, "nothing was sampled", class_="quiet")
+        drawing.height = 2 * LINE
+        return
+    hatch(drawing, "harmful", "hatch-harmful", 5)
+    hatch(drawing, "harmless", "hatch-harmless", 8)
+    time = Linear(0, end_s, _LEFT[drawing.format.name], drawing.format.width - _RIGHT[drawing.format.name])
+    behind = len(drawing.parts)
+    lanes(drawing, time, part)
+    rows_drawn(drawing, time, part, rows)
+    _time_axis(drawing, time, end_s, behind)
+
+
+def _time_axis(drawing: Drawing, time: Linear, end_s: float, behind: int) -> None:
+    """The axis at the foot; its lines run through all rows, behind what is drawn already."""
+    by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
+    area = Box(time.start, 0, time.end, drawing.height)
+    drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
+    most = drawing.format.ticks
+    drawing.height = foot_axis(
+        drawing, area, time, clock_ticks(end_s, most), lambda tick: plain(tick / by), f"time, {unit}"
+    )
+    drawing.parts += drawn
+
+
+def _keys(part: TimelineView, rows: Sequence[Row]) -> list[Key]:
+    few = max((row.lines for row in rows if row.are_few), key=len, default=())
+    signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
+    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
+    if any(track.limit for track in part.tracks):
+        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
+    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
+        if any(mark.harmful == harmful for mark in part.marks):
+            name = "harmful" if harmful else "harmless"
+            lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
+            sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
+            keys.append(Key(Markup(sign), words))
+    return keys
+
+
+def _track_table(tracks: Sequence[Track]) -> Table:
+    return Table("Over the whole run", ("What", "Device", "Least", "Mean", "Most", "Limit"), [*map(_track_row, tracks)])
+
+
+def _track_row(track: Track) -> tuple[str, ...]:
+    words, line = track.label or named(track.name), line_of(track)
+    if line is None:
+        return words, track.device, "-", "-", "-", "-"
+    unit = quantity(track.name, max(line.high, sane(track.limit or 0)))
+    limit = "-" if track.limit is None else unit.full(track.limit)
+    return words, track.device, *(unit.full(value) for value in (line.low, line.mean, line.high)), limit
+
+
+def _phase_table(part: TimelineView) -> Table:
+    """How long each phase was; requests at once count once."""
+    spans = joined_spans(part.spans, 0)
+    rows = [
+        (PHASES.get(phase, phase), span(sum(end - start for start, end in found)), str(len(found)))
+        for phase, found in spans.items()
+    ]
+    return Table("Phases", ("Phase", "In all", "Stretches"), rows)
+
+
+def _mark_table(part: TimelineView) -> Table:
+    rows = [
+        (mark.device, mark.reason.replace("_", " "), span(sane(mark.start_s)), span(sane(mark.end_s)),
+         "yes" if mark.harmful else "no")
+        for mark in part.marks
+    ]  # fmt: skip
+    return Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), rows)

@@ -1,0 +1,294 @@
+"""Writes the report with all its pictures.
+
+One file of HTML, Markdown or JSON, masked unless the user wants it otherwise.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.commands._bench_history import read_benches
+from unslow.commands._output import Progress
+from unslow.commands.diagnose.request import DiagnoseSpec
+from unslow.commands.diagnose.target import write_whole
+from unslow.commands.report import ReportRequest
+from unslow.commands.verify.comparison import read_verified
+from unslow.facts.bench import Bench
+from unslow.facts.errors import UserError
+from unslow.page.build import masked_view, view_target
+from unslow.page.html.markup import MASKED, amount, begun, metric_name
+from unslow.page.html.speed import sign_of, speedup_ends, worded
+from unslow.show.clean import cleaned, safe
+from unslow.show.labels import budget_title, folded, told_phases
+from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
+from unslow.show.units import rate, size, span
+from unslow.think.judge.budget import UNEXPLAINED
+from unslow.think.report import BudgetPart, Range, SubjectReport
+from unslow.think.stats.verification_report import VerifyReport
+from unslow.think.view import ChangeView, CurvePoint, CurveView, MemoryBar, SpeedRow, SubjectView, View
+
+_BAR = 48
+_MOST_ROWS = 24
+"""Of a curve: more points than that are between those that matter."""
+_LETTERS = {
+    "weights": "W", "kv": "K", "compute": "C", "stranger": "S", "reserve": "R", "free": "·", "lacking": "!",
+}  # fmt: skip
+
+
+def view_markdown(view: View, title: str = "") -> str:
+    """The whole view."""
+    view = cleaned(view)
+    drawn = {subject.number: subject for subject in view.subjects}
+    parts = [_subject(one, drawn.get(number)) for number, one in enumerate(view.report.subjects)]
+    head = f"## {escaped(safe(title))}\n\n" if title else ""
+    masked = f" {MASKED}" if view.masked else ""
+    return f"{head}{RULE.join(parts) or NOTHING}\n\n<sub>{signature(view.report)}{masked}</sub>\n"
+
+
+def _subject(report: SubjectReport, drawn: SubjectView | None) -> str:
+    names = [report.runtime, report.model, report.devices[0] if report.devices else ""]
+    lines = [escaped(" · ".join(name for name in names if name)), "", subject_markdown(report, everything=True), ""]
+    if drawn:
+        lines += [*_speeds(drawn.speeds), *_budgets(report), *_panels(drawn)]
+    return "\n".join(lines).rstrip()
+
+
+def _panels(drawn: SubjectView) -> Iterator[str]:
+    if drawn.memory:
+        yield from _head("Memory", drawn.memory.now.summary)
+        yield from _memory(drawn.memory.now.bars)
+    for curve in (drawn.depth, drawn.users):
+        if curve:
+            yield from _curve(curve)
+    if drawn.roofline:
+        yield from _head("Roofline", drawn.roofline.summary)
+    if drawn.timeline and drawn.timeline.summary:
+        yield from _head("The run over time", drawn.timeline.summary)
+    if drawn.change:
+        yield from _change(drawn.change)
+
+
+def _head(title: str, said: str) -> Iterator[str]:
+    yield f"#### {title}"
+    yield ""
+    if said:
+        yield _sentence(said)
+        yield ""
+
+
+def _sentence(said: str) -> str:
+    """As a person writes it: with a capital and a stop."""
+    return prose(f"{begun(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('---' if not column else '---:' for column in range(len(heads)))}|"
+    yield from (f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)
+    yield ""
+
+
+def _cell(text: str) -> str:
+    return escaped(text).replace("|", "\\|")
+
+
+def _speeds(rows: Sequence[SpeedRow]) -> Iterator[str]:
+    if rows:
+        yield from _head("How fast it is", "")
+        yield from _table(("", "measured", "as set up", "achievable", "ceiling", "goal"), [_speed(row) for row in rows])
+
+
+def _speed(row: SpeedRow) -> tuple[str, ...]:
+    def one(value: float | None) -> str:
+        return amount(row.metric, value) if value is not None else "-"
+
+    def reach(value: Range | None) -> str:
+        return f"{amount(row.metric, value.low)} to {amount(row.metric, value.high)}" if value else "-"
+
+    ends = (reach(row.as_configured), reach(row.achievable))
+    return (metric_name(row.metric), one(row.measured), *ends, one(row.ceiling), one(row.goal))
+
+
+def _budgets(report: SubjectReport) -> Iterator[str]:
+    for phase, parts in told_phases(report.budget):
+        total = sum(part.seconds for part in parts) or 1.0
+        yield from _head(budget_title(phase, total), "")
+        yield from _fenced(_shares(folded(parts), total))
+
+
+def _shares(parts: Sequence[BudgetPart], total: float) -> Iterator[str]:
+    longest = max(len(part.part) for part in parts)
+    for part in parts:
+        share = part.seconds / total
+        bar = ("░" if part.part == UNEXPLAINED else "█") * round(_BAR / 2 * share)
+        yield f"{part.part:<{longest}}  {span(part.seconds) if part.seconds else '-':>8}  {share:4.0%}  {bar}".rstrip()
+
+
+def _memory(bars: Sequence[MemoryBar]) -> Iterator[str]:
+    yield from _fenced(line for bar in bars for line in _bar(bar))
+
+
+def _bar(bar: MemoryBar) -> Iterator[str]:
+    """A line of letters as long as the memory, and what they mean."""
+    total = max(sum(part.bytes for part in bar.parts), bar.capacity_bytes or 0) or 1
+    line, edge = "", 0.0
+    for part in bar.parts:
+        start, edge = edge, edge + _BAR * part.bytes / total
+        line += _LETTERS[part.kind] * (round(edge) - round(start))
+    whole = f", {size(bar.capacity_bytes)}" if bar.capacity_bytes else ""
+    yield f"{_plain(bar.name)}{whole}"
+    yield f"[{line:<{_BAR}}]"
+    yield from (f"  {_LETTERS[part.kind]} {_plain(part.name)}: {size(part.bytes)}" for part in bar.parts if part.bytes)
+
+
+def _fenced(lines: Iterator[str]) -> Iterator[str]:
+    yield "```text"
+    yield from lines
+    yield "```"
+    yield ""
+
+
+def _plain(text: str) -> str:
+    """A name that can't end the block that it stands in."""
+    return " ".join(text.replace("`", "'").split())
+
+
+def _curve(curve: CurveView) -> Iterator[str]:
+    by = "depth of the context" if curve.axis == "depth" else "users at once"
+    yield from _head(f"Speed by {by}", curve.because)
+    rows = list(_table((by, "measured, tok/s", "predicted, tok/s"), [_point(point) for point in _thinned(curve)]))
+    yield from ["<details>", "<summary>The numbers</summary>", "", *rows, "</details>", ""]
+
+
+def _thinned(curve: CurveView) -> list[CurvePoint]:
+    """The measured points and of the others as many as a table can hold."""
+    others = [point for point in curve.points if point.measured is None]
+    step = max(1, -(-len(others) // _MOST_ROWS))
+    kept = {id(point) for point in others[::step]}
+    return [point for point in curve.points if point.measured is not None or id(point) in kept]
+
+
+def _point(point: CurvePoint) -> tuple[str, str, str]:
+    measured = rate(point.measured) if point.measured is not None else "-"
+    ends = point.predicted_low is not None and point.predicted_high is not None
+    between = f" ({rate(point.predicted_low or 0)} to {rate(point.predicted_high or 0)})" if ends else ""
+    return f"{point.at:,.0f}", measured, f"{rate(point.predicted)}{between}" if point.predicted is not None else "-"
+
+
+def _change(change: ChangeView) -> Iterator[str]:
+    yield from _head("Before and after", change.because)
+    rows = [
+        (
+            metric_name(row.metric),
+            amount(row.metric, row.before.mid),
+            amount(row.metric, row.after.mid),
+            f"×{row.speedup.mid:.2f} ({speedup_ends(row.speedup)})",
+            sign_of(row.verdict).word,
+        )
+        for row in change.rows
+    ]
+    yield from _table(("", "before", "after", "times as fast", "verdict"), rows)
+    if change.answers:
+        yield _sentence(change.answers)
+        yield ""
+    yield from (f"- {prose(worded(said))}" for said in change.changes)
+    yield ""
+
+
+LARGEST_BYTES = 6_000_000
+"""What an issue tracker takes without complaint; a page beyond it goes without the answers of its sliders."""
+SUFFIXES = {"html": ".html", "markdown": ".md", "json": ".json"}
+_FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"}
+_LONGEST_TITLE = 200
+
+
+class ReportOptions(NamedTuple):
+    """What is to be written, and where."""
+
+    request: DiagnoseSpec
+    output: str
+    form: str
+    title: str = ""
+    masked: bool = True
+    benches: tuple[Bench, ...] = ()
+    verified: VerifyReport | None = None
+
+    @classmethod
+    def of(cls, asked: ReportRequest) -> "ReportOptions":
+        """What the flags mean; files are read and the place is tried before anything is measured."""
+        form = form_of(asked.format, asked.output)
+        wanted = cls(
+            request=DiagnoseSpec.of(asked),
+            output=asked.output or f"unslow-report{SUFFIXES[form]}",
+            form=form,
+            title=(asked.title or "")[:_LONGEST_TITLE],
+            masked=not asked.no_mask,
+            benches=tuple(bench for path in asked.bench for bench in read_benches(path)),
+            verified=read_verified(asked.verify) if asked.verify else None,
+        )
+        _check_place(wanted.output)
+        return wanted
+
+
+def form_of(form: str | None, output: str | None) -> str:
+    """The format that was named, or that the name of the file means; UserError where there is no such format."""
+    if form is None:
+        return _FORMS.get(Path(output or "").suffix.lower(), "html")
+    if form not in SUFFIXES:
+        raise UserError(f"there is no format {form!r} of this report", f"try one of {', '.join(SUFFIXES)}")
+    return form
+
+
+def write_report(wanted: ReportOptions, progress: Progress) -> None:
+    """Diagnose, draw, write, and say where."""
+    seen = view_target(
+        wanted.request, progress, benches=wanted.benches, verified=wanted.verified, ready=wanted.form == "html"
+    )
+    view = masked_view(seen.view, seen.looked) if wanted.masked else seen.view
+    text = render_view(view, wanted.form, wanted.title)
+    write_whole(text.encode(), wanted.output)
+    if wanted.output != "-":
+        told = "masked" if wanted.masked else "not masked: look at it before you share it"
+        progress.say(f"wrote {wanted.output} ({len(text.encode()) / 1000:,.0f} kB, {told})")
+
+
+def render_view(view: View, form: str, title: str = "") -> str:
+    """The view in that format."""
+    if form == "json":
+        from unslow.show.clean import as_json  # noqa: PLC0415 (each format imports only what it needs)
+
+        return as_json(view) + "\n"
+    if form == "markdown":
+        return view_markdown(view, title)
+    return _page(view, title)
+
+
+def _page(view: View, title: str) -> str:
+    from unslow.page.html.document import document  # noqa: PLC0415
+
+    text = document(view, title=title)
+    if len(text.encode()) <= LARGEST_BYTES:
+        return text
+    return document(msgspec.structs.replace(view, subjects=tuple(map(_without_ready, view.subjects))), title=title)
+
+
+def _without_ready(subject: SubjectView) -> SubjectView:
+    if subject.memory is None:
+        return subject
+    return msgspec.structs.replace(subject, memory=msgspec.structs.replace(subject.memory, ready=()))
+
+
+def _check_place(output: str) -> None:
+    """UserError where nothing can be written: better told before a minute of measuring."""
+    if output == "-":
+        return
+    path = Path(os.path.realpath(output))
+    if path.is_dir():
+        raise UserError(f"{output} is a folder", "name a file in it, such as report.html")
+    if not path.parent.is_dir():
+        raise UserError(f"{output}: there is no folder {path.parent}", "make it first, or name another place")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UserError(f"{output} can't be written", "name another place")

@@ -1,0 +1,391 @@
+"""The roofline: what the devices could compute at each intensity, and how near this model's phases come to that."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from unslow.catalog.device_names import find_cpu
+from unslow.catalog.devices import find_device
+from unslow.facts.machine import Cpu, Gpu
+from unslow.facts.snapshot import Case
+from unslow.facts.values import GB, MHZ, Known, MissingFactError, Unknown
+from unslow.page.speeds import Basis, basis_of
+from unslow.think.case.bandwidth import SLOWEST_BYTES_PER_S, computing_threads, host_bandwidth
+from unslow.think.case.demand import read_shape
+from unslow.think.case.prediction import (
+    Prediction,
+    measured_prefill,
+    measured_rate,
+    micro_batch,
+    predict,
+    predict_prefill,
+    prompt_tokens,
+)
+from unslow.think.case.questions import (
+    chip_of_gpu,
+    clock_of,
+    element_bytes_of,
+    gpu_question,
+    has_tiles,
+    host_lends,
+    left_on_host,
+    multiplies_wide,
+    prompt_question,
+    threads_for_prompts,
+    types_of,
+)
+from unslow.think.case.vram import gpus_used
+from unslow.think.case.work import COPIES, FETCHES, cured_placement, depth_of
+from unslow.think.memo import one_judgement
+from unslow.think.physics.chip import HALF
+from unslow.think.physics.decode import (
+    COMPUTE,
+    HOST_ATTENTION,
+    HOST_COMPUTE,
+    HOST_READS,
+    LINK,
+    READS,
+    SPLIT_BY_LAYER,
+    Amounts,
+)
+from unslow.think.physics.placement import Placement, Shape
+from unslow.think.speed.load import Totals
+from unslow.think.speed.question import SpeedQuestion
+from unslow.think.view import Roof, RooflinePoint, RooflineView
+
+_WHAT = {"decode": "Generating", "prefill": "Reading a prompt"}
+_BOUND = {
+    "memory": "waits for memory",
+    "compute": "waits for arithmetic",
+    "overhead": "waits for neither memory nor arithmetic but for what lies between, such as launches",
+}
+_ALONE = ", which one token at a time can't use at its peak"
+"""Where the roof says memory: products of a matrix with one vector leave most units idle."""
+_CLOSE = 1.05
+"""Above a roof by more than this, it is no rounding."""
+
+
+def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> str:
+    """Every phase: how much it computes for a byte, what it waits for, and how much of its roof it reaches."""
+    turn = _number(roofs[0].ridge_flops_per_byte)
+    turns = {roof.device: _number(roof.ridge_flops_per_byte) for roof in roofs[1:]}
+    others = "".join(f" For {device} that is {number}." for device, number in turns.items() if number != turn)
+    ridge = f"{roofs[0].device}: below {turn} FLOP/byte its memory is the limit, above it its arithmetic.{others}"
+    lowest = min(roof.ridge_flops_per_byte for roof in roofs)
+    return " ".join([ridge, *(_said(point, lowest) for point in points)])
+
+
+def _said(point: RooflinePoint, lowest_ridge: float) -> str:
+    what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
+    alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest_ridge
+    return f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{_reached(point)}."
+
+
+def _reached(point: RooflinePoint) -> str:
+    reached = point.measured_flops_per_s or point.predicted_flops_per_s
+    if not reached:
+        return ""
+    share = reached / point.roof_flops_per_s
+    if share > _CLOSE:
+        return "; it was measured above its roof, so one of these numbers is not what it seems"
+    return f", and {'reaches' if point.measured_flops_per_s else 'should reach'} {share:.0%} of its roof"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (a figure behind the point for few)
+
+
+# What one core computes in a cycle at most, by its instructions: a product and its sum are two operations.
+# x86: two fused multiply-adds a cycle, and as many products of 8-bit integers (VPDPBUSD, VPMADDUBSW), of 256 bits since
+# Haswell and Zen 2, of 512 bits on Intel's servers and Zen 5, half as many on Zen 4 (Agner Fog, Instruction tables,
+# agner.org/optimize). AMX: TDPBUSD multiplies 16 x 64 by 64 x 16 bytes, one every 16 cycles (Intel 64 and IA-32
+# Architectures Optimization Reference Manual, "Intel AMX"). Arm: four vectors of 128 bits a cycle (Arm Neoverse V1 and
+# V2 Software Optimization Guides); SDOT has 16 products of 8-bit integers, SMMLA 32, with which a Neoverse V1 comes to
+# the 256 operations that WikiChip tells of it. Small cores have half of it: two vectors of 128 bits.
+
+
+class CpuPeak(NamedTuple):
+    """Operations a cycle in 32-bit floats and in 8-bit integers."""
+
+    floats: float
+    integers: float
+    name: str
+
+
+_AVX2 = CpuPeak(2 * 8 * 2, 2 * 32 * 2, "AVX2")
+_AVX512 = CpuPeak(2 * 16 * 2, 2 * 64 * 2, "AVX-512")
+_AMX = CpuPeak(_AVX512.floats, 16 * 64 * 16 / 16 * 2, "AMX")
+_DOT = CpuPeak(4 * 4 * 2, 4 * 16 * 2, "NEON")
+_MATRIX = CpuPeak(_DOT.floats, 4 * 32 * 2, "NEON and I8MM")
+_ARM_SETS = frozenset({"neon", "sve", "sve2", "i8mm", "dotprod"})
+
+
+def cpu_peak(cpu: Cpu) -> CpuPeak:
+    """The most that a core of this CPU can do; by its name where nobody listed its instructions."""
+    kind = find_cpu(cpu.model.value_or(""))
+    peak = _of_arm(cpu) if _is_arm(cpu) else _of_x86(cpu)
+    if kind is None or not kind.narrow_cores:
+        return peak
+    return CpuPeak(peak.floats / 2, peak.integers / 2, peak.name)
+
+
+def _is_arm(cpu: Cpu) -> bool:
+    return bool(_ARM_SETS & set(cpu.instruction_sets.value_or([]))) or cpu.model.value_or("").startswith("Apple")
+
+
+def _of_arm(cpu: Cpu) -> CpuPeak:
+    """A CPU whose instructions nobody listed may have the best of them."""
+    sets = cpu.instruction_sets.value_or(["i8mm"])
+    return _MATRIX if "i8mm" in sets else _DOT
+
+
+def _of_x86(cpu: Cpu) -> CpuPeak:
+    if has_tiles(cpu):
+        return _AMX
+    return _AVX512 if multiplies_wide(cpu) else _AVX2
+
+
+class HostPart(NamedTuple):
+    """The part of a model that the CPU computes, and the CPU's roof."""
+
+    totals: Totals
+    roof: Roof
+
+
+def devices_roof(case: Case, question: SpeedQuestion) -> Roof:
+    """The GPUs that a token goes over, one after the other."""
+    count = max(1, round(float(question.gpus)))
+    gpus = gpus_used(case)[:count]
+    names = Counter(gpu.name.value_or("the GPU") for gpu in gpus)
+    arithmetic = [_flops(case, gpu) for gpu in gpus]
+    sources = dict.fromkeys(f"{_bandwidth_source(gpu)}; {how}" for gpu, (_, how) in zip(gpus, arithmetic, strict=True))
+    return _roof(
+        _crew_name(names, count),
+        float(question.chip.bytes_per_s),
+        sum(flops for flops, _ in arithmetic) / len(gpus),
+        "; ".join(sources),
+    )
+
+
+def _crew_name(names: Counter[str], count: int) -> str:
+    if count == 1:
+        return next(iter(names))
+    if len(names) == 1:
+        return f"{count} × {next(iter(names))}, in turns"
+    return f"{' and '.join(f'{n} × {name}' if n > 1 else name for name, n in names.items())}, in turns"
+
+
+def joined_roof(roof: Roof, gpus: float) -> Roof:
+    """So many of them at once."""
+    count = max(1, round(gpus))
+    if count == 1:
+        return roof
+    name = roof.device.replace(", in turns", " at once")
+    return _roof(name, roof.bytes_per_s * count, roof.flops_per_s * count, roof.source)
+
+
+def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool = False) -> HostPart | None:
+    """The CPU, where a part of the model lies with it."""
+    totals = left_on_host(case, shape, placement)
+    if totals.dense_bytes + totals.expert_bytes <= 0:
+        return None
+    rate, _ = host_bandwidth(case)
+    threads = threads_for_prompts(case) if prompts else computing_threads(case)
+    each, how = _core(case)
+    source = f"{_ram_source(case, rate)}; {_cores(threads)} of at most {each / GB:,.0f} GFLOP/s: {how}"
+    return HostPart(totals, _roof(case.machine.cpu.model.value_or("the CPU"), rate, threads * each, source))
+
+
+def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> Roof:
+    return Roof(
+        device=device,
+        bytes_per_s=bytes_per_s,
+        flops_per_s=flops_per_s,
+        ridge_flops_per_byte=flops_per_s / bytes_per_s,
+        source=source,
+    )
+
+
+def _flops(case: Case, gpu: Gpu) -> tuple[float, str]:
+    """Quantised weights are multiplied as 8-bit integers where the chip can."""
+    chip, _ = chip_of_gpu(gpu)
+    matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
+    device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    if device is None:
+        return matrix, "arithmetic estimated from the bandwidth"
+    if types_of(case) != HALF and device.int8_ops_per_s > matrix:
+        source = device.sources.get("int8_ops_per_s", device.source)
+        return device.int8_ops_per_s, f"8-bit integers by the catalogue ({source})"
+    return matrix, f"16-bit floats by the catalogue ({device.sources.get('fp16_flops_per_s', device.source)})"
+
+
+def _bandwidth_source(gpu: Gpu) -> str:
+    if gpu.memory_clock_max_hz.value_or(0) * gpu.memory_bus_bits.value_or(0) / 4 >= SLOWEST_BYTES_PER_S:
+        return "memory clock and bus as the driver tells"
+    device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    return f"bandwidth by the catalogue ({device.source})" if device else "bandwidth as reported"
+
+
+def _ram_source(case: Case, rate: float) -> str:
+    measured = case.machine.memory.read_bytes_per_s
+    if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
+        less = " by one core, times the threads" if rate < measured.value else ""
+        return f"RAM as {measured.origin.value}{less}"
+    return "RAM estimated from the number of cores"
+
+
+def _core(case: Case) -> tuple[float, str]:
+    """Operations a second of one core, and how it comes to them."""
+    cpu = case.machine.cpu
+    peak, clock = cpu_peak(cpu), clock_of(cpu)
+    a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
+    return (
+        a_cycle * clock,
+        f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz",
+    )
+
+
+def _cores(threads: float) -> str:
+    return "1 core" if round(threads) == 1 else f"{threads:.0f} cores"
+
+
+# What a phase reads and computes is the same demand that the prediction is made of. Of a model that lies in two
+# memories a phase has one point: each side takes at least what its own roof allows, one after the other.
+
+Bound = Literal["memory", "compute", "overhead"]
+_MEMORY = (READS, HOST_READS, HOST_ATTENTION, COPIES, FETCHES)
+_COMPUTE = (COMPUTE, HOST_COMPUTE)
+
+
+class Load(NamedTuple):
+    """What one token asks of one device."""
+
+    flops: float
+    read_bytes: float
+    roof: Roof
+    lent: bool = False
+    """Whether weights come over a link first: no roof, as how fast it is depends on how they are copied."""
+
+    @property
+    def least_s(self) -> float:
+        """The shortest time in which it can be had."""
+        return max(self.flops / self.roof.flops_per_s, self.read_bytes / self.roof.bytes_per_s)
+
+
+@one_judgement()
+def roofline_view(case: Case) -> RooflineView | Unknown:
+    """The picture for a case as it is set up, or what it lacks; with what fits on the GPU where that is not known."""
+    basis = basis_of(case)
+    if isinstance(basis, Unknown):
+        return basis
+    try:
+        shape = read_shape(case)
+        placement = cured_placement(case, shape, basis.cure)
+        decode, prefill = _decode_loads(case, shape, placement), _prefill_loads(case, shape, placement)
+    except MissingFactError as error:
+        return error.unknown
+    points = tuple(p for p in (_decode_point(case, decode, basis), _prefill_point(case, prefill, basis)) if p)
+    if not points:
+        return Unknown("nothing that computes is known", "run `unslow` beside the server")
+    roofs = tuple({load.roof.device: load.roof for load in (*decode, *prefill)}.values())
+    return RooflineView(roofs=roofs, points=points, summary=roofline_summary(roofs, points))
+
+
+def _decode_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]:
+    depth, loads = depth_of(case), []
+    asked = gpu_question(case, shape, placement, depth)
+    if asked and asked.question.totals:
+        question = asked.question
+        roof = devices_roof(case, question)
+        roof = roof if question.split == SPLIT_BY_LAYER else joined_roof(roof, float(question.gpus))
+        loads.append(_of_step(_totals(question).step(depth, question.element_bytes), roof))
+    left = host_roof(case, shape, placement)
+    if left:
+        loads.append(_of_step(left.totals.step(depth, element_bytes_of(case)), left.roof))
+    return loads
+
+
+def _of_step(amounts: Amounts, roof: Roof) -> Load:
+    weights = amounts.dense_weights + amounts.expert_weights
+    read = amounts.dense_bytes + amounts.expert_bytes + amounts.cache_bytes + 2 * amounts.state_bytes
+    return Load(float(2 * (weights + amounts.attention_products)), float(read), roof)
+
+
+def _prefill_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]:
+    tokens = prompt_tokens(case)
+    each = min(tokens, micro_batch(case))
+    question = prompt_question(case, shape, placement, each)
+    host, lends = question.host, question.totals is not None and host_lends(case, each)
+    loads = []
+    if question.totals is not None:
+        roof = joined_roof(devices_roof(case, question), float(question.gpus))  # micro-batches keep all GPUs busy
+        loads.append(_of_prompt(question.totals, tokens, each, roof))
+        if host and lends:
+            lent = _of_prompt(host.totals, tokens, each, roof)
+            loads[0] = Load(loads[0].flops + lent.flops, loads[0].read_bytes + lent.read_bytes, roof, lent=True)
+    if host and not lends and (left := host_roof(case, shape, placement, prompts=True)):
+        loads.append(_of_prompt(host.totals, tokens, each, left.roof))
+    return [load for load in loads if load.flops > 0]
+
+
+def _of_prompt(totals: Totals, tokens: float, each: float, roof: Roof) -> Load:
+    """Of one token: the weights that all of a micro-batch share, and what it multiplies itself."""
+    shared = totals.micro_batch(each)
+    met = totals.expert_weights * totals.experts_used / totals.experts
+    weights = max(0.0, float(totals.dense_weights - totals.output_weights)) + float(met)
+    flops = 2 * (weights + float(totals.attention_products(tokens / 2)))
+    return Load(flops, float(shared.dense_bytes + shared.expert_bytes) / each, roof)
+
+
+def _totals(question: SpeedQuestion) -> Totals:
+    return question.totals or Totals()
+
+
+def _decode_point(case: Case, loads: list[Load], basis: Basis) -> RooflinePoint | None:
+    found, rate = predict(case, basis.cure), measured_rate(case)
+    depth = depth_of(case)
+    label = f"generating, {depth:,.0f} tokens into the context" if depth else "generating"
+    measured = rate.value if isinstance(rate, Known) else None
+    return _point("decode", label, loads, found if isinstance(found, Prediction) else None, measured)
+
+
+def _prefill_point(case: Case, loads: list[Load], basis: Basis) -> RooflinePoint | None:
+    found, rate = predict_prefill(case, basis.cure), measured_prefill(case)
+    each = min(prompt_tokens(case), micro_batch(case))
+    label = f"reading a prompt, {each:,.0f} tokens at once"
+    measured = rate.value if isinstance(rate, Known) else None
+    return _point("prefill", label, loads, found if isinstance(found, Prediction) else None, measured)
+
+
+def _point(
+    phase: Literal["decode", "prefill"], label: str, loads: list[Load], found: Prediction | None, measured: float | None
+) -> RooflinePoint | None:
+    flops, read = sum(load.flops for load in loads), sum(load.read_bytes for load in loads)
+    least_s = sum(load.least_s for load in loads)
+    if not flops or not read or not least_s:
+        return None
+    return RooflinePoint(
+        phase=phase,
+        label=label,
+        flops_per_byte=flops / read,
+        predicted_flops_per_s=flops * found.tokens_per_s.mid if found else None,
+        measured_flops_per_s=flops * measured if measured else None,
+        roof_flops_per_s=flops / least_s,
+        bound_by=_bound(found, loads),
+    )
+
+
+def _bound(found: Prediction | None, loads: list[Load]) -> Bound:
+    """By the largest share of the predicted time; by the roof alone where nothing is predicted."""
+    if found is None:
+        reading = sum(load.read_bytes / load.roof.bytes_per_s for load in loads)
+        return "memory" if reading >= sum(load.flops / load.roof.flops_per_s for load in loads) else "compute"
+    shares: dict[Bound, float] = {"memory": 0.0, "compute": 0.0, "overhead": 0.0}
+    for part in found.parts:
+        lent = part.name == LINK and any(load.lent for load in loads)
+        shares["memory" if lent else _kind(part.name)] += part.seconds
+    return max(shares, key=lambda kind: shares[kind])
+
+
+def _kind(part: str) -> Bound:
+    return "compute" if part in _COMPUTE else "memory" if part in _MEMORY else "overhead"

@@ -1,0 +1,1 @@
+"""The local page of `unslow serve`: routes, refusals, live runs."""

@@ -1,0 +1,276 @@
+"""The routes: every endpoint of the API below its prefix, the page, the streams, and the OpenAPI description."""
+
+import re
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+from anyio import CapacityLimiter
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from unslow import __version__
+from unslow.facts.errors import UserError
+from unslow.page.server.endpoints import (
+    BUYER_ENDPOINTS,
+    QUESTION_ENDPOINTS,
+    RUN_ENDPOINTS,
+    VIEW_ENDPOINTS,
+    Endpoint,
+    Parameter,
+    Question,
+    flags,
+    imported,
+)
+from unslow.page.server.guard import LARGEST_BODY_BYTES, PAGE, Guard, ServerIdentity, Ticket
+from unslow.page.server.runs import BusyError, NotThereError, StartedRun
+from unslow.page.server.state import ServerState
+from unslow.show.clean import without_controls
+
+_MARK = re.compile(r"{(\w+)(?::(\w+))?}")
+_TYPES: dict[str, dict[str, Any]] = {
+    "text": {"type": "string"},
+    "count": {"type": "string", "pattern": r"^-?\d+[kKmM]?$|^(auto|all)$"},
+    "number": {"type": "number"},
+    "switch": {"type": "boolean"},
+    "list": {"type": "array", "items": {"type": "string"}},
+    "names": {"type": "string"},
+}
+_SCHEMA_NAMES = {
+    "unslow.buy.cost.WayShown": "unslow.think.buy.cost_report.WayShown",
+    "unslow.buy.offers.WayShown": "unslow.think.buy.choice_report.WayShown",
+    "unslow.buy.report.SpeedShown": "unslow.think.buy.report.SpeedShown",
+}
+"""Of types that share their name with others, as clients know them: a module may move, the name of a schema may not."""
+_SECURITY = {"token": {"type": "apiKey", "in": "header", "name": "X-Unslow-Token"}}
+_WORDS = (
+    "The JSON API of `unslow serve`: on loopback only, for whoever knows the token. What starts or stops a run also "
+    "needs an `Origin` header with the server's own address. Fields are only added within a version."
+)
+
+
+class ErrorShown(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong and what to try."""
+
+    message: str
+    hint: str = ""
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """Every answer that is not of the 2xx kind."""
+
+    error: ErrorShown
+
+
+def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """The whole description."""
+    listed = sorted(endpoints, key=lambda one: one.path)
+    names = {name for one in listed for name in (one.answer, one.body) if name}
+    types = {name: imported(name) for name in sorted(names)}
+    described = msgspec.json.schema_components([Failed, *types.values()], ref_template="#/components/schemas/{name}")
+    text = msgspec.json.encode(described).decode()
+    for name, known in _SCHEMA_NAMES.items():
+        text = text.replace(f'{name}"', f'{known}"')
+    schemas, components = msgspec.json.decode(text)
+    schema = dict(zip(types, schemas[1:], strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for one in listed:
+        paths.setdefault(_MARK.sub(r"{\1}", one.full_path), {})[one.method.lower()] = _operation(one, schema)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "unslow serve", "version": __version__, "description": _WORDS},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": _SECURITY},
+    }
+
+
+def document_json(endpoints: Iterable[Endpoint]) -> str:
+    """The description as it is written into the reference."""
+    return msgspec.json.format(msgspec.json.encode(document(endpoints), order="deterministic"), indent=2).decode()
+
+
+def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
+    content = {"schema": schema[one.answer] if one.answer else {"type": "string"}}
+    failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Failed"}}}
+    found: dict[str, Any] = {
+        "operationId": _identity(one),
+        "summary": one.summary,
+        "responses": {
+            str(one.status): {"description": one.summary, "content": {one.media: content}},
+            "400": {"description": "What was asked can't be answered", "content": failed},
+            "401": {"description": "The token is missing or wrong", "content": failed},
+            "403": {"description": "It comes from another page", "content": failed},
+            "default": {"description": "Anything else that went wrong", "content": failed},
+        },
+    }
+    if parameters := [*_of_path(one), *map(_of_query, one.parameters)]:
+        found["parameters"] = parameters
+    if one.body:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema[one.body]}}}
+    return found
+
+
+def _identity(one: Endpoint) -> str:
+    words = re.findall(r"[a-z]+", _MARK.sub("", one.path).replace(".html", "_html"))
+    return "_".join([one.method.lower(), *words, *(name for name, _ in _MARK.findall(one.path))])
+
+
+def _of_path(one: Endpoint) -> Iterable[dict[str, Any]]:
+    for name, kind in _MARK.findall(one.path):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if kind else "string"}}
+
+
+def _of_query(parameter: Parameter) -> dict[str, Any]:
+    kind = _TYPES[parameter.kind] | ({"enum": list(parameter.choices)} if parameter.choices else {})
+    shown = {"name": parameter.name, "in": "query", "description": parameter.words, "schema": kind}
+    return shown | ({"required": True} if parameter.needed else {})
+
+
+MOST_STREAMS = 8
+"""Pages that follow the same run."""
+_PAUSE_S = 0.1
+_QUIET_S = 15.0
+"""An empty line is sent after so long, so that a connection that has died is noticed."""
+
+
+def events(desk: ServerState, question: Question) -> StreamingResponse:
+    """The stream of a run; BusyError where too many follow it."""
+    entry = desk.book.entry(question.path["run"])
+    if entry.watchers >= MOST_STREAMS:
+        raise BusyError("too many pages follow this run", "close some of them")
+    since = int(question.flags.get("since", 0))
+    return StreamingResponse(_lines(desk, entry, since), media_type="application/x-ndjson")
+
+
+async def _lines(desk: ServerState, entry: StartedRun, since: int) -> AsyncIterator[bytes]:
+    entry.watchers += 1
+    quiet_s = 0.0
+    try:
+        while True:
+            over = entry.is_over or desk.closing  # asked before the lines: the last one is not missed
+            new = entry.lines(since)
+            for line in new:
+                since = line.number
+                yield msgspec.json.encode(line) + b"\n"
+            if over:
+                return
+            quiet_s = 0.0 if new else quiet_s + _PAUSE_S
+            if quiet_s >= _QUIET_S:
+                quiet_s = 0.0
+                yield b"\n"
+            await anyio.sleep(_PAUSE_S)
+    finally:
+        entry.watchers -= 1
+
+
+_AT_ONCE, _SLOW_AT_ONCE = 4, 2
+"""Questions that are worked on together; more would only wait for each other. Slow ones have places of their own."""
+_STATUS = {NotThereError: 404, BusyError: 409}
+
+
+def _described(_desk: ServerState, _question: Question) -> Response:
+    return Response(document_json(endpoints()), media_type="application/json")
+
+
+def endpoints() -> tuple[Endpoint, ...]:
+    """Everything that can be asked."""
+    own = Endpoint("/openapi.json", "This description", "builtins:dict", _described)
+    return (*VIEW_ENDPOINTS, *RUN_ENDPOINTS, *QUESTION_ENDPOINTS, *BUYER_ENDPOINTS, own)
+
+
+def openapi() -> str:
+    """The description of the API, for the reference."""
+    return document_json(endpoints()) + "\n"
+
+
+def application(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIApp:
+    """The whole server, as ASGI has it."""
+    quick, slow = CapacityLimiter(_AT_ONCE), CapacityLimiter(_SLOW_AT_ONCE)
+    routes = [_route(desk, one, slow if one.slow else quick) for one in endpoints()]
+    routes.append(Route(PAGE, _page(desk, own), methods=["GET"]))
+    handlers = {HTTPException: _http_failed, UserError: _failed, ClientDisconnect: _left, Exception: _bug}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)  # type: ignore[arg-type]
+
+
+def _route(desk: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
+    async def answer(request: Request) -> Response:
+        question = await _question(one, request)
+        if one.media == "application/x-ndjson":
+            return events(desk, question)
+        found = await anyio.to_thread.run_sync(one.handle, desk, question, limiter=limiter)
+        return _response(found, one)
+
+    return Route(one.full_path, answer, methods=[one.method], name=f"{one.method} {one.path}")
+
+
+async def _question(one: Endpoint, request: Request) -> Question:
+    query = {name: request.query_params.getlist(name) for name in request.query_params}
+    body = await _body(request, imported(one.body)) if one.body else None
+    return Question(request.path_params, flags(one.parameters, query), body)
+
+
+async def _body(request: Request, kind: Any) -> Any:
+    """The body as its type; however long it says it is, only so much is read."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > LARGEST_BODY_BYTES:
+            raise HTTPException(413, f"more than {LARGEST_BODY_BYTES} bytes")
+    try:
+        return msgspec.json.decode(bytes(data), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"the body can't be understood: {error}", "see /api/v1/openapi.json") from error
+
+
+def _response(found: Any, one: Endpoint) -> Response:
+    if isinstance(found, Response):
+        return found
+    if isinstance(found, str):
+        return HTMLResponse(found)
+    data = found if isinstance(found, bytes) else msgspec.json.encode(found)
+    return Response(data, one.status, media_type=one.media)
+
+
+def _page(desk: ServerState, own: ServerIdentity) -> Callable[[Request], Any]:
+    async def page(request: Request) -> Response:
+        wanted = request.query_params.get("view", "")
+        html = await anyio.to_thread.run_sync(_drawn, desk, wanted, request.state.nonce, own.token)
+        return HTMLResponse(html)
+
+    return page
+
+
+def _drawn(desk: ServerState, wanted: str, nonce: str, token: str) -> str:
+    from unslow.page.html.document import Serving  # noqa: PLC0415 (imported while the machine is looked at)
+    from unslow.page.server.pages import page_of  # noqa: PLC0415
+
+    return page_of(desk, wanted, Serving(nonce, token))
+
+
+def _failed(_request: Request, error: UserError) -> Response:
+    status = _STATUS.get(type(error), 400)
+    return JSONResponse({"error": {"message": error.message, "hint": error.hint}}, status)
+
+
+def _http_failed(_request: Request, error: HTTPException) -> Response:
+    hint = "see /api/v1/openapi.json" if error.status_code in (404, 405) else ""
+    return JSONResponse({"error": {"message": error.detail, "hint": hint}}, error.status_code)
+
+
+def _left(_request: Request, _error: ClientDisconnect) -> Response:
+    """For a client that went away within its request: nobody reads it, and it is no bug."""
+    return Response(status_code=400)
+
+
+def _bug(_request: Request, error: Exception) -> Response:
+    sys.stderr.write(without_controls("".join(traceback.format_exception(error))))
+    return JSONResponse({"error": {"message": "a bug in unslow", "hint": "the terminal says more"}}, 500)

@@ -1,0 +1,425 @@
+"""The endpoints of the API: parameters named as in the command line, what each answers, and the type of its answer."""
+
+import importlib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from unslow.commands import choose, cost, devices, fit, predict, tiers
+from unslow.commands._output import Silent
+from unslow.commands._request import NUMBER, SWITCH, TEXT, Field, Request, fields_of
+from unslow.commands.choose import ChooseRequest
+from unslow.commands.cost import CostRequest
+from unslow.commands.devices import DevicesRequest
+from unslow.commands.plan import PlanRequest
+from unslow.commands.tiers import TiersRequest
+from unslow.facts.errors import UserError
+from unslow.page.server.runs import NotThereError, Offer, RunShown, stop
+from unslow.page.server.state import ServerState
+
+Kind = Literal["text", "count", "number", "switch", "list", "names"]
+LONGEST_VALUE = 500
+"""Longer than any path or name that means something."""
+MOST_VALUES = 32
+"""Of a parameter that may be repeated."""
+_KINDS: dict[Any, Kind] = {NUMBER: "number", SWITCH: "switch"}
+_SWITCHES = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
+
+
+class Parameter(NamedTuple):
+    """One of them."""
+
+    name: str
+    words: str
+    kind: Kind = "text"
+    field: str = ""
+    """What the request of `app` calls it, where that is another name."""
+    needed: bool = False
+    choices: tuple[str, ...] = ()
+    """All values that it can have, where they are few."""
+
+    def parsed(self, values: Sequence[str]) -> Any:
+        """The value of this kind; UserError where it is none. Counts stay text: `128k` is one."""
+        if self.kind == "list":
+            return list(values)
+        if self.kind == "names":
+            return [name.strip() for value in values for name in value.split(",") if name.strip()][:MOST_VALUES]
+        if self.kind == "number":
+            return _number(self.name, values[0])
+        if self.kind == "switch":
+            return _switch(self.name, values[0])
+        return values[0]
+
+
+def parameters_of(
+    request: type[Request],
+    *,
+    without: Collection[str] = (),
+    names: Mapping[str, str] | None = None,
+    commas: Collection[str] = (),
+) -> tuple[Parameter, ...]:
+    """The parameters of a command's request; some by other names, some as lists with commas between."""
+    called, fields = names or {}, [field for field in fields_of(request) if field.option.only != "cli"]
+    return tuple(
+        Parameter(
+            called.get(field.name, field.name), field.option.text, "names" if field.name in commas else _kind(field),
+            field.attribute, field.is_needed, field.kind.choices if _is_literal(field) else (),
+        )
+        for field in fields
+        if field.name not in without
+    )  # fmt: skip
+
+
+def _kind(field: Field) -> Kind:
+    if field.several and field.kind is TEXT:
+        return "list"
+    return _KINDS.get(field.kind, "count" if field.kind.of is int and not field.several else "text")
+
+
+def _is_literal(field: Field) -> bool:
+    """Whether it takes these words and no others."""
+    return typing.get_origin(field.kind.takes) is Literal
+
+
+def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What a query means, by the fields of a request; UserError names what is not known or can't be."""
+    known = {parameter.name: parameter for parameter in parameters}
+    for name, values in query.items():
+        if name not in known:
+            raise UserError(f"there is no parameter {name[:60]!r} here", f"there are {', '.join(known) or 'none'}")
+        _check(known[name], values)
+    missing = [parameter.name for parameter in parameters if parameter.needed and parameter.name not in query]
+    if missing:
+        raise UserError(f"{missing[0]} is missing", known[missing[0]].words)
+    return {known[name].field or name: known[name].parsed(values) for name, values in query.items()}
+
+
+def _check(parameter: Parameter, values: Sequence[str]) -> None:
+    most = MOST_VALUES if parameter.kind in ("list", "names") else 1
+    if len(values) > most:
+        raise UserError(f"{parameter.name} is given {len(values)} times", f"{most} at most")
+    if any(len(value) > LONGEST_VALUE or "\0" in value for value in values):
+        raise UserError(f"{parameter.name} is no usual text", f"{LONGEST_VALUE} characters at most")
+    if parameter.choices and values[0] not in parameter.choices:
+        raise UserError(
+            f"{parameter.name} {values[0][:60]!r} is not known", f"try one of {', '.join(parameter.choices)}"
+        )
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise UserError(f"{name} {text[:60]!r} is no number", "write it like 0.5") from None
+    if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
+        raise UserError(f"{name} {text[:60]!r} makes no sense", "write it like 0.5")
+    return number
+
+
+def _switch(name: str, text: str) -> bool:
+    if text.lower() not in _SWITCHES:
+        raise UserError(f"{name} {text[:60]!r} is neither true nor false", "write true or false")
+    return _SWITCHES[text.lower()]
+
+
+PREFIX = "/api/v1"
+Media = Literal["application/json", "text/html", "application/x-ndjson"]
+
+
+class Question(NamedTuple):
+    """What was asked: the parts of the path, what the query means, and the body."""
+
+    path: Mapping[str, Any]
+    flags: Mapping[str, Any]
+    body: Any = None
+
+
+class Endpoint(NamedTuple):
+    """A route and its description."""
+
+    path: str
+    """Below the prefix, with starlette's marks such as `{number:int}`."""
+    summary: str
+    answer: str
+    """The type of the answer as `module:name`, imported only for the description; empty for HTML."""
+    handle: Callable[[ServerState, Question], Any]
+    """Runs in a thread. UserError becomes an answer of status 400."""
+    parameters: tuple[Parameter, ...] = ()
+    method: Literal["GET", "POST", "DELETE"] = "GET"
+    body: str = ""
+    status: int = 200
+    media: Media = "application/json"
+    slow: bool = False
+    """Whether it may take seconds; such ones never keep the others waiting."""
+
+    @property
+    def full_path(self) -> str:
+        """With the prefix."""
+        return PREFIX + self.path
+
+
+def imported(name: str) -> Any:
+    """What `module:name` names; `module:name[]` is a list of it."""
+    module, _, attribute = name.removesuffix("[]").partition(":")
+    found: Any = getattr(importlib.import_module(module), attribute)
+    return types.GenericAlias(list, (found,)) if name.endswith("[]") else found
+
+
+KNOBS = (
+    Parameter("context", "tokens of context of all slots", "count"),
+    Parameter("gpu_layers", "layers on the GPUs", "count"),
+    Parameter("kv_type", "of the cache: f16, q8_0"),
+    Parameter("quant", "of the weights: Q4_K_M"),
+    Parameter("slots", "conversations at a time", "count"),
+)
+
+
+def view(desk: ServerState, _question: Question) -> Any:
+    """Every number of the page."""
+    return desk.seen().view
+
+
+def report(desk: ServerState, _question: Question) -> Any:
+    """The diagnosis alone."""
+    return desk.seen().view.report
+
+
+def snapshot(desk: ServerState, _question: Question) -> bytes:
+    """What was seen, fit to be sent to a stranger."""
+    from unslow.facts.masking import masked  # noqa: PLC0415 (imported when asked)
+    from unslow.facts.snapshot import dump_snapshot  # noqa: PLC0415
+
+    return dump_snapshot(masked(desk.seen().snapshot))
+
+
+def what_if(desk: ServerState, question: Question) -> Any:
+    """The memory and the speed with other settings; those that are not named stay as they are."""
+    return desk.what_if(question.path["number"], dict(question.flags))
+
+
+def what_if_html(desk: ServerState, question: Question) -> str:
+    """The same as a part of the page."""
+    from unslow.page.html.memory import render_answer  # noqa: PLC0415
+
+    number = question.path["number"]
+    return str(render_answer(desk.what_if(number, dict(question.flags)), number))
+
+
+def panel_html(desk: ServerState, question: Question) -> str:
+    """One panel of the page."""
+    number, name = question.path["number"], question.path["name"]
+    return panel_of(desk, number, name.removesuffix(".html"))
+
+
+def panel_of(desk: ServerState, number: int, name: str) -> str:
+    """A panel by its name; NotThereError where there is none."""
+    from unslow.page.html.document import panel  # noqa: PLC0415
+    from unslow.page.server.live_run import offers_of  # noqa: PLC0415
+
+    seen = desk.seen()
+    found = seen.view
+    if not 0 <= number < len(found.subjects):
+        raise NotThereError(f"there is no subject {number}", f"there are {len(found.subjects)}, counted from 0")
+    try:
+        return str(panel(found, number, name, offers_of(seen, desk.wanted)))
+    except (KeyError, UserError) as error:
+        raise NotThereError(f"there is no panel {name[:60]!r}", "see the view for those that there are") from error
+
+
+_VIEW = "unslow.think.view:View"
+VIEW_ENDPOINTS = (
+    Endpoint("/view", "Every number of the page", _VIEW, view),
+    Endpoint("/report", "The diagnosis, as `unslow diagnose --json` gives it", "unslow.think.report:Report", report),
+    Endpoint("/snapshot", "What was seen, masked", "unslow.facts.snapshot:Snapshot", snapshot),
+    Endpoint(
+        "/subjects/{number:int}/what-if",
+        "Memory and speed with other settings",
+        "unslow.think.view:WhatIf",
+        what_if,
+        KNOBS,
+    ),
+    Endpoint("/subjects/{number:int}/what-if.html", "The same as HTML", "", what_if_html, KNOBS, media="text/html"),
+    Endpoint("/subjects/{number:int}/panels/{name}", "A panel as HTML", "", panel_html, media="text/html"),
+)
+
+
+class CausePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause or verdict as documented."""
+
+    id: str
+    title: str
+    phase: str
+    needs: tuple[str, ...]
+    """The facts that decide it."""
+    explains: tuple[str, ...]
+    text: str
+
+
+def answered(request: type[Request], answer: Callable[..., Any]) -> Callable[[ServerState, Question], Any]:
+    """As the command of that request answers."""
+    takes_progress = "progress" in inspect.signature(answer).parameters
+
+    def handle(_desk: ServerState, question: Question) -> Any:
+        asked = request.from_flags(question.flags)
+        return answer(asked, Silent()) if takes_progress else answer(asked)
+
+    return handle
+
+
+def plan(_desk: ServerState, question: Question) -> Any:
+    """As `unslow plan` answers, of this machine alone; nothing is changed."""
+    from unslow.commands.plan.planner import planned  # noqa: PLC0415 (imported when asked: the page is there sooner)
+    from unslow.look.system.live import LiveSystem  # noqa: PLC0415
+
+    return planned(LiveSystem(), PlanRequest.from_flags(question.flags))
+
+
+def models(_desk: ServerState, _question: Question) -> Any:
+    """As `unslow models` answers."""
+    from unslow.commands.models.stored import list_models  # noqa: PLC0415
+    from unslow.look.system.live import LiveSystem  # noqa: PLC0415
+
+    return list_models(LiveSystem(), (), Silent())
+
+
+def causes(_desk: ServerState, _question: Question) -> list[CausePage]:
+    """Every cause that is known."""
+    from unslow.commands.explain.pages import pages  # noqa: PLC0415
+
+    return [CausePage(**page._asdict()) for page in pages()]
+
+
+def explain(_desk: ServerState, question: Question) -> CausePage:
+    """One of them."""
+    from unslow.commands.explain.pages import page  # noqa: PLC0415
+
+    return CausePage(**page(question.path["cause"])._asdict())
+
+
+_PAGE = "unslow.page.server.endpoints:CausePage"
+_MANY = (
+    Endpoint(
+        "/fit", "Does a model fit, byte by byte", "unslow.think.fit.report:FitReport",
+        answered(fit.FitRequest, fit.answer), parameters_of(fit.FitRequest),
+    ),
+    Endpoint(
+        "/predict", "How fast a model should be", "unslow.think.speed.report:PredictionReport",
+        answered(predict.PredictRequest, predict.answer), parameters_of(predict.PredictRequest),
+    ),
+    Endpoint(
+        "/plan", "The best settings; nothing is changed", "unslow.think.plan.report:PlanReport", plan,
+        parameters_of(PlanRequest),
+    ),
+    Endpoint("/models", "The models on this machine", "unslow.facts.stored_model:Inventory", models),
+    Endpoint("/causes", "Every cause that is known", f"{_PAGE}[]", causes),
+    Endpoint("/explain/{cause}", "What a cause is, how to confirm and to fix it", _PAGE, explain),
+)  # fmt: skip
+QUESTION_ENDPOINTS = tuple(endpoint._replace(slow=True) for endpoint in _MANY)
+
+
+def offers(desk: ServerState, _question: Question) -> list[Offer]:
+    """What could be started, and what it would send."""
+    from unslow.page.server.live_run import offers_of  # noqa: PLC0415 (imported when asked)
+
+    return offers_of(desk.seen(), desk.wanted)
+
+
+def start(desk: ServerState, question: Question) -> RunShown:
+    """Start one; UserError where it may not be."""
+    from unslow.page.server.live_run import check_offered, perform  # noqa: PLC0415
+
+    wanted = question.body
+    seen = desk.seen()
+    check_offered(seen, desk.wanted, wanted)
+    return desk.book.start(wanted, lambda entry: perform(desk, entry)).shown()
+
+
+def listed(desk: ServerState, _question: Question) -> list[RunShown]:
+    """Those that are kept."""
+    return [entry.shown() for entry in desk.book.entries()]
+
+
+def shown(desk: ServerState, question: Question) -> RunShown:
+    """One of them."""
+    return desk.book.entry(question.path["run"]).shown()
+
+
+def stopped(desk: ServerState, question: Question) -> RunShown:
+    """End it early; what was measured until then is kept."""
+    entry = desk.book.entry(question.path["run"])
+    stop(entry)
+    return entry.shown()
+
+
+def followed(_desk: ServerState, _question: Question) -> None:
+    """Streams are not answered in a thread: `stream.events` does."""
+    raise UserError("this is a stream", "read it line by line")
+
+
+_RUN = "unslow.page.server.runs:RunShown"
+RUN_ENDPOINTS = (
+    Endpoint(
+        "/offers", "What could be measured, and what that sends to whom", "unslow.page.server.runs:Offer[]", offers
+    ),
+    Endpoint("/runs", "The last runs", f"{_RUN}[]", listed),
+    Endpoint(
+        "/runs",
+        "Start a measurement, as /offers tells it",
+        _RUN,
+        start,
+        method="POST",
+        body="unslow.page.server.runs:RunWanted",
+        status=201,
+    ),
+    Endpoint("/runs/{run}", "How far a run is", _RUN, shown),
+    Endpoint("/runs/{run}", "Stop a run; what was measured is kept", _RUN, stopped, method="DELETE"),
+    Endpoint(
+        "/runs/{run}/events",
+        "The run as it goes, a JSON object a line",
+        "unslow.page.server.runs:RunLine",
+        followed,
+        (Parameter("since", "only lines after this number", "number"),),
+        media="application/x-ndjson",
+    ),
+)
+
+
+_FILES = ("prices",)
+"""What names a file is for the command line."""
+DEVICES = parameters_of(DevicesRequest, without=_FILES, names={"names": "device"}, commas=("names", "price"))
+CHOOSE = parameters_of(ChooseRequest, without=_FILES, commas=("price", "among"))
+COST = parameters_of(CostRequest, without=_FILES, commas=("device", "price", "rent", "api"))
+TIERS = parameters_of(TiersRequest)
+
+
+def _html(name: str, answer: Callable[[ServerState, Question], Any]) -> Callable[[ServerState, Question], str]:
+    def drawn(desk: ServerState, question: Question) -> str:
+        from unslow.page.server import pages  # noqa: PLC0415
+        from unslow.show.clean import cleaned  # noqa: PLC0415
+
+        return str(getattr(pages, name)(cleaned(answer(desk, question))))
+
+    return drawn
+
+
+_ASKED = (
+    ("devices", "Devices side by side", "unslow.buy.report:DevicesReport", DevicesRequest, devices, DEVICES),
+    ("choose", "What to buy for a model", "unslow.buy.offers:ChoiceReport", ChooseRequest, choose, CHOOSE),
+    ("cost", "Own, rent or an API", "unslow.buy.cost:CostReport", CostRequest, cost, COST),
+    ("tiers", "What fits which memory", "unslow.buy.tiers:TiersReport", TiersRequest, tiers, TIERS),
+)
+BUYER_ENDPOINTS = tuple(
+    endpoint
+    for name, words, kind, request, command, parameters in _ASKED
+    for answer in [answered(request, command.answer)]
+    for endpoint in (
+        Endpoint(f"/{name}", words, kind, answer, parameters, slow=True),
+        Endpoint(
+            f"/{name}.html", f"{words}, as HTML", "", _html(name, answer), parameters, media="text/html", slow=True
+        ),
+    )
+)

@@ -1,0 +1,244 @@
+"""Who may ask: the server's port and secrets, which requests are refused with which words.
+
+And the headers of every answer.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from hmac import compare_digest
+from html import escape
+from typing import NamedTuple
+from urllib.parse import parse_qs, quote
+
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class ServerIdentity(NamedTuple):
+    """The port that is listened to, and the token that only the user's terminal was told."""
+
+    port: int
+    token: str
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """What a Host header may say. A name that somebody rebinds to loopback is not among them."""
+        return tuple(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """What an Origin header may say."""
+        return tuple(f"http://{host}" for host in self.hosts)
+
+    @property
+    def base(self) -> str:
+        """The address without the token."""
+        return f"http://{self.hosts[0]}"
+
+    @property
+    def url(self) -> str:
+        """What the user opens."""
+        return f"{self.base}/?token={quote(self.token)}"
+
+    def knows(self, token: str) -> bool:
+        """Whether it is the token, compared in a time that tells nothing."""
+        return compare_digest(token.encode(), self.token.encode())
+
+
+class Ticket:
+    """Lets a browser in once. Its command line, which every user of the machine can read, has this and no token."""
+
+    LASTS_S = 120.0
+    """Longer than any browser takes to start."""
+
+    def __init__(self) -> None:
+        self.text = secrets.token_urlsafe(32)
+        self._until_s = time.monotonic() + self.LASTS_S
+        self._lock = threading.Lock()
+
+    def take(self, text: str) -> bool:
+        """Whether it is this ticket and was not used before; from now on it is."""
+        with self._lock:
+            good = compare_digest(text.encode(), self.text.encode()) and time.monotonic() < self._until_s
+            if good:
+                self._until_s = 0.0
+            return good
+
+    def url(self, own: ServerIdentity) -> str:
+        """What a browser is started with; it leads to the page's own address."""
+        return f"{own.base}/?ticket={quote(self.text)}"
+
+
+PAGE = "/"
+TOKEN_HEADER = "x-unslow-token"  # noqa: S105 (the name of a header)
+METHODS = ("GET", "POST", "DELETE")
+NO_TOKEN = 401
+"""The status of the last refusal: all else is as it should be."""
+LARGEST_BODY_BYTES = 16 * 1024
+"""The one body that is understood has three short fields."""
+LONGEST_HEAD = 16 * 1024
+"""Characters of the address and all headers; a browser sends a tenth of it."""
+LONGEST_PATH = 400
+"""Characters; the longest that means something ends with the name of a cause."""
+_OWN_SITE = ("same-origin", "none")
+"""What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
+_OPEN = "open the address that `unslow serve` printed, with its token"
+_QUERY_LIMIT = 64
+
+
+class AskedRequest(NamedTuple):
+    """What of a request decides whether it is answered; names of headers in small letters."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+
+    @property
+    def changes(self) -> bool:
+        """Whether it would start or stop something."""
+        return self.method != "GET"
+
+    def parameter(self, name: str) -> str:
+        """A parameter of the query; empty where there is none, or more than one."""
+        try:
+            values = parse_qs(self.query, max_num_fields=_QUERY_LIMIT).get(name, [])
+        except ValueError:
+            return ""
+        return values[0] if len(values) == 1 else ""
+
+
+class Refusal(NamedTuple):
+    """Why a request is not answered."""
+
+    status: int
+    message: str
+    hint: str = ""
+
+
+def refusal(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
+    """Why this request is refused; None where it may be answered."""
+    return _too_long(asked) or _wrong_host(asked, own) or _wrong_sender(asked, own) or _wrong_form(asked)
+
+
+def _too_long(asked: AskedRequest) -> Refusal | None:
+    if len(asked.path) > LONGEST_PATH:
+        return Refusal(414, "there is no address that long", "see /api/v1/openapi.json")
+    long = len(asked.path) + len(asked.query) + sum(len(k) + len(v) for k, v in asked.headers.items())
+    return Refusal(431, "the address and the headers are too long", "ask for less") if long > LONGEST_HEAD else None
+
+
+def _wrong_host(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
+    if asked.headers.get("host", "").lower() in own.hosts:
+        return None
+    return Refusal(421, "this server does not answer to that name", f"ask {own.base}")
+
+
+def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
+    """Refused where a browser says that another page sent it, or where the token is missing."""
+    origin, site = asked.headers.get("origin"), asked.headers.get("sec-fetch-site", "none")
+    if asked.method not in METHODS:
+        return Refusal(405, f"{asked.method[:20]} is not a method of this server", f"use {', '.join(METHODS)}")
+    if (origin is not None and origin not in own.origins) or site not in _OWN_SITE:
+        return Refusal(403, "another page may not ask this server", _OPEN)
+    if asked.changes and origin is None:
+        return Refusal(403, "what starts or stops something must say where it comes from", f"Origin: {own.base}")
+    return None if own.knows(_token(asked)) else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
+
+
+def _token(asked: AskedRequest) -> str:
+    """The page has it in its address, for a browser can open it in no other way; all else sends it as a header."""
+    return asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, "")
+
+
+def _wrong_form(asked: AskedRequest) -> Refusal | None:
+    kind = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if asked.method == "POST" and kind != "application/json":
+        return Refusal(415, "a POST must be JSON", "Content-Type: application/json")
+    length = asked.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length[:12]) > LARGEST_BODY_BYTES:
+        return Refusal(413, f"more than {LARGEST_BODY_BYTES} bytes", "a run is asked for with a few words")
+    return None
+
+
+# There are no cookies, which all ports of a host share, and no CORS headers: no other page has any business here.
+
+_NONCE_BYTES = 16
+_POLICY = (
+    "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Only the script and the style of the page itself; what a model or a process calls itself can run nothing."""
+HEADERS = {
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-embedder-policy": "require-corp",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
+}
+_REFUSED_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>unslow: refused</title><h1>{}</h1><p>{}.</p></html>
+"""
+
+
+class Guard:
+    """An application that answers only whom it may."""
+
+    def __init__(self, app: ASGIApp, own: ServerIdentity, ticket: Ticket) -> None:
+        self._app, self._own, self._ticket = app, own, ticket
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        if scope["type"] != "http":
+            return  # no web sockets: uvicorn is told so too
+        nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        scope.setdefault("state", {})["nonce"] = nonce
+        await self._answer(_asked(scope))(scope, receive, _with_headers(send, nonce))
+
+    def _answer(self, asked: AskedRequest) -> ASGIApp:
+        why = refusal(asked, self._own)
+        if why is None:
+            return self._app
+        if why.status == NO_TOKEN and asked.path == PAGE and self._ticket.take(asked.parameter("ticket")):
+            return RedirectResponse(self._own.url.removeprefix(self._own.base), 303)
+        return _refused(why, asked.path)
+
+
+def _asked(scope: Scope) -> AskedRequest:
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        # a header that comes twice is read differently by different programs: as both, it equals nothing
+        headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
+    return AskedRequest(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
+
+
+def _refused(why: Refusal, path: str) -> Response:
+    headers = {"allow": ", ".join(METHODS)} if why.status == 405 else {}  # noqa: PLR2004 (method not allowed)
+    if why.status == NO_TOKEN:  # it must say by what one gets in; browsers ask nobody for this
+        headers["www-authenticate"] = "Unslow-Token"
+    headers["connection"] = "close"  # a body that nobody reads is not waited for
+    if path == PAGE:
+        return HTMLResponse(
+            _REFUSED_PAGE.format(escape(why.message.capitalize()), escape(why.hint)), why.status, headers
+        )
+    return JSONResponse({"error": {"message": why.message, "hint": why.hint}}, why.status, headers)
+
+
+def _with_headers(send: Send, nonce: str) -> Send:
+    policy = _POLICY.format(nonce)
+    extra = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+    extra.append((b"content-security-policy", policy.encode()))
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *extra]}
+        await send(message)
+
+    return sending

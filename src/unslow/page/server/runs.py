@@ -1,0 +1,252 @@
+"""The runs that were started: one at a time, the last few kept, each with the lines that it tells the page."""
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from unslow.facts.errors import UserError
+
+RunKind = Literal["diagnose", "bench", "depth", "users"]
+RunState = Literal["running", "done", "stopped", "failed"]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """One line; `events?since=NUMBER` gives those after it."""
+
+    number: int = 0
+
+
+class ProgressLine(Line, frozen=True, kw_only=True, tag="progress"):
+    """What is being done, and how much of it is done."""
+
+    text: str
+    share: float | None = None
+    """None of a remark that stays, such as how much is sent and to whom."""
+
+
+class SampleLine(Line, frozen=True, kw_only=True, tag="sample"):
+    """The newest values of what is watched, by name."""
+
+    at_s: float
+    values: dict[str, float]
+
+
+class PassLine(Line, frozen=True, kw_only=True, tag="pass"):
+    """One request was answered."""
+
+    text: str
+    tokens_per_s: float | None = None
+
+
+class PanelLine(Line, frozen=True, kw_only=True, tag="panel"):
+    """A panel of the page has changed: its new HTML."""
+
+    subject: int
+    name: str
+    html: str
+
+
+class DoneLine(Line, frozen=True, kw_only=True, tag="done"):
+    """It is over and the page's view is new: `stopped` where somebody ended it early."""
+
+    text: str
+    stopped: bool = False
+    reload: bool = False
+    """Whether the page has other subjects now, or in another order."""
+    anyway: str = ""
+    """What measuring all the same would do, with `evict`; empty where nothing was in the way."""
+
+
+class ErrorLine(Line, frozen=True, kw_only=True, tag="error"):
+    """It could not be done."""
+
+    message: str
+    hint: str = ""
+    anyway: str = ""
+    """What it would do all the same, with `evict`; empty where that would not help."""
+
+
+RunLine = ProgressLine | SampleLine | PassLine | PanelLine | DoneLine | ErrorLine
+
+
+class RunWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to measure: the subject by its number in the view, None for whatever runs."""
+
+    kind: RunKind
+    subject: int | None = None
+    quick: bool = False
+    evict: bool = False
+    """Measure even if a chat must then read its prompt again."""
+
+
+class RunShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and how far it is."""
+
+    id: str
+    kind: RunKind
+    subject: int | None
+    state: RunState
+    text: str = ""
+    share: float = 0.0
+    schema: str = "unslow.run/1"
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do, told before it is started."""
+
+    kind: RunKind
+    subject: int | None = None
+    """By its number in the view; None where nothing runs and the embedded engine is measured."""
+    label: str
+    words: str
+    """What is sent, and to whom."""
+    refused: str = ""
+    """Why it can't be started now; empty where it can."""
+
+
+MOST_KEPT = 12
+"""Runs that can still be asked about."""
+MOST_LINES = 400
+"""Lines of a run that are kept for whoever comes later."""
+_ENDING_S = 3.0
+"""For a run to end by itself; what it started ends with this program in any case."""
+
+
+class NotThereError(UserError):
+    """What was asked for does not exist."""
+
+
+class BusyError(UserError):
+    """It can't be had now."""
+
+
+class Stoppable(Protocol):
+    """A run that can be ended early."""
+
+    def stop(self) -> None:
+        """End it; what was measured until then is kept."""
+
+
+class StartedRun:
+    """One run. Its thread writes, any other reads."""
+
+    def __init__(self, wanted: RunWanted) -> None:
+        self.id, self.wanted = secrets.token_hex(8), wanted
+        self.watchers = 0
+        """How many streams follow it: pictures are drawn for somebody only."""
+        self.run: Stoppable | None = None
+        self.is_unwanted = False
+        """Whether somebody stopped it, be it before there was anything to stop."""
+        self.thread: threading.Thread | None = None
+        self._lines: list[RunLine] = []
+        self._state: RunState = "running"
+        self._count = 0
+        self._lock = threading.Lock()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return self._state != "running"
+
+    def tell(self, line: RunLine) -> None:
+        """Add a line; a picture takes the place of the one before it, and so do values."""
+        with self._lock:
+            self._count += 1
+            kept = [old for old in self._lines if not _replaces(line, old)]
+            self._lines = [*kept[-(MOST_LINES - 1) :], msgspec.structs.replace(line, number=self._count)]
+            if isinstance(line, DoneLine):
+                self._state = "stopped" if line.stopped else "done"
+            elif isinstance(line, ErrorLine):
+                self._state = "failed"
+
+    def lines(self, since: int = 0) -> Sequence[RunLine]:
+        """What was told after a line."""
+        with self._lock:
+            return [line for line in self._lines if line.number > since]
+
+    def shown(self) -> RunShown:
+        """How far it is."""
+        with self._lock:
+            text, share = _standing(self._lines)
+            return RunShown(
+                id=self.id,
+                kind=self.wanted.kind,
+                subject=self.wanted.subject,
+                state=self._state,
+                text=text,
+                share=1.0 if self._state in ("done", "stopped") else share,
+            )
+
+
+def _standing(lines: Sequence[RunLine]) -> tuple[str, float]:
+    """The last words, and how much is done."""
+    for line in reversed(lines):
+        if isinstance(line, ErrorLine):
+            return line.message, 0.0
+        if isinstance(line, DoneLine):
+            return line.text, 1.0
+        if isinstance(line, ProgressLine) and line.share is not None:
+            return line.text, line.share
+    return "", 0.0
+
+
+def _replaces(new: RunLine, old: RunLine) -> bool:
+    if isinstance(new, PanelLine) and isinstance(old, PanelLine):
+        return (new.subject, new.name) == (old.subject, old.name)
+    return isinstance(new, SampleLine) and isinstance(old, SampleLine)
+
+
+class RunList:
+    """All runs of a server."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, StartedRun] = {}
+        self._lock = threading.Lock()
+
+    def start(self, wanted: RunWanted, follow: Callable[[StartedRun], None]) -> StartedRun:
+        """Begin one in a thread of its own; BusyError while another goes on: two would measure each other."""
+        with self._lock:
+            if any(not entry.is_over for entry in self._entries.values()):
+                raise BusyError("a run goes on already", "wait for it, or stop it")
+            entry = StartedRun(wanted)
+            self._entries[entry.id] = entry
+            for old in list(self._entries)[:-MOST_KEPT]:
+                del self._entries[old]
+        entry.thread = threading.Thread(target=follow, args=(entry,), name="run", daemon=True)
+        entry.thread.start()
+        return entry
+
+    def entry(self, name: str) -> StartedRun:
+        """A run by its id."""
+        with self._lock:
+            if name in self._entries:
+                return self._entries[name]
+        raise NotThereError(f"there is no run {name[:40]!r}", "POST /api/v1/runs starts one")
+
+    def entries(self) -> list[StartedRun]:
+        """All that are kept, the newest last."""
+        with self._lock:
+            return list(self._entries.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run goes on."""
+        return any(not entry.is_over for entry in self.entries())
+
+    def close(self) -> None:
+        """Stop what goes on, and wait for it."""
+        for entry in self.entries():
+            if not entry.is_over:
+                stop(entry)
+                if entry.thread:
+                    entry.thread.join(_ENDING_S)
+
+
+def stop(entry: StartedRun) -> None:
+    """End a run early; one that is over stays as it is."""
+    entry.is_unwanted = True  # said first: who sets `run` looks at it afterwards
+    if entry.run and not entry.is_over:
+        entry.run.stop()

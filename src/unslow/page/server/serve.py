@@ -1,0 +1,184 @@
+"""What `unslow serve` does: checks its flags, listens on loopback until Ctrl-C, and opens or names the page."""
+
+import errno
+import gc
+import getpass
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Literal
+
+from unslow import __version__
+from unslow.commands.diagnose.request import DiagnoseSpec
+from unslow.commands.diagnose.target import is_live
+from unslow.commands.serve import ServeRequest
+from unslow.facts.errors import UserError
+from unslow.page.server.guard import ServerIdentity, Ticket
+from unslow.page.server.state import ServeOptions, ServerState
+
+if TYPE_CHECKING:
+    import uvicorn
+
+Way = Literal["browser", "tunnel", "address"]
+_OWN_WINDOWS = ("darwin", "win32")
+"""Systems on which a session without a display is rare."""
+_USUAL_SSH_PORT = "22"
+_PARTS_OF_A_CONNECTION = 4
+
+
+def way_to_open(environment: Mapping[str, str], platform: str = sys.platform) -> Way:
+    """Which way there is: a browser opened over SSH would open on a screen that nobody looks at."""
+    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+        return "tunnel"
+    has_display = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
+    return "browser" if has_display or platform in _OWN_WINDOWS else "address"
+
+
+def tunnel_command(port: int, environment: Mapping[str, str]) -> str:
+    """What to run on the machine with the browser. The port is the same on both sides: others are refused."""
+    parts = environment.get("SSH_CONNECTION", "").split()
+    host, ssh_port = parts[2:4] if len(parts) == _PARTS_OF_A_CONNECTION else ("THIS_MACHINE", _USUAL_SSH_PORT)
+    named = "" if ssh_port == _USUAL_SSH_PORT else f" -p {ssh_port}"
+    return f"ssh -N -L {port}:127.0.0.1:{port}{named} {_user()}@{host}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        return "USER"
+
+
+def open_browser(url: str) -> None:
+    """Open it without waiting: some browsers return only when they are closed."""
+    import webbrowser  # noqa: PLC0415 (only where there is a display)
+
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+
+_TOKEN_BYTES = 32
+_LONGEST_HEAD_BYTES = 16 * 1024
+_ENDING_S = 2
+"""For answers that are being written when the end comes."""
+LAST_PORT = 65535
+_YOUNG_OBJECTS = 10_000
+"""New ones between two looks for garbage, which are made by thousands for a slider's answer, and end with it."""
+
+
+def listening(port: int) -> socket.socket:
+    """A socket on loopback; 0 takes any free port. UserError where the port can't be had."""
+    if not 0 <= port <= LAST_PORT:
+        raise UserError(f"--port {port} can't be", f"it is from 0 to {LAST_PORT}; 0 takes any that is free")
+    try:
+        listener = socket.create_server(("127.0.0.1", port), backlog=128)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "something listens there already" if taken else error.strerror or str(error)
+        raise UserError(f"port {port}: {why}", "leave out --port to take one that is free") from error
+    # what it accepts inherits this; else head and body of an answer wait for each other, 40 ms each time
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def serve(wanted: ServeOptions, port: int, ready: Callable[[ServerIdentity, Ticket], None]) -> None:
+    """Serve the page; `ready` is told the address as soon as a browser can connect. Returns after Ctrl-C."""
+    gc.set_threshold(_YOUNG_OBJECTS)
+    with listening(port) as listener:
+        own, ticket = owner_of(listener), Ticket()
+        desk = ServerState(wanted)
+        desk.begin()
+        ready(own, ticket)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends it as Ctrl-C does
+        try:
+            server_of(desk, own, ticket).run(sockets=[listener])
+        except KeyboardInterrupt:
+            pass  # how a server usually ends
+        finally:
+            desk.close()
+            signal.signal(signal.SIGTERM, before)
+
+
+def owner_of(listener: socket.socket) -> ServerIdentity:
+    """The port that was got, and a new token."""
+    return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(_TOKEN_BYTES))
+
+
+def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicorn.Server":
+    """The server, ready to run."""
+    import uvicorn  # noqa: PLC0415 (looking at the machine has begun meanwhile)
+
+    from unslow.page.server.application import application  # noqa: PLC0415
+    from unslow.page.server.connections import MOST, Connection  # noqa: PLC0415
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            desk.closing = True  # streams end themselves
+            super().handle_exit(sig, frame)
+
+    config = uvicorn.Config(
+        application(desk, own, ticket),
+        http=Connection,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_level="critical",  # what goes wrong is said by the application
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST,
+        h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
+        timeout_graceful_shutdown=_ENDING_S,
+    )
+    return Server(config)
+
+
+def served(asked: ServeRequest, say: Callable[[str], None]) -> None:
+    """Serve the page until Ctrl-C; `say` is told where it is."""
+
+    def announce(own: ServerIdentity, ticket: Ticket) -> None:
+        say(as_json(own) if asked.json else as_words(own))
+        if not (asked.no_open or asked.json) and way_to_open(os.environ) == "browser":
+            open_browser(ticket.url(own))
+
+    serve(wanted_of(asked), asked.port, announce)
+
+
+def wanted_of(asked: ServeRequest) -> ServeOptions:
+    """What the flags mean; files are read now, so that a wrong one is told before anything is served."""
+    if asked.measure and (asked.passive or not is_live(asked.target)):
+        hint = "leave out --passive, or the stored TARGET"
+        raise UserError("--measure needs something that runs and may be asked", hint)
+    wanted = ServeOptions(DiagnoseSpec.of(asked), measure=asked.measure)
+    if asked.bench:
+        from unslow.commands._bench_history import read_benches  # noqa: PLC0415 (only where there are some)
+
+        wanted = wanted._replace(benches=tuple(one for path in asked.bench for one in read_benches(path)))
+    if asked.verify:
+        from unslow.commands.verify.comparison import read_verified  # noqa: PLC0415
+
+        wanted = wanted._replace(verified=read_verified(asked.verify))
+    return wanted
+
+
+def as_json(own: ServerIdentity) -> str:
+    """The address for a program, on one line."""
+    shown = {"schema": "unslow.serve/1", "unslow_version": __version__, "pid": os.getpid()}
+    return json.dumps({**shown, "url": own.url, "base": own.base, "port": own.port, "token": own.token})
+
+
+def as_words(own: ServerIdentity) -> str:
+    """The address for a person, and how to get there over SSH."""
+    lines = [f"the page is at  {own.url}"]
+    if way_to_open(os.environ) == "tunnel":
+        lines += [
+            "you are here over SSH; to see it where you sit, run there:",
+            f"  {tunnel_command(own.port, os.environ)}",
+            "and open the same address.",
+        ]
+    return "\n".join([*lines, "it is for you alone: whoever has the address can see it. Ctrl-C ends it."])

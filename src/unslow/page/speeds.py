@@ -1,0 +1,395 @@
+"""The speeds of a subject as they are drawn: measured, expected, achievable; by depth and by users.
+
+Before and after a change.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Difference, Spread, Sweep, SweepPoint
+from unslow.facts.snapshot import Case, Wish
+from unslow.facts.values import Known, MissingFactError, Unknown, estimated
+from unslow.think.case.prediction import (
+    DECODE,
+    PREFILL,
+    Prediction,
+    measured_prefill,
+    measured_rate,
+    predict,
+    predict_prefill,
+)
+from unslow.think.case.slowness import expected_together
+from unslow.think.case.vram import available_vram_bytes, runtime_sees_gpu
+from unslow.think.case.work import Cure, depth_of
+from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.memo import one_judgement
+from unslow.think.physics.terms import Interval
+from unslow.think.report import Range, SubjectReport
+from unslow.think.stats.conditions import Change
+from unslow.think.stats.verification_report import FigureShown, IntervalShown, VerifyReport
+from unslow.think.view import ChangeRow, ChangeView, CurvePoint, CurveView, RooflineView, SpeedRow
+
+
+class Basis(NamedTuple):
+    """The change to the case that is predicted for, and what that is in words."""
+
+    cure: Cure = Cure()
+    words: str = "as it is set up"
+
+
+def basis_of(case: Case) -> Basis | Unknown:
+    """What can be predicted of a case, or what it lacks: a server that says little tells no place of its weights."""
+    if case.runtime.state.value_or("") == "failed":
+        return Unknown("it does not load", "see the findings")
+    found = predict(case)
+    if isinstance(found, Prediction):
+        return Basis()
+    if case.runtime.embedded or not runtime_sees_gpu(case):
+        return found
+    try:
+        filled = Cure(vram_bytes=available_vram_bytes(case))
+    except MissingFactError:
+        return found
+    words = "with as much of it on the GPU as fits, for nothing tells how much is there"
+    return Basis(filled, words) if isinstance(predict(case, filled), Prediction) else found
+
+
+@one_judgement()
+def speed_rows(
+    report: SubjectReport, case: Case, wish: Wish, roofline: RooflineView | None = None
+) -> tuple[SpeedRow, ...]:
+    """One row for each metric of which anything is known; the roof of prompts is that of the roofline."""
+    rows = (_decode(report, wish), _prefill(report, case, roofline), _row(report, FIRST_TOKEN))
+    return tuple(row for row in rows if _tells(row))
+
+
+def _decode(report: SubjectReport, wish: Wish) -> SpeedRow:
+    goal = wish.tokens_per_s.value if isinstance(wish.tokens_per_s, Known) else None
+    return _row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
+
+
+def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -> SpeedRow:
+    """A report holds prompts against nothing where none was measured; here what is expected is shown all the same.
+
+    Where only short ones were, nothing is: what is expected is the speed of a long one, which they can't have.
+    """
+    if report.verdict == "failed":
+        return _row(report, PREFILL)
+    basis = basis_of(case)
+    found = basis if isinstance(basis, Unknown) else predict_prefill(case, basis.cure)
+    if isinstance(basis, Unknown) or isinstance(found, Unknown):
+        return _row(report, PREFILL)
+    only_short = PREFILL in report.measured and isinstance(measured_prefill(case), Unknown)
+    as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() and not only_short else None
+    return _row(report, PREFILL, as_configured=as_configured, ceiling=_roof(roofline, found) or found.ceiling or None)
+
+
+def _roof(roofline: RooflineView | None, found: Prediction) -> float | None:
+    """Tokens per second at the roof of the phase."""
+    points = roofline.points if roofline else ()
+    point = next((p for p in points if p.phase == "prefill" and p.predicted_flops_per_s), None)
+    if point is None or not point.predicted_flops_per_s:
+        return None
+    return found.tokens_per_s.mid * point.roof_flops_per_s / point.predicted_flops_per_s
+
+
+def _row(
+    report: SubjectReport,
+    metric: str,
+    *,
+    as_configured: Range | None = None,
+    ceiling: float | None = None,
+    goal: float | None = None,
+) -> SpeedRow:
+    expected = report.expected
+    return SpeedRow(
+        metric=metric,
+        measured=report.measured.get(metric),
+        as_configured=expected.as_configured.get(metric, as_configured),
+        achievable=expected.achievable.get(metric),
+        ceiling=ceiling,
+        goal=goal,
+    )
+
+
+def range_of(interval: Interval) -> Range:
+    """The interval as a report has it."""
+    return Range(low=interval.low, mid=interval.mid, high=interval.high)
+
+
+def _tells(row: SpeedRow) -> bool:
+    return any(getattr(row, name) is not None for name in ("measured", "as_configured", "achievable", "goal"))
+
+
+_NOTABLE = 0.005
+"""Less than half of one per cent is nothing lost."""
+
+
+def depth_words(points: Sequence[CurvePoint], basis: str) -> str:
+    """From the start of the context to its end."""
+    known = [point for point in points if point.predicted]
+    if len(known) <= 1:
+        return ""
+    first, last = known[0], known[-1]
+    lost = 1 - (last.predicted or 0.0) / (first.predicted or 1.0)
+    return (
+        f"Expected {basis}: {_rate(first)} tokens per second {first.at:,.0f} tokens into the context, "
+        f"{_rate(last)} after {last.at:,.0f}, which is {_less(lost)}."
+    )
+
+
+def _less(share: float) -> str:
+    return f"{share:.0%} less" if share >= _NOTABLE else "about the same"
+
+
+def users_words(points: Sequence[CurvePoint], slots: int | None, basis: str) -> str:
+    """Alone, and with as many as are answered at once."""
+    known = [point for point in points if point.predicted]
+    if len(known) <= 1:
+        return f"It answers {_requests(slots)} at a time." if slots else ""
+    best = max(known, key=lambda point: (point.predicted or 0.0, -point.at))
+    waits = f" It answers {_requests(slots)} at a time; the others wait." if slots else ""
+    more = f", {_rate(best)} for {best.at:,.0f} users together" if best.at > 1 else ", and no more for several together"
+    return f"Expected {basis}: {_rate(known[0])} tokens per second alone{more}.{waits}"
+
+
+def _requests(slots: int) -> str:
+    return "one request" if slots == 1 else f"{slots} requests"
+
+
+def _rate(point: CurvePoint) -> str:
+    value = point.predicted or 0.0
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (two figures tell a slow one)
+
+
+SHALLOWEST, DEEPEST = 256, 1 << 20
+USUAL_CONTEXT = 32_768
+"""Where neither the server nor the model tells how long a context may be."""
+FEWEST_USERS, USUAL_USERS, MOST_USERS = 8, 16, 256
+"""The curve goes on where requests begin to wait, so that it is seen."""
+USUAL_DEPTH = 512
+"""Of each user's conversation, where no other was measured."""
+_STEPS = (1.0, 1.5)
+"""The grid between two powers of two."""
+
+
+class _Measured(NamedTuple):
+    """The points of a curve that were measured, and what was made of them."""
+
+    points: dict[float, CurvePoint]
+    at: str = ""
+    sweep: Sweep | None = None
+
+
+@one_judgement()
+def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
+    """Tokens per second by depth, or why there is neither a measurement nor a prediction."""
+    seen, basis = _swept("depth", DECODE, benches) or _depths_of(case), basis_of(case)
+    if isinstance(basis, Unknown):
+        return _view("depth", DECODE, _measured_only(seen), seen, "") if seen.points else basis
+    grid = _grid(SHALLOWEST, _deepest(case, seen.points))
+    points = _with_predictions(seen.points, grid, lambda depth: _at_depth(case, depth, basis.cure))
+    return _view("depth", DECODE, points, seen, depth_words(points, basis.words))
+
+
+@one_judgement()
+def users_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
+    """Tokens per second of all users together by their number, or why there is neither."""
+    seen, basis = _swept("users", TOGETHER, benches) or _at_once_of(case), basis_of(case)
+    if isinstance(basis, Unknown):
+        return _view("users", TOGETHER, _measured_only(seen), seen, "") if seen.points else basis
+    slots = _slots(case)
+    most = max([2 * slots if slots else USUAL_USERS, FEWEST_USERS, *seen.points])
+    grid = [n for n in _grid(1, min(MOST_USERS, most)) if n == int(n)]
+    points = _with_predictions(seen.points, grid, lambda users: _of_users(case, int(users), slots, basis.cure))
+    return _view("users", TOGETHER, points, seen, users_words(points, slots, basis.words))
+
+
+def _view(axis: str, metric: str, points: tuple[CurvePoint, ...], seen: _Measured, words: str) -> CurveView:
+    sweep = seen.sweep
+    return CurveView(
+        axis="users" if axis == "users" else "depth",
+        metric=metric,
+        points=points,
+        verdict=sweep.verdict if sweep else "",
+        because=sweep.because if sweep else words,
+        knee=sweep.knee if sweep else None,
+        measured_at=seen.at,
+    )
+
+
+def _swept(axis: str, metric: str, benches: Sequence[Bench]) -> _Measured | None:
+    """The newest sweep over this axis that came to anything; the benches are newest first."""
+    for bench in benches:
+        for sweep in bench.sweeps:
+            points = {one.at: _swept_point(one, metric) for one in sweep.points if sweep.axis == axis}
+            if any(point.measured is not None for point in points.values()):
+                return _Measured(points, bench.taken_at, sweep)
+    return None
+
+
+def _swept_point(one: SweepPoint, metric: str) -> CurvePoint:
+    spread = one.figures.get(metric)
+    if spread is None:
+        return CurvePoint(at=one.at, note=one.note)
+    return CurvePoint(at=one.at, measured=spread.median, low=spread.low, high=spread.high, note=one.note)
+
+
+def _depths_of(case: Case) -> _Measured:
+    """What a diagnosis tried, or the one depth at which the speed was measured."""
+    tried = case.run.depths
+    if isinstance(tried, Known) and tried.value:
+        points = [CurvePoint(at=one.depth_tokens, measured=one.tokens_per_s) for one in tried.value]
+        return _Measured({point.at: point for point in points}, case.taken_at)
+    rate, depth = measured_rate(case), float(depth_of(case))
+    if isinstance(rate, Known) and depth:
+        return _Measured({depth: CurvePoint(at=depth, measured=rate.value)}, case.taken_at)
+    return _Measured({})
+
+
+def _at_once_of(case: Case) -> _Measured:
+    tried = case.run.at_once
+    if not isinstance(tried, Known) or not tried.value:
+        return _Measured({})
+    points = [CurvePoint(at=one.requests, measured=one.tokens_per_s) for one in tried.value]
+    return _Measured({point.at: point for point in points}, case.taken_at)
+
+
+def _grid(first: float, last: float) -> list[float]:
+    """Powers of two and what lies between them, up to the last, which is always there."""
+    found, power = [], float(first)
+    while power < last:
+        found += [power * step for step in _STEPS if power * step < last]
+        power *= 2
+    return [*found, float(last)]
+
+
+def _deepest(case: Case, measured: Iterable[float]) -> float:
+    """As far as one conversation may go."""
+    runtime = case.runtime
+    facts = (runtime.context_per_slot, runtime.context_length, runtime.context_set, case.model.context_trained)
+    context = next((fact.value for fact in facts if isinstance(fact, Known) and fact.value), USUAL_CONTEXT)
+    return float(min(DEEPEST, max([context, SHALLOWEST, *measured])))
+
+
+def _slots(case: Case) -> int | None:
+    """How many conversations are answered at once; None where nobody says."""
+    runtime = case.runtime
+    return runtime.slots.value_or(runtime.max_sequences.value_or(None)) or None
+
+
+def _measured_only(seen: _Measured) -> tuple[CurvePoint, ...]:
+    return tuple(seen.points[at] for at in sorted(seen.points))
+
+
+def _with_predictions(
+    measured: dict[float, CurvePoint], grid: Iterable[float], predicted: Callable[[float], Interval | None]
+) -> tuple[CurvePoint, ...]:
+    """All places in order, each with what is expected there."""
+    found = []
+    for at in sorted({*measured, *grid}):
+        point, expected = measured.get(at, CurvePoint(at=at)), predicted(at)
+        found.append(_expecting(point, expected) if expected else point)
+    return tuple(found)
+
+
+def _expecting(point: CurvePoint, expected: Interval) -> CurvePoint:
+    return msgspec.structs.replace(
+        point, predicted=expected.mid, predicted_low=expected.low, predicted_high=expected.high
+    )
+
+
+def _at_depth(case: Case, depth: float, cure: Cure) -> Interval | None:
+    found = predict(_with_depth(case, depth), cure)
+    return found.tokens_per_s if isinstance(found, Prediction) else None
+
+
+def _of_users(case: Case, users: int, slots: int | None, cure: Cure) -> Interval | None:
+    """Those that are answered at once; the others wait. As far off as the prediction for one user alone is."""
+    depth = float(depth_of(case)) or USUAL_DEPTH
+    together = expected_together(case, min(users, slots or users), depth, cure)
+    alone = _at_depth(case, depth, cure)
+    if together is None or alone is None:
+        return None
+    return Interval(together * alone.low / alone.mid, together, together * alone.high / alone.mid)
+
+
+def _with_depth(case: Case, depth: float) -> Case:
+    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that is drawn"))
+    return msgspec.structs.replace(case, run=run)
+
+
+MOST_CHANGES = 12
+
+
+def change_of_verify(report: VerifyReport) -> ChangeView:
+    """What `unslow verify` found."""
+    return ChangeView(
+        verdict=report.verdict,
+        because=report.because,
+        rows=tuple(_verified_row(figure) for figure in report.figures),
+        changes=tuple(_changed(c.setting, c.before, c.after) for c in report.changes[:MOST_CHANGES]),
+        source="unslow verify",
+        answers=report.answers.because if report.answers.wanted else "",
+    )
+
+
+def _changed(name: str, before: str, after: str) -> str:
+    return f"{name}: {before or 'unset'} → {after or 'unset'}"
+
+
+def _verified_row(figure: FigureShown) -> ChangeRow:
+    return ChangeRow(
+        metric=figure.metric,
+        before=_range(figure.before),
+        after=_range(figure.after),
+        speedup=_range(figure.speedup),
+        verdict=figure.verdict,
+    )
+
+
+def _range(shown: IntervalShown) -> Range:
+    return Range(low=shown.low, mid=shown.mid, high=shown.high)
+
+
+def change_of_benches(before: Bench, after: Bench, comparison: Comparison, changes: Sequence[Change]) -> ChangeView:
+    """What two benchmarks differ by."""
+    rows = [_compared_row(found, before, after) for found in comparison.differences]
+    return ChangeView(
+        verdict=comparison.verdict,
+        because=comparison.because,
+        rows=tuple(rows),
+        changes=tuple(_changed(c.name, c.before, c.after) for c in changes[:MOST_CHANGES]),
+        source=f"the benchmarks of {_moment(before)} and of {_moment(after)}",
+    )
+
+
+def _compared_row(found: Difference, before: Bench, after: Bench) -> ChangeRow:
+    return ChangeRow(
+        metric=found.metric,
+        before=_figure(found.before, before.figures.get(found.metric)),
+        after=_figure(found.after, after.figures.get(found.metric)),
+        speedup=_speedup(found),
+        verdict=found.verdict,
+    )
+
+
+def _figure(level: float, spread: Spread | None) -> Range:
+    """The level that was compared, within what the repeats say."""
+    if spread is None:
+        return Range(low=level, mid=level, high=level)
+    return Range(low=min(level, spread.low), mid=level, high=max(level, spread.high))
+
+
+def _speedup(found: Difference) -> Range:
+    """More than 1 is faster, also of times."""
+    if found.metric not in LOWER_IS_BETTER:
+        return Range(low=found.low, mid=found.ratio, high=found.high)
+    low, mid, high = (1 / value if value else 0.0 for value in (found.high, found.ratio, found.low))
+    return Range(low=low, mid=mid, high=high)
+
+
+def _moment(bench: Bench) -> str:
+    return bench.taken_at[:16].replace("T", " ") or bench.id

@@ -1,0 +1,193 @@
+"""The timeline of a run as it is drawn.
+
+Tracks with their limits, phases, the driver's reasons for low clocks, and a summary.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.run import ReasonSeen, Timeline, TrackSeen
+from unslow.facts.values import GIB, Fact, Known
+from unslow.think.case.gpus import POWER, THERMAL
+from unslow.think.causes.gpu_power_capped import LOW_CLOCK
+from unslow.think.view import PhaseSpan, ThrottleMark, TimelineView, Track
+
+HOST = "host"
+LABELS = {
+    "clock_hz": "clock",
+    "memory_clock_hz": "memory clock",
+    "power_w": "power",
+    "temperature_c": "temperature",
+    "vram_used_bytes": "memory in use",
+    "busy": "busy",
+    "memory_busy": "memory busy",
+    "pcie_receive_bytes_per_s": "received over PCIe",
+    "pcie_transmit_bytes_per_s": "sent over PCIe",
+    "busy_cpus": "processors busy",
+    "own_cpus": "processors of the runtime",
+    "others_cpus": "processors of others",
+    "memory_available_bytes": "RAM available",
+    "ram_used_bytes": "RAM in use",
+    "disk_read_bytes_per_s": "read from disks",
+}
+_GHZ = 1e9
+
+
+def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: Sequence[ThrottleMark]) -> str:
+    """How long it was watched, what each device reached at most, and whether anything held a GPU's clocks back."""
+    seconds = times_s[-1] if times_s else 0.0
+    parts = [text for device in dict.fromkeys(track.device for track in tracks) for text in _device(device, tracks)]
+    watched = f"Watched for {seconds:,.0f} s."
+    return " ".join([watched, *parts, *_held_back(marks, tracks)])
+
+
+def _device(device: str, tracks: Sequence[Track]) -> Iterator[str]:
+    own = {track.name: track for track in tracks if track.device == device}
+    if device == HOST:
+        if "own_cpus" in own:
+            yield f"The runtime used up to {_most(own['own_cpus']):.1f} processors{_of(own['own_cpus'])}."
+        return
+    found = []
+    if "clock_hz" in own:
+        found.append(f"{_most(own['clock_hz']) / _GHZ:.2f} GHz")
+    if "power_w" in own:
+        found.append(f"{_most(own['power_w']):.0f} W{_of(own['power_w'])}")
+    if "temperature_c" in own:
+        found.append(f"{_most(own['temperature_c']):.0f} °C")
+    if "vram_used_bytes" in own:
+        found.append(f"{_most(own['vram_used_bytes']) / GIB:.1f} GiB of memory")
+    if found:
+        yield f"{device} reached {', '.join(found)}."
+
+
+def _most(track: Track) -> float:
+    return max((value for value in track.values if value is not None), default=0.0)
+
+
+def _of(track: Track) -> str:
+    return f" of {track.limit:.0f}" if track.limit else ""
+
+
+def _held_back(marks: Sequence[ThrottleMark], tracks: Sequence[Track]) -> Iterator[str]:
+    harmful = [mark for mark in marks if mark.harmful]
+    if harmful:
+        reasons = ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful))
+        yield f"Clocks held back for {_seconds(_lasted(harmful))} s: {reasons}."
+    elif any(track.name == "clock_hz" for track in tracks):
+        yield "Nothing held its clocks back."
+
+
+def _lasted(marks: Sequence[ThrottleMark]) -> float:
+    """How long there was any of them: two reasons at once, or two GPUs, are no more time."""
+    seconds, until_s = 0.0, 0.0
+    for mark in sorted(marks, key=lambda one: one.start_s):
+        seconds += max(0.0, mark.end_s - max(until_s, mark.start_s))
+        until_s = max(until_s, mark.end_s)
+    return seconds
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
+
+
+HELD_S = 2.5
+"""For so long a value stands for the moments after it: what changes slowly is read twice a second or less."""
+_SLOWDOWN = THERMAL | POWER | {"hw_slowdown"}
+"""Reasons that take clocks from a GPU that has work; the others are settings, or an idle GPU."""
+_LIMITS = {
+    "clock_hz": "clock_max_hz",
+    "memory_clock_hz": "memory_clock_max_hz",
+    "power_w": "power_limit_w",
+    "temperature_c": "temperature_slowdown_c",
+    "vram_used_bytes": "vram_total_bytes",
+}
+_SHARES = frozenset({"busy", "memory_busy"})
+_OF_CPUS = frozenset({"busy_cpus", "own_cpus", "others_cpus"})
+AVAILABLE, USED = "memory_available_bytes", "ram_used_bytes"
+
+
+def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> TimelineView:
+    """The same as seen, held against what the machine can do; `before` is said first."""
+    gpus = _by_number(machine.gpus.value_or(()))
+    tracks = tuple(_track(track, timeline.times_s, gpus, machine) for track in timeline.tracks)
+    marks = tuple(_mark(reason, timeline, gpus) for reason in timeline.reasons)
+    return TimelineView(
+        times_s=timeline.times_s,
+        tracks=tracks,
+        spans=tuple(PhaseSpan(phase=span.phase, start_s=span.start_s, end_s=span.end_s) for span in timeline.spans),
+        marks=marks,
+        summary=f"{before} {timeline_summary(timeline.times_s, tracks, marks)}".strip(),
+    )
+
+
+def _by_number(gpus: Sequence[Gpu]) -> dict[int, Gpu]:
+    """As the sampler counts them: by their index, and where two drivers count from 0, NVIDIA's before the others."""
+    if len({gpu.index for gpu in gpus}) == len(gpus):
+        return {gpu.index: gpu for gpu in gpus}
+    return dict(enumerate(sorted(gpus, key=lambda gpu: gpu.vendor.value_or("") != "NVIDIA")))
+
+
+def _track(seen: TrackSeen, times_s: Sequence[float], gpus: dict[int, Gpu], machine: Machine) -> Track:
+    values = tuple(held(seen.values, times_s))
+    if seen.device is not None:
+        gpu = gpus.get(seen.device)
+        limit = _limit_of(gpu, seen.name) if gpu else (1.0 if seen.name in _SHARES else None)
+        return _named(seen.name, device_name(seen.device, gpus), values, limit)
+    total = machine.memory.total_bytes
+    if seen.name == AVAILABLE and isinstance(total, Known):
+        used = tuple(None if value is None else max(0.0, total.value - value) for value in values)
+        return _named(USED, HOST, used, float(total.value))
+    cpus = _number(machine.cpu.logical_cpus) if seen.name in _OF_CPUS else None
+    return _named(seen.name, HOST, values, cpus)
+
+
+def _named(name: str, device: str, values: tuple[float | None, ...], limit: float | None) -> Track:
+    return Track(name=name, label=LABELS.get(name, name), device=device, values=values, limit=limit)
+
+
+def device_name(number: int, gpus: dict[int, Gpu]) -> str:
+    """What a GPU is called; with its number where there are several."""
+    name = gpus[number].name.value_or("") if number in gpus else ""
+    return (name or f"GPU {number}") if len(gpus) <= 1 else f"GPU {number}: {name}".removesuffix(": ")
+
+
+def _limit_of(gpu: Gpu, name: str) -> float | None:
+    if name in _SHARES:
+        return 1.0
+    return _number(getattr(gpu, _LIMITS[name])) if name in _LIMITS else None
+
+
+def _number(fact: Fact[float] | Fact[int]) -> float | None:
+    return float(fact.value) if isinstance(fact, Known) and fact.value else None
+
+
+def held(values: Sequence[float | None], times_s: Sequence[float]) -> Iterator[float | None]:
+    """The values; where there is none, the last one for as long as it may stand for what came after it."""
+    last, since = None, 0.0
+    for value, time_s in zip(values, times_s, strict=True):
+        if value is not None:
+            last, since = value, time_s
+        yield last if last is not None and time_s - since <= HELD_S else None
+
+
+def _mark(reason: ReasonSeen, timeline: Timeline, gpus: dict[int, Gpu]) -> ThrottleMark:
+    return ThrottleMark(
+        device=device_name(reason.device, gpus),
+        reason=reason.reason,
+        start_s=reason.start_s,
+        end_s=reason.end_s,
+        harmful=reason.reason in _SLOWDOWN and _is_slowed(reason, timeline, gpus.get(reason.device)),
+    )
+
+
+def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:
+    """Whether clocks were low meanwhile: a power cap at full speed costs nothing; where nobody knows, heat counts."""
+    most = _number(gpu.clock_max_hz) if gpu else None
+    track = next((t for t in timeline.tracks if t.name == "clock_hz" and t.device == reason.device), None)
+    pairs = zip(timeline.times_s, track.values, strict=True) if track else ()
+    beside_s = timeline.times_s[0] if timeline.times_s else 0.0  # half of what a column stands for
+    start_s, end_s = reason.start_s - beside_s, reason.end_s + beside_s
+    clocks = [v for time_s, v in pairs if v is not None and start_s <= time_s <= end_s]
+    if most is None or not clocks:
+        return reason.reason in THERMAL
+    return sum(clocks) / len(clocks) <= LOW_CLOCK * most

@@ -1,0 +1,330 @@
+"""The memory of a GGUF model with any settings, to the byte and at once, and how fast it would be."""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import NamedTuple, Self
+
+from unslow.catalog.learned_speed import spread_of
+from unslow.commands.models.find import FoundModel, as_quant
+from unslow.commands.models.well_known import mix_named
+from unslow.facts.model import Blueprint
+from unslow.page.what_if.memory_view import (
+    AskedBytes,
+    AskedSettings,
+    LayerCount,
+    Stranger,
+    bar_of,
+    bar_without_size,
+    verdict_with,
+    what_if_summary,
+)
+from unslow.think.fit.answers import Parts, shown_needs, verdict_of
+from unslow.think.fit.report import MemoryShown
+from unslow.think.hardware import Hardware, Room
+from unslow.think.memo import LastingJudgement
+from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.places import Places
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing
+from unslow.think.plan.llama_cpp.price import Pricing
+from unslow.think.plan.quality import quality_cost
+from unslow.think.report import Range
+from unslow.think.setup import Setup
+from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
+from unslow.think.view import MemoryBar, WhatIf
+
+_SHARE = 4
+"""Of a short context, what a prompt takes, and what an answer does: a quarter each."""
+
+
+class Speeds(NamedTuple):
+    """Tokens per second of one conversation, and of its prompt."""
+
+    decode: Range
+    prefill: Range
+    group: str = ""
+    """What its interval was learned from, such as models that lie in part with the host."""
+
+    def like(self, expected: "PriceFactors") -> "Speeds":
+        """As the report speaks of what runs, for settings of the same kind; others keep their own price."""
+        if self.group != expected.group:
+            return self
+        return Speeds(_like(self.decode, expected.decode), _like(self.prefill, expected.prefill), self.group)
+
+
+class PriceFactors(NamedTuple):
+    """The report's expectation of what runs over its price: three factors of the price's middle, None where none."""
+
+    group: str = ""
+    decode: Range | None = None
+    prefill: Range | None = None
+
+
+class Priced(NamedTuple):
+    """The work that is done by one conversation, and by how many threads."""
+
+    threads: int
+    work: Work = Work()
+    whole_first: int = 0
+    """Of how many layers, from the first, the movable matrices lie with the host, wherever the layer does."""
+
+    def speeds(self, pieces: Pieces, hardware: Hardware, settings: Settings) -> Speeds:
+        """With these settings; GPUs have what their free memory is a share of."""
+        shares = tuple(map(float, hardware.free_bytes))
+        homes = Places(hyper_of(pieces.blueprint), settings, settings.split or shares).layers
+        gpus = len(shares)
+        split = tuple(homes.count(gpu) for gpu in range(gpus))
+        whole = sum(home == gpus for home in homes[: len(pieces.layers)]) if gpus else len(pieces.layers)
+        placing = Placing(whole, max(0, min(self.whole_first, len(pieces.layers)) - whole))
+        pricing = Pricing(pieces, hardware, _within(self.work, settings.slot_context))
+        price = pricing.price(settings, placing, split, self.threads)
+        group = _group(placing, split, sparse=pieces.is_sparse)
+        backend = "cpu" if group == CPU else hardware.setting.backend
+        decode, prefill = spread_of(group, backend), spread_of(PREFILL, backend)
+        return Speeds(
+            _range(price.decode_tokens_per_s, decode.low, decode.high),
+            _range(price.prefill_tokens_per_s, prefill.low, prefill.high),
+            group,
+        )
+
+
+def _within(work: Work, context: int) -> Work:
+    """The work, cut to a shorter context."""
+    if work.tokens <= context:
+        return work
+    prompt, answer = min(work.prompt, max(1, context // _SHARE)), min(work.answer, max(1, context // _SHARE))
+    return Work(prompt, max(0, min(work.kept, context - prompt - answer)), answer)
+
+
+def _group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
+    if not any(split):
+        return CPU
+    if placing.first_complete:
+        return PARTIAL
+    if sum(map(bool, split)) > 1:
+        return SEVERAL
+    return MOE if sparse else DENSE
+
+
+def _range(mid: float, low: float, high: float) -> Range:
+    return Range(low=mid * low, mid=mid, high=mid * high)
+
+
+def _like(speed: Range, factors: Range | None) -> Range:
+    if factors is None:
+        return speed
+    return Range(low=speed.mid * factors.low, mid=speed.mid * factors.mid, high=speed.mid * factors.high)
+
+
+_MOST_NOTES = 6000
+"""Answers and parts of models that are remembered; each is a few hundred bytes."""
+
+
+class Subject(NamedTuple):
+    """A model on a machine, as it runs now or would by itself."""
+
+    found: FoundModel
+    setup: Setup
+    """As it is now."""
+    now: AskedSettings
+    knobs: tuple[str, ...]
+    """The sliders that it has."""
+    strangers: tuple[tuple[Stranger, ...], ...] = ()
+    """For each room."""
+    priced: Priced | None = None
+    """None where nobody knows how fast the machine is."""
+    expected: PriceFactors = PriceFactors()
+    """What the report, with all that was seen, expects of what runs."""
+    unified: bool = False
+    """Whether conversations share one cache, and its context, also where their number is changed."""
+    rotates: bool = False
+    """Whether its build rotates quantised keys and values, by which they lose less."""
+    command: Callable[[AskedSettings, Settings], str] = lambda *_: ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def hardware(self) -> Hardware:
+        """That it runs on."""
+        return self.setup.hardware
+
+    @property
+    def base(self) -> Settings:
+        """As they are now."""
+        return self.setup.settings
+
+    def with_rooms(self, rooms: tuple[Room, ...]) -> Self:
+        """The same with other memory of its GPUs."""
+        return self._replace(setup=self.setup._replace(hardware=self.hardware._replace(rooms=rooms)))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several conversations share one context now."""
+        return self.base.unified and self.base.slots > 1
+
+    @property
+    def everything(self) -> int:
+        """All layers in the count of llama.cpp, the output as one more."""
+        return self.found.blueprint.count("block_count") + 1
+
+
+class LaidOut(NamedTuple):
+    """What settings ask of every memory."""
+
+    settings: Settings
+    devices: tuple[MemoryShown, ...]
+    host: MemoryShown
+    workspace_bytes: int
+    estimated: str
+
+
+class GgufAnswers:
+    """Answers for one subject; what was worked out is kept."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self._lasting = LastingJudgement(_MOST_NOTES)
+        self._variants: dict[str, Pieces] = {}
+        self._lock = Lock()
+
+    def answer(self, asked: AskedSettings) -> WhatIf:
+        """What would be with these settings."""
+        with self._lock, self._lasting.resumed():
+            return self._answer(asked)
+
+    def _answer(self, asked: AskedSettings) -> WhatIf:
+        subject, pieces = self.subject, self._pieces(asked.quant)
+        laid = self._laid_out(pieces.blueprint, asked)
+        layers = self.layers(asked)
+        verdict = verdict_with(verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices)
+        speeds = self._speeds(pieces, laid.settings) if verdict != "does_not_fit" else None
+        return WhatIf(
+            settings=asked.shown(subject.knobs),
+            bars=self.bars(laid),
+            verdict=verdict,
+            summary=what_if_summary(verdict, laid.devices, laid.host, layers, speeds.decode if speeds else None),
+            decode_tokens_per_s=speeds.decode if speeds else None,
+            prefill_tokens_per_s=speeds.prefill if speeds else None,
+            command=subject.command(asked, laid.settings),
+            notes=self._notes(asked, laid),
+        )
+
+    def laid_out(self, asked: AskedSettings) -> LaidOut:
+        """What settings ask of every memory, as `unslow fit` counts."""
+        with self._lock, self._lasting.resumed():
+            return self._laid_out(self._pieces(asked.quant).blueprint, asked)
+
+    def _laid_out(self, blueprint: Blueprint, asked: AskedSettings) -> LaidOut:
+        setup = self.subject.setup._replace(blueprint=blueprint, settings=self.settings(asked))
+        devices, host = shown_needs(setup)
+        return LaidOut(setup.settings, devices, host, setup.workspace_bytes, setup.memory().estimated)
+
+    def settings(self, asked: AskedSettings) -> Settings:
+        """As llama.cpp would take them."""
+        subject, base = self.subject, self.subject.base
+        same_cache = asked.kv_type == subject.now.kv_type
+        kind = asked.kv_type.upper()
+        shares = base.unified if asked.slots == subject.now.slots else subject.unified
+        same_context = (asked.context, asked.slots) == (subject.now.context, subject.now.slots)
+        return base._replace(
+            context=base.context if same_context else asked.context * (1 if shares else asked.slots),
+            slots=asked.slots,
+            unified=shares,
+            outputs=asked.slots if base.outputs == base.slots else base.outputs,
+            key_type=base.key_type if same_cache else kind,
+            value_type=base.value_type if same_cache else kind,
+            gpu_layers=-1 if not subject.hardware.rooms or asked.gpu_layers >= subject.everything else asked.gpu_layers,
+        )
+
+    def _pieces(self, quant: str) -> Pieces:
+        """The model in a quant; each is made once."""
+        if quant not in self._variants:
+            found = self.subject.found
+            same = quant == self.subject.now.quant
+            plan = found.blueprint if same else as_quant(found.blueprint, mix_named(quant).name)
+            self._variants[quant] = Pieces(plan)
+        return self._variants[quant]
+
+    def layers(self, asked: AskedSettings) -> LayerCount:
+        """Where the layers lie."""
+        subject = self.subject
+        first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
+        whole = max(0, subject.everything - asked.gpu_layers)
+        return LayerCount(asked.gpu_layers, subject.everything, max(0, first - whole) if subject.hardware.rooms else 0)
+
+    def _speeds(self, pieces: Pieces, settings: Settings) -> Speeds | None:
+        priced = self.subject.priced
+        return priced.speeds(pieces, self.subject.hardware, settings).like(self.subject.expected) if priced else None
+
+    def price_now(self) -> Speeds | None:
+        """What runs, by its price alone."""
+        subject = self.subject
+        pieces = self._pieces(subject.now.quant)
+        return subject.priced.speeds(pieces, subject.hardware, subject.base) if subject.priced else None
+
+    def bars(self, laid: LaidOut) -> tuple[MemoryBar, ...]:
+        """A bar for each device and for the host; one for both where they share a memory."""
+        hardware = self.subject.hardware
+        strangers, shared = self.subject.strangers or ((),) * len(hardware.rooms), hardware.is_unified
+        bars, host = [], parts_of(laid.host)
+        for n, (room, shown, others) in enumerate(zip(hardware.rooms, laid.devices, strangers, strict=True)):
+            own, beside = parts_of(shown), 0
+            if shared and not n:
+                own, beside = Parts(*map(sum, zip(own, host, strict=True))), sum(host)
+            later = laid.workspace_bytes if shown.total_bytes else 0
+            bars.append(bar_of(room, AskedBytes(own, room.context_bytes, later, beside), others))
+        return (*bars, *(() if shared else (host_bar(hardware.host_room, host),)))
+
+    def _notes(self, asked: AskedSettings, laid: LaidOut) -> tuple[str, ...]:
+        subject, settings = self.subject, laid.settings
+        notes = [f"compute buffers are estimated: {laid.estimated}"] if laid.estimated else []
+        trained = subject.found.blueprint.count("context_length")
+        if trained and settings.slot_context > trained:
+            notes.append(f"the model was trained for {trained:,} tokens; a slot has {settings.slot_context:,}")
+        if settings.streams > 1:
+            notes.append(f"{settings.slots} conversations of {settings.slot_context:,} tokens each")
+        if asked.quant != subject.now.quant:
+            notes.append(f"as {asked.quant} it is another file")
+        return (*notes, *self._quality(asked, settings), *subject.notes)
+
+    def _quality(self, asked: AskedSettings, settings: Settings) -> Sequence[str]:
+        """What other types cost in answers, where that was published."""
+        found, now = self.subject.found, self.subject.now
+        if asked.quant == now.quant and asked.kv_type == now.kv_type:
+            return ()
+        kinds = settings.key_type, settings.value_type
+        architecture = found.blueprint.architecture
+        cost = quality_cost(asked.quant, *kinds, found.parameters, architecture, rotated=self.subject.rotates)
+        told = [cost.weights.words if asked.quant != now.quant else "", cost.cache.words]
+        return [words for words in told if words]
+
+
+def parts_of(shown: MemoryShown) -> Parts:
+    """What a model asks of a memory."""
+    return Parts(shown.weights_bytes, shown.kv_bytes, shown.compute_bytes)
+
+
+def host_bar(room: Room | None, parts: Parts) -> MemoryBar:
+    """The bar of the host's memory."""
+    if room is None:
+        return bar_without_size("host", parts, is_host=True)
+    return bar_of(room, AskedBytes(parts), is_host=True)
+
+
+def asked_now(found: FoundModel, setup: Setup) -> AskedSettings:
+    """Where the sliders stand for a setup."""
+    base, everything = setup.settings, found.blueprint.count("block_count") + 1
+    layers = everything if base.gpu_layers < 0 else min(base.gpu_layers, everything)
+    return AskedSettings(
+        context=base.context if base.unified else max(1, base.context // base.slots),
+        gpu_layers=layers if setup.hardware.rooms else 0,
+        kv_type=base.cache_types,
+        quant=found.quant if found.quant not in ("", "?") else "as it is",
+        slots=base.slots,
+    )
+
+
+def knobs_of(setup: Setup) -> tuple[str, ...]:
+    """The sliders of a setup: without a GPU there are no layers to move."""
+    return ("context", *(("gpu_layers",) if setup.hardware.rooms else ()), "kv_type", "quant", "slots")

@@ -1,0 +1,199 @@
+"""The memory of vLLM and Transformers: a share of every card, or what a device map puts there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.catalog.runtimes import vllm_release
+from unslow.commands._hardware import find_memory
+from unslow.commands.fit import FitRequest
+from unslow.commands.fit.safetensors import DEFAULT_CONTEXT, answered
+from unslow.commands.models.find import FoundShape, find_shape, shape_by_name
+from unslow.commands.plan import PlanRequest
+from unslow.commands.plan.safetensors import cards_of_case, find_hf_model, told_model, version_of
+from unslow.facts.errors import UserError
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Unknown
+from unslow.look.system import System
+from unslow.page.what_if.gguf import host_bar, parts_of
+from unslow.page.what_if.memory_view import (
+    AskedBytes,
+    KnobName,
+    LayerCount,
+    Stranger,
+    bar_of,
+    cache_choices,
+    context_choices,
+    slot_choices,
+    what_if_summary,
+)
+from unslow.page.what_if.running import expected_range, strangers_on
+from unslow.show.units import rate
+from unslow.think.case.prediction import predict, predict_prefill
+from unslow.think.case.vram import gpus_of
+from unslow.think.fit.report import FitReport, MemoryShown
+from unslow.think.hardware import Hardware, Room
+from unslow.think.plan.vllm.choices import RECENT
+from unslow.think.view import Choice, MemoryBar, MemoryPart, Slider, WhatIf
+
+_RUNTIMES = {"vLLM": "vllm", "Transformers": "transformers"}
+_VLLM_CACHES = {"auto": 2.0, "fp8": 1.0}
+"""What it can be told, and the bytes of a number."""
+_MOST_CONTEXT, _MOST_SLOTS = 2**27, 256
+
+
+class HfMemory(NamedTuple):
+    """What a memory is made from: what is now, its sliders, its answers, and how it is known."""
+
+    now: WhatIf
+    sliders: Sequence[Slider]
+    answer: Callable[[Mapping[str, str]], WhatIf]
+    source: str
+
+
+class _Subject(NamedTuple):
+    request: FitRequest
+    found: FoundShape
+    hardware: Hardware
+    strangers: tuple[tuple[Stranger, ...], ...]
+    runs: bool = False
+
+
+def hf_memory_for(system: System, request: FitRequest) -> HfMemory | Unknown:
+    """Of a model on devices that a user names."""
+    found = find_shape(system, request.model, request.quant, request.runtime)
+    hardware = find_memory(system, request.devices, request.ram_bytes)
+    return _memory(_Subject(request, found, hardware, ((),) * len(hardware.rooms)))
+
+
+def hf_memory_of(system: System | None, case: Case) -> HfMemory | Unknown:
+    """Of what runs, or why it can't be told."""
+    name = case.runtime.name.value_or("")
+    if name not in _RUNTIMES:
+        why = f"how {name or 'this runtime'} lays out its memory is not known"
+        return Unknown(why, "`unslow fit MODEL` says what llama.cpp, vLLM and Transformers take")
+    cards = cards_of_case(case)
+    if isinstance(cards, Unknown):
+        return cards
+    found = _model(system, case, _RUNTIMES[name])
+    if isinstance(found, Unknown):
+        return found
+    try:
+        memory = _memory(_of_case(case, found, cards))
+    except UserError as error:  # numbers that can't be
+        return Unknown(error.message, error.hint)
+    return memory._replace(now=_with_speed(case, memory.now)) if memory.now.verdict in ("fits", "tight") else memory
+
+
+def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unknown:
+    """By its files where they are here, by its name, or by what was told of it."""
+    try:
+        if system is not None:
+            return find_hf_model(system, PlanRequest(runtime=runtime), case)
+        name = case.model.name.value_or("") or case.model.path.value_or("")
+        by_name = shape_by_name(name, case.model.quant.value_or(""))
+    except UserError as error:
+        return Unknown(error.message, error.hint)
+    told = by_name or told_model(case)
+    return told or Unknown("the catalogue has no model of its name", "run unslow where the model's files are")
+
+
+def _of_case(case: Case, found: FoundShape, cards: Hardware) -> _Subject:
+    runtime = case.runtime
+    trained = found.shape.positions or DEFAULT_CONTEXT
+    kind = str(runtime.kv_type_k.value_or("auto")).lower()
+    context = int(runtime.context_length.value_or(trained))
+    slots = int(runtime.max_sequences.value_or(0))
+    usual = vllm_release(version_of(case, RECENT)).utilization
+    share = float(runtime.gpu_memory_fraction.value_or(usual))
+    request = FitRequest(
+        model=found.name,
+        runtime=_RUNTIMES[runtime.name.value_or("")],
+        context=max(1, min(context, _MOST_CONTEXT)),
+        kv_type="fp8" if kind.startswith("fp8") else "auto",
+        parallel=min(slots, _MOST_SLOTS) or None,
+        gpu_memory_utilization=share if 0 < share <= 1 else usual,
+    )
+    others = tuple(strangers_on(case, gpu) for gpu in gpus_of(case)[: len(cards.rooms)])
+    runs = runtime.state.value_or("loaded") != "failed"
+    return _Subject(request, found, cards, others, runs)
+
+
+def _memory(subject: _Subject) -> HfMemory:
+    request, trained = subject.request, subject.found.shape.positions or DEFAULT_CONTEXT
+    usual = answered(request, subject.found, subject.hardware).settings["context"]
+    context, slots = request.context or int(usual), request.parallel or 1
+    sliders = [_slider("context", "Context of each conversation", str(context), context_choices(context, trained))]
+    if request.runtime == "vllm":
+        kind = request.kv_type if request.kv_type in _VLLM_CACHES else "auto"
+        kinds = cache_choices(kind, _VLLM_CACHES, _VLLM_CACHES)
+        sliders.append(_slider("kv_type", "Type of the KV cache", kind, kinds))
+    if request.parallel or request.runtime != "vllm":  # how many vLLM takes by itself hangs on its version
+        sliders.append(_slider("slots", "Conversations at a time", str(slots), slot_choices(slots)))
+
+    def answer(settings: Mapping[str, str]) -> WhatIf:
+        return _answer(subject, settings)
+
+    now = answer({slider.knob: slider.value for slider in sliders})
+    known = "files" if "/" in subject.found.source else "numbers"
+    return HfMemory(now, sliders, answer, f"by its {known}, as {request.runtime} counts")
+
+
+def _slider(knob: KnobName, label: str, value: str, choices: tuple[Choice, ...]) -> Slider:
+    return Slider(knob=knob, label=label, value=value, choices=choices)
+
+
+def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
+    slots = int(settings.get("slots", 0))
+    request = subject.request._replace(
+        context=int(settings["context"]),
+        kv_type=settings.get("kv_type", subject.request.kv_type),
+        parallel=slots or None,
+    )
+    report = answered(request, subject.found, subject.hardware)
+    if subject.runs and report.fits and request.runtime == "vllm":
+        report = msgspec.structs.replace(report, devices=tuple(map(_as_it_runs, report.devices)))
+    layers = LayerCount(report.gpu_layers, report.all_gpu_layers)
+    return WhatIf(
+        settings=dict(settings),
+        bars=_bars(subject, report),
+        verdict=report.verdict,
+        summary=what_if_summary(report.verdict, report.devices, report.host, layers, None),
+        command=report.command,
+        notes=tuple(dict.fromkeys((*report.notes, *subject.hardware.notes))),
+    )
+
+
+def _as_it_runs(shown: MemoryShown) -> MemoryShown:
+    """What runs holds its whole share: what one request leaves of it is cache for others."""
+    free = shown.free_bytes or 0
+    return msgspec.structs.replace(
+        shown, kv_bytes=shown.kv_bytes + free, total_bytes=shown.total_bytes + free, free_bytes=0, margin_bytes=0
+    )
+
+
+def _bars(subject: _Subject, report: FitReport) -> tuple[MemoryBar, ...]:
+    """A card whose engine takes a share of it may lack room for a request though something is free."""
+    rows = zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True)
+    bars = [_noted(bar_of(room, _asked(shown, room), others), shown) for room, shown, others in rows]
+    return (*bars, *((host_bar(subject.hardware.host_room, parts_of(report.host)),) if report.host.total_bytes else ()))
+
+
+def _asked(shown: MemoryShown, room: Room) -> AskedBytes:
+    return AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
+
+
+def _noted(bar: MemoryBar, shown: MemoryShown) -> MemoryBar:
+    """The bar with the verdict of the engine, and what one request lacks of its share."""
+    if bar.fits == shown.fits:
+        return bar
+    more = MemoryPart(kind="lacking", name="for one request of this length", bytes=shown.lacking_bytes)
+    parts = (*bar.parts, *((more,) if shown.lacking_bytes and bar.fits else ()))
+    return msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
+
+
+def _with_speed(case: Case, now: WhatIf) -> WhatIf:
+    decode, prefill = expected_range(predict(case)), expected_range(predict_prefill(case))
+    said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
+    return msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)

@@ -1,0 +1,327 @@
+"""The parts of a memory view.
+
+Bars that add up to the capacity, the places of the sliders, and a summary in one sentence.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from unslow.catalog.quants import mixes_from_large_to_small
+from unslow.commands._request import COUNT, Field, Option
+from unslow.facts.errors import UserError
+from unslow.show.units import rate, size
+from unslow.think.fit.answers import Parts
+from unslow.think.fit.report import MemoryShown
+from unslow.think.hardware import Room
+from unslow.think.report import Range
+from unslow.think.setup import SAME_MEMORY
+from unslow.think.view import Choice, Fits, MemoryBar, MemoryPart, Slider
+
+UNNAMED = "other programs, not named"
+_NO_ROOM = "no room for this"
+_ORDER = ("weights", "kv", "compute", "stranger", "reserve")
+"""In which parts lie; others and the reserve have their room first."""
+_MOST_NAMED = 8
+"""Strangers that are told apart; the smaller ones are one part."""
+
+
+class Stranger(NamedTuple):
+    """A program that holds memory of a device; None where nothing tells how much."""
+
+    name: str
+    bytes: int | None
+
+
+class AskedBytes(NamedTuple):
+    """What a model asks of a memory, and what else it needs there."""
+
+    parts: Parts
+    context_bytes: int = 0
+    """What the runtime holds before it has any buffer."""
+    later_bytes: int = 0
+    """What the first prompt takes beside all buffers."""
+    beside_bytes: int = 0
+    """Of a memory that the host shares: what the runtime asks of it as the host's, which is in `parts` too."""
+
+
+def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *, is_host: bool = False) -> MemoryBar:
+    """The bar of a memory whose size is known."""
+    kept = max(0, room.reserve_bytes + asked.context_bytes + asked.later_bytes - asked.beside_bytes)
+    others = named_strangers(min(room.others_bytes, room.capacity_bytes), strangers, is_host=is_host)
+    wanted = [*others, *_reserve(kept, asked.later_bytes), *_own_parts(asked.parts)]
+    held, lacking = _cut(wanted, room.capacity_bytes)
+    free = room.capacity_bytes - sum(part.bytes for part in held)
+    ends = [
+        *([MemoryPart(kind="free", name="free", bytes=free)] if free > 0 else []),
+        *([MemoryPart(kind="lacking", name=_NO_ROOM, bytes=lacking)] if lacking else []),
+    ]
+    return MemoryBar(
+        name=room.name,
+        is_host=is_host,
+        capacity_bytes=room.capacity_bytes,
+        parts=(*sorted(held, key=lambda part: _ORDER.index(part.kind)), *ends),
+        fits=not lacking,
+    )
+
+
+def bar_without_size(name: str, parts: Parts, *, is_host: bool) -> MemoryBar:
+    """The bar of a memory of which nobody knows how large it is."""
+    return MemoryBar(name=name, is_host=is_host, parts=tuple(_own_parts(parts)))
+
+
+def _own_parts(parts: Parts) -> list[MemoryPart]:
+    every = (
+        MemoryPart(kind="weights", name="weights", bytes=parts.weights),
+        MemoryPart(kind="kv", name="KV cache", bytes=parts.cache),
+        MemoryPart(kind="compute", name="compute buffers", bytes=parts.compute),
+    )
+    return [part for part in every if part.bytes]
+
+
+def _reserve(kept: int, later: int) -> list[MemoryPart]:
+    """What nobody gets: the driver's and the runtime's own first, which a shared memory may have less of."""
+    later = min(kept, later)
+    every = (
+        MemoryPart(kind="reserve", name="driver and runtime", bytes=kept - later),
+        MemoryPart(kind="reserve", name="for the first prompt", bytes=later),
+    )
+    return [part for part in every if part.bytes]
+
+
+def _cut(parts: Sequence[MemoryPart], room: int) -> tuple[list[MemoryPart], int]:
+    """The parts as far as there is room, and what is left over of them together."""
+    left, found = room, []
+    for part in parts:
+        held = min(part.bytes, left)
+        left -= held
+        found.append(part if held == part.bytes else _partly(part, held))
+    return found, sum(part.bytes for part in parts) - (room - left)
+
+
+def _partly(part: MemoryPart, held: int) -> MemoryPart:
+    return msgspec.structs.replace(part, bytes=held, wanted_bytes=part.bytes)
+
+
+def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool = False) -> list[MemoryPart]:
+    """What others hold, by their names: the largest first, and never more than is gone."""
+    known = sorted(_together(s for s in strangers if s.bytes), key=lambda s: -(s.bytes or 0))
+    found, left = [], held
+    for stranger in known[:_MOST_NAMED]:
+        size = min(left, stranger.bytes or 0)
+        left -= size
+        if size:
+            found.append(MemoryPart(kind="stranger", name=stranger.name, bytes=size))
+    if left > 0:
+        name = "other programs and the system" if is_host else _rest_of(strangers, len(known) - _MOST_NAMED)
+        found.append(MemoryPart(kind="stranger", name=name, bytes=left))
+    return found
+
+
+def _together(strangers: Iterable[Stranger]) -> list[Stranger]:
+    """Those of one name as one, with their number."""
+    sizes: dict[str, list[int]] = {}
+    for stranger in strangers:
+        sizes.setdefault(stranger.name, []).append(stranger.bytes or 0)
+    return [
+        Stranger(f"{name} ({len(each)} processes)" if len(each) > 1 else name, sum(each))
+        for name, each in sizes.items()
+    ]
+
+
+def _rest_of(strangers: Sequence[Stranger], beyond: int) -> str:
+    """What is in use and nobody counted: by the names of those whose size the driver does not tell."""
+    names = list(dict.fromkeys(stranger.name for stranger in strangers if not stranger.bytes))
+    if names:
+        return f"{', '.join(names[:3])}{' and others' if len(names) > 3 else ''}: sizes not told"  # noqa: PLR2004
+    return f"{beyond} smaller programs, and what is not named" if beyond > 0 else UNNAMED
+
+
+KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
+SHORTEST_CONTEXT = 2048
+"""A shorter one is no use for a conversation."""
+LIMITS = {"context": (256, 2**27), "slots": (1, 256)}
+"""As `unslow fit` takes them."""
+_USUAL_SLOTS = (1, 2, 4, 8, 16)
+
+
+class AskedSettings(NamedTuple):
+    """Where the sliders stand."""
+
+    context: int
+    gpu_layers: int
+    kv_type: str
+    quant: str
+    slots: int
+
+    def shown(self, knobs: Iterable[str]) -> dict[str, str]:
+        """As the page has it."""
+        return {knob: str(getattr(self, knob)) for knob in knobs}
+
+
+def context_choices(now: int, trained: int) -> tuple[Choice, ...]:
+    """Powers of two up to what the model was trained for, with that and what is now."""
+    powers = (2**power for power in range(8, 28))
+    places = {n for n in powers if SHORTEST_CONTEXT <= n <= trained} | {now, trained}
+    return tuple(
+        Choice(value=str(n), label=f"{n:,} tokens{', as trained' if n == trained else ''}") for n in sorted(places)
+    )
+
+
+def layer_choices(everything: int) -> tuple[Choice, ...]:
+    """Every number of layers."""
+
+    def label(layers: int) -> str:
+        return "none" if not layers else f"all {everything}" if layers == everything else f"{layers} of {everything}"
+
+    return tuple(Choice(value=str(n), label=label(n)) for n in range(everything + 1))
+
+
+def cache_choices(now: str, allowed: Iterable[str], bits: Mapping[str, float]) -> tuple[Choice, ...]:
+    """Types of keys and values, the smallest first."""
+    kinds = sorted({now, *allowed}, key=lambda kind: (bits.get(kind.partition("/")[0], 0.0), kind))
+    return tuple(Choice(value=kind, label=kind) for kind in kinds)
+
+
+def quant_choices(now: str, bits: float) -> tuple[Choice, ...]:
+    """The mixes that publishers offer as a matter of course, and what is now, the smallest first."""
+    places = {mix.name: mix.bits_per_weight for mix in mixes_from_large_to_small()}
+    places[now] = bits
+    return tuple(Choice(value=name, label=name) for name in sorted(places, key=lambda name: (places[name], name)))
+
+
+def slot_choices(now: int, *, shared: bool = False) -> tuple[Choice, ...]:
+    """So many conversations at a time; those of now may share one context."""
+
+    def label(slots: int) -> str:
+        return f"{slots}, sharing it" if shared and slots == now else str(slots)
+
+    return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *_USUAL_SLOTS}))
+
+
+def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
+    """A value for every slider: as asked, else as it stands; UserError for what can't be."""
+    known = {slider.knob: slider for slider in sliders}
+    strange = sorted(set(settings) - set(known))
+    if strange:
+        raise UserError(f"there is no slider {strange[0][:40]!r}", f"there are {', '.join(known) or 'none here'}")
+    return {knob: _value(slider, settings.get(knob, slider.value)) for knob, slider in known.items()}
+
+
+def _value(slider: Slider, value: str) -> str:
+    values = [choice.value for choice in slider.choices]
+    if value in values:
+        return value
+    low, high = LIMITS.get(slider.knob, (0, -1))
+    if high < low:
+        raise UserError(f"{slider.knob} {value[:40]!r} can't be", f"it is one of {', '.join(_few(values))}")
+    field = Field(
+        slider.knob,
+        Option("its slider moves between them", name=slider.knob, least=low, most=high),
+        COUNT,
+        None,
+        several=False,
+    )
+    return str(field.value(value[:40]))
+
+
+def _few(values: Sequence[str]) -> Sequence[str]:
+    return values if len(values) <= 24 else (values[0], values[1], "...", values[-1])  # noqa: PLR2004 (what can be read)
+
+
+class LayerCount(NamedTuple):
+    """How many layers lie on GPUs, the output counted as one, and of how many of these some matrices do not."""
+
+    on_gpus: int
+    everything: int
+    parted: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is on GPUs."""
+        return self.on_gpus >= self.everything and not self.parted
+
+
+def verdict_with(verdict: Fits, layers: LayerCount, devices: Sequence[MemoryShown]) -> Fits:
+    """What fits with a part of it on the host, though there is a GPU, fits in part."""
+    return "partly" if verdict in ("fits", "tight") and devices and not layers.is_whole else verdict
+
+
+def what_if_summary(
+    verdict: Fits, devices: Sequence[MemoryShown], host: MemoryShown, layers: LayerCount, speed: Range | None
+) -> str:
+    """Whether it fits, where it lies, and how fast it should be."""
+    said = {"does_not_fit": _lacks, "cannot_tell": _unknown, "partly": _in_part}.get(verdict, _whole)(
+        devices, host, layers
+    )
+    tight = ", with little to spare" if verdict == "tight" else ""
+    expected = f"; {rate(speed.low)} to {rate(speed.high)} tok/s expected" if speed else ""
+    return f"{said}{tight}{expected}"
+
+
+def _whole(devices: Sequence[MemoryShown], host: MemoryShown, _: LayerCount) -> str:
+    return f"Fits: {_used(devices)}" if devices else f"Fits: {_used([host])}"
+
+
+def _in_part(devices: Sequence[MemoryShown], host: MemoryShown, layers: LayerCount) -> str:
+    if not layers.on_gpus:
+        return f"Nothing on {_names(devices)}: {size(host.total_bytes)} in the host's memory"
+    what = f"{layers.on_gpus} of {layers.everything} layers" if layers.on_gpus < layers.everything else "all layers"
+    without = f" but for matrices of {layers.parted}" if layers.parted else ""
+    return f"Fits in part: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in the host's memory"
+
+
+def _lacks(devices: Sequence[MemoryShown], host: MemoryShown, _: LayerCount) -> str:
+    told = _short_of(devices, host)
+    return f"Does not fit: {told}" if told else "Does not fit"
+
+
+def _short_of(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
+    short = [memory for memory in (*devices, host) if memory.lacking_bytes]
+    if len(short) > 1 and host.name == SAME_MEMORY:  # which the device's own lack tells of
+        short = [max(short, key=lambda memory: memory.lacking_bytes)]
+    counted = Counter(memory.name for memory in short)
+    lacking = {name: sum(m.lacking_bytes for m in short if m.name == name) for name in counted}
+    told = [
+        f"{count} {name} lack {size(lacking[name])}" if count > 1 else f"{_the(name)} lacks {size(lacking[name])}"
+        for name, count in counted.items()
+    ]
+    return " and ".join(told[:3])
+
+
+def overfull(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
+    """Of something that runs though it is more than there is."""
+    told = _short_of(devices, host)
+    return f"It runs, and {told} for all that it asked for: some of it is not in use yet, or lies elsewhere"
+
+
+def _unknown(devices: Sequence[MemoryShown], host: MemoryShown, _: LayerCount) -> str:
+    rest = f"how much memory the host has for {size(host.total_bytes)} is not known"
+    return f"{_names(devices)} would have room, but {rest}" if devices else rest.capitalize()
+
+
+def _used(memories: Sequence[MemoryShown]) -> str:
+    """What is taken of what can be had."""
+    asked = sum(memory.total_bytes for memory in memories)
+    sizes = [usable(memory) for memory in memories]
+    of = f" of {size(sum(known for known in sizes if known is not None))}" if None not in sizes else ""
+    where = "the host" if memories[0].name.startswith("host") else _names(memories)
+    return f"{size(asked)}{of} on {where}"
+
+
+def usable(memory: MemoryShown) -> int | None:
+    """What others and the driver leave; None where nobody knows its size."""
+    if memory.capacity_bytes is None:
+        return None
+    return max(0, memory.capacity_bytes - memory.others_bytes - memory.reserve_bytes)
+
+
+def _names(memories: Sequence[MemoryShown]) -> str:
+    counted = Counter(memory.name for memory in memories)
+    return " and ".join(f"{count} {name}" if count > 1 else _the(name) for name, count in counted.items())
+
+
+def _the(name: str) -> str:
+    return f"the {name.partition(',')[0]}"

@@ -1,0 +1,504 @@
+"""What runs now on llama.cpp or what is built on it.
+
+What lies in memory, where its layers lie, and its own line, changed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.commands._command_lines import commands_for
+from unslow.commands.models.find import FoundModel
+from unslow.commands.plan.gguf import ABILITIES
+from unslow.commands.plan.running import seen_model, settings_given
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.runtime import Buffer
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.look.system import System
+from unslow.page.what_if.gguf import GgufAnswers, Priced, PriceFactors, Speeds, Subject, asked_now, host_bar, knobs_of
+from unslow.page.what_if.memory_view import (
+    AskedBytes,
+    AskedSettings,
+    Stranger,
+    bar_of,
+    overfull,
+    verdict_with,
+    what_if_summary,
+)
+from unslow.think.case.demand import fuses_of, read_shape, rotates_of
+from unslow.think.case.placement import read_placement_or_none
+from unslow.think.case.prediction import Prediction, predict, predict_prefill
+from unslow.think.case.vram import (
+    margin_bytes,
+    other_gpu_processes,
+    own_bytes_on,
+    own_is_counted,
+    own_lent_bytes,
+    runtime_sees_gpu,
+)
+from unslow.think.case.work import depth_of
+from unslow.think.fit.answers import Parts, shown_memory, verdict_of
+from unslow.think.fit.report import MemoryShown
+from unslow.think.hardware import Hardware, Room, threads_by_itself
+from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.need import refusal
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing, patterns
+from unslow.think.plan.llama_cpp.question import Current
+from unslow.think.plan.llama_cpp.running import Seen, current_of
+from unslow.think.plan.running import given_back, gpus_at_work, seen_hardware, seen_memory
+from unslow.think.report import Range
+from unslow.think.setup import SAME_MEMORY, Setup
+from unslow.think.view import MemoryBar, WhatIf
+
+_UNTOLD = "nothing tells how many layers are on the GPU"
+
+
+class Placed(NamedTuple):
+    """So many layers, the output counted as one, and why so many."""
+
+    layers: int
+    note: str
+
+
+def placed_unseen(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed | None:
+    """Where layers should lie that nobody counted; None where they were counted, or where nothing came to lie."""
+    if not gpus or _is_counted(case):
+        return None
+    share, everything = _share_told(case), answers.subject.everything
+    if share is not None:
+        layers = round(share * everything)
+        return Placed(layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers")
+    told = case.runtime.gpu_layers_set
+    if isinstance(told, Known) and told.value >= 0:
+        return Placed(min(told.value, everything), f"{_UNTOLD}; it was told {told.value}")
+    if case.runtime.state.value_or("loaded") == "failed":
+        return None
+    return _by_bytes(case, gpus, answers) or (None if _is_known_otherwise(case) else _that_fit(case, gpus, answers))
+
+
+def _share_told(case: Case) -> float | None:
+    """The share of the model that the server itself says is in GPU memory, as Ollama does."""
+    runtime = case.runtime
+    size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes
+    if isinstance(runtime.vram_share, Known):
+        return min(1.0, runtime.vram_share.value)
+    return min(1.0, held.value / size) if size and isinstance(held, Known) else None
+
+
+def _by_bytes(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed | None:
+    """By what it holds; None where nobody tells that, or where bytes are no number of layers."""
+    held = _held_bytes(case, gpus)
+    if case.model.experts.value_or(0) > 1 or case.runtime.tensor_overrides.value_or([]):  # parts may lie apart
+        note = f"{_UNTOLD}: what the driver counts as the server's is taken for whole ones"
+        seen = held is not None and _is_known_otherwise(case)
+        return Placed(answers.subject.now.gpu_layers, note) if seen else None
+    if held is not None:
+        layers = _layers_of(answers, held)
+        return Placed(layers, f"{_UNTOLD}; what the driver counts as the server's comes to {layers}")
+    unnamed = 0 if _is_known_otherwise(case) else sum(unnamed_bytes(case, gpus, answers.subject))
+    if not unnamed:
+        return None
+    layers = _layers_of(answers, unnamed)
+    return Placed(layers, f"{_UNTOLD}; the memory in use that nobody is named for comes to {layers}")
+
+
+def _that_fit(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed:
+    """As many as have room in what others leave; what has no name is taken for its own."""
+    subject, margin = answers.subject, margin_bytes(case) / len(gpus)
+    own = unnamed_bytes(case, gpus, subject)
+    pairs = zip(subject.hardware.rooms, own, strict=True)
+    rooms = tuple(room._replace(others_bytes=room.others_bytes - size) for room, size in pairs)
+    free = GgufAnswers(subject.with_rooms(rooms))
+    layers = _most(subject.everything, lambda n: _fits(free, n, margin))
+    return Placed(layers, f"{_UNTOLD}; {layers} would fit")
+
+
+def with_its_own(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Subject:
+    """The subject with what it holds itself not counted among others, where the driver does not name it.
+
+    In a container, and with most drivers but NVIDIA's, nobody tells whose the memory is.
+    """
+    subject, unnamed = answers.subject, unnamed_bytes(case, gpus, answers.subject)
+    if not any(unnamed):
+        return subject
+    devices = answers.laid_out(subject.now).devices
+    rooms = tuple(
+        room._replace(others_bytes=room.others_bytes - min(size, shown.total_bytes + room.context_bytes))
+        if shown.total_bytes
+        else room
+        for room, shown, size in zip(subject.hardware.rooms, devices, unnamed, strict=True)
+    )
+    return subject.with_rooms(rooms)
+
+
+def unnamed_bytes(case: Case, gpus: Sequence[Gpu], subject: Subject) -> list[int]:
+    """What is in use of each GPU and has no name, where something runs there that has none either; else nothing."""
+    runs = case.runtime.state.value_or("loaded") != "failed" and runtime_sees_gpu(case) is not False
+    if not runs or any(given_back(case, gpus)) or any(room.unified for room in subject.hardware.rooms):
+        return [0] * len(subject.hardware.rooms)
+    named = [sum(stranger.bytes or 0 for stranger in others) for others in subject.strangers]
+    return [max(0, room.others_bytes - size) for room, size in zip(subject.hardware.rooms, named, strict=True)]
+
+
+def _layers_of(answers: GgufAnswers, held: float) -> int:
+    """The layers that so many bytes come nearest to."""
+    taken = cache(lambda layers: _taken(answers, layers))
+    return _most(answers.subject.everything, lambda layers: (taken(layers) + taken(layers - 1)) / 2 <= held)
+
+
+def _is_counted(case: Case) -> bool:
+    return isinstance(case.runtime.gpu_layers, Known) or isinstance(case.runtime.buffers, Known)
+
+
+def _is_known_otherwise(case: Case) -> bool:
+    """Whether the kind of engine, or what it holds, tells where its weights lie."""
+    try:
+        return read_placement_or_none(case, read_shape(case)) is not None
+    except MissingFactError:
+        return False
+
+
+def _held_bytes(case: Case, gpus: Sequence[Gpu]) -> float | None:
+    """What the driver counts as its own, with what it lends it of the host's memory; None where it does not list it."""
+    counted = [own_bytes_on(case, gpu) for gpu in gpus]
+    if not own_is_counted(case) or not any(counted):
+        return None
+    return sum(size or 0.0 for size in counted) + own_lent_bytes(case)
+
+
+def _most(everything: int, holds: Callable[[int], bool]) -> int:
+    """The largest number of layers of which it holds, as of all that are fewer; 0 where it does of none."""
+    low, high = 0, everything
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _taken(answers: GgufAnswers, layers: int) -> float:
+    """What so many layers take of all GPUs, with what the runtime holds there before any buffer."""
+    subject = answers.subject
+    laid = answers.laid_out(subject.now._replace(gpu_layers=layers))
+    pairs = zip(laid.devices, subject.hardware.rooms, strict=True)
+    return float(sum(shown.total_bytes + room.context_bytes for shown, room in pairs if shown.total_bytes))
+
+
+def _fits(answers: GgufAnswers, layers: int, margin: float) -> bool:
+    """Whether every GPU has room for its share of so many layers, and for what a runtime's own fit leaves free."""
+    laid = answers.laid_out(answers.subject.now._replace(gpu_layers=layers))
+    return all(shown.fits is not False and (shown.free_bytes or 0) >= margin for shown in laid.devices)
+
+
+_PLAIN = ("F16", "BF16", "F32")
+
+
+def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
+    """The lines to type; empty where nothing differs, or where it is another file that nobody has."""
+    if asked.quant != now.quant:
+        return ""
+    changes = list(_changes(now, asked, settings))
+    pinned = isinstance(case.runtime.gpu_layers_set, Known) or settings.gpu_layers < 0
+    if changes and not pinned and asked.gpu_layers == now.gpu_layers:  # its own fit would choose anew
+        changes.append(Knob.GPU_LAYERS.to(asked.gpu_layers))
+    try:
+        spelled = commands_for(changes, case) if changes else None
+    except UserError:  # a runtime that has no words at all
+        return ""
+    return "\n".join(spelled.lines) if spelled else ""
+
+
+def _changes(now: AskedSettings, asked: AskedSettings, settings: Settings) -> Iterator[Change]:
+    if (asked.context, asked.slots) != (now.context, now.slots):
+        yield Knob.CONTEXT_LENGTH.to(settings.context)
+    if asked.slots != now.slots:
+        yield Knob.PARALLEL.to(asked.slots)
+    if asked.kv_type != now.kv_type:
+        yield Knob.KV_CACHE_TYPE.to(asked.kv_type)
+        if settings.value_type not in _PLAIN:
+            yield Knob.FLASH_ATTENTION.to(value=True)
+    if asked.gpu_layers != now.gpu_layers:
+        yield Knob.GPU_LAYERS.to(asked.gpu_layers)
+
+
+_WHERE = "run unslow on the machine itself"
+_MOST_CONTEXT = 2**27
+"""More than any model was trained for; a log may claim anything."""
+
+
+class SeenSubject(NamedTuple):
+    """The subject, the GPUs of its rooms, and how its model is known."""
+
+    subject: Subject
+    gpus: tuple[Gpu, ...]
+    source: str
+
+
+def seen_subject(system: System | None, case: Case) -> SeenSubject | Unknown:
+    """The subject, or what is missing for it; `system` is the machine that it runs on, None where that is elsewhere."""
+    found = seen_model(system, case)
+    if isinstance(found, Unknown):
+        return found
+    gpus = () if settings_given(case).get("device", "") == "none" else gpus_at_work(case)
+    memory = seen_memory(case, gpus)
+    if gpus and not memory.rooms:
+        return Unknown("how much memory its GPUs have is not known", _WHERE)
+    if not memory.rooms and memory.host_room is None:
+        return Unknown("how much memory the machine has is not known", _WHERE)
+    try:
+        return SeenSubject(_subject(case, found, gpus, memory), gpus, _source(found))
+    except UserError as error:  # numbers that no model has
+        return Unknown(error.message, error.hint)
+
+
+def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardware) -> Subject:
+    pieces, count = Pieces(found.blueprint), len(memory.rooms)
+    current = current_of(Seen(case, pieces, threads_by_itself(case.machine) or 1, on_gpus=bool(count)))
+    told, hardware = settings_given(case), _with_speed(case, gpus, memory, current)
+    base = _base(case, pieces, current, count)._replace(split=_split(told, count))
+    setup = Setup(found.blueprint, hardware or memory, base)
+    subject = Subject(
+        found,
+        setup,
+        asked_now(found, setup),
+        knobs_of(setup),
+        strangers=tuple(strangers_on(case, gpu) for gpu in gpus),
+        priced=_priced(case, current) if hardware else None,
+        unified="kv_unified" in told and base.unified,
+        rotates=rotates_of(case),
+        notes=found.notes,
+    )
+    return _with_lines(case, _placed(case, gpus, subject))
+
+
+def _placed(case: Case, gpus: tuple[Gpu, ...], subject: Subject) -> Subject:
+    """The subject with its layers where they should lie, if nobody saw where they do, and its memory as its own."""
+    placed = placed_unseen(case, gpus, GgufAnswers(subject))
+    if placed is not None:
+        now = subject.now._replace(gpu_layers=placed.layers)
+        subject = subject._replace(now=now, notes=(placed.note, *subject.notes))
+    return with_its_own(case, gpus, GgufAnswers(subject))
+
+
+def _with_lines(case: Case, subject: Subject) -> Subject:
+    return subject._replace(command=lambda asked, settings: line_of(case, subject.now, asked, settings))
+
+
+def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
+    """The settings of now, with everything where it lies."""
+    settings, first = current.settings, current.whole + current.apart if current.apart else 0
+    host, everything = str(gpus), pieces.blueprint.count("block_count") + 1
+    layers = everything - current.whole
+    if current.whole >= len(pieces.layers):
+        layers = 1 if case.runtime.gpu_layers.value_or(0) > 0 else 0
+    moved = () if pieces.is_sparse or not first else patterns(Placing(0, first), pieces)
+    return settings._replace(
+        context=max(1, min(settings.context, _MOST_CONTEXT)),
+        slots=min(settings.slots, 256),
+        gpu_layers=-1 if not gpus or layers >= everything else layers,
+        experts_on_cpu=first if pieces.is_sparse else 0,
+        overrides=tuple((pattern, host) for pattern in moved),
+        fuses=fuses_of(case) or False,
+    )
+
+
+def _split(told: dict[str, str], gpus: int) -> tuple[float, ...]:
+    """The shares of several GPUs, where somebody wrote one for each."""
+    try:
+        shares = tuple(float(share) for share in told.get("tensor_split", "").replace("/", ",").split(",") if share)
+    except ValueError:
+        return ()
+    sound = len(shares) == gpus > 1 and all(0 <= share < _MOST_CONTEXT for share in shares) and sum(shares) > 0
+    return shares if sound else ()
+
+
+def _with_speed(case: Case, gpus: tuple[Gpu, ...], memory: Hardware, current: Current) -> Hardware | None:
+    """The hardware with its speed; None where nobody knows that."""
+    cpu = case.machine.cpu
+    if not gpus and not cpu.physical_cores.value_or(cpu.logical_cpus.value_or(0)):
+        return None
+    try:
+        return seen_hardware(case, gpus, memory)._replace(pinned=current.pinned)
+    except MissingFactError:
+        return None
+
+
+def _priced(case: Case, current: Current) -> Priced:
+    usual = Work()
+    work = usual._replace(kept=max(0, int(depth_of(case) - usual.depth)))
+    return Priced(current.threads, work, current.whole + current.apart if current.apart else 0)
+
+
+def cache_types(case: Case, found: FoundModel, base: Settings) -> list[str]:
+    """The types that its runtime can be told, and with which llama.cpp starts."""
+    name = case.runtime.name.value_or("")
+    able = ABILITIES.get({"Ollama": "ollama", "LM Studio": "lm_studio"}.get(name, "llama.cpp"), ABILITIES["llama.cpp"])
+    return startable(found, base, able.cache_types)
+
+
+def startable(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list[str]:
+    """The types of cache with which llama.cpp starts."""
+    hyper = hyper_of(found.blueprint)
+    return [kind.lower() for kind in kinds if not refusal(hyper, base._replace(key_type=kind, value_type=kind))]
+
+
+def strangers_on(case: Case, gpu: Gpu) -> tuple[Stranger, ...]:
+    """The programs that hold memory of a GPU and are not the runtime."""
+    listed, others = gpu.processes.value_or([]), other_gpu_processes(case)
+    return tuple(Stranger(_name(p), _held(p)) for p in listed if p in others)
+
+
+def _name(process: GpuProcess) -> str:
+    """The program's own name, without the folder that it lies in."""
+    words = process.name.value_or("").replace("\\", "/").rpartition("/")[2].strip()
+    return words[:60] or f"process {process.pid}"
+
+
+def _held(process: GpuProcess) -> int | None:
+    return int(process.vram_bytes.value) if isinstance(process.vram_bytes, Known) else None
+
+
+def _source(found: FoundModel) -> str:
+    if found.notes and "catalogue" in found.notes[-1]:
+        return "by the catalogue's tensors of a model of its name or shape, laid out as llama.cpp does"
+    return "by its tensors, laid out as llama.cpp does"
+
+
+REPORTED = "from its own log: the buffers that it says it allocated"
+_NUMBER = re.compile(r"(?<!\d)(\d+)$")
+_MOST_SCALED = 4.0
+"""A prediction that is so many times another is of something else than settings: then prices stay as they are."""
+
+
+class Now(NamedTuple):
+    """What is now, and how that is known."""
+
+    what: WhatIf
+    source: str = ""
+
+
+def now_of(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Now:
+    """What is there, with the speed that the report expects of it."""
+    asked = answers.subject.now
+    laid, runs = answers.answer(asked), case.runtime.state.value_or("loaded") != "failed"
+    if not runs:
+        return Now(laid)
+    parts = reported_parts(case, len(gpus))
+    if parts is None:
+        whole = answers.laid_out(asked)
+        return Now(_running(case, laid, answers, whole.devices, whole.host))
+    bars, devices, host = _as_reported(case, gpus, answers, parts)
+    reported = msgspec.structs.replace(laid, bars=bars)
+    return Now(_running(case, reported, answers, devices, host), REPORTED)
+
+
+def _running(
+    case: Case, laid: WhatIf, answers: GgufAnswers, devices: Sequence[MemoryShown], host: MemoryShown
+) -> WhatIf:
+    """The same as something that runs, whatever memory it should have: with the verdict and the speed of that."""
+    decode = expected_range(predict(case)) or laid.decode_tokens_per_s
+    prefill = expected_range(predict_prefill(case)) or laid.prefill_tokens_per_s
+    layers = answers.layers(answers.subject.now)
+    verdict = verdict_with(verdict_of(devices, host, layers_fit=False), layers, devices)
+    if verdict == "does_not_fit":
+        said = overfull(devices, host)
+        return msgspec.structs.replace(
+            laid, verdict=verdict, summary=said, decode_tokens_per_s=None, prefill_tokens_per_s=None
+        )
+    said = what_if_summary(verdict, devices, host, layers, decode)
+    return msgspec.structs.replace(
+        laid, verdict=verdict, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill
+    )
+
+
+def expected_of(case: Case, price: Speeds | None) -> PriceFactors:
+    """What the report expects of what runs, of answers and of prompts, as multiples of their prices."""
+    if price is None:
+        return PriceFactors()
+    decode = _factors(expected_range(predict(case)), price.decode.mid)
+    return PriceFactors(price.group, decode, _factors(expected_range(predict_prefill(case)), price.prefill.mid))
+
+
+def _factors(expected: Range | None, price: float) -> Range | None:
+    if expected is None or not price or not 1 / _MOST_SCALED <= expected.mid / price <= _MOST_SCALED:
+        return None
+    return Range(low=expected.low / price, mid=expected.mid / price, high=expected.high / price)
+
+
+def expected_range(found: Prediction | Unknown) -> Range | None:
+    """Tokens per second; None where nothing can be predicted."""
+    if isinstance(found, Unknown):
+        return None
+    low, mid, high = found.tokens_per_s
+    return Range(low=low, mid=mid, high=high)
+
+
+def reported_parts(case: Case, gpus: int) -> list[Parts] | None:
+    """What lies on each GPU and at the end with the host; None where not all kinds of buffers were told."""
+    buffers = case.runtime.buffers
+    if not isinstance(buffers, Known):
+        return None
+    kinds = {buffer.kind for buffer in buffers.value}
+    names = sorted({buffer.device for buffer in buffers.value if buffer.on_gpu}, key=_number)
+    if not {"model", "compute"} <= kinds or not kinds & {"kv", "state"} or len(names) > gpus:
+        return None
+    if len(names) not in (0, gpus):
+        return None
+    groups = [[b for b in buffers.value if b.on_gpu and b.device == name] for name in names] or [
+        [] for _ in range(gpus)
+    ]
+    return [*map(_parts, groups), _parts([b for b in buffers.value if not b.on_gpu])]
+
+
+def _number(device: str) -> tuple[int, str]:
+    match = _NUMBER.search(device)
+    return (int(match[1][:6]) if match else 0, device)
+
+
+def _parts(buffers: Sequence[Buffer]) -> Parts:
+    def together(*kinds: str) -> int:
+        return sum(int(buffer.bytes) for buffer in buffers if buffer.kind in kinds)
+
+    return Parts(together("model"), together("kv", "state"), together("compute", "output"))
+
+
+def _as_reported(
+    case: Case, gpus: Sequence[Gpu], answers: GgufAnswers, parts: list[Parts]
+) -> tuple[tuple[MemoryBar, ...], list[MemoryShown], MemoryShown]:
+    """The bars, and what is asked of each device and of the host."""
+    subject, hardware = answers.subject, answers.subject.hardware
+    *own, of_host = parts
+    shared = hardware.is_unified
+    bars, devices = [], []
+    for n, (room, part, held) in enumerate(zip(hardware.rooms, own, given_back(case, gpus), strict=True)):
+        beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
+        both = Parts(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
+        had, kept = _as_it_runs(room, part, beside)
+        asked = AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
+        bars.append(bar_of(had, asked, subject.strangers[n]))
+        devices.append(shown_memory(room.name, part, had, kept, margin=int((had, kept) != (room, beside))))
+    left = _same_memory(hardware.rooms[0], own[0]) if shared else hardware.host_room
+    host = shown_memory(left.name if left else "host", of_host, left)
+    return (*bars, *(() if shared else (host_bar(hardware.host_room, of_host),))), devices, host
+
+
+def _as_it_runs(room: Room, part: Parts, beside: int) -> tuple[Room, int]:
+    """The room, and what the runtime holds beside its buffers, with no more kept than what runs can have left."""
+    short = shown_memory(room.name, part, room, beside).lacking_bytes
+    if not 0 < short <= room.reserve_bytes + beside:
+        return room, beside
+    taken = min(short, beside)
+    return room._replace(reserve_bytes=room.reserve_bytes - (short - taken)), beside - taken
+
+
+def _same_memory(room: Room, own: Parts) -> Room:
+    """What a GPU leaves of a memory that is the host's too."""
+    return Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + sum(own))

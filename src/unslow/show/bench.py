@@ -1,0 +1,433 @@
+"""A benchmark for a terminal, as JSON or as `llama-bench` writes it: figures, sweeps, telemetry, what it comes to."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from unslow.facts.bench import (
+    CLIENT_DECODE,
+    DECODE,
+    FIRST,
+    GAPS,
+    LOAD,
+    LOWER_IS_BETTER,
+    PREFILL,
+    TOGETHER,
+    Bench,
+    Failure,
+    Requirement,
+    Spread,
+    Sweep,
+    SweepPoint,
+    dump_bench,
+)
+from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
+from unslow.facts.values import GB
+from unslow.show.bench_history import ComparedShown, compared_fields, compared_parts
+from unslow.show.clean import as_json, cleaned
+from unslow.show.console import GREEN, RED, YELLOW, ReportKind, dim, head, indented, noted_table, plain_table, warning
+from unslow.show.units import rate, size, span
+from unslow.think.stats.llama_bench import rows_of
+from unslow.think.stats.parts import Part, Parts
+
+# A benchmark in the form of `llama-bench -o json`, so that tools that read that read ours.
+#
+# The names and types are those of llama-bench. The speeds are this program's: of the tokens after the first, through
+# the server, with its sampler. Lengths are real counts, such as a prompt of 3,571 tokens; what is not known has the
+# value that llama-bench writes where nothing is set.
+
+
+def llama_bench_rows(bench: Bench) -> list[dict[str, Any]]:
+    """One for each test, its fields in the order of llama-bench."""
+    return [msgspec.json.decode(msgspec.json.encode(row)) for row in rows_of(bench)]
+
+
+def render_llama_bench(bench: Bench) -> str:
+    """The same as JSON."""
+    return as_json(llama_bench_rows(bench))
+
+
+_WORDS = {
+    "device_step": "the step on the device",
+    "step_and_loop": "the step, and the server's loop",
+    "sampling": "sampling",
+    "streaming": "streaming",
+    "delivery": "the way to the client",
+    "unexplained": "unexplained",
+}
+
+
+def token_parts(parts: Parts) -> Iterator[RenderableType]:
+    """The table, and below it how each part was measured."""
+    table = plain_table("  A TOKEN", "MS", "SHARE", "95 % INTERVAL")
+    table.add_row("  as the client sees it", f"{parts.seconds * 1e3:.3f}", "100%", "")
+    for part in parts.parts:
+        table.add_row(f"  {_WORDS.get(part.name, part.name)}", *_cells(part, parts.seconds))
+    yield table
+    if parts.gpu_idle_s is not None:
+        yield dim(f"the GPU had nothing to do for {parts.gpu_idle_s * 1e3:.3f} ms of it")
+    for part in parts.parts:
+        yield dim(f"{_WORDS.get(part.name, part.name)}: {part.how}")
+    for note in parts.notes:
+        yield dim(f"! {note}")
+    yield ""
+
+
+def _cells(part: Part, whole_s: float) -> tuple[str, str, str]:
+    interval = f"{part.low_s * 1e3:.3f} to {part.high_s * 1e3:.3f}"
+    if not part.told_apart and not part.seconds:
+        return "-", "none seen", interval
+    return f"{part.seconds * 1e3:.3f}", f"{part.seconds / whole_s:.1%}" if whole_s else "-", interval
+
+
+_TITLES = {
+    "depth": "CONTEXT DEPTH",
+    "users": "AT ONCE",
+    "minutes": "MINUTE",
+    "turns": "TURN",
+    "threads": "THREADS",
+    "batch": "BATCH",
+    "ubatch": "UBATCH",
+    "load": "START",
+}
+_COLUMNS = {
+    TOGETHER: "ALL TOGETHER",
+    DECODE: "DECODE",
+    CLIENT_DECODE: "CLIENT",
+    PREFILL: "PREFILL",
+    FIRST: "FIRST TOKEN",
+    LOAD: "LOAD",
+}
+_GOOD = frozenset({"slope", "flat", "scales", "steady", "cached", "same", "best_found", "current_is_best", "not_disk"})
+_UNCLEAR = frozenset({"cannot_tell"})
+
+
+def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
+    """The verdict, the table, and why it ended early."""
+    style = "yellow" if sweep.verdict in _UNCLEAR else "green" if sweep.verdict in _GOOD else "red"
+    title = _TITLES.get(sweep.axis, sweep.axis.upper())
+    yield Padding(
+        Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}").append(sweep.because, "not bold default"),
+        (0, 0, 0, 2),
+    )
+    yield _table(title, sweep.points)
+    if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
+        yield dim("~ the repeats disagree")
+    if sweep.stopped_early:
+        yield dim(f"not all values were tried: {sweep.stopped_early}")
+    yield ""
+
+
+def _table(title: str, points: Sequence[SweepPoint]) -> RenderableType:
+    names = [name for name in _COLUMNS if any(name in point.figures for point in points)]
+    expected = [name for name in names if any(name in point.expected for point in points)]
+    failed = any(point.failures for point in points)
+    columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
+    rows = [_point_row(point, names, expected, failed=failed) for point in points]
+    return noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
+
+
+def _point_row(point: SweepPoint, names: Sequence[str], expected: Sequence[str], *, failed: bool) -> tuple[str, ...]:
+    cells = [
+        cell
+        for name in names
+        for cell in (_figure(point, name), *([_point_expected(point, name)] if name in expected else []))
+    ]
+    label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
+    return f"  {label}", *cells, *([str(point.failures or "")] if failed else [])
+
+
+def _figure(point: SweepPoint, name: str) -> str:
+    spread = point.figures.get(name)
+    if spread is None:
+        return "-"
+    return _amount(name, spread.median) + ("" if spread.agree else " ~")
+
+
+def _point_expected(point: SweepPoint, name: str) -> str:
+    return _amount(name, point.expected[name]) if name in point.expected else ""
+
+
+def _amount(name: str, value: float) -> str:
+    return f"{rate(value)} tok/s" if name.endswith("tokens_per_s") else span(value)
+
+
+_PHASES = ("queue", "load", "prefill", "decode")
+_SHORTEST_S = 0.05
+"""A phase so short has hardly a sample."""
+_SOURCES = {"NVIDIA": "nvml", "AMD": "amdgpu", "Radeon": "amdgpu", "Intel": "intel_gpu"}
+"""Whose GPUs each source reads: that one of another maker is silent is nothing to tell."""
+_Shown = Callable[[Stat], str]
+
+
+def _percent(stat: Stat) -> str:
+    return f"{stat.mean:.0%}"
+
+
+def _mhz(stat: Stat) -> str:
+    return f"{stat.mean / 1e6:,.0f} MHz"
+
+
+def _watts(stat: Stat) -> str:
+    return f"{stat.mean:.0f} W"
+
+
+def _hottest(stat: Stat) -> str:
+    return f"{stat.high:.0f} °C"
+
+
+def _most(stat: Stat) -> str:
+    return size(stat.high)
+
+
+def _least(stat: Stat) -> str:
+    return size(stat.low)
+
+
+def _traffic(stat: Stat) -> str:
+    return f"{stat.mean / GB:.2f} GB/s"
+
+
+def _cpus(stat: Stat) -> str:
+    return f"{stat.mean:.1f}"
+
+
+_GPU: dict[str, tuple[str, _Shown]] = {
+    "busy": ("busy", _percent),
+    "memory_busy": ("memory busy", _percent),
+    "clock_hz": ("clock", _mhz),
+    "memory_clock_hz": ("memory clock", _mhz),
+    "power_w": ("power", _watts),
+    "temperature_c": ("temperature, most", _hottest),
+    "vram_used_bytes": ("memory in use, most", _most),
+    "pcie_receive_bytes_per_s": ("bus traffic to it", _traffic),
+    "pcie_transmit_bytes_per_s": ("bus traffic from it", _traffic),
+}
+_HOST: dict[str, tuple[str, _Shown]] = {
+    "own_cpus": ("processors, the server", _cpus),
+    "others_cpus": ("processors, others", _cpus),
+    "busiest_core": ("busiest processor", _percent),
+    "memory_available_bytes": ("memory free, least", _least),
+    "swap_in_bytes_per_s": ("read back from swap", _traffic),
+    "disk_read_bytes_per_s": ("read from disks", _traffic),
+    "cpu_pressure": ("waiting for a processor", _percent),
+    "memory_pressure": ("waiting for memory", _percent),
+    "io_pressure": ("waiting for disks", _percent),
+}
+_ONLY_IF_SEEN = {
+    "swap_in_bytes_per_s": 1e5,
+    "disk_read_bytes_per_s": 1e6,
+    "cpu_pressure": 0.005,
+    "memory_pressure": 0.005,
+    "io_pressure": 0.005,
+    "pcie_receive_bytes_per_s": 5e6,
+    "pcie_transmit_bytes_per_s": 5e6,
+}
+"""Less than this is nothing worth a line."""
+
+
+def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[RenderableType]:
+    """The table, and what watching itself cost."""
+    phases = [
+        p for name in _PHASES for p in telemetry.phases if p.phase == name and p.seconds >= _SHORTEST_S and p.samples
+    ]
+    if phases:
+        table = plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
+        for row in (*_gpu_rows(phases), *_host_rows(phases)):
+            table.add_row(*row)
+        yield table
+    yield dim(
+        f"watched {telemetry.got_hz:.0f} times a second: {telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, "
+        f"{telemetry.cost.cpus:.2%} of a processor"
+    )
+    for source in sorted({_SOURCES[maker] for maker in _SOURCES if any(maker in gpu for gpu in gpus)}):
+        if source in telemetry.unread:
+            yield dim(f"not watched: {source}: {telemetry.unread[source]}")
+    yield ""
+
+
+def _gpu_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
+    indexes = sorted({gpu.index for phase in phases for gpu in phase.gpus})
+    for index in indexes:
+        gpus = [next((g for g in phase.gpus if g.index == index), None) for phase in phases]
+        name = f"GPU {index}" if len(indexes) > 1 else "GPU"
+        stats = [gpu.figures if gpu else {} for gpu in gpus]
+        yield from _rows(name, _GPU, stats)
+        reasons = sorted({reason for gpu in gpus if gpu for reason in gpu.reasons})
+        for reason in reasons:
+            shares = [gpu.reasons.get(reason, 0.0) if gpu else 0.0 for gpu in gpus]
+            yield (f"  {name} {reason.replace('_', ' ')}", *(f"{share:.0%} of the time" for share in shares))
+
+
+def _host_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
+    return _rows("", _HOST, [phase.host for phase in phases])
+
+
+def _rows(
+    prefix: str, names: dict[str, tuple[str, _Shown]], stats: Sequence[dict[str, Stat]]
+) -> Iterator[tuple[str, ...]]:
+    for name, (words, shown) in names.items():
+        cells = [s.get(name) for s in stats]
+        if not any(cells) or (
+            name in _ONLY_IF_SEEN and not any(cell and cell.mean > _ONLY_IF_SEEN[name] for cell in cells)
+        ):
+            continue
+        yield (f"  {prefix} {words}".replace("   ", "  "), *(shown(cell) if cell else "-" for cell in cells))
+
+
+_NAMES = {
+    DECODE: "Decode",
+    "decode_at_4k_tokens_per_s": "Decode, context filled",
+    PREFILL: "Prefill",
+    CLIENT_DECODE: "Decode, client's clock",
+    FIRST: "Time to first token",
+    GAPS[0]: "Between tokens, p50",
+    GAPS[1]: "Between tokens, p95",
+    GAPS[2]: "Between tokens, p99",
+}
+_FAILED = {
+    "refused": "nothing listened",
+    "not_answered": "not answered",
+    "stalled": "stalled",
+    "broke_off": "broke off",
+    "error": "answered with an error",
+    "gone": "the server was gone",
+}
+
+
+class Result(Protocol):
+    """A benchmark, and whatever else was asked about it."""
+
+    @property
+    def bench(self) -> Bench: ...
+    @property
+    def parts(self) -> Parts | None: ...
+    @property
+    def compared(self) -> ComparedShown | None: ...
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    """The benchmark's own fields, and beside them what it was split into and held against."""
+    fields: dict[str, Any] = msgspec.json.decode(dump_bench(result.bench))
+    if result.parts:
+        fields["parts"] = msgspec.to_builtins(result.parts)
+    if result.compared:
+        fields["compared"] = compared_fields(result.compared)
+    return fields
+
+
+def _all_parts(result: Result, _width: int) -> Iterator[RenderableType]:
+    yield from _parts(cleaned(result.bench))
+    if result.parts:
+        yield from token_parts(cleaned(result.parts))
+    if result.compared:
+        yield from compared_parts(result.compared)
+
+
+def _parts(bench: Bench) -> Iterator[RenderableType]:
+    yield _head(bench)
+    yield dim(_subject(bench))
+    yield ""
+    if bench.figures:
+        yield _figures(bench)
+        yield from (dim(line) for name in bench.figures if (line := _expected(bench, name)))
+        yield ""
+    for sweep in bench.sweeps:
+        yield from sweep_parts(sweep)
+    if bench.telemetry:
+        yield from telemetry_parts(bench.telemetry, bench.machine.gpus)
+    if bench.failures:
+        yield from _failures(bench)
+    yield from map(warning, bench.notes)
+    for requirement in bench.requirements:
+        yield _requirement(requirement)
+
+
+def _head(bench: Bench) -> Text:
+    if bench.interrupted:
+        word, style = "STOPPED", YELLOW
+    elif not bench.figures and not bench.sweeps:
+        word, style = "NOTHING MEASURED", RED
+    else:
+        word, style = "MEASURED", GREEN
+    return head(word, bench.model or "unknown model", style)
+
+
+def _subject(bench: Bench) -> str:
+    devices = ", ".join(bench.machine.gpus) or bench.machine.cpu
+    words = [" ".join(w for w in (bench.runtime, bench.runtime_version) if w), devices]
+    answered = sum(1 for done in bench.passes if done.round)
+    words += [f"{answered} requests"] if answered else []
+    words += [_duration(bench.seconds)] if bench.seconds else []
+    return " · ".join(word for word in (*words, bench.label, bench.id) if word)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _figures(bench: Bench) -> RenderableType:
+    known = [name for name in _NAMES if name in bench.figures]
+    names = [*known, *(name for name in bench.figures if name not in _NAMES)]
+    rows = [_figure_row(name, bench.figures[name]) for name in names]
+    return noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
+
+
+def _figure_row(name: str, spread: Spread) -> tuple[str, ...]:
+    mark = "" if spread.agree else " ~"
+    return f"  {_NAMES.get(name, name)}{mark}", amount(name, spread.median), interval(name, spread), str(spread.count)
+
+
+def amount(name: str, value: float) -> str:
+    """A figure in the unit that its name carries."""
+    return (
+        span(value)
+        if name in LOWER_IS_BETTER or (name.endswith("_s") and "per_s" not in name)
+        else f"{rate(value)} tok/s"
+    )
+
+
+def interval(name: str, spread: Spread) -> str:
+    """The interval of a figure; a dash where one repeat gives none."""
+    if spread.count < 2:  # noqa: PLR2004 (one value has no spread)
+        return "-"
+    show = span if name in LOWER_IS_BETTER else rate
+    return f"{show(spread.low)} to {show(spread.high)}"
+
+
+def _expected(bench: Bench, name: str) -> str:
+    expected = bench.expected.get(name)
+    if not expected:
+        return ""
+    share = bench.figures[name].median / expected
+    return f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; it gives {share:.0%} of that"
+
+
+def _failures(bench: Bench) -> Iterator[RenderableType]:
+    kinds = Counter(failure.kind for failure in bench.failures)
+    asked = len(bench.passes) + len(bench.failures)
+    words = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
+    yield indented(f"✗ {len(bench.failures)} of {asked} requests failed: {words}", "red")
+    yield from (dim(f"  {line}") for line in _reasons(bench.failures))
+
+
+def _reasons(failures: Sequence[Failure]) -> Iterator[str]:
+    """Each reason once, the most frequent first."""
+    for why, count in Counter(failure.why for failure in failures).most_common(3):
+        yield f"{count} × {why}" if count > 1 else why
+
+
+def _requirement(one: Requirement) -> Padding:
+    mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
+    return indented(f"{mark} {one.asked}: {one.because}", style)
+
+
+render_bench = ReportKind[Result](
+    None, _all_parts, json=lambda result: as_json(_fields(result)), called="a benchmark", clean=False
+)

@@ -1,0 +1,270 @@
+"""The list of benchmarks that are kept, and one held against another."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, Comparison, Difference
+from unslow.show.clean import as_json, cleaned, safe
+from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
+from unslow.show.units import rate, span
+
+_NAMES = {
+    DECODE: "decode",
+    PREFILL: "prefill",
+    FIRST: "first token",
+    "decode_at_4k_tokens_per_s": "decode, context filled",
+    "client_decode_tokens_per_s": "decode, client's clock",
+    "gap_p50_s": "between tokens, p50",
+    "gap_p95_s": "between tokens, p95",
+    "gap_p99_s": "between tokens, p99",
+    "load_s": "load",
+}
+_VERDICTS = {
+    "slower": ("SLOWER", RED),
+    "faster": ("FASTER", GREEN),
+    "same": ("SAME", GREEN),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
+}
+_WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "can't tell"}
+_STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
+_SMALLEST_P = 0.001
+
+
+class _Changed(Protocol):
+    """One thing that changed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def before(self) -> str: ...
+    @property
+    def after(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+
+
+class ComparedShown(Protocol):
+    """Two benchmarks side by side."""
+
+    @property
+    def before(self) -> Bench: ...
+    @property
+    def comparison(self) -> Comparison: ...
+    @property
+    def changes(self) -> Sequence[_Changed]: ...
+    @property
+    def suspect(self) -> str: ...
+
+
+def compared_fields(compared: ComparedShown) -> dict[str, object]:
+    """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
+    before = compared.before
+    known = {"id": before.id, "taken_at": before.taken_at, "runtime_version": before.runtime_version}
+    return {
+        "schema": "unslow.comparison/1",
+        "said": compared_sentence(compared.comparison),
+        "before": {**known, "label": before.label, "figures": before.figures},
+        "comparison": compared.comparison,
+        "changes": list(compared.changes),
+        "suspect": compared.suspect,
+    }
+
+
+def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
+    """The parts for a terminal: one plain sentence first, the figures, what changed."""
+    comparison, before = cleaned(compared.comparison), compared.before
+    word, style = _VERDICTS[comparison.verdict]
+    yield head(word, compared_sentence(comparison), style)
+    named = f"{before.id} ({before.label})" if before.label else before.id
+    yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {_runtime(before)}"))
+    yield ""
+    if comparison.differences:
+        yield _differences(comparison.differences)
+        yield ""
+    yield from _changes(compared.changes)
+    if compared.suspect:
+        yield indented(safe(compared.suspect), "bold")
+    yield from (dim(note) for note in comparison.notes)
+
+
+def _runtime(bench: Bench) -> str:
+    return " ".join(word for word in (bench.runtime, bench.runtime_version) if word)
+
+
+def compared_sentence(comparison: Comparison) -> str:
+    """`12 % slower than before, more than noise (p = 0.003)`: of the figure that decides."""
+    by_name = {one.metric: one for one in comparison.differences}
+    judged = [by_name[name] for name in (DECODE, PREFILL, FIRST) if name in by_name]
+    deciding = [one for one in judged if one.verdict == comparison.verdict] or judged
+    if not deciding:
+        return "The two have no figure in common."
+    one = deciding[0]
+    of = "" if one.metric == DECODE else f"{_name(one.metric)}: "
+    share = _share(one)
+    match comparison.verdict:
+        case "slower" | "faster" as way:
+            return f"{of}{share} {way} than before, more than noise (p {_p(one.p_value)})"
+        case "same":
+            return f"{of}as fast as before: the difference of {share} is no more than noise"
+        case _:
+            why = one.because.removeprefix("can't be told: ")
+            return f"{of}{share} {_way(one)} than before, but that may be noise: {why}"
+
+
+def _share(one: Difference) -> str:
+    """How much slower or faster: of speeds the share that is lost or won, of times likewise."""
+    speed = 1 / one.ratio if one.metric in LOWER_IS_BETTER and one.ratio else one.ratio
+    return f"{abs(speed - 1) * 100:.{0 if abs(speed - 1) >= 0.1 else 1}f} %"  # noqa: PLR2004 (two digits)
+
+
+def _way(one: Difference) -> str:
+    return "slower" if (one.ratio < 1) != (one.metric in LOWER_IS_BETTER) else "faster"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= _SMALLEST_P else f"below {_SMALLEST_P}"
+
+
+def _name(metric: str) -> str:
+    return _NAMES.get(metric, metric)
+
+
+def _differences(differences: Sequence[Difference]) -> Table:
+    table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
+    for one in differences:
+        before, after = (_amount(one.metric, value) for value in (one.before, one.after))
+        row = (f"  {_name(one.metric)}", before, after, f"×{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}")
+        table.add_row(*row, Text(_WORDS[one.verdict], style=_STYLES[one.verdict]))
+    return table
+
+
+def _amount(metric: str, value: float) -> str:
+    return span(value) if metric in LOWER_IS_BETTER else f"{rate(value)} tok/s"
+
+
+def _changes(changes: Sequence[_Changed]) -> Iterator[RenderableType]:
+    if not changes:
+        return
+    yield dim("WHAT CHANGED")
+    for one in changes:
+        line = Text(safe(f"{one.name}: {one.before} → {one.after}"))
+        yield Padding(line.append(f"  {safe(one.why)}" if one.why else "", "dim"), (0, 0, 0, 2))
+    yield ""
+
+
+_STATES = {"interrupted": "stopped", "running": "running now", "broke_off": "broke off", "whole": ""}
+_DONE = {"imported": "kept", "forgotten": "removed"}
+_WIDE = 100
+
+
+class _Line(Protocol):
+    """One kept benchmark."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def taken_at(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def protocol(self) -> str: ...
+    @property
+    def runtime(self) -> str: ...
+    @property
+    def runtime_version(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def decode_tokens_per_s(self) -> float | None: ...
+    @property
+    def prefill_tokens_per_s(self) -> float | None: ...
+    @property
+    def answered(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def state(self) -> str: ...
+
+
+class HistoryShown(Protocol):
+    """Some of what is kept, or what was done to it."""
+
+    @property
+    def what(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def benchmarks(self) -> Sequence[_Line]: ...
+
+
+def _as_fields(report: HistoryShown) -> object:
+    """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
+    lines = [line._asdict() if hasattr(line, "_asdict") else line for line in report.benchmarks]
+    known = {"schema": "unslow.benchmarks/1", "what": report.what, "path": report.path, "total": report.total}
+    return {**known, "benchmarks": lines}
+
+
+def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]:
+    if report.what in _DONE:
+        yield from (Text(f"{_DONE[report.what]} {safe(line.id)}  {safe(line.model)}") for line in report.benchmarks)
+        return
+    if not report.benchmarks:
+        yield f"Nothing is kept in {safe(report.path)}; `unslow bench` measures and keeps."
+        return
+    yield _history_table(report.benchmarks, width)
+    rest = report.total - len(report.benchmarks)
+    if rest > 0:
+        yield dim(f"and {rest} more in {safe(report.path)}")
+
+
+def _history_table(lines: Sequence[_Line], width: int) -> Table:
+    """Ids whole, so that they can be given back; on a narrow terminal what tells least is left out."""
+    wide = width >= _WIDE
+    table = bare_table((0, 1, 0, 1), pad_edge=False)
+    for name in ("ID", "WHEN") if wide else ("ID",):
+        table.add_column(name, no_wrap=True)
+    for name in ("DECODE", "PREFILL") if wide else ("DECODE",):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("MODEL AND RUNTIME", "NOTE") if wide else ("MODEL AND RUNTIME",):
+        table.add_column(name, overflow="fold")
+    for line in lines:
+        table.add_row(*(_row if wide else _short_row)(line))
+    return table
+
+
+def _row(line: _Line) -> tuple[str, ...]:
+    speeds = (_speed(line.decode_tokens_per_s), _speed(line.prefill_tokens_per_s))
+    return safe(line.id), safe(line.taken_at[:16].replace("T", " ")), *speeds, safe(_subject(line)), safe(_note(line))
+
+
+def _short_row(line: _Line) -> tuple[str, ...]:
+    what = "; ".join(word for word in (_subject(line), _note(line)) if word)
+    return safe(line.id), _speed(line.decode_tokens_per_s), safe(what)
+
+
+def _subject(line: _Line) -> str:
+    return ", ".join(word for word in (line.model, f"{line.runtime} {line.runtime_version}".strip()) if word)
+
+
+def _speed(tokens_per_s: float | None) -> str:
+    return "-" if tokens_per_s is None else rate(tokens_per_s)
+
+
+def _note(line: _Line) -> str:
+    state = _STATES.get(line.state, line.state)
+    words = [line.label, state if state != "broke off" else f"broke off after {line.answered} answers"]
+    words += [f"{line.failed} failed"] if line.failed else []
+    words += [line.protocol] if line.protocol != "standard" else []
+    return ", ".join(word for word in words if word)
+
+
+render_history = ReportKind[HistoryShown](
+    None, _history_parts, json=lambda report: as_json(_as_fields(report)), called="a benchmark", clean=False
+)

@@ -1,0 +1,136 @@
+"""What a calibration measured, and the list of those that are kept."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.calibration import Calibration, Point, Rates, Scale, dump_calibration
+from unslow.facts.values import GB
+from unslow.show.clean import as_json, cleaned, safe, safe_json
+from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_table
+from unslow.show.units import rate, size, span
+
+_SERVER_HINT = "One model gives one factor for all; made-up models of the embedded engine tell the parts apart."
+
+
+class _Kept(Protocol):
+    """One kept calibration."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def calibration(self) -> Calibration | None: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def stale(self) -> tuple[str, ...]: ...
+
+
+class KeptList(Protocol):
+    """What is kept, and where."""
+
+    @property
+    def folder(self) -> str: ...
+    @property
+    def calibrations(self) -> Sequence[_Kept]: ...
+
+
+def render_forgotten(paths: Sequence[str], form: str) -> str:
+    """The files that were removed."""
+    if form == "json":
+        return as_json({"forgotten": paths})
+    return "\n".join(f"removed {safe(path)}" for path in paths)
+
+
+def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
+    yield _head(calibration)
+    yield dim(_subject(calibration))
+    yield ""
+    if calibration.rates:
+        yield _costs(calibration.rates)
+        yield ""
+        yield _points(calibration.points)
+        yield ""
+        yield dim(f"These costs explain the measured times within {calibration.rates.error:.1%} (median).")
+    if calibration.scale:
+        yield _scale(calibration.scale)
+        yield dim(_SERVER_HINT)
+    if calibration.disturbed:
+        yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
+
+
+def _head(calibration: Calibration) -> Text:
+    word, style = ("DISTURBED", YELLOW) if calibration.disturbed else ("CALIBRATED", GREEN)
+    device = calibration.machine.cpu if calibration.backend == "cpu" else calibration.device
+    return head(word, device or "this machine", style)
+
+
+def _subject(calibration: Calibration) -> str:
+    words = [f"{calibration.engine} {calibration.engine_version}"]
+    words += [_threads(calibration.threads)] if calibration.threads else []
+    words += [f"memory {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
+    words += [f"last cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
+    return " · ".join([*words, f"{calibration.seconds:.0f} s"])
+
+
+def _costs(rates: Rates) -> Table:
+    table = plain_table("  WEIGHTS IN", "DECODE", "PROMPT")
+    for one in sorted(rates.types, key=lambda t: -t.decode_bytes_per_s):
+        prompt = f"{one.prefill_bytes_per_s / GB:,.0f} GB·tok/s" if one.prefill_bytes_per_s else "-"
+        table.add_row(f"  {one.type}", f"{one.decode_bytes_per_s / GB:.1f} GB/s", prompt)
+    table.add_row("  each step of the server", span(rates.step_s), "")
+    table.add_row("  each operation", span(rates.operation_s), "")
+    table.add_row("  a thousand rows of a matrix", span(1e3 * rates.row_s), "")
+    table.add_row("  a thousand words of vocabulary", span(1e3 * rates.vocabulary_entry_s), "")
+    table.add_row("  attention, a million elements", span(1e6 * rates.attention_element_s), "")
+    return table
+
+
+def _points(points: Sequence[Point]) -> Table:
+    table = plain_table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
+    for point in points:
+        prompt = rate(point.prompt_tokens / point.prefill_s) if point.prefill_s else "-"
+        reads = size(sum(point.demand.bytes_by_type.values()))
+        table.add_row(f"  {point.name}", reads, rate(1 / max(point.decode_s, 1e-9)), prompt, str(point.samples))
+    return table
+
+
+def _scale(scale: Scale) -> Text:
+    measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
+    text = f"  {scale.model}: {rate(measured)} tokens/s, and {rate(expected)} were expected (×{1 / scale.factor:.2f})."
+    return Text(text)
+
+
+def _kept_parts(report: KeptList, _width: int) -> Iterator[RenderableType]:
+    for one in report.calibrations:
+        yield from _kept_lines(one)
+    if not report.calibrations:
+        yield f"Nothing is kept in {safe(report.folder)}; `unslow calibrate` measures this machine."
+
+
+def _kept_lines(one: _Kept) -> Iterator[RenderableType]:
+    if one.calibration is None:
+        yield Text(f"✗ {safe(one.problem)}", style="red")
+        return
+    known = cleaned(one.calibration)
+    what = "rates of each type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
+    device = known.machine.cpu if known.backend == "cpu" else known.device
+    state = Text("stale  ", style="yellow") if one.stale else Text("holds  ", style="green")
+    yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
+    yield dim(f"{known.taken_at} · {what} · {safe(one.path)}")
+    yield from (dim(f"because {safe(reason)}") for reason in one.stale)
+    if known.disturbed:
+        yield dim(f"with care: {known.disturbed}")
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"
+
+
+render_calibration = ReportKind(
+    Calibration, _parts, json=lambda one: safe_json(dump_calibration(one).decode()), called="a calibration"
+)
+render_kept = ReportKind[KeptList](None, _kept_parts, called="a calibration", clean=False)

@@ -1,0 +1,53 @@
+"""The answer of `unslow check`, for a person or a program: the verdict, three lines of arithmetic, what to expect."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from unslow.show.console import GREEN, RED, YELLOW, ReportKind, head, indented
+from unslow.show.units import rate
+from unslow.think.claims.report import CheckReport, Judged
+
+_HEADS = {
+    "possible": ("POSSIBLE", GREEN), "unlikely": ("UNLIKELY", YELLOW),
+    "impossible": ("IMPOSSIBLE", RED), "cannot_tell": ("CAN'T TELL", YELLOW),
+}  # fmt: skip
+
+
+def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iterator[RenderableType]:
+    """Without `everything`, only what is not possible, and a count of the rest."""
+    shown = [c for c in report.claims if everything or c.verdict in {"impossible", "unlikely"}]
+    several = len({c.claim for c in report.claims}) > 1
+    sentence = ""
+    for claim in shown:
+        if several and claim.claim != sentence:
+            yield Text(f'"{claim.claim}"', style="italic")
+        sentence = claim.claim
+        yield from _claim(claim)
+        if claim is not shown[-1]:
+            yield ""
+    if len(report.claims) > 1:
+        yield from [""] * bool(shown)
+        yield Text(_counted(report))
+
+
+def _counted(report: CheckReport) -> str:
+    numbers = {verdict: sum(c.verdict == verdict for c in report.claims) for verdict in _HEADS}
+    words = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in numbers.items() if n)
+    return f"{len(report.claims)} claims: {words}"
+
+
+def _claim(claim: Judged) -> Iterator[RenderableType]:
+    word, style = _HEADS[claim.verdict]
+    yield head(word, f"{claim.what}: {claim.because}", style)
+    for line in claim.arithmetic:
+        yield indented(line)
+    if claim.expected_tokens_per_s:
+        e = claim.expected_tokens_per_s
+        yield indented(f"expected: {rate(e.mid)} tok/s, {rate(e.low)} to {rate(e.high)} likely", "bold")
+    for note in claim.notes:
+        yield indented(f"({note})", "dim")
+
+
+render_check = ReportKind(CheckReport, _parts)

@@ -1,0 +1,264 @@
+"""What every report in a terminal is made of: a console, styles, tables, lines to copy, and the kinds of reports.
+
+What is shown is never taken for markup.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.commands import Line, Place, line_for_reader, parse_line
+from unslow.facts.errors import UserError
+from unslow.show.clean import as_json, cleaned
+
+NARROWEST = 40
+GREEN, YELLOW, RED, CYAN = "bold black on green", "bold black on yellow", "bold white on red", "bold black on cyan"
+"""Of the word that a report begins with: fine, doubtful, bad, and a figure or name."""
+_GAP = 2
+_READABLE, _SHORTEST_NAME = 20, 10
+"""Letters of a name before anything else is left out, and at the very least."""
+
+
+class TextConsole(Console):
+    """Prints into `text`, with colours where they are wanted."""
+
+    def __init__(self, *, width: int, color: bool) -> None:
+        super().__init__(
+            file=io.StringIO(), width=max(NARROWEST, width), force_terminal=color, no_color=not color, highlight=False,
+            emoji=False, markup=False,
+        )  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        """What was printed, without blanks at the ends of lines."""
+        printed = self.file.getvalue() if isinstance(self.file, io.StringIO) else ""
+        return "\n".join(line.rstrip() for line in printed.splitlines())
+
+
+def head(label: str, text: str, style: str = CYAN) -> Text:
+    """The first line of an answer: a word on a coloured ground, and what it is about."""
+    return Text(f" {label} ", style=style).append(f"  {text}", "bold not reverse")
+
+
+def indented(text: str, style: str = "", indent: int = 2) -> Padding:
+    """A text some columns in, its further lines too."""
+    return Padding(Text(text, style=style), (0, 0, 0, indent))
+
+
+def dim(text: str) -> Padding:
+    """A remark."""
+    return indented(text, "dim")
+
+
+def warning(text: str) -> Padding:
+    """A remark that must be seen."""
+    return indented(f"! {text}", "yellow")
+
+
+def hung(mark: RenderableType, *lines: RenderableType) -> Table:
+    """Lines that hang beside a mark, however often they are folded."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(mark, Group(*lines))
+    return grid
+
+
+def item(text: str) -> Table:
+    """One point of a list, its further lines below its first word."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row("  ·", text)
+    return grid
+
+
+def pair_grid() -> Table:
+    """Names on the left, what they stand for on the right, folded where it is long."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def bare_table(padding: tuple[int, int, int, int] = (0, 2, 0, 0), *, pad_edge: bool = True) -> Table:
+    """A table without lines, whose columns are still to come."""
+    return Table(box=None, padding=padding, pad_edge=pad_edge, show_edge=False, header_style="dim")
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines; the first column is text, the others are numbers."""
+    table = bare_table((0, 2, 0, 2), pad_edge=False)
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def noted_table(columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> Table:
+    """A table with a remark after each row; where there is too little room the remarks are folded, not the numbers."""
+    table = plain_table(*columns)
+    for place, column in enumerate(table.columns):
+        column.min_width = max(len(columns[place]), *(len(row[place]) for row in rows), 0)
+    if any(notes):
+        table.add_column("", style="dim", overflow="fold")
+    for row, note in zip(rows, notes, strict=True):
+        table.add_row(*row, *([note] if any(notes) else []))
+    return table
+
+
+class Column(NamedTuple):
+    """A column of a table: its name, where it is aligned, and how soon it is left out where there is no room."""
+
+    name: str
+    right: bool = True
+    spare: int = 0
+    """The higher, the sooner it goes; 0 stays."""
+
+
+def table_of(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, name: int = 0) -> Table:
+    """A plain table: columns that can be spared go where there is no room, then the names are cut, never a number."""
+    cells = [tuple(row) for row in rows]
+    widths = [max([len(column.name), *(len(row[n]) for row in cells)]) for n, column in enumerate(columns)]
+    kept = _kept(columns, widths, width, name)
+    others = sum(widths[n] + _GAP for n in kept if n != name)
+    table = bare_table((0, _GAP, 0, 0), pad_edge=False)
+    for n in kept:
+        wide = min(widths[n], max(_SHORTEST_NAME, width - others)) if n == name else widths[n]
+        side: Literal["left", "right"] = "right" if columns[n].right else "left"
+        table.add_column(columns[n].name, justify=side, no_wrap=True, overflow="ellipsis", width=wide)
+    for row in cells:
+        table.add_row(*(row[n] for n in kept))
+    return table
+
+
+def _kept(columns: Sequence[Column], widths: Sequence[int], width: int, name: int) -> list[int]:
+    """The columns for which there is room, the names at a readable length."""
+    kept = list(range(len(columns)))
+    for n in sorted(kept, key=lambda n: -columns[n].spare):
+        enough = min(widths[name], _READABLE) + sum(widths[k] + _GAP for k in kept if k != name)
+        if enough <= width or not columns[n].spare:
+            return kept
+        kept.remove(n)
+    return kept
+
+
+_TICKS = re.compile("`+")
+_LANGUAGES = {
+    Place.SHELL: "sh", Place.POWERSHELL: "powershell", Place.CMD: "bat", Place.PYTHON: "python",
+    Place.REQUEST: "json", Place.COMPOSE: "yaml", Place.MANIFEST: "yaml",
+}  # fmt: skip
+
+
+_WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.PYTHON})
+"""Places whose texts have lines of their own; in a shell a second line would be a second command."""
+
+
+def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
+    """The lines in their order, those of one place together."""
+    for place, lines in groupby(map(parse_line, texts), key=lambda line: line.place):
+        yield from _of_place(place, list(lines), indent)
+
+
+def command_text(text: str, indent: int = 2) -> Text:
+    """A line to copy, for a terminal: never wrapped by us, and what has lines of its own starts at the left."""
+    said = line_for_reader(text)
+    room = "" if "\n" in said else " " * indent
+    return Text(f"{room}{said}", style="cyan", no_wrap=True, overflow="ignore")
+
+
+def _of_place(place: Place, lines: list[Line], indent: str) -> Iterator[str]:
+    if place is Place.HAND:
+        yield from (f"{indent}- {_one_line(line.text)}" for line in lines)
+    elif place is Place.FLAG:
+        yield f"{indent}- {', '.join(map(_flag, lines))}"
+    else:
+        if place is not Place.SHELL:
+            yield ""
+            yield f"{indent}{place.value[0].upper()}{place.value[1:]}:"
+        texts = [part for line in lines for part in _parts(place, line.text)]
+        yield from _fence(texts, _LANGUAGES.get(place, "text"), indent)
+
+
+def _parts(place: Place, text: str) -> list[str]:
+    return text.split("\n") if place in _WHOLE else [_one_line(text)]
+
+
+def _flag(line: Line) -> str:
+    """A flag as code; what to do with it stands before."""
+    words, dash, flag = _one_line(line.text).partition("-")
+    return f"{words}{_code(dash + flag)}"
+
+
+def _code(text: str) -> str:
+    ticks = "`" * (1 + max((len(found) for found in _TICKS.findall(text)), default=0))
+    room = " " if "`" in text else ""
+    return f"{ticks}{room}{text}{room}{ticks}"
+
+
+def _fence(lines: Sequence[str], language: str, indent: str) -> Iterator[str]:
+    """A block that none of its lines can close."""
+    fence = "`" * max(3, 1 + max(len(ticks) for line in lines for ticks in _TICKS.findall(line) or [""]))
+    yield f"{indent}{fence}{language}"
+    yield from (f"{indent}{line}".rstrip() for line in lines)
+    yield f"{indent}{fence}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
+
+
+R = TypeVar("R")
+KINDS: dict[str, "ReportKind[Any]"] = {}
+"""By the name of the type that is shown."""
+
+
+class ReportKind(Generic[R]):
+    """Shows reports of one type (None: any with its fields); called with one, a format, the width, and colours or not.
+
+    `terminal(report, width)` gives what is printed, `markdown(report)` and `openmetrics(report)` give a text; what else
+    the caller passes goes to each of them. Reports are cleaned before, but for `clean=False`: that kind does it itself.
+    `crop=False` is for lines to copy, which may be wider than the terminal.
+    """
+
+    def __init__(  # noqa: PLR0913 (one for each format, and what differs between kinds)
+        self,
+        report: type[R] | None,
+        terminal: Callable[..., RenderableType | Iterable[RenderableType]],
+        *,
+        json: Callable[[R], str] = as_json,
+        markdown: Callable[..., str] | None = None,
+        openmetrics: Callable[..., str] | None = None,
+        called: str = "this answer",
+        clean: bool = True,
+        crop: bool = True,
+    ) -> None:
+        self._terminal, self._json, self._called, self._clean, self._crop = terminal, json, called, clean, crop
+        self._texts = {"markdown": markdown, "openmetrics": openmetrics}
+        self.formats = ("terminal", "json", *(form for form, text in self._texts.items() if text))
+        if report is not None:
+            KINDS[report.__name__] = self
+
+    def check_format(self, form: str) -> None:
+        """UserError where there is no such format of it: better before a measurement than after it."""
+        if form not in self.formats:
+            raise UserError(f"there is no format {form!r} of {self._called}", f"try one of {', '.join(self.formats)}")
+
+    def __call__(self, report: R, form: str, *, width: int, color: bool, **options: Any) -> str:
+        """The report in that format."""
+        self.check_format(form)
+        if form == "json":
+            return self._json(report)
+        shown: Any = cleaned(report) if self._clean else report  # type: ignore[type-var]
+        if text := self._texts.get(form):
+            return text(shown, **options)
+        console = TextConsole(width=width, color=color)
+        parts = self._terminal(shown, console.width, **options)
+        console.print(Group(*parts) if isinstance(parts, Iterable) else parts, crop=self._crop)
+        return console.text

@@ -1,0 +1,251 @@
+"""The answer of `unslow fit`: the verdict, a bar for each device, what would fit; and the list of well-known models."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.catalog.models import WellKnown
+from unslow.show.clean import as_json
+from unslow.show.console import (
+    GREEN,
+    RED,
+    YELLOW,
+    ReportKind,
+    TextConsole,
+    bare_table,
+    command_text,
+    dim,
+    head,
+    indented,
+    pair_grid,
+)
+from unslow.show.units import count, size
+from unslow.think.fit.report import FitReport, MemoryShown, WayShown
+
+
+def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
+    """A line for each model, or all of them as JSON."""
+    if form == "json":
+        rows = [{"name": m.name, "architecture": m.architecture, "parameters": m.parameters} for m in models]
+        return as_json(rows)
+    table = bare_table()
+    for name, to_the_right in (("NAME", False), ("PARAMS", True), ("CONTEXT", True), ("ARCHITECTURE", False)):
+        table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
+    for model in models:
+        table.add_row(model.name, count(model.parameters), f"{model.shape.context_trained:,}", model.architecture)
+    console = TextConsole(width=width, color=False)
+    console.print(table)
+    return console.text
+
+
+_LONGEST_BAR, _SHORTEST_BAR = 60, 12
+_TABLE_FROM = 84
+"""The width from which on the parts of a need stand in columns."""
+_HEADS = {
+    "fits": ("FITS", GREEN), "tight": ("TIGHT", YELLOW), "partly": ("FITS PARTLY", YELLOW),
+    "does_not_fit": ("DOES NOT FIT", RED), "cannot_tell": ("CAN'T TELL", YELLOW),
+}  # fmt: skip
+_PARTS = (
+    ("other processes", "red", "x"), ("reserve", "yellow", "="), ("weights", "cyan", "█"),
+    ("KV cache", "magenta", "▓"), ("compute", "blue", "▒"), ("free", "dim", "·"),
+)  # fmt: skip
+"""The parts of a bar in their order."""
+
+
+class _Line(NamedTuple):
+    """A memory, or several that are alike, under a name that tells which."""
+
+    label: str
+    memory: MemoryShown
+
+
+def _answer(report: FitReport, width: int) -> RenderableType:
+    lines = _lines(report)
+    bars = [line for line in lines if line.memory.capacity_bytes]
+    parts: list[RenderableType] = [_head(report), dim(_subject(report)), "", _needs(lines, width)]
+    if bars:
+        parts += ["", *_bars(bars, width), _legend(report)]
+    parts += ["", _room(report)]
+    if report.command and not report.ways:
+        parts += [Text("  run it", style="dim"), *_lines_to_copy(report, 4)]
+    if report.ways:
+        parts += ["", Text("What would fit", style="bold"), *_ways(report)]
+    if report.notes:
+        parts += ["", *(dim(note) for note in report.notes)]
+    return Group(*parts)
+
+
+def _head(report: FitReport) -> Text:
+    word, style = _HEADS[report.verdict]
+    devices = ", ".join(_counted(d.name for d in report.devices)) or "the host alone"
+    return head(word, f"{report.model.name} {report.model.quant} · {devices}", style)
+
+
+def _counted(names: Iterable[str]) -> Iterator[str]:
+    for name, same in groupby(names):
+        number = len(list(same))
+        yield name if number == 1 else f"{number}x {name}"
+
+
+def _subject(report: FitReport) -> str:
+    model, settings = report.model, report.settings
+    slots = int(settings.get("slots", 1))
+    each = settings.get("context_per_slot")
+    divided = f" in {slots} slots" + (f" of {each:,} tokens" if each else "")
+    shared = f" shared by {slots} slots" if settings.get("kv_unified") else divided
+    tokens = f"context {settings['context']:,}" + (shared if slots > 1 else "")
+    kinds = dict.fromkeys(str(settings.get(k, "")) for k in ("kv_type", "kv_type_v"))
+    return " · ".join(
+        (
+            f"{count(model.parameters)} parameters, {size(model.weights_bytes)}",
+            report.runtime.replace("_", "."),
+            tokens,
+            f"{'/'.join(k for k in kinds if k)} KV cache",
+        )
+    )
+
+
+def _lines(report: FitReport) -> list[_Line]:
+    """A line for each device, those in a row that are alike together, and one for the host where it is asked for."""
+    several = len(report.devices) > 1
+    lines, first = [], 0
+    for memory, same in groupby(report.devices):
+        last = first + len(list(same)) - 1
+        number = f"{first} " if first == last else f"{first}-{last} each "
+        lines.append(_Line(f"{number if several else ''}{memory.name}", memory))
+        first = last + 1
+    host = [_Line(report.host.name, report.host)] if report.host.total_bytes else []
+    return lines + host
+
+
+def _usable(memory: MemoryShown) -> int | None:
+    if memory.capacity_bytes is None:
+        return None
+    return max(0, memory.capacity_bytes - memory.others_bytes - memory.reserve_bytes)
+
+
+def _needs(lines: list[_Line], width: int) -> RenderableType:
+    if width < _TABLE_FROM:
+        return Group(*(Padding(_in_words(line), (0, 0, 0, 2)) for line in lines))
+    table = bare_table()
+    table.add_column("  ", overflow="ellipsis", no_wrap=True)
+    for name in ("weights", "KV cache", "compute", "needs", "usable"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for label, m in lines:
+        usable = _usable(m)
+        sizes = (m.weights_bytes, m.kv_bytes, m.compute_bytes, m.total_bytes)
+        there = "?" if usable is None else size(usable)
+        table.add_row(f"  {label}", *(size(s) if s else "-" for s in sizes), there, _mark(m))
+    return table
+
+
+def _in_words(line: _Line) -> Text:
+    label, m = line
+    parts = (("weights", m.weights_bytes), ("KV cache", m.kv_bytes), ("compute", m.compute_bytes))
+    usable = _usable(m)
+    text = Text(f"{label}: needs {size(m.total_bytes)}", style="bold")
+    text.append(f" ({', '.join(f'{name} {size(s)}' for name, s in parts if s)})", "not bold")
+    text.append(f", usable {'?' if usable is None else size(usable)} ", "not bold")
+    return text.append_text(_mark(m))
+
+
+def _mark(memory: MemoryShown) -> Text:
+    if memory.fits is None:
+        return Text("(--ram SIZE)", style="dim")
+    if not memory.fits:
+        return Text(f"✗ {size(memory.lacking_bytes)} short", style="red")
+    if memory.total_bytes and (memory.free_bytes or 0) < memory.margin_bytes:
+        return Text(f"! less than {size(memory.margin_bytes)} left", style="yellow")
+    return Text("✓", style="green")
+
+
+def _bars(lines: list[_Line], width: int) -> list[RenderableType]:
+    longest = max(len(line.label) for line in lines)
+    bar = min(_LONGEST_BAR, width - longest - 20)
+    if bar < _SHORTEST_BAR:
+        bar = width - 4
+        return [Group(Text(f"  {label}"), Text("  ").append_text(_bar(m, bar))) for label, m in lines]
+    grid = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        grid.add_column(no_wrap=True)
+    for label, m in lines:
+        after = f"{size(m.free_bytes or 0)} free" if m.free_bytes else "full"
+        grid.add_row(f"  {label}", _bar(m, bar), Text(after, style="dim"))
+    return [grid]
+
+
+def _sizes(memory: MemoryShown) -> tuple[int, ...]:
+    return (
+        memory.others_bytes, memory.reserve_bytes, memory.weights_bytes, memory.kv_bytes, memory.compute_bytes,
+        memory.free_bytes or 0,
+    )  # fmt: skip
+
+
+def _bar(memory: MemoryShown, width: int) -> Text:
+    """A line as long as the memory; what does not fit runs over its end, which is then marked."""
+    sizes = _sizes(memory)
+    over = sum(sizes) > (memory.capacity_bytes or 0) * 1.005
+    whole, width = max(1, memory.capacity_bytes or 1, sum(sizes)), width - over
+    line, drawn, seen = Text(), 0, 0
+    for (_, style, sign), part in zip(_PARTS, sizes, strict=True):
+        seen += part
+        end = round(width * seen / whole)
+        line.append(sign * (end - drawn), style=style)
+        drawn = end
+    if not over:
+        return line
+    inside = round(width * (memory.capacity_bytes or 0) / whole)
+    return Text.assemble(line[:inside], Text("|", style="bold red"), line[inside:])
+
+
+def _legend(report: FitReport) -> Text:
+    """Only the parts that a bar has."""
+    sizes = [_sizes(m) for m in (*report.devices, report.host) if m.capacity_bytes]
+    line = Text("  ")
+    for n, (name, style, sign) in enumerate(_PARTS):
+        if any(s[n] for s in sizes):
+            line.append(sign, style=style).append(f" {name}  ", style="dim")
+    return line
+
+
+def _room(report: FitReport) -> Table:
+    """What there is room for, and what the cache consists of."""
+    grid = pair_grid()
+    if report.devices and report.max_gpu_layers is not None:
+        most, everything = report.max_gpu_layers, report.all_gpu_layers
+        grid.add_row("  most layers on GPU", f"all {everything}" if most >= everything else f"{most} of {everything}")
+    grid.add_row("  most context", _context(report))
+    for kv in report.kv if len(report.kv) > 1 else ():
+        cells = f" of {kv.cells:,} tokens" if kv.cells else ""
+        grid.add_row(f"  KV: {kv.what}", f"{kv.layers} layers{cells}, {size(kv.bytes)}")
+    return grid
+
+
+def _context(report: FitReport) -> str:
+    if report.verdict == "cannot_tell":
+        return "depends on how much memory the host has"
+    if report.max_context is None:
+        return "none: not even the shortest fits so"
+    trained = report.model.context_trained
+    end = ", all that the model was trained for" if trained and report.max_context >= trained else ""
+    return f"{report.max_context:,} tokens{end}"
+
+
+def _ways(report: FitReport) -> Iterator[RenderableType]:
+    for way in report.ways:
+        yield indented(f"- {way.what}")
+        yield from _lines_to_copy(way, 6)
+
+
+def _lines_to_copy(one: FitReport | WayShown, indent: int) -> list[Text]:
+    lines = one.commands or ((one.command,) if one.command else ())
+    return [command_text(line, indent) for line in lines]
+
+
+render_fit = ReportKind(FitReport, _answer, crop=False)

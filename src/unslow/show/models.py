@@ -1,0 +1,118 @@
+"""The list of models on a machine, for a person or a program."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.stored_model import RUNNABLE, Inventory, Kind, StoredModel
+from unslow.facts.values import KIB, MIB
+from unslow.show import clean
+from unslow.show.console import ReportKind, bare_table, indented, pair_grid
+from unslow.show.units import count, size
+
+_MOST_ROWS = 300
+_EXACT = re.compile(r"\b(\d{7,18}) bytes\b")
+_COLUMNS = (("NAME", 0), ("KIND", 96), ("ARCHITECTURE", 76), ("PARAMS", 60), ("QUANT", 48), ("SIZE", 0), ("IN", 60))
+"""The columns, and the width of a terminal from which on there is room for them."""
+_MOST = {"ARCHITECTURE": 16, "QUANT": 18, "IN": 20}
+
+
+def safe(text: str) -> str:
+    """The text on one line, without what could drive a terminal."""
+    return clean.safe(text.replace("\n", " "))
+
+
+def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Iterator[RenderableType]:
+    shown = [m for m in inventory.models if everything or not _is_aside(m)][: None if everything else _MOST_ROWS]
+    if shown:
+        yield _table(shown, width)
+        yield ""
+    yield _totals(inventory, len(inventory.models) - len(shown)) if inventory.models else "No models were found."
+    yield from (_line(f"✗ {m.name}: {_readable(m.broken)}", "red") for m in shown if m.broken)
+    yield from (_line(_readable(notice), "dim") for notice in inventory.notices)
+    if everything:
+        yield Text("Files", style="bold")
+        yield from (part for m in shown for part in (_line(m.name, "dim"), _line(m.path, indent=4)))
+    if everything or not shown:
+        yield Text("Looked in", style="bold")
+        yield _places(inventory)
+
+
+def _is_aside(model: StoredModel) -> bool:
+    return model.superseded or model.kind in (Kind.OTHER, Kind.REMOTE)
+
+
+def _line(text: str, style: str = "", indent: int = 2) -> Padding:
+    return indented(safe(text), style, indent)
+
+
+def _table(models: Sequence[StoredModel], width: int) -> Table:
+    names = [name for name, least in _COLUMNS if width >= least]
+    table = bare_table(pad_edge=False)
+    for name in names:
+        wraps = name == "NAME"
+        table.add_column(
+            name,
+            overflow="fold" if wraps else "ellipsis",
+            no_wrap=not wraps,
+            justify="right" if name in ("PARAMS", "SIZE") else "left",
+            max_width=_MOST.get(name),
+        )
+    for model in models:
+        cells = _cells(model)
+        table.add_row(*(cells[name] for name in names), style="red" if model.broken else None)
+    return table
+
+
+def _cells(model: StoredModel) -> dict[str, str]:
+    return {
+        "NAME": safe(model.name),
+        "KIND": model.kind,
+        "ARCHITECTURE": safe(model.architecture or "?"),
+        "PARAMS": count(model.parameters) if model.parameters else "?",
+        "QUANT": safe(model.quant or "?"),
+        "SIZE": _size(model.size_bytes),
+        "IN": _end(safe(model.place), _MOST["IN"]) if model.tool in ("folder", "file") else model.tool,
+    }
+
+
+def _size(number: int) -> str:
+    """As everywhere, with kibibytes for an adapter of a few."""
+    return size(number) if number >= MIB or not number else f"{-(-number // KIB):,} KiB"
+
+
+def _end(path: str, most: int) -> str:
+    """The end of a path, which tells more than its start."""
+    return path if len(path) <= most else f"…{path[1 - most :]}"
+
+
+def _totals(inventory: Inventory, aside: int) -> str:
+    runnable = sum(1 for m in inventory.models if m.kind in RUNNABLE)
+    others = len(inventory.models) - runnable
+    parts = [f"{runnable} model{'s' * (runnable != 1)}"]
+    parts += [f"{others} other file{'s' * (others != 1)}"] if others else []
+    parts.append(f"{_size(inventory.total_bytes)} on disk")
+    broken = sum(1 for m in inventory.models if m.broken)
+    parts += [f"{broken} broken"] if broken else []
+    parts += [f"{aside} not shown (--all)"] if aside else []
+    return ", ".join(parts)
+
+
+def _places(inventory: Inventory) -> Table:
+    grid = pair_grid()
+    for place in inventory.places:
+        why = place.why.removeprefix(f"{place.path}: ")
+        grid.add_row(f"  {place.tool}", Text(safe(f"{place.path}{': ' if why else ''}{why}")))
+    return grid
+
+
+def _readable(text: str) -> str:
+    """The text with large numbers of bytes in binary units."""
+    return _EXACT.sub(lambda match: size(int(match[1])), text)
+
+
+render_models = ReportKind(Inventory, _parts, called="the list of models", clean=False)

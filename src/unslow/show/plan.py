@@ -1,0 +1,236 @@
+"""The answer of `unslow plan`, for a person or a program: what to do, what it gives and costs, why not the others."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, command_text, commands, dim, head, indented
+from unslow.show.units import rate, size, span
+from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport, SpeedShown
+
+_HEADS = {
+    "better": ("PLAN", GREEN),
+    "already_best": ("NOTHING TO GAIN", GREEN),
+    "impossible": ("NO PLAN", RED),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
+}
+_OF_DEFAULTS = ("DEFAULTS ARE BEST", GREEN)
+"""Where nothing runs that something could be gained of."""
+
+
+def _answer(report: PlanReport, _width: int) -> RenderableType:
+    parts: list[RenderableType] = [_head(report), dim(_goal(report))]
+    if report.reason:
+        parts += ["", indented(report.reason, "bold")]
+    if report.hint:
+        parts += [dim(report.hint)]
+    best, now = chosen(report), report.current
+    if now and _stays(report):
+        parts += ["", *_kept(report, now)]
+    elif best:
+        parts += ["", *_recommended(report, best)]
+    if report.options:
+        parts += ["", Text("Pareto front of speed, context and quality", style="bold"), _table(report)]
+    if report.rejected:
+        parts += ["", Text("Why not", style="bold"), *(_because(r.what, r.because) for r in report.rejected)]
+    if report.notes:
+        parts += ["", *(dim(note) for note in report.notes)]
+    return Group(*parts)
+
+
+def chosen(report: PlanReport) -> OptionShown | None:
+    """The recommended option."""
+    return None if report.recommended is None else report.options[report.recommended]
+
+
+def _stays(report: PlanReport) -> bool:
+    """Whether what is now is what to take: what runs, or what a runtime does by itself where nothing runs."""
+    now = report.current
+    return report.verdict == "already_best" and bool(now and not (report.of_running and now.changes))
+
+
+def _head(report: PlanReport) -> Text:
+    fresh = report.verdict == "already_best" and not report.of_running
+    word, style = _OF_DEFAULTS if fresh else _HEADS[report.verdict]
+    return head(word, f"{report.model} · {report.machine}", style)
+
+
+def _goal(report: PlanReport) -> str:
+    goal = report.goal
+    floors = [f"at least {goal.least_tokens_per_s:g} tok/s"] if goal.least_tokens_per_s else []
+    kept = f" after {goal.kept_tokens:,} kept" if goal.kept_tokens else ""
+    users = f", {goal.users} conversations at a time" if goal.users > 1 else ""
+    work = f"{goal.prompt_tokens:,} new tokens{kept}, {goal.answer_tokens:,} answered{users}"
+    context = (f"context {_context(report)}",) if goal.context else ()
+    return " · ".join((report.runtime, f"most {goal.aim}", *context, work, *floors))
+
+
+def _context(report: PlanReport) -> str:
+    """Of all slots together where each has a part of its own, as `unslow fit` says it."""
+    goal = report.goal
+    if goal.users == 1 or report.of_running or report.runtime in ("vllm", "transformers"):
+        return f"{goal.context:,}"
+    return f"{goal.users * goal.context:,} in {goal.users} slots of {goal.context:,} tokens"
+
+
+def _because(what: str, because: str) -> Padding:
+    return Padding(Text(what).append(f": {because}", "dim"), (0, 0, 0, 2))
+
+
+def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:
+    yield Text(best.name, style="bold")
+    yield indented(_gain(report, best))
+    if best.changes:
+        yield ""
+        yield _changes(best.changes)
+    if best.commands:
+        yield ""
+        yield from map(command_text, best.commands)
+    for cost in best.costs:
+        yield dim(f"costs: {cost}")
+    if best.risk:
+        yield dim(f"risk: {best.risk}")
+
+
+def _kept(report: PlanReport, now: OptionShown) -> Iterator[RenderableType]:
+    yield Text(now.name, style="bold")
+    yield indented(_as_it_is(report, now))
+    if now.commands and not report.of_running:
+        yield ""
+        yield from map(command_text, now.commands)
+
+
+def _speeds(speed: SpeedShown) -> str:
+    """What the work takes; of several conversations for each and for all."""
+    decode, all_ = speed.decode_tokens_per_s, speed.together_tokens_per_s
+    each, together = (" each", f", {rate(all_)} together") if all_ else ("", "")
+    said = f"{rate(decode.mid)} tok/s{each} ({rate(decode.low)} to {rate(decode.high)}){together}"
+    return f"{said}, prompts at {rate(speed.prefill_tokens_per_s.mid)} tok/s, a request in {span(speed.request_s.mid)}"
+
+
+def _gain(report: PlanReport, best: OptionShown) -> str:
+    if best.speed is None:
+        return ""
+    said = _speeds(best.speed)
+    now = report.current
+    if now and not now.speed and now.measured_tokens_per_s and best.speedup:
+        said += f"; {best.speedup:.2f} times as fast as the {rate(now.measured_tokens_per_s)} tok/s measured now"
+    if now and now.speed and best.speedup:
+        measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
+        before = (
+            f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{measured}, a request in {span(now.speed.request_s.mid)}"
+        )
+        said += f"; {best.speedup:.2f} times as fast as {'now' if report.of_running else now.name} ({before})"
+    return said
+
+
+def _as_it_is(report: PlanReport, now: OptionShown) -> str:
+    """What is as good as anything that was found."""
+    if now.speed is None:
+        return "nothing that was found is better"
+    if not report.of_running:
+        return f"{_speeds(now.speed)}; the defaults are already the best for it: no setting that was found gains 5 %"
+    measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
+    each = " each" if now.speed.together_tokens_per_s else ""
+    return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{each}{measured}: no setting that was found gains 5 %"
+
+
+def _changes(changes: tuple[ChangeShown, ...]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(style="dim")
+    for change in changes:
+        was = f" (was {_value(change.was)})" if change.was is not None else ""
+        table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_new_value(change)}{was}", change.why)
+    return table
+
+
+def _new_value(change: ChangeShown) -> str:
+    return "all" if (change.knob, change.value) == ("gpu_layers", -1) else _value(change.value)
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(report: PlanReport) -> RenderableType:
+    table = bare_table()
+    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold", ratio=1)
+    for name in _columns(report):
+        table.add_column(name, justify="right", no_wrap=True)
+    for n, option in _numbered(report):
+        table.add_row(f" {_mark(report, n)}", option.name, *_figures(option))
+    return table
+
+
+def _mark(report: PlanReport, number: int | None) -> str:
+    """What is now, and the one to take; a number is of an option."""
+    if number is None and report.of_running:
+        return "now"
+    taken = None if _stays(report) else report.recommended
+    return "→" if report.recommended is not None and number == taken else ""
+
+
+def _columns(report: PlanReport) -> tuple[str, ...]:
+    return "tok/s each" if report.goal.users > 1 else "tok/s", "prompt", "request", "worse by", "GPU"
+
+
+def _numbered(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
+    now = report.current
+    if now:
+        yield None, now
+    yield from ((n, option) for n, option in enumerate(report.options) if not (now and _is_same(option, now)))
+
+
+def _is_same(option: OptionShown, now: OptionShown) -> bool:
+    """Whether an option is what is now: then it is shown once."""
+    return now.name.endswith(option.name) and _figures(option) == _figures(now)
+
+
+def _figures(option: OptionShown) -> tuple[str, ...]:
+    speed, worse = option.speed, option.quality.perplexity_increase
+    held = sum(device.total_bytes for device in option.devices)
+    return (
+        rate(speed.decode_tokens_per_s.mid) if speed else "?",
+        rate(speed.prefill_tokens_per_s.mid) if speed else "?",
+        span(speed.request_s.mid) if speed else "?",
+        "?" if worse is None else f"{worse:.1%}",
+        size(held) if held else "-",
+    )
+
+
+def _markdown(report: PlanReport) -> Iterator[str]:
+    yield f"# {report.model} on {report.machine}"
+    yield ""
+    yield _goal(report)
+    if report.reason:
+        yield f"\n**{report.reason}** {report.hint}"
+    best, now = chosen(report), report.current
+    if now and _stays(report):
+        yield f"\n**{now.name}**: {_as_it_is(report, now)}\n"
+        yield from commands(() if report.of_running else now.commands)
+    elif best:
+        yield f"\n**{best.name}**: {_gain(report, best)}\n"
+        yield from (f"- {c.knob}: `{_new_value(c)}`" + (f" ({c.why})" if c.why else "") for c in best.changes)
+        yield from commands(best.commands)
+        yield from (f"- costs: {cost}" for cost in best.costs)
+        yield from ([f"- risk: {best.risk}"] if best.risk else [])
+    yield f"\n| | {' | '.join(_columns(report))} |\n|---|---|---|---|---|---|"
+    for n, option in _numbered(report):
+        yield f"| {f'{_mark(report, n)} {option.name}'.strip()} | {' | '.join(_figures(option))} |"
+    if report.rejected:
+        yield "\nWhy not:\n"
+        yield from (f"- {r.what}: {r.because}" for r in report.rejected)
+    yield from (f"\n{note}" for note in report.notes)
+
+
+render_plan = ReportKind(PlanReport, _answer, markdown=lambda report: "\n".join(_markdown(report)) + "\n", crop=False)

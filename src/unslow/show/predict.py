@@ -1,0 +1,226 @@
+"""The answer of `unslow predict`: the speeds, where the time of a token goes, and the memory wall."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from unslow.show.console import YELLOW, ReportKind, dim, head, indented
+from unslow.show.units import count, rate, size, span
+from unslow.think.speed.report import (
+    BatchShown,
+    ExplainShown,
+    PlacementShown,
+    PredictionReport,
+    QuantShown,
+    RateShown,
+    SpeedShown,
+)
+
+_LONGEST_BAR, _SHORTEST_BAR = 40, 8
+_WALLS_BESIDE, _BATCHES_BESIDE, _QUANTS_BESIDE = 56, 48, 64
+"""The columns that stand beside a bar, in letters."""
+_OVERLAP = (
+    "The parts overlap in reality: each is what the step would lose if that part cost nothing, as learned from "
+    "measured speeds, not what a profiler shows for it."
+)
+
+
+def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableType:
+    """A bar for each part of a step, the largest first; with --explain also what halving it would give."""
+    bar = _bar_length(width, _WALLS_BESIDE if explain else _WALLS_BESIDE - 12)
+    grid = Table.grid(padding=(0, 2))
+    for justify in ("left", "left", "right", "right", "right"):
+        grid.add_column(no_wrap=True, justify=justify)
+    if explain:
+        grid.add_row("", "", "", "", Text("if halved", style="dim"))
+    for wall in decode.walls:
+        style = "bold red" if wall.binds else "cyan"
+        halved = f"{rate(wall.halved_tokens_per_s)} tok/s" if explain else ""
+        name = Text(f"  {wall.part}", style="bold" if wall.binds else "")
+        share = f"{wall.share:.0%}" if wall.share >= 0.01 else "<1%"  # noqa: PLR2004 (below it, a share reads as none)
+        grid.add_row(name, _bar(wall.share, bar, style), span(wall.seconds), share, halved)
+    binding = next((w.part for w in decode.walls if w.binds), "")
+    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {_verb(binding)}", style="bold")
+    return Group(title, grid, *((dim(_OVERLAP),) if explain else ()))
+
+
+def _verb(part: str) -> str:
+    return "bind" if part.endswith("s") else "binds"
+
+
+def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[RenderableType]:
+    """What more conversations and other quants would give."""
+    yield Text("Conversations at once", style="bold")
+    yield _batching(explain.batching, width)
+    yield from _ridge(explain)
+    yield ""
+    yield Text("Quant by quant", style="bold")
+    yield _quants(explain.quants, own_quant, width)
+
+
+def _batching(points: tuple[BatchShown, ...], width: int) -> Table:
+    bar = _bar_length(width, _BATCHES_BESIDE)
+    most = max(p.tokens_per_s for p in points)
+    grid = Table.grid(padding=(0, 2))
+    for justify in ("right", "left", "right", "right", "left"):
+        grid.add_column(no_wrap=True, justify=justify)
+    grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
+    for p in points:
+        room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
+        together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
+        grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
+    return grid
+
+
+def _ridge(explain: ExplainShown) -> Iterator[RenderableType]:
+    if explain.ridge_conversations is not None:
+        text = (
+            f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
+            "as long as reading the weights."
+        )
+        yield dim(text)
+
+
+def _quants(quants: tuple[QuantShown, ...], own: str, width: int) -> Table:
+    bar = _bar_length(width, _QUANTS_BESIDE)
+    most = max([q.tokens_per_s for q in quants], default=1.0)
+    grid = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right", "left", "right", "left"):
+        grid.add_column(no_wrap=True, justify=justify)
+    grid.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
+    for q in quants:
+        style = "bold" if q.name == own else ""
+        name = Text(f"{'>' if q.name == own else ' '} {q.name}", style=style)
+        speed = Text(rate(q.tokens_per_s), style=style)
+        length = _bar(q.tokens_per_s / most, bar, "cyan")
+        grid.add_row(name, size(q.weights_bytes), f"{q.bits_per_weight:.1f}", length, speed, _fits(q))
+    return grid
+
+
+def _fits(quant: QuantShown) -> Text:
+    if quant.fits is None:
+        return Text("")
+    if quant.fits:
+        return Text("✓ fits", style="green")
+    if quant.experts_on_cpu:
+        return Text(f"✗ experts of {quant.experts_on_cpu} on host", style="yellow")
+    return Text("✗" if quant.gpu_layers is None else f"✗ {quant.gpu_layers} layers fit", style="yellow")
+
+
+def _bar_length(width: int, beside: int) -> int:
+    return max(_SHORTEST_BAR, min(_LONGEST_BAR, width - beside))
+
+
+def _bar(share: float, width: int, style: str) -> Text:
+    """A line of that share of the width, and a thin one where that is less than a letter."""
+    drawn = round(width * min(1.0, share))
+    line = Text("█" * drawn or "|" * (share > 0), style=style)
+    return line.append("·" * (width - len(line)), style="dim")
+
+
+def _answer(report: PredictionReport, width: int) -> RenderableType:
+    if report.decode is None:
+        return Group(*_abstained(report))
+    parts: list[RenderableType] = [_head(report), dim(_subject(report)), "", _speeds(report), ""]
+    parts += [walls_table(report.decode, width, explain=report.explain is not None)]
+    if report.explain:
+        parts += ["", *memory_wall(report.explain, report.model.quant, width)]
+    if report.basis:
+        parts += ["", dim(report.basis.text)]
+    parts += [dim(note) for note in report.notes]
+    return Group(*parts)
+
+
+def _abstained(report: PredictionReport) -> Iterator[RenderableType]:
+    yield head("CAN'T TELL", f"{report.model.name} {report.model.quant}: {report.reason}", YELLOW)
+    if report.hint:
+        yield indented(report.hint)
+    yield from (dim(note) for note in report.notes)
+
+
+def _head(report: PredictionReport) -> Text:
+    place, decode = report.place, report.decode
+    speed = rate(decode.tokens_per_s.mid) if decode else "?"
+    where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
+    return head(f"{speed} tok/s", f"{report.model.name} {report.model.quant} · {where}")
+
+
+def _subject(report: PredictionReport) -> str:
+    model, settings, place = report.model, report.settings, report.place
+    said = [f"{count(model.parameters)} parameters, {size(model.weights_bytes)}"]
+    if place:
+        said.append(f"{place.runtime} on {place.backend}")
+    depth, batch = int(settings.get("depth", 0)), int(settings.get("batch", 1))
+    said.append(f"{depth:,} tokens in the context" if depth else "an empty context")
+    if batch > 1:
+        said.append(f"{batch:,} conversations")
+    said.append(f"{settings.get('kv_type', 'f16')} KV cache")
+    if place and place.gpus > 1:
+        said.append(f"split by {settings.get('split', 'layer')}")
+    if report.placement:
+        said.append(_placement(report.placement))
+    return " · ".join(said)
+
+
+def _placement(placement: PlacementShown) -> str:
+    everything = placement.all_gpu_layers
+    why = ", as much as fits" if placement.chosen else ""
+    experts = f"the experts of {placement.experts_on_cpu} layers on the host"
+    if placement.gpu_layers >= everything:
+        return experts + why if placement.experts_on_cpu else f"all {everything} layers on the GPU"
+    rest = f"the rest and {experts}" if placement.experts_on_cpu else "the rest on the host"
+    return f"{placement.gpu_layers} of {everything} layers on the GPU{why}, {rest}"
+
+
+def _speeds(report: PredictionReport) -> Table:
+    """A line for each speed, with the ends of its interval."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(no_wrap=True, justify="right", style="bold")
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in _speed_rows(report):
+        grid.add_row(*row)
+    return grid
+
+
+def _speed_rows(report: PredictionReport) -> Iterator[tuple[str, str, str, str]]:
+    decode, prefill, drafted = report.decode, report.prefill, report.speculative
+    if decode is None or prefill is None:
+        return
+    batch = int(report.settings.get("batch", 1))
+    together = " all together" if batch > 1 else ""
+    yield f"  decode{together}", rate(decode.tokens_per_s.mid), "tok/s", _ends(decode.tokens_per_s) + " (80 % interval)"
+    if batch > 1:
+        yield "  each conversation", rate(decode.each_tokens_per_s), "tok/s", ""
+    if decode.ceiling_tokens_per_s:
+        share = decode.tokens_per_s.mid / decode.ceiling_tokens_per_s
+        yield "  ceiling", rate(decode.ceiling_tokens_per_s), "tok/s", f"by bandwidth alone; {share:.0%} of it reached"
+    if drafted:
+        said = f"{_ends(drafted.tokens_per_s)}, x{drafted.speedup:.2f}: {drafted.accepted_per_step:.1f} tokens a step"
+        yield (
+            "  with the draft",
+            rate(drafted.tokens_per_s.mid),
+            "tok/s",
+            f"{said} at {drafted.acceptance:.0%} accepted",
+        )
+        yield "", "", "", _break_even(drafted.break_even_acceptance, drafted.draft)
+    yield f"  prompt of {prefill.prompt_tokens:,}", rate(prefill.tokens_per_s.mid), "tok/s", _ends(prefill.tokens_per_s)
+    first = prefill.time_to_first_token_s
+    number, unit = span(first.mid).split(" ")
+    yield "  first token after", number, unit, f"{span(first.low)} to {span(first.high)}"
+
+
+def _break_even(acceptance: float | None, draft: str) -> str:
+    if acceptance is None:
+        return f"{draft} never pays here, whatever is accepted"
+    return f"{draft} pays from {acceptance:.0%} accepted on"
+
+
+def _ends(interval: RateShown) -> str:
+    return f"{rate(interval.low)} to {rate(interval.high)}"
+
+
+render_predict = ReportKind(PredictionReport, _answer)

@@ -1,0 +1,94 @@
+"""The answer of `unslow tune`: the winner first, then every trial, and the line to use."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+
+from unslow.show.console import GREEN, RED, YELLOW, ReportKind, command_text, dim, head, indented, plain_table, warning
+from unslow.show.units import rate, span
+from unslow.show.verify import interval, work_words
+from unslow.think.stats.tuning import TrialShown, TuneReport
+from unslow.think.stats.verification_report import IntervalShown
+
+_HEADS = {
+    "faster": ("FASTER", GREEN),
+    "default_is_best": ("DEFAULT IS BEST", GREEN),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
+    "failed": ("FAILED", RED),
+}
+_LEAST_NAME = 20
+"""Columns for the names of settings, at 80 in all."""
+_ENDLESS = 1e6
+_NONE = "·"
+
+
+def _parts(report: TuneReport, _width: int) -> Iterator[RenderableType]:
+    word, style = _HEADS[report.verdict]
+    yield head(word, report.because, style)
+    yield dim(f"{report.model} with a context of {report.context:,}: {work_words(report.work)}")
+    rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
+    spent = f"{rounds} in {report.spent_s:.0f} s of {report.budget_s:.0f}"
+    yield dim(f"{spent}: {report.ended}" if report.ended else spent)
+    yield ""
+    if report.rounds:
+        yield Padding(_table(report), (0, 0, 0, 2))
+        yield ""
+    yield from _winner(report)
+    for trial in report.trials:
+        if trial.dropped:
+            yield dim(f"{trial.name}: {trial.dropped}")
+    yield from map(warning, report.notes)
+
+
+def _winner(report: TuneReport) -> Iterator[RenderableType]:
+    if report.winner is None:
+        return
+    best = report.trials[report.winner]
+    yield indented(f"{best.name}")
+    over_plan = report.over_plan if report.plan else None  # a plan that is the default is told once
+    for name, over in (("llama.cpp's own choice", report.over_default), ("the plan", over_plan)):
+        if over:
+            yield indented(f"×{over.mid:.3f} the speed of {name} (95 % sure: {interval(over)})")
+    if best.predicted and best.request_s:
+        said = best.predicted.request_s
+        likely = f"{span(said.low)} to {span(said.high)} likely"
+        yield dim(f"a request takes {span(best.request_s.mid)}; predicted were {span(said.mid)}, {likely}")
+    yield ""
+    yield command_text(report.command)
+    yield ""
+
+
+def _table(report: TuneReport) -> Table:
+    table = plain_table("SETTINGS", "REQUEST", "TOK/S", "PREFILL", "×", "95 % INTERVAL", "N")
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
+    table.columns[0].min_width = _LEAST_NAME
+    order = sorted(report.trials, key=_rank)
+    best = report.trials[report.winner] if report.winner is not None else None
+    for trial in order:
+        if trial.request_s:
+            table.add_row(
+                *_row(trial, trial.request_s), style="green" if trial is best else "dim" if trial.dropped else ""
+            )
+    return table
+
+
+def _rank(trial: TrialShown) -> tuple[float, float]:
+    """By the ratio within common rounds: seconds of different rounds tell of different minutes."""
+    return -(trial.over_default.mid if trial.over_default else 1.0), trial.request_s.mid if trial.request_s else 0.0
+
+
+def _row(trial: TrialShown, request: IntervalShown) -> tuple[str, ...]:
+    over = trial.over_default
+    speeds = trial.decode_tokens_per_s, trial.prefill_tokens_per_s
+    rates = [rate(value) if value else _NONE for value in speeds]
+    gain = (f"{over.mid:.3f}", _ends(over)) if over else ("1", _NONE)
+    return trial.name, span(request.mid), *rates, *gain, str(trial.rounds)
+
+
+def _ends(over: IntervalShown) -> str:
+    return interval(over) if over.high < _ENDLESS else _NONE
+
+
+render_tune = ReportKind(TuneReport, _parts, crop=False)

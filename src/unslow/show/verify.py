@@ -1,0 +1,220 @@
+"""The answer of `unslow verify` for a terminal and in Markdown: the verdict, what it rests on, what differs."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.bench import DECODE, PREFILL
+from unslow.facts.verification import REQUEST, Side, Work, dump_side
+from unslow.show.clean import safe, safe_json
+from unslow.show.console import GREEN, RED, YELLOW, ReportKind, TextConsole, dim, head, indented, plain_table, warning
+from unslow.show.units import rate, span
+from unslow.think.stats.verification_report import (
+    AnswersShown,
+    FigureShown,
+    IntervalShown,
+    PredictedShown,
+    VerifyReport,
+    WorkShown,
+)
+
+NAMES = {REQUEST: "Whole request", DECODE: "Decode", PREFILL: "Prefill"}
+WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "cannot_tell": "can't tell"}
+WAYS = {
+    "in_turns": "both asked in turns",
+    "one_after_the_other": "each started for every round, one after the other",
+    "apart": "measured at different times",
+}
+_KEPT = {"kept": "answers as before", "changed": "the answers changed", "cannot_tell": "answers: can't be told"}
+_ENDLESS = 1e6
+
+
+def work_words(work: Work | WorkShown) -> str:
+    """The request that both were asked."""
+    kept = f" after {work.kept_tokens:,} that the cache has" if work.kept_tokens else ""
+    return f"{work.prompt_tokens:,} tokens to read{kept}, {work.answer_tokens:,} to answer"
+
+
+def time_words(report: VerifyReport) -> str:
+    """How much was measured in which time."""
+    rounds = max((figure.rounds for figure in report.figures), default=0)
+    sides = (report.before, report.after) if report.way != "apart" else (report.after,)
+    starts = [seconds for side in sides for seconds in side.starts_s]
+    many = "1 round" if rounds == 1 else f"{rounds} rounds"
+    started = "1 start" if len(starts) == 1 else f"{len(starts)} starts"
+    of_starts = f", of which {started} took {span(sum(starts))}" if starts else ""
+    return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
+
+
+def amount(metric: str, value: float) -> str:
+    """A figure in its unit."""
+    return span(value) if metric == REQUEST else f"{rate(value)} tok/s"
+
+
+def speedup(figure: FigureShown) -> str:
+    """How much faster, with its interval."""
+    return f"×{figure.speedup.mid:.3f}"
+
+
+def interval(shown: IntervalShown) -> str:
+    """Both ends of a ratio; one round has none."""
+    return f"{shown.low:.3f} to {shown.high:.3f}" if shown.high < _ENDLESS else "-"
+
+
+def answer_lines(answers: AnswersShown) -> Iterator[str]:
+    """Whether it still answers as before, and what that rests on."""
+    yield f"{_KEPT[answers.verdict]}: {answers.because}"
+    if answers.perplexity:
+        seen = answers.perplexity
+        yield f"at {seen.places} places of a given text both would choose the same token at {seen.same_choice:.0%}"
+    if answers.together is not None and answers.begin_alike is not None:
+        usual = "" if answers.together_before is None else f" ({answers.together_before:.0%} where it is asked twice)"
+        begin = f"{answers.begin_alike:.0%} of {answers.questions} answers begin alike"
+        yield f"{begin}; they stay together for {answers.together:.0%} of their words{usual}"
+
+
+def predicted_words(predicted: PredictedShown) -> str:
+    """What the plan had said."""
+    said = predicted.decode_tokens_per_s
+    decode = f"; decode {rate(said.mid)} tok/s, {rate(said.low)} to {rate(said.high)} likely" if said else ""
+    return f"{predicted.option}: {predicted.because}{decode}"
+
+
+_MARKDOWN_HEADS = {
+    "faster": "The change makes it faster",
+    "same": "The change makes no difference to its speed",
+    "slower": "The change makes it slower",
+    "answers_changed": "The change breaks its answers",
+    "broken": "The change breaks the server",
+    "cannot_tell": "Whether the change helps can't be told",
+}
+_CODE = str.maketrans({"`": "'", "\n": " "})
+_CELL = str.maketrans({"|": "\\|", "\n": " "})
+
+
+def verify_markdown(report: VerifyReport) -> str:
+    """The whole report, which is clean already."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: VerifyReport) -> Iterator[str]:
+    yield f"### {_MARKDOWN_HEADS[report.verdict]}"
+    yield ""
+    yield f"{report.because}. ({WAYS[report.way]}: {work_words(report.work)})"
+    yield ""
+    if report.figures:
+        yield "| figure | before | after | speed-up | 95 % interval | rounds | verdict |"
+        yield "|---|---:|---:|---:|---:|---:|---|"
+        for one in report.figures:
+            before, after = (amount(one.metric, side.mid) for side in (one.before, one.after))
+            cells = (NAMES[one.metric], before, after, speedup(one), interval(one.speedup), str(one.rounds))
+            yield f"| {' | '.join((*cells, WORDS[one.verdict]))} |"
+        yield ""
+    said, *rest = answer_lines(report.answers)
+    yield from (f"- {line}" for line in (rest if report.verdict == "answers_changed" else [said, *rest]))
+    if report.predicted:
+        yield f"- {predicted_words(report.predicted)}"
+    yield f"- before: `{report.before.what.translate(_CODE)}`"
+    yield f"- after: `{report.after.what.translate(_CODE)}`"
+    for change in report.changes:
+        yield f"- {change.setting}: {change.before.translate(_CELL) or '-'} → {change.after.translate(_CELL) or '-'}"
+    yield from (f"- note: {note}" for note in report.notes)
+    yield ""
+    yield f"<sub>Written by unslow {report.unslow_version}.</sub>"
+
+
+_HEADS = {
+    "faster": ("FASTER", GREEN),
+    "same": ("SAME", GREEN),
+    "slower": ("SLOWER", RED),
+    "answers_changed": ("ANSWERS CHANGED", RED),
+    "broken": ("BROKEN", RED),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
+}
+_STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
+_NOTHING = "not set"
+_ANY_WIDTH = 10_000
+
+
+def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
+    """What was kept of one server, to be held against another later."""
+    if form == "json":
+        return safe_json(dump_side(side).decode())
+    console = TextConsole(width=width, color=color)
+    console.print(Text(safe(f"{side.what}: {len(side.samples)} rounds kept in {path}"), style="bold"))
+    console.print(dim("change it and start it again, then:"))
+    line = f"  unslow verify --against {shlex.quote(path)} {shlex.quote(side.what)}"
+    console.print(Text(safe(line), style="dim"), soft_wrap=True)  # one line, however long: it is there to be copied
+    return console.text
+
+
+def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
+    word, style = _HEADS[report.verdict]
+    yield head(word, report.because, style)
+    yield dim(f"{WAYS[report.way]}: {work_words(report.work)}")
+    if report.took_s is not None:
+        yield dim(time_words(report))
+    yield ""
+    if report.figures:
+        yield _figures(report, width)
+        yield ""
+    said, *rest = answer_lines(report.answers)
+    if report.verdict != "answers_changed":  # else it is the headline
+        yield indented(said)
+    yield from map(dim, rest)
+    if report.predicted:
+        yield indented(predicted_words(report.predicted))
+    yield ""
+    yield from _sides(report)
+    yield from map(warning, report.notes)
+
+
+def _figures(report: VerifyReport, width: int) -> Table:
+    """The widest table that fits: rather narrow gaps than fewer columns, rather fewer columns than half a figure."""
+    rows = [_row(one) for one in report.figures]
+    left_out: tuple[tuple[str, ...], ...] = ((), ("ROUNDS",), ("ROUNDS", "95 % INTERVAL"))
+    tables = [_table(rows, ()), *(_table(rows, names, gap=1) for names in left_out)]
+    fitting = (table for table in tables if Console(width=_ANY_WIDTH).measure(table).maximum <= width)
+    return next(fitting, None) or _folded(tables[-1])
+
+
+def _row(one: FigureShown) -> dict[str, RenderableType]:
+    before, after = (amount(one.metric, side.mid) for side in (one.before, one.after))
+    return {
+        "  FIGURE": f"  {NAMES[one.metric]}",
+        "BEFORE": before,
+        "AFTER": after,
+        "SPEED-UP": speedup(one),
+        "95 % INTERVAL": interval(one.speedup),
+        "ROUNDS": str(one.rounds),
+        "VERDICT": Text(WORDS[one.verdict], style=_STYLES[one.verdict]),
+    }
+
+
+def _table(rows: Sequence[dict[str, RenderableType]], left_out: Sequence[str], gap: int = 0) -> Table:
+    names = [name for name in rows[0] if name not in left_out]
+    table = plain_table(*names)
+    if gap:
+        table.padding = (0, gap, 0, 0)
+    for row in rows:
+        table.add_row(*(row[name] for name in names))
+    return table
+
+
+def _folded(table: Table) -> Table:
+    for column in table.columns:
+        column.no_wrap, column.overflow = False, "fold"
+    return table
+
+
+def _sides(report: VerifyReport) -> Iterator[RenderableType]:
+    yield dim(f"before: {report.before.what}")
+    yield dim(f"after:  {report.after.what}")
+    for change in report.changes:
+        yield indented(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
+
+
+render_verify = ReportKind(VerifyReport, _parts, markdown=verify_markdown)

@@ -1,1 +1,0 @@
-"""What benchmarks mean: figures with their uncertainty, differences, curves, conditions. Pure functions."""

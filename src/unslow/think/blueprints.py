@@ -1,0 +1,291 @@
+"""Models made up from a shape and the layout of their architecture: tensors and metadata, with no file.
+
+And their shapes.
+"""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from unslow.catalog.architectures import Group, Layout, LayoutValue, layouts
+from unslow.catalog.models import WellKnown
+from unslow.catalog.quants import find_mix, quants
+from unslow.facts.model import Blueprint, HfShape, LayerKind, MetadataValue, Tensor
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
+from unslow.think.quantise import types_of
+
+# The small expressions of the layouts: whole numbers, names, arithmetic, comparisons, and, or, not, if.
+# A name that nothing tells is None. None makes every sum and product None and every comparison false, so that a
+# condition on what a model lacks does not hold, and a setting made from it is left out.
+
+ExpressionValue: TypeAlias = int | float | str | None
+
+
+class Names(Protocol):
+    """Whoever knows what the names stand for."""
+
+    def number(self, name: str) -> ExpressionValue:
+        """What a name stands for; None where nothing tells."""
+
+
+Expression: TypeAlias = Callable[[Names], ExpressionValue]
+
+_ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+@cache
+def expression(text: str) -> Expression:
+    """The function of the names that the text stands for; ValueError where it holds anything else."""
+    return _compiled(_parsed(text))
+
+
+@cache
+def names_in(text: str) -> frozenset[str]:
+    """The names that the text asks for."""
+    return frozenset(node.id for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name))
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def _compiled(node: ast.expr) -> Expression:
+    match node:
+        case ast.Constant(value=int() as value):
+            return lambda _: value
+        case ast.Name(id=name):
+            return lambda names: names.number(name)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return _both(_ARITHMETIC[type(op)], _compiled(left), _compiled(right), otherwise=None)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+            return _both(_COMPARISONS[type(op)], _compiled(left), _compiled(right), otherwise=False)
+        case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() | ast.IfExp():
+            return _choice(node)
+    raise ValueError(f"an expression of a layout can't hold {ast.unparse(node)}")
+
+
+def _both(
+    apply: Callable[[Any, Any], ExpressionValue], left: Expression, right: Expression, *, otherwise: ExpressionValue
+) -> Expression:
+    def value(names: Names) -> ExpressionValue:
+        a, b = left(names), right(names)
+        return otherwise if a is None or b is None else apply(a, b)
+
+    return value
+
+
+def _choice(node: ast.UnaryOp | ast.BoolOp | ast.IfExp) -> Expression:
+    if isinstance(node, ast.UnaryOp):
+        inner = _compiled(node.operand)
+        return lambda names: not inner(names)
+    if isinstance(node, ast.IfExp):
+        asked, yes, no = _compiled(node.test), _compiled(node.body), _compiled(node.orelse)
+        return lambda names: yes(names) if asked(names) else no(names)
+    together = all if isinstance(node.op, ast.And) else any
+    parts = [_compiled(part) for part in node.values]
+    return lambda names: together(part(names) for part in parts)
+
+
+Stated = Mapping[str, ExpressionValue | list[int]]
+
+
+class Numbers:
+    """What the shape states, else what the layout works out, once it is asked for.
+
+    A list has one number for each layer and is repeated where it is shorter; the model as a whole sees the largest.
+    """
+
+    def __init__(self, stated: Stated, derived: Mapping[str, str], layer: int | None = None) -> None:
+        self._stated = stated
+        self._derived = derived
+        self._layer = layer
+        self._known: dict[str, ExpressionValue] = {"layer": layer}
+
+    def number(self, name: str) -> ExpressionValue:
+        """The number of that name; None where nothing tells."""
+        if name not in self._known:
+            self._known[name] = self._found(name)
+        return self._known[name]
+
+    def _found(self, name: str) -> ExpressionValue:
+        stated = self._stated.get(name)
+        if isinstance(stated, list):
+            return max(stated) if self._layer is None else stated[self._layer % len(stated)]
+        if stated is None and name in self._derived:
+            return expression(self._derived[name])(self)
+        return stated
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are."""
+        return int(self.number("layers") or 0)
+
+
+def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[str, MetadataValue]:
+    """Every key that the layout has a value for, under the architecture's name."""
+    whole = Numbers(stated, layout.numbers)
+    each = [Numbers(stated, layout.numbers, layer) for layer in range(whole.layers)]
+    varying = _varying(layout, stated)
+    found = {key: _value(setting, whole, each, varying) for key, setting in layout.metadata.items()}
+    return {f"{architecture}.{key}": value for key, value in found.items() if value is not None}
+
+
+def _varying(layout: Layout, stated: Stated) -> set[str]:
+    """The names that differ from layer to layer: those given as lists, and all that are worked out from one."""
+    varying = {"layer", *(name for name, value in stated.items() if isinstance(value, list))}
+    derived = {name: names_in(text) for name, text in layout.numbers.items() if stated.get(name) is None}
+    while more := {name for name, used in derived.items() if used & varying} - varying:
+        varying |= more
+    return varying
+
+
+def _value(setting: LayoutValue, whole: Numbers, each: list[Numbers], varying: set[str]) -> MetadataValue | None:
+    if not isinstance(setting, str):
+        return setting
+    value = expression(setting)
+    if names_in(setting) & varying:
+        return [int(value(numbers) or 0) for numbers in each]
+    return value(whole)
+
+
+class Named(NamedTuple):
+    """A tensor that has no type yet; the length of a row comes first."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[Named]:
+    """The tensors of the model as a whole, then those of each layer."""
+    whole = Numbers(stated, layout.numbers)
+    yield from _of_groups(layout.groups, whole, None)
+    for layer in range(whole.layers):
+        yield from _of_groups(layout.groups, Numbers(stated, layout.numbers, layer), layer)
+
+
+def _of_groups(groups: tuple[Group, ...], numbers: Numbers, layer: int | None) -> Iterator[Named]:
+    for group in groups:
+        wanted = [name for name in group.tensors if ("{}" in name) is (layer is not None)]
+        if wanted and (not group.when or expression(group.when)(numbers)):
+            yield from (Named(name.format(layer), _shape(group.tensors[name], numbers, name)) for name in wanted)
+
+
+def _shape(text: str, numbers: Numbers, name: str) -> tuple[int, ...]:
+    sizes = [expression(part)(numbers) for part in text.split(",")]
+    shape = tuple(size for size in sizes if isinstance(size, int) and size > 0)
+    if len(shape) < len(sizes):
+        raise ValueError(f"{name} is {text}, which makes {sizes}: the shape lacks a number")
+    return shape
+
+
+def made_up(model: WellKnown, quant: str) -> Blueprint:
+    """The model with the types that llama-quantize would give it; UserError where there is no such mix."""
+    layout, stated = layouts()[model.architecture], msgspec.structs.asdict(model.shape)
+    named = [*made_up_tensors(layout, stated)]
+    keys = {**_general(model, quant), **made_up_metadata(model.architecture, layout, stated)}
+    types = types_of(model.architecture, keys, named, quant)
+    return Blueprint(
+        architecture=model.architecture,
+        metadata=keys,
+        tensors=[_typed(one, type_) for one, type_ in zip(named, types, strict=True)],
+        vocabulary=model.shape.vocabulary,
+    )
+
+
+def _general(model: WellKnown, quant: str) -> dict[str, MetadataValue]:
+    file_type, _ = find_mix(quant).file_type
+    return {"general.architecture": model.architecture, "general.name": model.name, "general.file_type": file_type.id}
+
+
+def _typed(one: Named, type_: str) -> Tensor:
+    row, *others = one.shape
+    return Tensor(one.name, type_, one.shape, quants()[type_].bytes_of(row) * math.prod(others))
+
+
+def shape_of_blueprint(plan: Blueprint) -> HfShape:
+    """The numbers of a decoder."""
+    hyper, number, layers = Hyper(plan), plan.count, range(Hyper(plan).layers)
+    latent = number("attention.kv_lora_rank") if hyper.is_latent else 0
+    attending = [il for il in layers if hyper.attends(il)] or [0]
+    windowed = [il for il in attending if hyper.windowed[il]]
+    usual = (windowed or attending)[0]
+    full = next((il for il in attending if not hyper.windowed[il]), usual)
+    expert = number("expert_feed_forward_length", number("feed_forward_length")) if hyper.experts else 0
+    recurrent = [il for il in layers if hyper.recurrent[il]]
+    differs = bool(windowed) and hyper.key_length(full) != hyper.key_length(usual)
+    return HfShape(
+        layers=hyper.layers,
+        width=hyper.width,
+        vocabulary=hyper.vocabulary,
+        heads=max(hyper.heads),
+        kv_heads=max(hyper.heads) if latent else hyper.kv_heads[usual],
+        key_length=number("attention.key_length_mla") if latent else hyper.key_length(usual),
+        value_length=number("attention.value_length_mla") if latent else hyper.value_length(usual),
+        feed_forward=number("feed_forward_length"),
+        gated=any(t.name.endswith(("ffn_gate.weight", "ffn_gate_exps.weight")) for t in plan.tensors),
+        tied="output.weight" not in plan.by_name,
+        positions=number("context_length"),
+        kinds=_kinds(hyper),
+        window=hyper.window,
+        full_kv_heads=hyper.kv_heads[full] if differs else 0,
+        full_key_length=hyper.key_length(full) if differs else 0,
+        shared_kv_layers=max(0, hyper.layers - hyper.layers_with_cache),
+        experts=hyper.experts,
+        experts_used=max(hyper.experts_used),
+        expert_width=expert,
+        shared_width=number("expert_shared_feed_forward_length", number("expert_shared_count") * expert),
+        leading_dense=hyper.leading_dense,
+        expert_step=max(1, number("interleave_moe_layer_step", 1)),
+        kv_rank=latent,
+        rope_length=number("rope.dimension_count") if latent else 0,
+        query_rank=number("attention.q_lora_rank") if latent else 0,
+        state=hyper.memory_elements if recurrent else 0,
+        convolution=hyper.convolution_elements // max(1, number("ssm.conv_kernel", 2) - 1) if recurrent else 0,
+        convolution_length=number("ssm.conv_kernel", 4),
+        recurrent_parameters=_mixer_elements(plan, recurrent[0]) if recurrent else 0,
+        attention_bias=any(t.name.endswith("attn_q.bias") for t in plan.tensors),
+        head_norms=any(t.name.endswith("attn_q_norm.weight") for t in plan.tensors),
+    )
+
+
+def _kinds(hyper: Hyper) -> tuple[LayerKind, ...]:
+    def kind(layer: int) -> LayerKind:
+        if hyper.recurrent[layer]:
+            return LayerKind.RECURRENT
+        if not hyper.attends(layer):
+            return LayerKind.BARE
+        return LayerKind.WINDOW if hyper.windowed[layer] else LayerKind.FULL
+
+    kinds = tuple(kind(layer) for layer in range(hyper.layers))
+    return () if set(kinds) == {LayerKind.FULL} else kinds
+
+
+def _mixer_elements(plan: Blueprint, layer: int) -> int:
+    """The weights of one recurrent layer without its feed-forward and its norms."""
+    total = 0
+    for tensor in plan.layer_tensors[layer]:
+        if not tensor.name.startswith("ffn_") and not tensor.name.endswith("norm.weight"):
+            elements = 1
+            for n in tensor.shape:
+                elements *= n
+            total += elements
+    return total

@@ -1,0 +1,159 @@
+"""Instructions in the words of the machine and the runtime at hand.
+
+Commands to copy with what is known of a case in them.
+"""
+
+import re
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from unslow.catalog.hardware_families import gpu_maker
+from unslow.catalog.questions import UNKNOWN_WHICH, ReadingWay, readings
+from unslow.facts.commands import shell_joined, shell_quoted
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Fact, Known, Origin
+from unslow.think.case.vram import gpus_of, seen_gpus
+from unslow.think.memo import once, remembered
+
+_MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD", "MTL": "Apple", "Metal": "Apple", "SYCL": "Intel"}
+"""By the backend that a runtime names its devices after; Vulkan is anybody's."""
+
+
+_UNIT = re.compile(r"/([\w@.:-]{1,120}\.service)(?:/|$)")
+
+
+@once
+def system_of(case: Case) -> str:
+    """The family of the operating system; empty where neither a word nor the hardware tells."""
+    words = case.machine.system.name.value_or(case.runtime.system.value_or("")).lower()
+    if "windows" in words:
+        return "Windows"
+    if "mac" in words or "darwin" in words or "Apple" in makers_of(case):
+        return "macOS"
+    return "Linux" if words or container_of(case) else ""
+
+
+def container_of(case: Case) -> str:
+    """The kind of container that the runtime is in; empty for none that is known."""
+    return str(case.runtime.container.value_or(case.machine.system.container.value_or("")))
+
+
+def unit_of(case: Case) -> str:
+    """The service of systemd that starts the runtime, or whose control group limits it; empty for none known."""
+    if isinstance(case.runtime.unit, Known):
+        return case.runtime.unit.value.rpartition(" ")[2]
+    limits = (case.runtime.memory_limit_bytes, case.runtime.quota_cpus)
+    found = (_UNIT.search(limit.source) for limit in limits if isinstance(limit, Known))
+    return next((match[1] for match in found if match), "")
+
+
+@once
+def makers_of(case: Case) -> frozenset[str]:
+    """Who made the machine's GPUs, else those that the runtime sees."""
+    makers = {gpu_maker(gpu) for gpu in gpus_of(case)} - {""}
+    named = {device.name.rstrip("0123456789") for device in seen_gpus(case)}
+    return frozenset(makers or {_MAKERS[name] for name in named if name in _MAKERS})
+
+
+_NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
+_URL = re.compile(r"https?://[\w.:\[\]-]{1,120}(?:/[\w./-]{0,80})?")
+_LOCAL = re.compile(r"http://127\.0\.0\.1:(?:\d+|PORT)\b")
+_AGAIN = re.compile(r"(?<![\w.-])[\w.-]+(?: serve)? ARGUMENTS_AS_BEFORE")
+_NOT_THE_SERVER = re.compile(r"bench|ghcr\.io")
+_FILE_FLAGS = ("-m", "--model")
+
+
+def fill_placeholders(line: str, case: Case) -> str:
+    """The line with the model, its file, the command and the address of the case in place of words for them."""
+    again, url = _command(case), case.runtime.url.value_or("").rstrip("/")
+    line = _AGAIN.sub(lambda _: again, line) if again else line
+    for placeholder, value in _known(case):
+        line = _whole(placeholder).sub(value.replace("\\", r"\\"), line)
+    return _LOCAL.sub(lambda _: url, line) if _URL.fullmatch(url) else line
+
+
+@cache
+def _whole(placeholder: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.]){re.escape(placeholder)}(?![\w.])")
+
+
+@once
+def _known(case: Case) -> tuple[tuple[str, str], ...]:
+    name, file = _printed_name(case.model.name), _file(case)
+    files = (("MODEL.gguf", shell_quoted(file, system_of(case))),) if file else ()
+    names = (("MODEL", name), ("NAME:TAG", f"{name.partition(':')[0]}:TAG")) if name else ()
+    return *files, *names
+
+
+@once
+def _command(case: Case) -> str:
+    """The command that it was started with; empty where that is not known, or starts something else."""
+    command = case.runtime.command.value_or([])
+    named = len(command) > 1 and not _NOT_THE_SERVER.search(command[0])
+    return shell_joined(command, system_of(case)) if named else ""
+
+
+def _printed_name(name: Fact[str]) -> str:
+    """The model as the runtime calls it; what a person calls it may be nobody else's word."""
+    known = isinstance(name, Known) and name.origin is not Origin.TOLD and _NAME.fullmatch(name.value)
+    return name.value if known and isinstance(name, Known) else ""
+
+
+def _file(case: Case) -> str:
+    command = case.runtime.command.value_or([])
+    given = [value for flag, value in pairwise(command) if flag in _FILE_FLAGS]
+    path = given[-1] if given else str(case.model.path.value_or(""))
+    return path if path.endswith(".gguf") else ""
+
+
+_NAMED = re.compile(r"\{([a-z_]+)\}")
+
+
+class _Here(NamedTuple):
+    system: str
+    makers: frozenset[str]
+    container: str
+    runtime: str
+    log: str
+    """Where the log of its loads is, where that was found."""
+
+
+def spelled_out(advice: str, case: Case) -> str:
+    """The advice with every reading that it names in braces replaced by the way to it that fits this case.
+
+    Placeholders such as MODEL give way to what is known, as in the commands of fixes.
+    """
+    return remembered(case, ("spelled out", advice), lambda: _spelled_out(advice, case))
+
+
+def _spelled_out(advice: str, case: Case) -> str:
+    if _NAMED.search(advice):
+        runtime = case.runtime.name.value_or("").lower() or UNKNOWN_WHICH
+        # Ollama's log always has all of it, those of others as much as they are told to write
+        log = case.runtime.log_path.value_or("") if runtime == "ollama" else ""
+        advice = _worded(
+            advice, _Here(system_of(case) or UNKNOWN_WHICH, makers_of(case), container_of(case), runtime, log)
+        )
+    return fill_placeholders(advice, case)
+
+
+@lru_cache(maxsize=4096)  # a fleet has many instances in few surroundings
+def _worded(advice: str, here: _Here) -> str:
+    return _NAMED.sub(lambda found: _way(found[1], here, found[0]), advice)
+
+
+def _way(name: str, here: _Here, else_: str) -> str:
+    """The first way that fits, which may name other readings in turn; what is no reading stays as it is."""
+    if name == "load_log" and here.log:
+        return f"`{here.log}`"
+    return next((_worded(way.does, here) for way in readings().get(name, ()) if _fits(way, here)), else_)
+
+
+def _fits(way: ReadingWay, here: _Here) -> bool:
+    return (
+        (not way.systems or here.system in way.systems)
+        and (not way.vendors or not here.makers.isdisjoint(way.vendors))
+        and (not way.containers or here.container in way.containers)
+        and (not way.runtimes or any(here.runtime.endswith(name.lower()) for name in way.runtimes))
+    )

@@ -1,0 +1,316 @@
+"""Predictions for a case.
+
+The time of a token and of a prompt token, from physics or from a calibration that still holds.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from unslow.catalog.learned_speed import learned_speed, spread_of
+from unslow.facts.calibration import Calibration
+from unslow.facts.runtime import SO_FAR
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Absence, Fact, Known, MissingFactError, Unknown
+from unslow.think.case.demand import plan_of, read_shape
+from unslow.think.case.questions import host_lends, prompt_question
+from unslow.think.case.runtime import runs_paged
+from unslow.think.case.work import (
+    COPIES,
+    CROSSINGS,
+    FETCHES,
+    Cure,
+    crossings_s,
+    cured_placement,
+    depth_of,
+    fetched_bytes,
+    link_of,
+    measured_prompt_tokens,
+    prompt_cache_copies_s,
+    prompt_speed,
+    with_settings,
+    work,
+)
+from unslow.think.memo import remembered
+from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
+from unslow.think.physics.placement import Placement, Shape
+from unslow.think.physics.terms import Interval, Term, by_part, inverse_interval, least_seconds
+from unslow.think.physics.token_time import (
+    CROWD,
+    Part,
+    Work,
+    calibrated_decode,
+    calibrated_prefill,
+    ceiling_tokens_per_s,
+    decode_parts,
+    total_seconds,
+)
+from unslow.think.speed.calibration import demand_of, match_calibration
+from unslow.think.speed.load import Totals
+from unslow.think.speed.question import USUAL_MICRO_BATCH, SpeedQuestion, host_launch_s, prompt_terms
+from unslow.think.speed.rows import PREFILL as PREFILL_GROUP
+
+_NAMES = {
+    "weights": "host memory reads",
+    "operations": "host layer overhead",
+    "rows": "host layer overhead",
+    "vocabulary": "sampling",
+    "attention": "host attention",
+    "experts": "host memory reads",
+    "step": "round trip",
+}
+"""The parts of a calibrated time, as a budget calls them."""
+
+
+def calibration_of(case: Case) -> Calibration | None:
+    """The calibration of this machine, engine and version; None where there is none, or it is stale."""
+    return match_calibration(case.calibrations, case.machine, case.runtime, case.taken_at).usable
+
+
+def calibrated_token(case: Case, work: Work, depth: float) -> tuple[Interval, list[Part]] | None:
+    """The time of a token where the CPU does all the work undisturbed by its own threads; None where it does not."""
+    plan = plan_of(case)
+    if work.device is not None or work.is_hindered or plan is None:
+        return None
+    known = calibration_of(case)
+    found = calibrated_decode(demand_of(plan, max(1, int(depth)), _cache_types(case)), known) if known else None
+    return (found.seconds, _named(found.parts)) if found else None
+
+
+def calibrated_prompt(case: Case, tokens: float) -> tuple[Interval, list[Part]] | None:
+    """The time of one of so many prompt tokens where the CPU does all the work; None where nothing was measured."""
+    plan, known = plan_of(case), calibration_of(case)
+    if plan is None or known is None:
+        return None
+    found = calibrated_prefill(demand_of(plan, 1, _cache_types(case)), known, max(1, int(tokens)))
+    if found is None:
+        return None
+    each = [part._replace(seconds=part.seconds / tokens) for part in found.parts]
+    return Interval(*(seconds / tokens for seconds in found.seconds)), _named(each)
+
+
+def _cache_types(case: Case) -> tuple[str, str]:
+    return case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16")
+
+
+def _named(parts: Iterable[Part]) -> list[Part]:
+    """The parts as a budget calls them, those of one name together."""
+    named: dict[str, Part] = {}
+    for part in parts:
+        name = _NAMES[part.name]
+        before = named.get(name, Part(name, 0.0, part.spread))
+        named[name] = Part(name, before.seconds + part.seconds, max(before.spread, part.spread))
+    return list(named.values())
+
+
+def scale_of(case: Case, work: Work) -> float:
+    """By how much a server of this kind was slower than expected when it was calibrated; 1 where it was not."""
+    known = calibration_of(case) if work.device is not None and case.calibrations else None
+    return known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
+
+
+class Prediction(NamedTuple):
+    """Seconds for a token, its parts, and what bandwidth alone would allow; of a prompt, arithmetic alone."""
+
+    seconds: Interval
+    parts: list[Part]
+    ceiling: float
+    basis: Literal["calibrated", "catalog"] = "catalog"
+
+    @property
+    def tokens_per_s(self) -> Interval:
+        """The same as a rate; nothing beats the bandwidth."""
+        low, mid, high = inverse_interval(self.seconds)
+        return Interval(low, mid, min(high, self.ceiling)) if self.ceiling > mid else Interval(low, mid, high)
+
+
+def is_of_host(part: str) -> bool:
+    """Whether a part of the budget is the CPU's work on the model."""
+    return part.startswith("host ") or part == CROWD
+
+
+def host_share(prediction: Prediction) -> float:
+    """How much of a token's time the CPU takes with its part of the layers, by physics."""
+    total = sum(part.seconds for part in prediction.parts)
+    return sum(p.seconds for p in prediction.parts if is_of_host(p.name)) / total if total else 0.0
+
+
+PREFILL = "prefill_tokens_per_s"
+"""The metric that is predicted, by the name it has in a report."""
+USUAL_PROMPT = 2048
+"""Where no long prompt was measured: long enough to fill several micro-batches."""
+_INTEGERS_GAIN = 2.0
+"""Matrix units multiply 8-bit integers twice as fast as 16-bit floats, and quantised weights are multiplied so."""
+
+
+class _Asked(NamedTuple):
+    """A prompt, how many of its tokens are computed at once, and where the model lies."""
+
+    case: Case
+    shape: Shape
+    placement: Placement
+    tokens: float
+    each: float
+    fetched: float = 0.0
+    """Bytes of weights that a GPU reads over its link for each part of the prompt."""
+
+
+def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
+    """Seconds for each token of a prompt as long as the measured one, or what the prediction lacks."""
+    cure = cure or Cure()
+    case = with_settings(case, cure)
+    tokens = prompt_tokens(case)
+    try:
+        shape = read_shape(case)
+        each, fetched = min(tokens, micro_batch(case)), fetched_bytes(case, cure)
+        asked = _Asked(case, shape, cured_placement(case, shape, cure), tokens, each, fetched)
+        return remembered(case, (PREFILL, asked[1:]), lambda: _predicted_prefill(asked))
+    except MissingFactError as error:
+        return error.unknown
+
+
+def prompt_tokens(case: Case) -> float:
+    """How long a prompt is asked about: as long as the one that was measured, or as those that were watched.
+
+    Short ones of several requests are computed together, so they take no longer than usual ones.
+    """
+    return measured_prompt_tokens(case) or max(float(USUAL_PROMPT), _watched_prompt_tokens(case))
+
+
+def _watched_prompt_tokens(case: Case) -> float:
+    """How long prompts of others are by how far into the context their answers come; 0 where nobody watched."""
+    return float(case.run.depth_tokens.value_or(0)) if isinstance(case.run.traffic, Known) else 0.0
+
+
+def micro_batch(case: Case) -> float:
+    """How many tokens of a prompt are computed at once; a batch that is smaller than a micro-batch cuts it."""
+    runtime = case.runtime
+    micro = runtime.ubatch.value_or(0) or runtime.max_batched_tokens.value_or(0) or USUAL_MICRO_BATCH
+    return float(min(micro, runtime.batch.value_or(0) or micro))
+
+
+def measured_prefill(case: Case) -> Fact[float]:
+    """Prompt tokens per second as measured; unknown where only short prompts were."""
+    return prompt_speed(case)
+
+
+def _predicted_prefill(asked: _Asked) -> Prediction:
+    question = prompt_question(asked.case, asked.shape, asked.placement, asked.each)
+    beside = _beside(asked)
+    terms = [term for term in _terms(question, asked) if term.seconds]
+    ceiling = _ceiling(question, terms)
+    known = calibrated_prompt(asked.case, asked.tokens) if question.totals is None else None
+    if known:
+        return Prediction(*known, ceiling, "calibrated")
+    spread = spread_of(PREFILL_GROUP, question.setting.backend)
+    either_way, priced = math.sqrt(spread.high / spread.low), by_part(terms, learned_speed().factors)
+    parts = [Part(name, float(seconds), either_way) for name, seconds in priced.items()]
+    parts += [*_launches(question, asked), *beside]
+    total = sum(part.seconds for part in parts)
+    # the utilisation of arithmetic differs far more than that of bandwidth, and more often downwards
+    return Prediction(Interval(total / spread.high, total, total / spread.low), parts, ceiling)
+
+
+def _terms(question: SpeedQuestion, asked: _Asked) -> Iterable[Term]:
+    """What GPUs take, with the weights that the host lends them, or what both take one after the other."""
+    if question.host is None or question.totals is None or host_lends(asked.case, asked.each):
+        return prompt_terms(question, asked.tokens, asked.each)
+    apart = (question._replace(host=None), question._replace(totals=None))
+    return (term for part in apart for term in prompt_terms(part, asked.tokens, asked.each))
+
+
+def _beside(asked: _Asked) -> list[Part]:
+    """Copies of the cache and crossings, which all tokens of a micro-batch share."""
+    case, shape, placement, tokens, each, fetched = asked
+    parts = (
+        Part(COPIES, prompt_cache_copies_s(case, shape, placement, tokens, each), 2.0),
+        Part(CROSSINGS, crossings_s(case, shape, placement) / each, 2.0),
+        Part(FETCHES, fetched / link_of(case) / each, 2.0),
+    )
+    return [part for part in parts if part.seconds > 0]
+
+
+def _launches(question: SpeedQuestion, asked: _Asked) -> list[Part]:
+    launches = host_launch_s(question) if not question.setting.graphs else None
+    return [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / asked.each, 2.0)]
+
+
+def _ceiling(question: SpeedQuestion, terms: list[Term]) -> float:
+    """What the arithmetic of the GPUs allows, or the reading of weights where that is slower."""
+    shortest = float(least_seconds(terms))
+    if question.totals is not None:
+        parts = [question.totals, *([question.host.totals] if question.host else [])]
+        flops = float(question.chip.matrix_flops_per_s) * float(question.gpus) * _INTEGERS_GAIN
+        shortest = max(shortest, sum(map(_products, parts)) / flops)
+    return 1 / shortest if shortest else 0.0
+
+
+def _products(totals: Totals) -> float:
+    """Operations that a prompt token takes: a product and a sum for each weight that it meets."""
+    met = totals.expert_weights * totals.experts_used / totals.experts
+    return float(2 * (totals.dense_weights - totals.output_weights + met))
+
+
+SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
+DECODE = "decode_tokens_per_s"
+"""The metric that is predicted, by the name it has in a report."""
+
+
+def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
+    """The prediction, or what it lacks."""
+    asked = cure or Cure()
+    return remembered(case, (DECODE, asked), lambda: _predicted_decode(case, asked))
+
+
+def _predicted_decode(case: Case, cure: Cure) -> Prediction | Unknown:
+    try:
+        plan = work(case, cure)
+    except MissingFactError as error:
+        return error.unknown
+    known = calibrated_token(case, plan, depth_of(case))
+    if known:
+        parts = [*known[1], *plan.beside]
+        more = sum(part.seconds for part in plan.beside)
+        return Prediction(known[0].shifted(more), parts, ceiling_tokens_per_s(plan), "calibrated")
+    scale = scale_of(case, plan)
+    parts = [Part(part.name, part.seconds * scale, part.spread) for part in decode_parts(plan)]
+    if not parts:
+        return Unknown("nothing to predict from")
+    return Prediction(
+        total_seconds(parts), parts, ceiling_tokens_per_s(plan), "catalog" if scale == 1 else "calibrated"
+    )
+
+
+MEASURE = "run `unslow` while the runtime is idle, without --passive"
+SHARED_BY = (1.05, 1.5)
+"""Requests at a time, on average, of which some were alone and some were not."""
+
+
+def _is_shared(case: Case) -> bool:
+    traffic = case.run.traffic
+    return isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
+
+
+def _is_of_unknown_company(case: Case) -> bool:
+    """Whether a server that answers many at once only counts a mean, and nobody watched how many they are."""
+    counted = case.runtime.decode_tokens_per_s
+    alone = case.runtime.max_sequences.value_or(2) == 1
+    mean = isinstance(counted, Known) and counted.source.endswith(SO_FAR)
+    return mean and not alone and runs_paged(case) is True and not isinstance(case.run.traffic, Known)
+
+
+def measured_rate(case: Case) -> Known[float] | Unknown:
+    """The speed that was measured, else what the runtime counted of its own work."""
+    tried = case.run.decode_tokens_per_s
+    if isinstance(tried, Unknown) and tried.absence is Absence.FAILED:
+        return tried  # what the server did before it broke is no answer to how fast it is
+    if isinstance(tried, Unknown) and _is_shared(case):
+        return tried  # nor is an average over requests that now and then shared it
+    if isinstance(tried, Unknown) and _is_of_unknown_company(case):
+        return Unknown("its own mean is of all requests so far, and how many shared it at a time is not known", MEASURE)
+    for fact in (tried, case.runtime.decode_tokens_per_s):
+        if isinstance(fact, Known) and fact.value > SLOWEST:
+            return fact
+    if isinstance(tried, Unknown) and tried.absence is not Absence.NOT_LOOKED:
+        return tried
+    return Unknown("no speed was measured", MEASURE)

@@ -1,0 +1,187 @@
+"""Where the time goes: of a token, of a prompt token, of a request, each with what nothing explains as a part."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.case.gpus import FULLY_BUSY, gpu_samples
+from unslow.think.case.prediction import Prediction
+from unslow.think.case.slowness import OTHERS, PROMPTS
+from unslow.think.case.waits import detour_s, preparing_s, waiting_s
+from unslow.think.case.work import COPIES, CROSSINGS, FETCHES, LOGPROBS, SORTING
+from unslow.think.causes import all_causes
+from unslow.think.causes._evidence import host_at_work
+from unslow.think.judge.phases import PER, Outlook, Pace, PhaseTime, losing_phases
+from unslow.think.physics.decode import (
+    COMPUTE,
+    HOST_ATTENTION,
+    HOST_COMPUTE,
+    HOST_LAYERS,
+    HOST_READS,
+    LAUNCHED_ONE_BY_ONE,
+    LAUNCHES,
+    LINK,
+    READS,
+    ROUND_TRIP,
+)
+from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
+from unslow.think.report import BudgetPart
+
+# What causes that were found take of a token, where that was measured or nothing else is left to take it.
+# Physics has no part for them: it reckons with weights that stay in memory, and with a GPU that nobody else uses. Only
+# what physics leaves unexplained is theirs, and never a cause's that was not found.
+
+READING, SWAPPING, SHARED = "reading weights from disk", "memory coming back from swap", "another process on the GPU"
+
+
+def found_parts(case: Case, found: Collection[str], pace: Pace) -> dict[str, tuple[str, float]]:
+    """By cause: the name of its part, and its seconds of a token by itself; none where nothing tells."""
+    if not pace.measured_s or not isinstance(pace.now, Prediction):
+        return {}
+    left = max(0.0, pace.measured_s - pace.now.seconds.mid)
+    shares = {cause: (name, share(case)) for cause, (name, share) in _SHARES.items() if cause in found}
+    seconds = {cause: (name, min(left, s * pace.measured_s)) for cause, (name, s) in shares.items() if s}
+    return {cause: part for cause, part in seconds.items() if part[1] > 0}
+
+
+def _reading(case: Case) -> float | None:
+    """The share of the time in which the disk gives weights: what it gave on average over the most it was seen give."""
+    read, back = host_at_work(case, "disk_read_bytes_per_s"), host_at_work(case, "swap_in_bytes_per_s")
+    if read is None or read.high <= 0:
+        return None
+    return max(0.0, read.mean - (back.mean if back else 0.0)) / read.high
+
+
+def _swapping(case: Case) -> float | None:
+    back = host_at_work(case, "swap_in_bytes_per_s")
+    return back.mean / back.high if back and back.high > 0 else None
+
+
+def _shared(case: Case) -> float | None:
+    """All that is left where the GPU never pauses, else the share of the time that kernels of others run.
+
+    The driver counts a process in few and coarse samples: 9 % of a GPU that a second server slowed by a quarter.
+    """
+    gpus = [gpu for _, gpu in gpu_samples(case)]
+    if any(gpu.busy.value_or(0.0) >= FULLY_BUSY for gpu in gpus):
+        return 1.0
+    return max((gpu.others_busy.value for gpu in gpus if isinstance(gpu.others_busy, Known)), default=None)
+
+
+_SHARES: dict[str, tuple[str, Callable[[Case], float | None]]] = {
+    "weights_streamed_from_disk": (READING, _reading),
+    "swapping": (SWAPPING, _swapping),
+    "gpu_shared_with_other_work": (SHARED, _shared),
+}
+OF_ANY_WORK = frozenset({"gpu_shared_with_other_work"})
+"""What slows the reading of prompts just as it slows answers."""
+
+
+UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
+DETOUR, PREPARING, CLIENT = "finding the server", "making ready for a request", "the client, or what lies between"
+SAMPLERS = "samplers, as tried"
+_ROUNDING = 1e-9  # what sums of floats leave over of a time that is explained whole
+WHOLE = {"queue": "waiting for its turn", "load": "loading the model"}
+"""What a phase is as a whole: nothing in it is left to explain."""
+
+
+def budget(
+    case: Case,
+    outlook: Outlook,
+    found: Collection[str] = (),
+    beyond_physics: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[BudgetPart, ...]:
+    """Every measured phase that costs time, in the order of a request; each sums to what was measured of it.
+
+    `beyond_physics` is what causes take of a token that were found and have no other part, in seconds by name.
+    """
+    outside = [part for time in losing_phases(outlook.times) for part in _of_a_request(case, time, found)]
+    prompt, token = outlook.prefill, outlook.decode
+    # what else was watched, was watched while tokens were generated
+    with_others = dict(found_parts(case, OF_ANY_WORK.intersection(found), prompt).values())
+    reading = _split("prefill", _parts(prompt), prompt.measured_s, with_others) if prompt.measured_s else ()
+    beyond = {**dict(found_parts(case, found, token).values()), **beyond_physics}
+    answering = decode_budget(case, _known(token), token.measured_s, beyond) if token.measured_s else ()
+    return (*outside, *reading, *answering)
+
+
+def decode_budget(
+    case: Case, prediction: Prediction | None, measured_s: float, beyond: Mapping[str, float] = MappingProxyType({})
+) -> tuple[BudgetPart, ...]:
+    """The measured time of a token, split as physics splits it; where it was faster, all parts shrink together.
+
+    `beyond` is what was found of which physics knows nothing, in seconds by name.
+    """
+    # beyond what its own threads cost each other by physics, the kernel's count tells whatever else they waited for
+    waiting = waiting_s(case, measured_s, prediction)
+    parts = [_renamed(case, part) for part in prediction.parts] if prediction else []
+    return _split("decode", parts, measured_s, {WAITING: waiting, **beyond} if waiting else beyond)
+
+
+def _renamed(case: Case, part: Part) -> Part:
+    """What samplers take by a trial is more than a sort."""
+    tried = part.name == SORTING and isinstance(case.run.plain_sampling, Known)
+    return part._replace(name=SAMPLERS) if tried else part
+
+
+def _split(
+    phase: str, parts: Sequence[Part], measured_s: float, beyond: Mapping[str, float] = MappingProxyType({})
+) -> tuple[BudgetPart, ...]:
+    predicted = sum(p.seconds for p in parts)
+    scale = min(1.0, measured_s / predicted) if predicted else 0.0
+    left, asked = max(0.0, measured_s - predicted * scale), sum(beyond.values())
+    fair = min(1.0, left / asked) if asked else 0.0  # threads also wait while a disk reads: nothing is counted twice
+    split = [_part(phase, p.name, p.seconds * scale) for p in parts]
+    split += [_part(phase, name, seconds * fair) for name, seconds in beyond.items()]
+    rest = left - asked * fair
+    split.append(_part(phase, UNEXPLAINED, rest if rest > _ROUNDING * measured_s else 0.0))
+    return tuple(sorted(split, key=lambda b: -b.seconds))
+
+
+def _of_a_request(case: Case, time: PhaseTime, found: Collection[str]) -> tuple[BudgetPart, ...]:
+    """What the server does not compute; the computed phases have budgets of their own."""
+    if time.phase in PER:
+        return ()
+    if time.phase in WHOLE:
+        name = PREPARING if time.phase == "queue" and preparing_s(case) == time.seconds else WHOLE[time.phase]
+        return _split(time.phase, [Part(name, time.seconds, 1.0)], time.seconds)
+    detour = min(time.seconds, detour_s(case) or 0.0)
+    parts = {DETOUR: detour, CLIENT: time.seconds - detour if "client_overhead" in found else 0.0}
+    return _split(time.phase, [Part(name, seconds, 1.0) for name, seconds in parts.items() if seconds], time.seconds)
+
+
+def _parts(pace: Pace) -> list[Part]:
+    known = _known(pace)
+    return known.parts if known else []
+
+
+def _known(pace: Pace) -> Prediction | None:
+    return pace.now if isinstance(pace.now, Prediction) else None
+
+
+def _part(phase: str, name: str, seconds: float) -> BudgetPart:
+    return BudgetPart(phase=phase, part=name, seconds=seconds, per=PER.get(phase, "request"))
+
+
+OTHER = "other"
+"""What a part is called that has none of these names."""
+CALIBRATED = ("weights", "operations", "experts", "rows", "vocabulary", "attention", "step")
+"""The parts of a calibrated machine, by the rates that were measured."""
+NAMES = frozenset({
+    *CALIBRATED,
+    CLIENT, COMPUTE, COPIES, CROSSINGS, CROWD, DETOUR, FETCHES, HOST_ATTENTION, HOST_COMPUTE, HOST_LAYERS, HOST_READS,
+    LAUNCHED_ONE_BY_ONE, LAUNCHES, LINK, LOGPROBS, OTHERS, PREPARING, PROMPTS, QUOTA, READING, READS, ROUND_TRIP,
+    SAMPLERS, SAMPLING, SHARED, SORTING, SWAPPING, UNEXPLAINED, WAITING, *WHOLE.values(),
+})  # fmt: skip
+
+
+def part_name(part: str) -> str:
+    """The part by its fixed name: a cause that has no part in physics goes by its id, which outlives its title."""
+    return part if part in NAMES else _causes().get(part, OTHER)
+
+
+@cache
+def _causes() -> dict[str, str]:
+    return {f"{cause.title[0].lower()}{cause.title[1:]}": name for name, cause in all_causes().items()}

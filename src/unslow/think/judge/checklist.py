@@ -1,0 +1,171 @@
+"""The questions that every guide to slow inference asks, answered from the facts."""
+
+from collections.abc import Callable
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import GIB, Known, MissingFactError, Unknown
+from unslow.think.case.demand import read_demand
+from unslow.think.case.gpus import is_awake, is_held_back_by_heat, loaded_gpus
+from unslow.think.case.overrides import sent_away
+from unslow.think.case.placement import computes_all_on_gpus, counted_layers, layers_left_on_host, seen_split
+from unslow.think.case.prediction import Prediction
+from unslow.think.case.slowness import rate_among_others
+from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu, whole_on_gpu
+from unslow.think.judge.normal_for_this_hardware import reached
+from unslow.think.report import ChecklistItem
+
+Answer = tuple[bool | None, str]
+AS_FAST = "Is it as fast as this hardware allows?"
+_THROTTLE = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown"}
+_BUSY_ENOUGH, _HARDLY, _NOT_IDLE = 0.8, 0.3, 0.05
+"""Of the time: a GPU that works less than the second computes little of what is generated, whatever was expected; what
+works less than the third was not asked for anything."""
+_COOL_C = 80
+"""Below it no card gives up clocks for the heat of its chip; above it the driver's reasons have to tell."""
+
+
+def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:
+    """Every question with its answer; a missing fact answers with a question mark and the reason."""
+    questions: tuple[tuple[str, Callable[[Case], Answer]], ...] = (
+        ("Is the whole model on the GPU?", _with_gpu(_on_gpu)),
+        ("Is the GPU busy while tokens are generated?", _with_gpu(lambda c: _busy(c, achievable))),
+        ("Is the GPU's temperature under control?", _with_gpu(_cool)),
+        ("Do weights and KV cache fit into the GPU's memory?", _with_gpu(_fits)),
+        ("Does the runtime see the GPU?", _with_gpu(_gpu_build)),
+        ("Is flash attention on?", _flash_attention),
+        ("Is the CPU free for the model?", _cpu_free),
+        (AS_FAST, lambda c: _as_expected(c, achievable)),
+    )
+    return tuple(_item(question, answer, case) for question, answer in questions)
+
+
+def _item(question: str, answer: Callable[[Case], Answer], case: Case) -> ChecklistItem:
+    try:
+        good, because = answer(case)
+    except MissingFactError as error:
+        good, because = None, error.unknown.why
+    return ChecklistItem(item=question, state="unknown" if good is None else "ok" if good else "bad", because=because)
+
+
+def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
+    """The answer, unless there is no GPU to ask about."""
+
+    def asked(case: Case) -> Answer:
+        return answer(case) if case.machine.gpus.need() else (None, "there is no GPU")
+
+    return asked
+
+
+def _on_gpu(case: Case) -> Answer:
+    if case.runtime.state.value_or("loaded") == "failed":
+        return None, "it did not load"
+    if runtime_sees_gpu(case) is False:
+        return False, "the runtime uses no GPU"
+    if whole_on_gpu(case):
+        return True, "all of it"
+    split = seen_split(case)
+    if split and split.fact != "runtime.gpu_layers":
+        return False, split.words
+    layers = counted_layers(case)
+    counted = f"{layers.on_gpu}/{layers.total} layers"
+    if any(sent_away(case)):
+        return False, f"{counted}, but a setting places tensors on the CPU by name"
+    left = layers_left_on_host(case)
+    partly = f", {left} of them only in part" if left and layers.on_gpu == layers.total else ""
+    return not left, f"{counted}{partly}"
+
+
+def _busy(case: Case, achievable: Prediction | None) -> Answer:
+    if not isinstance(case.run.gpus, Known) and (seen := _busy_once(case)):
+        return seen
+    loads = case.run.gpus.need()
+    if _nobody_asked(case):
+        return None, "no tokens were generated"
+    busy = max((g.busy.need() for g in loads), default=0.0)
+    fast = achievable is not None and rate_among_others(case).value_or(0) >= achievable.tokens_per_s.low
+    good = None if fast and busy < _HARDLY else busy >= _BUSY_ENOUGH or fast
+    return good, f"{busy:.0%} busy on average"
+
+
+def _busy_once(case: Case) -> Answer | None:
+    """By one look at the driver, of a GPU that was at work then: an idle one tells nothing."""
+    busy = max((gpu.busy.value_or(0.0) for gpu in gpus_used(case) if is_awake(gpu)), default=0.0)
+    return (busy >= _BUSY_ENOUGH, f"{busy:.0%} busy when the driver was asked") if busy >= _NOT_IDLE else None
+
+
+def _nobody_asked(case: Case) -> bool:
+    """Whether a server was watched while it answered nobody."""
+    traffic = case.run.traffic
+    return isinstance(traffic, Known) and not traffic.value.running and traffic.value.tokens_per_s.value_or(None) == 0.0
+
+
+def _cool(case: Case) -> Answer:
+    loaded = loaded_gpus(case)
+    hot = next((gpu for gpu in loaded if is_held_back_by_heat(gpu)), None)
+    if hot:
+        power = f"{hot.power_w.need():.0f} of {hot.gpu.power_limit_w.need():.0f} W"
+        return False, f"{hot.temperature_c.need():.0f} °C at {power}, and {hot.busy.need():.0%} busy"
+    warmest = max((gpu.temperature_c.value_or(0.0) for gpu in loaded), default=0.0)
+    if 0 < warmest < _COOL_C and not isinstance(case.run.gpus, Known):
+        return True, f"{warmest:.0f} °C at work"
+    loads = case.run.gpus.need()
+    reasons = {r for g in loads for r in g.event_reasons.need()} & _THROTTLE
+    hottest = max((g.temperature_max_c.value_or(0) for g in loads), default=0)
+    return not reasons, f"{hottest:.0f} °C, " + (
+        ", ".join(sorted(reasons)) if reasons else "no slowdown reason set under load"
+    )
+
+
+def _fits(case: Case) -> Answer:
+    if buffers_of(case, "kv", on_gpu=False) and not layers_left_on_host(case):
+        return False, "the KV cache lies in the host's memory while the weights are on the GPU"
+    if _is_loaded_on_gpus(case):
+        return True, "it is loaded, and its engine keeps both on GPUs alone"
+    demand = read_demand(case)
+    return (
+        demand.asked <= demand.available,
+        f"{demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free",
+    )
+
+
+def _gpu_build(case: Case) -> Answer:
+    sees = runtime_sees_gpu(case)
+    if sees is None and _is_loaded_on_gpus(case):
+        return True, "it is loaded, and its engine computes on GPUs alone"
+    return sees, {True: "yes", False: "no", None: "nothing tells; restart it with -lv 4"}[sees]
+
+
+def _is_loaded_on_gpus(case: Case) -> bool:
+    """Whether an engine that runs on GPUs alone has its model, and none of it was told to stay with the host."""
+    loaded = case.runtime.state.value_or("") in ("loaded", "asleep")
+    return loaded and computes_all_on_gpus(case) and not case.runtime.cpu_offload_bytes.value_or(0)
+
+
+def _flash_attention(case: Case) -> Answer:
+    on = case.runtime.flash_attention.need()
+    return on, "on" if on else "off: attention costs more at depth, and needs a larger compute buffer"
+
+
+def _cpu_free(case: Case) -> Answer:
+    cores, busiest = case.machine.cpu.logical_cpus.need(), case.machine.load.busiest
+    if isinstance(case.run.others_cpus, Unknown) and isinstance(busiest, Known):
+        own = case.runtime.pid.value_or(None)
+        used = sum(process.cpus for process in busiest.value if process.pid != own)
+        return used < cores / 10, f"other processes use {used:.1f} of {cores} CPUs now"
+    others = case.run.others_cpus.need()
+    return others < cores / 10, f"other processes used {others:.1f} of {cores} CPUs"
+
+
+def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
+    rate = rate_among_others(case).need()
+    if achievable is None:
+        return None, "no prediction"
+    interval = achievable.tokens_per_s
+    return reached(
+        rate, interval.low
+    ), f"{_speed(rate)} tok/s, {_speed(interval.low)} to {_speed(interval.high)} expected"
+
+
+def _speed(rate: float) -> str:
+    """Three digits, whole numbers from a hundred on."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)

@@ -1,0 +1,329 @@
+"""What is slow now and what it should be, which causes are suspected, and what to do first."""
+
+import math
+import re
+
+from unslow.catalog.bug_reports import cause_frequency
+from unslow.facts.commands import Place, parse_line
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.case.prediction import DECODE, PREFILL
+from unslow.think.case.runtime import load_time_s
+from unslow.think.case.slowness import each_rate
+from unslow.think.causes import all_causes
+from unslow.think.judge.chains import chains_of
+from unslow.think.judge.phases import FIRST_TOKEN
+from unslow.think.report import Cost, Finding, Fix, SubjectReport, Untold
+from unslow.think.speed.question import rounded_rate
+
+AS_MUCH_AS_FITS = "with as much on the GPU as fits"
+_WAITS = {
+    "client": "Every request loses {seconds} outside the server",
+    "queue": "Every request waits {seconds} for its turn",
+    "load": "Every request waits {seconds} for the model to load",
+}
+_THINKING = "answer_is_mostly_thinking"
+_RELOADS = "model_reloads_between_requests"
+_WAITS_OF = {
+    _THINKING: "The answer begins only after about {seconds} of thinking",
+    _RELOADS: "A request for which it has to be loaded again waits {seconds}",
+}
+"""What a request waits for, where that is no part of the requests that were timed."""
+_LACK_GPU_MEMORY = ("weights_spill_to_ram", "model_outside_envelope")
+_LACK_MEMORY = ("weights_streamed_from_disk",)
+_OF_TOKENS = ("decode", "prefill")
+
+
+def slowness_now(case: Case, report: SubjectReport) -> str:
+    """What it does now and what it should do: in the phase that was found to be slow, then in the slowest."""
+    if said := _outside(report) or _of_findings(case, report):
+        return said
+    metrics = dict.fromkeys(_metric(report, phase) for phase in (_phase_found(report), report.phase))
+    losing = [metric for metric in metrics if not _is_reached(report, metric)]
+    return " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
+
+
+def _is_reached(report: SubjectReport, metric: str) -> bool:
+    """Whether it is as fast as it should be."""
+    should = report.expected.achievable.get(metric)
+    return bool(should and report.measured.get(metric, 0.0) >= should.mid)
+
+
+def _phase_found(report: SubjectReport) -> str:
+    """What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet."""
+    phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
+    return phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
+
+
+def _metric(report: SubjectReport, phase: str) -> str:
+    return PREFILL if phase == "prefill" and PREFILL in report.expected.achievable else DECODE
+
+
+def _told(case: Case, report: SubjectReport, metric: str) -> str:
+    """A speed and what it should be; empty where it was not measured."""
+    rate, achievable = report.measured.get(metric), report.expected.achievable.get(metric)
+    if not rate:
+        return ""
+    should = _should(report, achievable.mid) if achievable else ""
+    if metric == PREFILL:
+        return f"It reads prompts at {rounded_rate(rate)} tokens per second{should}."
+    return f"{speed_in_words(case, rate)}{should}."
+
+
+def speed_in_words(case: Case, rate: float) -> str:
+    """The speed and whose it is: a measurement's, that of requests that were watched, or of all requests so far."""
+    if isinstance(case.run.decode_tokens_per_s, Known):
+        return f"It generates {rounded_rate(rate)} tokens per second"
+    if isinstance(each_rate(case), Known):
+        return f"While it was watched each request got {rounded_rate(rate)} tokens per second"
+    return f"On average since it started it generated {rounded_rate(rate)} tokens per second"
+
+
+def root_causes(findings: tuple[Finding, ...]) -> list[str]:
+    """The causes that no other finding explains."""
+    return [f.cause for f in findings if not any(f.cause in g.explains for g in findings)]
+
+
+def _outside(report: SubjectReport) -> str:
+    """A phase in which nothing is computed, where it is the slow one and was measured."""
+    seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
+    if not seconds or report.phase not in _WAITS or _first_cause(report) == _THINKING:
+        return ""
+    return f"{_WAITS[report.phase].format(seconds=_seconds(seconds))}{_beside(report)}."
+
+
+def _first_cause(report: SubjectReport) -> str:
+    return chains_of(report.findings)[0].root.cause if report.findings else ""
+
+
+def _beside(report: SubjectReport) -> str:
+    """The speed of the answer, which is not what is slow."""
+    rate = report.measured.get(DECODE)
+    return f"; the answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
+
+
+def _of_findings(case: Case, report: SubjectReport) -> str:
+    """What is slow where the usual request is not: the load, the thinking, a later turn, or a long chat."""
+    if not report.findings:
+        return ""
+    first = chains_of(report.findings)[0].root
+    return _of_load(case, report) if first.cause == "slow_model_load" else _by_cost(case, report, first)
+
+
+def _by_cost(case: Case, report: SubjectReport, first: Finding) -> str:
+    """By what the first of the roots costs, where that is no part of the usual time of a token."""
+    cost = first.cost
+    if cost is None:
+        return _alone(report) if first.phase == report.phase not in _OF_TOKENS else ""
+    if cost.depth_tokens is not None:
+        return _of_depth(case, cost)
+    if first.cause in _WAITS_OF and cost.per == "request":
+        wait_s = (first.cause == _RELOADS and load_time_s(case)) or cost.seconds  # the cost is a mean of all requests
+        return f"{_WAITS_OF[first.cause].format(seconds=_seconds(wait_s))}{_beside(report)}."
+    if first.phase == "client" and cost.per == "request":
+        return f"Every answer is held up for {_seconds(cost.seconds)} outside the server{_beside(report)}."
+    if report.phase == "prefill" and cost.per == "request":
+        return f"Every request spends {_seconds(cost.seconds)} too long on its prompt{_beside(report)}."
+    return ""
+
+
+def _seconds(seconds: float) -> str:
+    """A time with two digits, and never as a power of ten."""
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"  # noqa: PLR2004 (two digits)
+
+
+def _of_load(case: Case, report: SubjectReport) -> str:
+    load = case.run.load_s
+    takes = f"{load.value:.0f} s" if isinstance(load, Known) else "long"
+    return f"The model takes {takes} to load{_beside(report)}."
+
+
+def _alone(report: SubjectReport) -> str:
+    """The speed of tokens where something else is slow, and nobody timed that."""
+    rate = report.measured.get(DECODE)
+    return (
+        f"The answer itself comes at {rounded_rate(rate)} tokens per second; what is slow is the wait." if rate else ""
+    )
+
+
+def _of_depth(case: Case, cost: Cost) -> str:
+    """The speed at the start of a chat and deep in it, and what would be usual there."""
+    tried = [one for one in case.run.depths.value_or(()) if one.tokens_per_s > 0]
+    depths = sorted(tried, key=lambda one: one.depth_tokens)
+    if len(depths) < 2:  # noqa: PLR2004 (a fall has two ends)
+        return ""
+    shallow, deep = depths[0], depths[-1]
+    usual_s = 1 / deep.tokens_per_s - cost.seconds
+    usual = f"; about {rounded_rate(1 / usual_s)} would be usual there" if usual_s > 0 else ""
+    return (
+        f"It generates {rounded_rate(shallow.tokens_per_s)} tokens per second at the start of a chat, and "
+        f"{rounded_rate(deep.tokens_per_s)} once it is {deep.depth_tokens:,} tokens long{usual}."
+    )
+
+
+def _should(report: SubjectReport, rate: float) -> str:
+    """What to hold the speed against; a model that is too large for the memory will not reach it here."""
+    if report.expected.because == AS_MUCH_AS_FITS:
+        return f"; {AS_MUCH_AS_FITS} about {rounded_rate(rate)} are usual"
+    first = root_causes(report.findings)[:1]
+    if first and first[0] in _LACK_GPU_MEMORY and _fits_by_a_setting(report):
+        return f"; with all of it in the GPU's memory it would be about {rounded_rate(rate)}"
+    if first and first[0] in _LACK_GPU_MEMORY:
+        return f"; all in the memory of such a GPU it would be about {rounded_rate(rate)}, but it does not fit"
+    if first and first[0] in _LACK_MEMORY:
+        return f"; with all of its weights in memory it would be about {rounded_rate(rate)}"
+    return f"; this hardware should give about {rounded_rate(rate)}"
+
+
+def _fits_by_a_setting(report: SubjectReport) -> bool:
+    """Whether the first fix is a context or a type of cache with which all of it fits."""
+    fixes = report.findings[0].fixes
+    return bool(fixes) and fixes[0].knob in (Knob.CONTEXT_LENGTH, Knob.KV_CACHE_TYPE) and fixes[0].value is not None
+
+
+MOST_NAMED = 3
+_ROUGHLY = 1.25
+"""By which factor a loss may be off what a cause can cost: both rest on a prediction."""
+_COSTS = {
+    # the CPU computes all, or pages are fetched: RAM is read 5 to 50 times slower than GPU memory, a disk slower still
+    "gpu_backend_not_loaded": (3.0, math.inf),
+    "gpu_architecture_unsupported": (3.0, math.inf),
+    "weights_streamed_from_disk": (3.0, math.inf),
+    "type_without_gpu_kernel": (2.0, math.inf),
+    "swapping": (3.0, math.inf),
+    # one layer of many on the CPU, or a part of the cache
+    "output_layer_on_cpu": (1.1, 2.5),
+    "kv_cache_on_host": (1.1, 6.0),
+    # clocks and power fall to a half or a third before a card gives up
+    "gpu_thermal_throttling": (1.1, 4.0),
+    "gpu_power_capped": (1.05, 2.5),
+    "gpu_shared_with_other_work": (1.1, 4.0),
+    # a fixed time for each token, beside one that the memory needs
+    "kernel_launch_bound": (1.05, 3.0),
+    "eager_mode": (1.05, 4.0),
+    "cpu_round_trip_bound": (1.05, 2.5),
+    "sampling_on_cpu": (1.05, 3.0),
+    "flash_attention_off": (1.05, 2.0),
+    # layers on several GPUs: the slowest, or the link, for a part of each token
+    "uneven_split": (1.05, 2.5),
+    "fits_on_one_gpu": (1.05, 1.6),
+    "multi_gpu_link_bound": (1.05, 4.0),
+    "speculative_decoding_hurts": (1.05, 2.5),
+    # what the CPU loses of its own speed
+    "generic_cpu_build": (1.2, 5.0),
+    "threads_too_few": (1.1, 4.0),
+    "threads_on_efficiency_cores": (1.1, 2.5),
+    "numa_remote_memory": (1.2, 4.0),
+    "cpu_clock_limited": (1.1, 4.0),
+}
+"""How many times slower tokens come with a cause, at least and at most: see the pages of the causes for where that is
+from. One that is not listed may cost anything."""
+
+
+def suspects(report: SubjectReport) -> list[Untold]:
+    """Causes of slow tokens that could cost as much as is lost: those that something speaks for, then common ones."""
+    rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    if not rate or not best or rate >= best.low:
+        return []
+    lost = best.mid / rate
+    able = [one for one in report.cannot_tell if _is_of_tokens(one) and _can_cost(one.cause, lost)]
+    return sorted(able, key=lambda one: (not one.suspected, -cause_frequency(one.cause)))[:MOST_NAMED]
+
+
+def _is_of_tokens(one: Untold) -> bool:
+    """Whether it is about decoding; what explains a loss only where nothing else does is no suspect by itself."""
+    cause = all_causes().get(one.cause)
+    return cause is not None and cause.phase == "decode" and (one.suspected or not cause.last_resort)
+
+
+def _can_cost(name: str, lost: float) -> bool:
+    least, most = _COSTS.get(name, (1.0, math.inf))
+    return least <= lost * _ROUGHLY and lost <= most * _ROUGHLY
+
+
+def suspects_in_words(report: SubjectReport) -> str:
+    """The suspects in a sentence; empty where no loss is known, or nothing is left to suspect."""
+    names = [all_causes()[one.cause].title for one in suspects(report)]
+    said = "; ".join(
+        f"{name[0].lower()}{name[1:]}" if not name.startswith(("GPU", "KV", "CPU")) else name for name in names
+    )
+    return f"What could cost so much, most likely first: {said}." if said else ""
+
+
+_ENVIRONMENT = re.compile(r'Environment="(\w{1,60}=[^"\\\s]{1,60})"')
+_MAKES_ROOM = "lms unload "
+"""What only comes before the line that changes something."""
+_MAKES_IT_SEEN = (
+    "sudo systemctl daemon-reload",
+    "systemctl --user daemon-reload",
+    "docker compose up",
+    "kubectl apply",
+    "ollama create",
+)
+"""How lines start that only make a change seen, which stands in another one."""
+LONGEST_COMMAND = 60
+"""A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
+
+
+def first_fix(report: SubjectReport, said: str = "") -> str:
+    """What to do first, as a command where the runtime has one, and what it should then give.
+
+    `said` is what stands before it: a speed that is named there is not named again with another number.
+    """
+    chains = chains_of(report.findings) if report.verdict in ("slow", "failed") else []
+    links = [f for chain in chains[:1] for f in (chain.root, *chain.after) if f.fixes]
+    if not links or not (links[0].fixes[0].why or links[0].fixes[0].commands):
+        return ""
+    fix = links[0].fixes[0]
+    return f"First: {_as_said(fix)}{_brings_it_there(fix, report, said) or _gives(fix)}."
+
+
+def _brings_it_there(fix: Fix, report: SubjectReport, said: str) -> str:
+    """Where the achievable speed was named already: whether the fix alone is likely to reach it.
+
+    What is promised of a fix rests on the measured time and keeps a part of what nothing explains; what is achievable
+    rests on physics alone. Within its interval the two are the same answer.
+    """
+    should, then = report.expected.achievable.get(DECODE), fix.predicted.get(DECODE)
+    if not should or not then or f"about {rounded_rate(should.mid)}" not in said:
+        return ""
+    if then >= should.low:
+        return ", which should bring it there"
+    return f", then about {rounded_rate(then)} of these"
+
+
+def _variable_in(lines: list[str]) -> str:
+    """The variable that a line which is too long for a sentence puts into a unit; empty where there is none."""
+    return next((found[1] for line in lines if (found := _ENVIRONMENT.search(line))), "")
+
+
+def _gives(fix: Fix) -> str:
+    if DECODE in fix.predicted:
+        return f", then about {rounded_rate(fix.predicted[DECODE])} tokens per second"
+    if PREFILL in fix.predicted:
+        return f", then prompts at about {rounded_rate(fix.predicted[PREFILL])} tokens per second"
+    if FIRST_TOKEN in fix.predicted:
+        return f", then the first token comes after about {fix.predicted[FIRST_TOKEN]:.2g} s"
+    return ""
+
+
+def _as_said(fix: Fix) -> str:
+    """The fix in a sentence: what it does, and a line to copy in backticks; what is done by hand in its own words."""
+    lines = [parse_line(command) for command in fix.commands]
+    short = [
+        line
+        for line in lines
+        if len(line.text) <= LONGEST_COMMAND
+        and line.place is not Place.HAND
+        and not line.text.startswith(_MAKES_IT_SEEN)
+    ]
+    telling = [line for line in short if not line.text.startswith(_MAKES_ROOM)] or short
+    chosen = next((line for line in telling if line.place is Place.SHELL), telling[0] if telling else None)
+    if chosen is None and (variable := _variable_in([line.text for line in lines])):
+        return f"{fix.why} (`{variable}` in the environment of the server)" if fix.why else f"`{variable}`"
+    if chosen is None:
+        return fix.why or (lines[0].text if lines else "")
+    where = f"{chosen.place} " if chosen.place not in (Place.SHELL, Place.FLAG) else ""
+    said = f"{where}`{chosen.text}`"
+    return f"{fix.why} ({said})" if fix.why else said

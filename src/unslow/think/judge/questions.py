@@ -1,0 +1,153 @@
+"""What was understood of a report, and what to ask next: the few commands that would settle most of what is open."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from unslow.catalog.hardware_families import gpu_maker
+from unslow.catalog.questions import Command, askable_commands
+from unslow.facts.commands import parse_line
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Origin
+from unslow.think.case.instructions import container_of, fill_placeholders, system_of
+from unslow.think.case.vram import gpus_of, seen_gpus
+from unslow.think.report import Evidence, Question, Untold
+
+PATHS = (
+    "runtime.name", "runtime.version", "machine.system.name", "machine.system.container", "machine.cpu.model",
+    "machine.cpu.physical_cores", "machine.cpu.logical_cpus", "machine.cpu.quota_cpus", "machine.memory.total_bytes",
+    "machine.memory.kind", "model.name", "model.quant", "model.parameters", "model.weights_bytes",
+    "runtime.context_length", "runtime.gpu_layers_set", "runtime.gpu_layers", "runtime.layers", "runtime.vram_share",
+    "runtime.kv_type_k", "runtime.flash_attention", "runtime.threads", "runtime.slots", "runtime.tensor_parallel",
+    "runtime.split_mode", "runtime.quantization", "runtime.eager", "runtime.gpu_refused", "runtime.available_bytes",
+    "runtime.asked_bytes", "runtime.draft_acceptance", "runtime.kv_usage", "run.decode_tokens_per_s",
+    "run.prefill_tokens_per_s", "run.load_s", "account.version_before", "account.version_since", "account.slowdown",
+)  # fmt: skip
+
+
+def known_facts(case: Case) -> tuple[Evidence, ...]:
+    """What is known of these, each with its origin and line."""
+    gpus = case.machine.gpus
+    items = [_evidence(path, _at(case, path)) for path in PATHS if isinstance(_at(case, path), Known)]
+    if isinstance(gpus, Known) and gpus.value:
+        names = ", ".join(gpu.name.value_or("unnamed GPU") for gpu in gpus.value)
+        items.insert(
+            2, Evidence(fact="machine.gpus", value=names, reference=None, origin=str(gpus.origin), source=gpus.source)
+        )
+    return tuple(items)
+
+
+def _at(case: Case, path: str) -> Any:
+    value: Any = case
+    for step in path.split("."):
+        value = getattr(value, step)
+    return value
+
+
+def _evidence(path: str, fact: Known[Any]) -> Evidence:
+    value = fact.value if isinstance(fact.value, str | int | float | bool) else str(fact.value)
+    return Evidence(fact=path, value=value, reference=None, origin=str(fact.origin), source=fact.source)
+
+
+MOST = 3
+_SUSPICION = 6.0
+"""A cause that something speaks for weighs as much as so many that nothing does."""
+_UNSURE = 0.5
+"""A command of one operating system, where nobody says which one it is, is worth so much of the same elsewhere."""
+_BUILD = re.compile(r"b?(\d{3,6})\b")
+
+
+def questions(case: Case, untold: Sequence[Untold], most: int = MOST) -> tuple[Question, ...]:
+    """The commands that give the missing facts of most causes, suspected ones first; at most `most`."""
+    open_ = list(untold)
+    left = [command for command in askable_commands() if _fits(command, case) and not _is_there(command, case)]
+    chosen: list[Question] = []
+    while left and open_ and len(chosen) < most:
+        best = max(left, key=lambda command: _worth(command, open_, case))
+        settled = [one for one in open_ if _gives(best, one)]
+        if not settled:
+            break
+        chosen.append(_question(best, settled, case))
+        open_ = [one for one in open_ if one not in settled]
+        left.remove(best)
+    return tuple(chosen)
+
+
+def _question(command: Command, settled: Iterable[Untold], case: Case) -> Question:
+    settles = tuple(one.cause for one in sorted(settled, key=lambda one: not one.suspected))
+    return Question(command=fill_placeholders(command.command, case), why=command.why, settles=settles)
+
+
+def _worth(command: Command, open_: Iterable[Untold], case: Case) -> float:
+    weight = sum(_SUSPICION if one.suspected else 1.0 for one in open_ if _gives(command, one))
+    return weight * (_UNSURE if command.systems and not system_of(case) else 1.0)
+
+
+def _gives(command: Command, untold: Untold) -> bool:
+    """Whether the output holds a missing fact, or the cause itself asks for this command."""
+    wanted = [path.strip() for path in untold.missing.split(" or ")]
+    if any(path == given or path.startswith(f"{given}.") for path in wanted for given in command.gives):
+        return True
+    return parse_line(command.command).text in untold.how_to_get
+
+
+def _is_there(command: Command, case: Case) -> bool:
+    """Whether its output was given already: a program printed what only it shows, or all is known that it gives."""
+    printed = (fact for path in command.shown_by for fact in _asked_at(case, path))
+    if any(isinstance(fact, Known) and fact.origin is not Origin.TOLD for fact in printed):
+        return True
+    return all(any(isinstance(fact, Known) for fact in _asked_at(case, path)) for path in command.gives)
+
+
+def _asked_at(case: Case, path: str) -> Iterator[Any]:
+    """The fact at a path, or of each item on the way; nothing where a list is not known."""
+    found: list[Any] = [case]
+    for step in path.split("."):
+        values = [fact.value if isinstance(fact, Known) else fact for fact in found]
+        if step.isdecimal():
+            found = [item for value in values if isinstance(value, list | tuple) for item in value]
+        else:
+            found = [getattr(value, step) for value in values if hasattr(value, step)]
+    return iter(found)
+
+
+def _fits(command: Command, case: Case) -> bool:
+    runtime = case.runtime.name.value_or("")
+    return (
+        (not command.runtimes or any(runtime.endswith(name) for name in command.runtimes))
+        and not (command.finds_the_runtime and runtime)
+        and _fits_the_system(command, case)
+        and _fits_the_gpu(command, case)
+        and _fits_the_version(command, case)
+    )
+
+
+def _fits_the_system(command: Command, case: Case) -> bool:
+    container = container_of(case)
+    if command.containers:
+        return container in command.containers
+    if command.systems and container and command.runtimes:
+        return False  # its log is the container's
+    system = system_of(case) or ("Linux" if command.runtimes else "")
+    return not command.systems or system in command.systems
+
+
+def _fits_the_gpu(command: Command, case: Case) -> bool:
+    makers = {gpu_maker(gpu).lower() for gpu in gpus_of(case)} - {""}
+    libraries = {device.library for device in seen_gpus(case)} - {""} | set(case.runtime.backends.value_or([]))
+    libraries |= {buffer.device for buffer in case.runtime.buffers.value_or([]) if buffer.on_gpu}
+    named = {name.rstrip("0123456789").lower() for name in libraries} - {"cpu", "rpc", "blas"}
+    return (not command.vendors or bool(makers & {vendor.lower() for vendor in command.vendors})) and (
+        not command.backends or not named or bool(named & {backend.lower() for backend in command.backends})
+    )
+
+
+def _fits_the_version(command: Command, case: Case) -> bool:
+    told = any(isinstance(v, Known) for v in (case.account.version_before, case.account.version_since))
+    found = _BUILD.match(case.runtime.version.value_or(""))
+    build = int(found[1]) if found else None
+    return (
+        (not command.compares_versions or told)
+        and (not command.since_build or build is None or build >= command.since_build)
+        and (not command.before_build or (build is not None and build < command.before_build))
+    )

@@ -1,0 +1,291 @@
+"""The diagnosis in one paragraph that a person can act on."""
+
+import re
+
+import msgspec
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import GB, NOT_LOOKED, Absence, Unknown
+from unslow.think.case.bandwidth import slow_as_one_channel
+from unslow.think.case.instructions import spelled_out
+from unslow.think.case.prediction import DECODE
+from unslow.think.case.slowness import OTHERS, PROMPTS, each_rate, rate_among_others
+from unslow.think.case.waits import USUAL_ANSWER
+from unslow.think.causes import all_causes
+from unslow.think.judge.budget import UNEXPLAINED
+from unslow.think.judge.chains import Chain, chains_of
+from unslow.think.judge.headline import first_fix, slowness_now, speed_in_words, suspects_in_words
+from unslow.think.judge.verdict import told_normal
+from unslow.think.physics.decode import HOST_COMPUTE
+from unslow.think.report import Cost, Finding, SubjectReport, Untold
+from unslow.think.speed.question import rounded_rate
+
+_FEELS = ((4, "Tokens come slower than most people read."), (8, "Tokens come about as fast as most people read."))
+"""People read 238 words a minute (Brysbaert 2019, the mean of 190 studies), about 5 tokens a second."""
+_SPECK = 0.02
+"""Of a token: less is not worth a word."""
+_ASIDE, _MOST = 0.1, 0.5
+"""Of the dearest cause: what saves less beside it is left for the details. Of what is lost: less is not the answer."""
+_LEVERS = (
+    "What would move it: a smaller quant or a model with fewer active parameters, several requests at once, "
+    "a draft model, or memory with more bandwidth."
+)
+_LEVERS_BESIDE_MEMORY = (
+    "What would move it: several requests at once, a model with fewer layers, or a draft model; memory with more "
+    "bandwidth would not."
+)
+_LEVERS_OF_CORES = (
+    "What would move it: faster cores or more of them, a smaller model, or several requests at once; memory with more "
+    "bandwidth would not."
+)
+_LEVERS_AMONG_OTHERS = "What would move it: fewer requests at once, though together they get more so."
+_OUTSIDE = ("client", "queue", "load")
+_SURE_OF_ITSELF = ("slow_model_load",)
+"""What was timed comes before what may have been once."""
+_LEVERS_BESIDE_PROMPTS = (
+    "What would move it: shorter prompts, or prompts that begin alike, so that their start is kept; smaller parts of a "
+    "prompt in each step (vLLM `--max-num-batched-tokens`), which makes first tokens later; or more GPUs."
+)
+_COUNTED = ("More ", "Fewer ")
+"""How titles begin that are no sentences."""
+_TOOLS = (
+    (re.compile(r"\bollama\b", re.IGNORECASE), "Ollama"),
+    (re.compile(r"\bllama-(?:bench|server|cli)\b|-lv 4|\bllama_\w+:"), "llama.cpp"),
+    (re.compile(r"\bmemory\.required\b"), "Ollama"),
+    (re.compile(r"\bvllm\b", re.IGNORECASE), "vLLM"),
+    (re.compile(r"\blms\b|LM Studio"), "LM Studio"),
+)
+"""Tools that belong to one runtime, by the words of an advice."""
+
+
+def summary(case: Case, report: SubjectReport, advice: str | None = None) -> SubjectReport:
+    """The report with its summary filled in; `advice` says what to do next, empty for nothing, None to choose it."""
+    said = {"failed": _failed, "normal": _normal, "slow": _slow, "cannot_tell": _cannot_tell}[report.verdict]
+    told = said(case, report, advice)
+    sentences = (told, first_fix(report, told))
+    return msgspec.structs.replace(report, summary=" ".join(s for s in sentences if s))
+
+
+def _failed(case: Case, report: SubjectReport, _advice: str | None) -> str:
+    causes = "; ".join(f.because for f in report.findings[:2])
+    return f"The model could not be loaded: {causes or case.runtime.load_error.value_or('the log does not say why')}."
+
+
+def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
+    now = " ".join(s for s in (slowness_now(case, report), _felt(case, report)) if s)
+    look = _next(case, report) if advice is None else advice
+    settle = f" Look next: {look}." if look else ""
+    if not report.findings:
+        open_ = suspects_in_words(report)
+        said = (now, "No cause could be proven.", _unexplained(report), open_, settle.strip())
+        return " ".join(s for s in said if s)
+    little = _explains_little(report)
+    return f"{now} Slow because {_because(report.findings)}.{little}{settle if little else ''}".lstrip()
+
+
+def _unexplained(report: SubjectReport) -> str:
+    token = [b for b in report.budget if b.phase == "decode"]
+    total = sum(b.seconds for b in token)
+    share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
+    if not _ASIDE <= share < 1:  # where no part is known at all, that says no more than that there is no cause
+        return ""
+    return f"{share:.0%} of the time of a token is explained by nothing that was seen."
+
+
+def _next(case: Case, report: SubjectReport) -> str:
+    """What to collect next: what a cause asked for, else what usually hides behind an unexplained remainder."""
+    if asked := _asked(case, report):
+        return asked
+    if len(report.devices) > 1:
+        return spelled_out("who else computes on the GPU ({gpu_users}), and its clocks while it generates", case)
+    return "what else reads memory on this machine, and the CPU's clock while it generates"
+
+
+def _asked(case: Case, report: SubjectReport) -> str:
+    """What settles the first suspicion, else a cause of the slow phase, in words that this runtime understands."""
+    relevant = sorted(report.cannot_tell, key=lambda one: (not one.suspected, not _is_of_phase(one, report.phase)))
+    runtime = case.runtime.name.value_or("")
+    fitting = (c for c in relevant if c.how_to_get and (c.suspected or _is_of_phase(c, report.phase)))
+    return next((c.how_to_get for c in fitting if is_for(c.how_to_get, runtime)), "")
+
+
+def _is_of_phase(one: Untold, phase: str) -> bool:
+    return _phase_of(one) == phase
+
+
+def _phase_of(one: Untold) -> str:
+    cause = all_causes().get(one.cause)
+    return cause.phase if cause else ""
+
+
+def is_for(advice: str, runtime: str) -> bool:
+    """Whether an advice names no tool of another runtime."""
+    named = {name for pattern, name in _TOOLS if pattern.search(advice)}
+    return not named or any(runtime.startswith(name) for name in named)
+
+
+def _because(findings: tuple[Finding, ...]) -> str:
+    """The roots that matter, each with what it leads to in the end."""
+    chains = chains_of(findings)
+    dearest = _request_s(chains[0].root.cost)
+    matter = [c for c in chains if not c.root.cost or _request_s(c.root.cost) > _ASIDE * dearest]
+    return "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
+
+
+def _request_s(cost: Cost | None) -> float:
+    """What a usual request loses: a cost of every token adds up."""
+    if cost is None:
+        return 0.0
+    return cost.seconds if cost.per == "request" else cost.seconds * USUAL_ANSWER
+
+
+def _told(chain: Chain) -> str:
+    if not chain.after:
+        return chain.root.because
+    end = chain.after[-1].title
+    there_are = "there are " if end.startswith(_COUNTED) else ""
+    return f"{chain.root.because}, which is why {there_are}{end[0].lower()}{end[1:]}"
+
+
+def _explains_little(report: SubjectReport) -> str:
+    """What to say where what was found, or any of it by itself, is the smaller part of what is lost."""
+    rate, achievable = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    tokens = [f for f in report.findings if f.phase == "decode"]
+    if not rate or not achievable or report.phase != "decode" or any(f.speedup is None for f in tokens):
+        return ""
+    lost = 1 / rate - 1 / achievable.mid
+    if not tokens and lost > 0:
+        return " It does not explain the speed of tokens."
+    if any(f.cost and f.cost.depth_tokens is not None for f in tokens):
+        return ""
+    together = sum(f.cost.seconds for f in tokens if f.cost and f.cost.per == "token")
+    alone = [(1 - 1 / f.speedup) / rate for f in tokens if f.speedup]
+    share = max(together, *alone, 0.0) / lost if lost > 0 else 1.0
+    return f" That explains only {share:.0%} of what is lost." if share < _MOST else ""
+
+
+def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
+    if not report.measured.get(DECODE):
+        return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
+    rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
+    usual = f"{speed_in_words(case, rate or 0)}, which is normal for this hardware.{_above(report)}"
+    if not rate or not ceiling or _reads_most(report) or rate > _MOST * ceiling:
+        reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
+        said = (usual, reached, _felt(case, report), _one_channel(case), _LEVERS, _open_beside(report))
+        return " ".join(s for s in said if s)
+    told = (usual, _goes_to(report), _felt(case, report), _levers(report), _open_beside(report))
+    return " ".join(s for s in told if s)
+
+
+def _above(report: SubjectReport) -> str:
+    """What to say of a speed that is better than was thought likely: then it was the prediction that is off."""
+    rate, likely = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    if not rate or not likely or rate <= likely.high:
+        return ""
+    return f" That is more than the {likely.low:.3g} to {likely.high:.3g} that were likely: the prediction was low."
+
+
+def _open_beside(report: SubjectReport) -> str:
+    """What speaks for a wait that is no part of the speed, and nobody could settle."""
+    waits = [c for c in report.cannot_tell if c.suspected and c.because and _phase_of(c) in _OUTSIDE]
+    if not waits:
+        return ""
+    first = min(waits, key=lambda one: one.cause not in _SURE_OF_ITSELF)
+    how = f"; to find out more: {first.how_to_get}" if first.how_to_get else ""
+    return f"Beside that, {first.because}{how}."
+
+
+def _one_channel(case: Case) -> str:
+    """What to look at where the memory itself is slower than such a machine's should be."""
+    read = slow_as_one_channel(case)
+    if read is None:
+        return ""
+    words = f"Its memory gives {read / GB:.0f} GB/s, about what one channel does, and such a processor has two:"
+    look = spelled_out("{memory_modules}", case)
+    return f"{words} if one slot is empty, a second module nearly doubles the speed ({look})."
+
+
+def _levers(report: SubjectReport) -> str:
+    """What would move a speed that memory does not bound, by the longest part of a token."""
+    longest = next(b.part for b in report.budget if b.phase == "decode")
+    own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
+    return own.get(longest, _LEVERS_BESIDE_MEMORY)
+
+
+def _reads_most(report: SubjectReport) -> bool:
+    """Whether reading memory is the longest part of a token, so that its bandwidth is what counts."""
+    token = [b for b in report.budget if b.phase == "decode"]
+    return not token or token[0].part.endswith("memory reads")
+
+
+def _goes_to(report: SubjectReport) -> str:
+    """Where most of a token goes, in a sentence."""
+    token = [b for b in report.budget if b.phase == "decode"]
+    total = sum(b.seconds for b in token)
+    known = [b for b in token if b.part != UNEXPLAINED and b.seconds >= _SPECK * total][:3]
+    if not known:
+        return ""  # where the weights lie is not known: no part of it can be named
+    *first, last = [f"{b.part} ({b.seconds / total:.0%})" for b in known]
+    return f"Most of a token goes to {', '.join(first)} and {last}." if first else f"Most of a token goes to {last}."
+
+
+def _cannot_tell(case: Case, report: SubjectReport, advice: str | None) -> str:
+    unmeasured = rate_among_others(case)
+    how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
+    how = advice if advice is not None else how or _asked(case, report)
+    look = f" To find out: {how}." if how else ""
+    if beside := _beside_what_is_usual(case, report):
+        return f"{beside}{look}"
+    return f"It can't be told whether this is slow: {why_untold(case, report)}.{look}"
+
+
+def _beside_what_is_usual(case: Case, report: SubjectReport) -> str:
+    """Where speed and expectation are both known, and something else keeps the verdict open."""
+    rate, usual = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    if not rate or not usual or report.expected.because:
+        return ""
+    suspicion = next((one.because for one in report.cannot_tell if one.suspected and one.because), "")
+    but = f"; what speaks for a loss: {suspicion}" if suspicion else "; whether it could be faster is open"
+    return (
+        f"{speed_in_words(case, rate)}, where {rounded_rate(usual.low)} to {rounded_rate(usual.high)} are usual{but}."
+    )
+
+
+def why_untold(case: Case, report: SubjectReport) -> str:
+    """Why it can't be told whether it is slow: nothing was measured, or nothing says how fast it should be."""
+    unmeasured = rate_among_others(case)
+    if isinstance(unmeasured, Unknown):
+        if unmeasured.absence is Absence.FAILED:
+            return f"it could not be measured: {unmeasured.why}"
+        return as_lack(_unmeasured(_watched_in_vain(case) or unmeasured.why))
+    return as_lack(report.expected.because)
+
+
+def _watched_in_vain(case: Case) -> str:
+    """Why requests that others sent told no speed; empty where nobody watched any."""
+    each = each_rate(case)
+    return each.why if isinstance(each, Unknown) and each.absence is not Absence.NOT_LOOKED else ""
+
+
+def _unmeasured(why: str) -> str:
+    return why if "measured" in why else f"it was not measured, because {why}"
+
+
+def as_lack(why: str) -> str:
+    """A missing fact as words that can follow a colon."""
+    if why in ("", NOT_LOOKED.why):
+        return "too little is known to say how fast it should be"
+    return f"it is not known {why}" if why.startswith(("where ", "which ", "whether ", "what ", "the ")) else why
+
+
+def _felt(case: Case, report: SubjectReport) -> str:
+    """How the speed feels, against the user's own goal or reading speed."""
+    rate, goal = report.measured.get(DECODE), case.wish.tokens_per_s.value_or(0)
+    if not rate or report.phase != "decode":
+        return ""
+    if goal:
+        return f"Your goal of {goal:g} tok/s is {'reached' if rate >= goal else 'not reached'}."
+    for limit, words in _FEELS:
+        if rate < limit:
+            return words
+    return "Tokens come faster than most people read." if report.verdict == "normal" else ""

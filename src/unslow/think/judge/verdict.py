@@ -1,0 +1,143 @@
+"""Slow, normal, failed, or not to be told."""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Unknown
+from unslow.think.case.gpus import has_no_gpu
+from unslow.think.case.narrative import (
+    WORTH_COMPARING,
+    compared_by,
+    experiment_on,
+    is_clear,
+    is_report,
+    names_phase,
+    remarks_on,
+    told_ratio,
+)
+from unslow.think.case.prediction import Prediction, host_share
+from unslow.think.case.slowness import WORTH_NAMING
+from unslow.think.case.waits import NOTICED_S
+from unslow.think.judge.chains import LEAVE_THE_GPU_OUT
+from unslow.think.judge.normal_for_this_hardware import reached
+from unslow.think.judge.phases import PER, Outlook, Pace
+from unslow.think.judge.pricing import least_s
+from unslow.think.report import Finding, Verdict
+
+TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
+"""Evidence of two speeds of one system: the one that is usual is no answer to the other."""
+TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
+CONTRADICTION = 1.3
+"""A single stream that is so much faster than the bandwidth allows shows that some fact is wrong."""
+
+_OTHERS = re.compile(r"(?i)\b(?:from|by|background|another|other)\b")
+"""A CPU that is busy with something else is not how such hardware behaves."""
+
+_NOT_OF_SPEED = (Topic.RELOADS, Topic.QUEUED, Topic.CONSTANT_DELAY, Topic.THROTTLED, Topic.PROMPT_AGAIN)
+"""What people wait for while the speed of decoding is as it should be, and what makes that speed a passing one."""
+
+
+def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> Verdict:
+    """The verdict on a case: normal only where the speed is reached that is achievable, and nothing else is slow."""
+    pace = outlook.decode
+    if case.runtime.state.value_or("loaded") == "failed":
+        return "failed"
+    if pace.measured_s and isinstance(pace.best, Prediction):
+        return "cannot_tell" if contradicts(pace) else _by_speed(case, findings, outlook, pace.best)
+    if any(f.speedup is None or f.speedup > WORTH_NAMING or _waits(f) for f in findings) or slow_elsewhere(outlook):
+        return "slow"
+    return "normal" if not findings and told_normal(case) else "cannot_tell"
+
+
+def _by_speed(case: Case, findings: tuple[Finding, ...], outlook: Outlook, best: Prediction) -> Verdict:
+    """Where a speed was measured and one is expected."""
+    pace = outlook.decode
+    stands = any(_stands(finding, outlook) for finding in findings)
+    fast = reached(1 / (pace.measured_s or 1.0), best.tokens_per_s.low)
+    if fast and not findings and _may_be_a_spill(pace):
+        return "cannot_tell"
+    good = fast and not (findings and _is_curable(case, pace)) and not stands
+    if good and _may_have_a_gpu(case, pace):
+        return "slow" if any(f.cause in LEAVE_THE_GPU_OUT for f in findings) else "cannot_tell"
+    return "normal" if good and not lost_speed(case) and not slow_elsewhere(outlook) else "slow"
+
+
+def _waits(finding: Finding) -> bool:
+    """Whether every request loses time to it that a person notices."""
+    return finding.cost is not None and finding.cost.per == "request" and finding.cost.seconds > NOTICED_S
+
+
+def _is_curable(case: Case, pace: Pace) -> bool:
+    """Whether cures gain much by physics; both predictions share an error, so their ratio is sharper than either."""
+    if not isinstance(pace.best, Prediction) or not pace.measured_s:
+        return False
+    best_s = pace.best.seconds.mid
+    now_s = pace.now.seconds.mid if isinstance(pace.now, Prediction) else WORTH_NAMING * best_s
+    return now_s > WORTH_NAMING * best_s and pace.measured_s > WORTH_NAMING * least_s(case, pace)
+
+
+def _may_be_a_spill(pace: Pace) -> bool:
+    """Whether nobody knows where the weights lie, and the CPU's part is in what it is held against.
+
+    What pushes layers out was not found for want of the same facts, so that speed is no norm.
+    """
+    return isinstance(pace.now, Unknown) and isinstance(pace.best, Prediction) and host_share(pace.best) > 0
+
+
+def _may_have_a_gpu(case: Case, pace: Pace) -> bool:
+    """Whether the CPU computes on a machine whose GPUs nobody could list: what it gives is no norm for the machine."""
+    unseen = isinstance(case.machine.gpus, Unknown) and not case.runtime.embedded
+    computes = isinstance(pace.best, Prediction) and host_share(pace.best) > 0
+    return unseen and computes and not is_report(case)
+
+
+def slow_elsewhere(outlook: Outlook) -> bool:
+    """Whether a phase other than decoding loses time that a person notices."""
+    request_s = sum(time.seconds for time in outlook.times)
+    outside = (t for t in outlook.times if t.phase not in PER)
+    waits = any(t.lost_s > max(NOTICED_S, request_s * (1 - 1 / WORTH_NAMING)) for t in outside)
+    prompt = outlook.prefill
+    if waits or not prompt.measured_s or not isinstance(prompt.best, Prediction):
+        return waits
+    return prompt.measured_s > WORTH_NAMING * prompt.best.seconds.high
+
+
+def _stands(finding: Finding, outlook: Outlook) -> bool:
+    """Whether the speed of decoding is no answer to a finding: of another phase, tried, or counted by the driver."""
+    if finding.phase == "prefill" and outlook.prefill.measured_s and finding.speedup is not None:
+        return finding.speedup > WORTH_NAMING
+    if finding.phase != "decode":
+        return True
+    tried = any(e.fact in TRIED or e.fact.endswith(".others_busy") for e in finding.evidence)
+    return tried and (finding.speedup or 0.0) > WORTH_NAMING
+
+
+def lost_speed(case: Case) -> bool:
+    """Whether a person shows that it was faster, or waits for something else: a usual speed is no answer to them."""
+    account = case.account
+    told = isinstance(account.slowdown, Known) or isinstance(account.version_since, Known)
+    waits = names_phase(case, "load", "first_token") or bool(remarks_on(case, *_NOT_OF_SPEED))
+    return told or waits or any(told_ratio(c) >= WORTH_COMPARING for c in account.comparisons.value_or(()))
+
+
+def told_normal(case: Case) -> str:
+    """Why what a person tells is how such hardware behaves; empty where it is not, or where they lost speed."""
+    account = case.account
+    lost = isinstance(account.slowdown, Known) or isinstance(account.version_since, Known)
+    if lost or compared_by(case, Topic.VERSION, Topic.DRIVER, Topic.SYSTEM, Topic.BUILD):
+        return ""
+    threads = experiment_on(case, Topic.THREADS, metrics=("decode",))
+    if remarks_on(case, Topic.SATURATED) or (threads and not is_clear(threads)):
+        return "more threads give nothing because a few of them already read memory as fast as it can be read"
+    if has_no_gpu(case) and any(not _OTHERS.search(r.text) for r in remarks_on(case, Topic.CPU_BUSY)):
+        return "there is no GPU, so the CPU is busy with every token, and reads all weights for each from RAM"
+    return ""
+
+
+def contradicts(pace: Pace) -> bool:
+    """Whether the measured speed can't be, given the other facts."""
+    best = pace.best
+    if pace.measured_s is None or not isinstance(best, Prediction) or not best.ceiling:
+        return False
+    return 1 / pace.measured_s > CONTRADICTION * best.ceiling

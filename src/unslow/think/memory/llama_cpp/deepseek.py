@@ -1,0 +1,463 @@
+"""DeepSeek: latent attention, the indexer of its sparse attention, compressed tokens and hyper-connections."""
+
+from typing import NamedTuple
+
+from unslow.think.memory.llama_cpp.attention import (
+    Extras,
+    Heads,
+    Operands,
+    attended,
+    attention_product,
+    hadamard,
+    has_rope,
+    mask_of_picked,
+    tempered,
+    turned_by_rope,
+)
+from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import (
+    CacheInputs,
+    cache_inputs,
+    cells_of,
+    compressed_cells,
+    mask_input,
+    rotation_input,
+    store_index_keys,
+)
+from unslow.think.memory.llama_cpp.feed_forward import feed_forward
+from unslow.think.memory.llama_cpp.graph import Node, row_bytes
+from unslow.think.memory.llama_cpp.hyperparameters import HIGH_RATIO, LOW_RATIO
+from unslow.think.memory.llama_cpp.transformer import Mixer
+
+
+class Indexer:
+    """The inputs that all layers with an indexer share, and the tokens that the last one picked."""
+
+    def __init__(self, build: Build) -> None:
+        graph, length = build.graph, build.hyper.index_length
+        self._build = build
+        self._key_rows = graph.input("I64", build.tokens, name="index rows")
+        self._mask = mask_input(build, 0, "F16" if build.kernels.indexer else "F32")
+        self._rotation = graph.input("F32", length, length, name="index rotation")
+        self._picked: Node | None = None
+
+    def picked(self, layer: int, x: Node, ranks: Node) -> Node | None:
+        """The places in the cache that a layer's queries look at; a layer without an indexer takes the last one's."""
+        build = self._build
+        if build.hyper.windowed[layer]:
+            return None
+        if build.hyper.has_indexer(layer):
+            keys = self._stored(layer, x)
+            query, weights = self._queries(layer, x, ranks)
+            self._picked = best_places(build, index_scores(build, layer, query, keys, weights, self._mask))
+        return self._picked
+
+    def _stored(self, layer: int, x: Node) -> Node:
+        """The indexer's own keys, one head for all, after the new ones were written to their cache."""
+        build, graph, name = self._build, self._build.graph, self._build.block(layer)
+        length, cells = build.hyper.index_length, cells_of(build.hyper, build.settings, layer)
+        key = build.norm(build.linear(x, f"{name}.indexer.attn_k"), f"{name}.indexer.k_norm", "norm")
+        key = graph.rope(graph.reshape(key, length, 1, build.tokens), build.positions)
+        return store_index_keys(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
+
+    def _queries(self, layer: int, x: Node, ranks: Node) -> tuple[Node, Node]:
+        """Queries of several heads for each token, and a weight for each head."""
+        build, graph, name = self._build, self._build.graph, self._build.block(layer)
+        length = build.hyper.index_length
+        query = build.linear(ranks, f"{name}.indexer.attn_q_b")
+        query = graph.rope(graph.reshape(query, length, query.shape[0] // length, build.tokens), build.positions)
+        query = graph.mul_mat(self._rotation, query)
+        query, weights = by_stream(build, query, build.linear(x, f"{name}.indexer.proj"), build.settings.streams)
+        return query, graph.scale(weights)
+
+
+def by_stream(build: Build, query: Node, weights: Node, streams: int) -> tuple[Node, Node]:
+    """Queries (length, heads, tokens, streams) and weights (heads, tokens, 1, streams) of each slot's tokens."""
+    graph, (length, heads), tokens = build.graph, query.shape[:2], build.tokens // streams
+    query = graph.view(query, (length, heads, tokens, streams), (*query.strides[1:3], query.strides[2] * tokens))
+    row = weights.strides[1]
+    return query, graph.view(weights, (heads, tokens, 1, streams), (row, row * tokens, row * tokens))
+
+
+def index_scores(build: Build, layer: int, query: Node, keys: Node, weights: Node, mask: Node) -> Node:
+    """How much each query wants each key: (cells, tokens, 1, streams)."""
+    graph = build.graph
+    if build.kernels.indexer:
+        shape = (keys.shape[2], query.shape[2], 1, query.shape[3])
+        scores = graph.special("lightning_indexer", shape, query, keys, weights, mask)
+        build.fused.append((layer, scores))
+        return scores
+    products = graph.mul_mat(graph.permute(keys, 0, 2, 1, 3), graph.permute(query, 0, 2, 1, 3))
+    products = graph.unary(graph.cont(graph.permute(products, 2, 1, 0, 3)))
+    total = graph.sum_rows(graph.mul(products, weights))
+    return graph.add(graph.cont(graph.permute(total, 2, 1, 0, 3)), mask)
+
+
+def best_places(build: Build, scores: Node) -> Node:
+    """Those of the highest scores of each query."""
+    count = min(scores.shape[0], build.hyper.blueprint.count("attention.indexer.top_k"))
+    return build.graph.cont(build.graph.special("top_k", (count, *scores.shape[1:]), scores, kind="I32"))
+
+
+def latent_attention(build: Build, layer: int, x: Node, inputs: CacheInputs, indexer: Indexer | None) -> Node:
+    """Queries are brought into the compressed space, so that all heads share one row of the cache."""
+    name, graph = build.block(layer), build.graph
+    heads, tokens = build.hyper.heads[layer], build.tokens
+    length = _number(build, layer, "key_length_mla")
+    ranks = _ranks(build, layer, x)
+    picked = indexer.picked(layer, x, ranks) if indexer else None
+    query = graph.reshape(_queries(build, layer, ranks), length, heads, tokens)
+    latent, key_turned = _compressed(build, layer, x)
+    rope = key_turned.shape[0]
+    plain = graph.view(query, (length - rope, heads, tokens), query.strides[1:3])
+    turned_part = _turned(build, layer, graph.view(query, (rope, heads, tokens), query.strides[1:3]))
+    absorbed = graph.mul_mat(build.weight(f"{name}.attn_k_b.weight"), graph.permute(plain, 0, 2, 1, 3))
+    query = graph.concat(graph.permute(absorbed, 0, 2, 1, 3), turned_part, 0)
+    value = graph.reshape(latent, latent.shape[0], 1, tokens)
+    key = graph.concat(value, key_turned, 0)
+    extras = Extras(value_matrix=build.weight(f"{name}.attn_v_b.weight"), picked=picked)
+    return attended(build, layer, Heads(tempered(build, layer, query), key, value), inputs, extras)
+
+
+def expanded_heads(build: Build, layer: int, x: Node) -> Heads:
+    """The same for a cache of whole heads: keys and values are brought back to their full lengths first."""
+    name, graph = build.block(layer), build.graph
+    heads, tokens = build.hyper.heads[layer], build.tokens
+    length, value_length = build.hyper.key_length(layer), build.hyper.value_length(layer)
+    query = graph.reshape(_queries(build, layer, _ranks(build, layer, x)), length, heads, tokens)
+    latent, key_turned = _compressed(build, layer, x)
+    rope = key_turned.shape[0]
+    both = build.linear(latent, f"{name}.attn_kv_b")
+    step = row_bytes("F32", length - rope + value_length)
+    plain = graph.view(both, (length - rope, heads, tokens), (step, step * heads))
+    value = graph.cont(graph.view(both, (value_length, heads, tokens), (step, step * heads)))
+    key = graph.concat(plain, graph.repeat(key_turned, rope, heads, tokens), 0)
+    return Heads(tempered(build, layer, _turned(build, layer, query)), key, value)
+
+
+def _compressed(build: Build, layer: int, x: Node) -> tuple[Node, Node]:
+    """The compressed row of each token, and the part of its key that is turned."""
+    name, graph, tokens = build.block(layer), build.graph, build.tokens
+    joined = build.linear(x, f"{name}.attn_kv_a_mqa")
+    row = joined.strides[1]
+    rank = _number(build, layer, "kv_lora_rank")
+    key = graph.view(joined, (joined.shape[0] - rank, 1, tokens), (row, row))
+    if build.has(f"{name}.attn_k_norm.weight"):
+        key = build.norm(key, f"{name}.attn_k_norm")
+    latent = graph.view(joined, (rank, tokens), (row,))
+    return build.norm(latent, f"{name}.attn_kv_a_norm"), _turned(build, layer, key)
+
+
+def _number(build: Build, layer: int, key: str) -> int:
+    """A length, which layers with a window may have another one of."""
+    full = build.hyper.blueprint.count(f"attention.{key}")
+    return build.hyper.blueprint.count(f"attention.{key}_swa", full) if build.hyper.windowed[layer] else full
+
+
+def _turned(build: Build, layer: int, x: Node) -> Node:
+    return turned_by_rope(build, layer, x) if has_rope(build.hyper, layer) else x
+
+
+def _ranks(build: Build, layer: int, x: Node) -> Node:
+    """What queries are made of: the input, or few numbers that it is compressed to."""
+    name = build.block(layer)
+    if build.has(f"{name}.attn_q.weight"):
+        return x
+    return build.norm(build.linear(x, f"{name}.attn_q_a"), f"{name}.attn_q_a_norm")
+
+
+def _queries(build: Build, layer: int, ranks: Node) -> Node:
+    name = build.block(layer)
+    return build.linear(ranks, f"{name}.attn_q" if build.has(f"{name}.attn_q.weight") else f"{name}.attn_q_b")
+
+
+# Attention over compressed tokens (DeepSeek 4): the last ones as they are, older ones some to a row.
+# A compressor keeps the tokens that do not fill a row yet as a state. With a low ratio, an indexer picks the rows that
+# are looked at; with a high one, all of them are.
+
+
+class Compressor:
+    """A kind of compression, with the inputs that all layers which have it share."""
+
+    def __init__(self, build: Build, ratio: int, length: int, mask_kind: str, *, rotates: bool = False) -> None:
+        graph, slots, tokens = build.graph, build.settings.slots, build.tokens
+        self._build, self._ratio, self._length = build, ratio, length
+        self._parts = 2 if ratio == LOW_RATIO else 1
+        """Rows of a low ratio overlap: each is made of its own tokens, and of those before."""
+        self._cells = compressed_cells(build.settings, ratio)
+        self._blocks = slots * max(1, -(-build.sequence_tokens // ratio))
+        kept = min(tokens, self._parts * ratio * slots)
+        self._places = graph.input("I32", tokens, name="places in a row")
+        self._kept_from = graph.input("I32", kept, name="kept tokens")
+        self._kept_to = graph.input("I32", kept, name="rows of kept tokens")
+        self._read = graph.input("I32", self._parts * ratio * self._blocks, name="tokens of rows")
+        self._rows = graph.input("I64", self._blocks, name="new rows")
+        self._positions = graph.input("I32", self._blocks, name="positions of rows")
+        self.mask = graph.input(mask_kind, self._cells, tokens // slots, 1, slots, name="mask of rows")
+        self.rotation = rotation_input(build, length, always=rotates)
+
+    def stored(self, layer: int, x: Node, name: str) -> Node:
+        """The rows of the whole cache, after the new ones were written; what is left over is kept for later."""
+        build, graph = self._build, self._build.graph
+        name = f"{build.block(layer)}.{name}"
+        values, scores = build.linear(x, f"{name}_kv"), build.linear(x, f"{name}_gate")
+        scores = graph.add(scores, graph.get_rows(build.weight(f"{name}_ape.weight"), self._places))
+        states = [self._state(layer, values.shape[0]) for _ in range(2)]
+        rows = self._rows_of(states, values, scores, f"{name}_norm")
+        if self.rotation is not None:
+            rows = hadamard(build, rows, self.rotation)
+        kind, slots, cells = build.settings.key_type, build.settings.slots, self._cells
+        cache = build.cached(kind, layer, self._length, cells, slots)
+        target = cache if slots == 1 else graph.reshape(cache, self._length, cells * slots)
+        new = graph.view(rows, (self._length, self._blocks), (rows.strides[2],))
+        graph.expand(graph.set_rows(target, new, self._rows))
+        writes = [
+            graph.set_rows(self._whole(state), graph.get_rows(part, self._kept_from), self._kept_to)
+            for state, part in zip(states, (values, scores), strict=True)
+        ]
+        for write in writes:
+            graph.expand(write)
+        row = row_bytes(kind, self._length)
+        return graph.view(cache, (self._length, 1, cells, slots), (row, row, row * cells))
+
+    def _state(self, layer: int, width: int) -> Node:
+        """The tokens that do not fill a row yet."""
+        return self._build.cached("F32", layer, width, self._parts * self._ratio, self._build.settings.slots)
+
+    def _whole(self, state: Node) -> Node:
+        return self._build.graph.view(state, (state.shape[0], state.shape[1] * state.shape[2]), (state.strides[1],))
+
+    def _rows_of(self, states: list[Node], values: Node, scores: Node, norm: str) -> Node:
+        """The weighted mean of the tokens that make up each row: (length, 1, rows)."""
+        build, graph = self._build, self._build.graph
+        by_token = [
+            graph.cont(graph.permute(self._gathered(graph.concat(self._whole(state), part, 1)), 1, 0, 2, 3))
+            for state, part in zip(states, (values, scores), strict=True)
+        ]
+        total = graph.sum_rows(graph.mul(by_token[0], graph.soft_max(by_token[1])))
+        rows = build.norm(graph.cont(graph.permute(total, 1, 0, 2, 3)), norm)
+        return graph.rope(rows, self._positions)
+
+    def _gathered(self, tokens: Node) -> Node:
+        """The tokens of each row: (length, tokens of a row, rows)."""
+        graph, length, ratio, blocks = self._build.graph, self._length, self._ratio, self._blocks
+        if self._parts == 1:
+            return graph.reshape(graph.get_rows(tokens, self._read), length, ratio, blocks)
+        nothing = graph.scale(graph.view(tokens, (tokens.shape[0],)))
+        tokens = graph.concat(tokens, graph.reshape(nothing, tokens.shape[0], 1), 1)
+        found = graph.get_rows(tokens, self._read)
+        views = (graph.view(found, (length, ratio * blocks), (found.strides[1],)) for _ in range(self._parts))
+        before, own = (graph.reshape(graph.cont(view), length, ratio, blocks) for view in views)
+        return graph.concat(before, own, 1)
+
+
+class CompressedAttention:
+    """The attention of all layers, whatever their ratio."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._inputs: CacheInputs = cache_inputs(build, 0)
+        build.graph.expand(self._inputs.mask)
+        kind, length = self._inputs.mask.kind, build.hyper.key_length(0)
+        self._low = Compressor(build, LOW_RATIO, length, kind)
+        self._high = Compressor(build, HIGH_RATIO, length, kind)
+        index_kind = "F16" if build.kernels.indexer else "F32"
+        self._index = Compressor(build, LOW_RATIO, build.hyper.index_length, index_kind, rotates=True)
+
+    def attended(self, layer: int, x: Node) -> Node:
+        """A whole attention, with its projections."""
+        build, graph, name = self._build, self._build.graph, self._build.block(layer)
+        length, heads, tokens = build.hyper.key_length(layer), build.hyper.heads[layer], build.tokens
+        ranks = build.norm(build.linear(x, f"{name}.attn_q_a"), f"{name}.attn_q_a_norm")
+        query = graph.norm(graph.reshape(build.linear(ranks, f"{name}.attn_q_b"), length, heads, tokens))
+        key = build.norm(build.linear(x, f"{name}.attn_kv"), f"{name}.attn_kv_a_norm")
+        query, key = (graph.rope(n, build.positions) for n in (query, graph.reshape(key, length, 1, tokens)))
+        rows, mask = self._compressed(layer, x, ranks)
+        result = self._product(layer, query, key, rows, mask)
+        result = graph.rope(graph.reshape(result, length, heads, tokens), build.positions)
+        return self._brought_back(layer, result)
+
+    def _compressed(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
+        """The compressed rows that a layer sees beside the last tokens, and their mask."""
+        match self._build.hyper.compression(layer):
+            case ratio if ratio == LOW_RATIO:
+                rows = self._low.stored(layer, x, "attn_compressor")
+                index_rows = self._index.stored(layer, x, "indexer_compressor")
+                return rows, mask_of_picked(
+                    self._build, self._picked(layer, x, ranks, index_rows), self._low.mask, self._low.mask.kind
+                )
+            case ratio if ratio == HIGH_RATIO:
+                return self._high.stored(layer, x, "attn_compressor"), self._high.mask
+            case _:
+                return None, None
+
+    def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
+        """The rows that an indexer scores best."""
+        build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.indexer"
+        length, slots = build.hyper.index_length, build.settings.slots
+        query = build.linear(ranks, f"{name}.attn_q_b")
+        query = graph.rope(graph.reshape(query, length, query.shape[0] // length, build.tokens), build.positions)
+        if self._index.rotation is not None:
+            query = hadamard(build, query, self._index.rotation)
+        weights = graph.scale(build.linear(x, f"{name}.proj"))
+        query, weights = by_stream(build, query, weights, slots)
+        return best_places(build, index_scores(build, layer, query, rows, weights, self._index.mask))
+
+    def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:
+        """Attention over the last tokens and the compressed rows, whose keys are their values."""
+        build, graph, rotation = self._build, self._build.graph, self._inputs.key_rotation
+        if rotation is not None:
+            query, key = hadamard(build, query, rotation), hadamard(build, key, rotation)
+        graph.expand(query)
+        graph.expand(key)
+        keys, seen = self._last(layer, key), self._inputs.mask
+        if rows is not None and mask is not None:
+            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
+        result = attention_product(build, layer, Operands(query, keys, keys, seen))
+        return result if rotation is None else hadamard(build, result, rotation)
+
+    def _last(self, layer: int, key: Node) -> Node:
+        """The cache of the last tokens, after the new ones were written."""
+        build, graph, settings = self._build, self._build.graph, self._build.settings
+        length, cells, slots = key.shape[0], cells_of(build.hyper, settings, layer), settings.slots
+        cache = build.cached(settings.key_type, layer, length, cells, slots)
+        if self._inputs.key_rows is not None:
+            target = cache if slots == 1 else graph.reshape(cache, length, cells * slots)
+            new = graph.view(key, (length, build.tokens), (key.strides[2],))
+            graph.expand(graph.set_rows(target, new, self._inputs.key_rows))
+        row = row_bytes(settings.key_type, length)
+        return graph.view(cache, (length, 1, cells, slots), (row, row, row * cells))
+
+    def _brought_back(self, layer: int, result: Node) -> Node:
+        """To the width of the model, by groups of heads first."""
+        build, graph, name = self._build, self._build.graph, self._build.block(layer)
+        matrix = build.weight(f"{name}.attn_output_a.weight")
+        width, rank, groups = matrix.shape[:3]
+        grouped = graph.permute(graph.reshape(result, width, groups, build.tokens), 0, 2, 1, 3)
+        small = graph.permute(graph.mul_mat(matrix, grouped), 0, 2, 1, 3)
+        return build.linear(graph.cont(small, rank * groups, build.tokens), f"{name}.attn_output_b")
+
+
+class _Mixture(NamedTuple):
+    """What a half reads, and by which weights its answer and the streams are mixed into the new ones."""
+
+    read: Node
+    answer_weights: Node
+    stream_weights: Node
+
+
+class HyperConnections:
+    """The layers of a model with several streams: (width, streams, tokens)."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._count = build.hyper.blueprint.count("hyper_connection.count")
+        self._rounds = build.hyper.blueprint.count("hyper_connection.sinkhorn_iterations")
+
+    def begun(self, x: Node) -> Node:
+        """All streams begin with the embeddings."""
+        graph, (width, tokens) = self._build.graph, x.shape[:2]
+        return graph.repeat(graph.reshape(x, width, 1, tokens), width, self._count, tokens)
+
+    def layer(self, layer: int, x: Node, mix: Mixer) -> Node:
+        """One layer."""
+        build, name = self._build, self._build.block(layer)
+        mixture = self._mixture(layer, "attn", x)
+        x = self._written(layer, mix(build.norm(mixture.read, f"{name}.attn_norm")), x, mixture)
+        mixture = self._mixture(layer, "ffn", x)
+        for node in (x, mixture.answer_weights, mixture.stream_weights):
+            build.graph.expand(node)
+        fed = feed_forward(build, layer, build.norm(mixture.read, f"{name}.ffn_norm"))
+        result = self._written(layer, fed, x, mixture)
+        if build.is_trial:  # llama.cpp keeps the last node of a layer on the layer's device in small batches
+            result.backend = build.places.layer(layer)
+        return result
+
+    def ended(self, x: Node) -> Node:
+        """One mixture of all streams, for the wanted tokens."""
+        build, graph, width = self._build, self._build.graph, x.shape[0]
+        flat = graph.get_rows(graph.reshape(x, width * self._count, x.shape[2]), build.wanted)
+        x = graph.reshape(flat, width, self._count, flat.shape[1])
+        scale, base = build.weight("output_hc_scale.weight"), build.weight("output_hc_base.weight")
+        weights = graph.add(graph.mul(self._scores("output_hc_fn.weight", x), scale), base)
+        return self._summed_by_hand(x, graph.scale(graph.unary(weights)))
+
+    def _scores(self, name: str, x: Node) -> Node:
+        graph = self._build.graph
+        flat = graph.norm(graph.reshape(x, x.shape[0] * x.shape[1], x.shape[2]))
+        return graph.mul_mat(self._build.weight(name), flat)
+
+    def _mixture(self, layer: int, half: str, x: Node) -> _Mixture:
+        build, graph, count = self._build, self._build.graph, self._count
+        name = f"{build.block(layer)}.hc_{half}"
+        scores = self._scores(f"{name}_fn.weight", x)
+        reading = graph.scale(graph.unary(self._part(scores, name, count)))
+        answers = graph.scale(graph.unary(self._part(scores, name, count)))
+        streams = self._stream_weights(layer, name, scores)
+        return _Mixture(self._summed(layer, x, reading), answers, streams)
+
+    def _part(self, scores: Node, name: str, length: int) -> Node:
+        """Some of the scores, with a scale and a base of their own."""
+        build, graph = self._build, self._build.graph
+        part = graph.view(scores, (length, scores.shape[1]), (scores.strides[1],))
+        part = graph.mul(part, graph.view(build.weight(f"{name}_scale.weight"), (1,)))
+        return graph.add(part, graph.view(build.weight(f"{name}_base.weight"), (length,)))
+
+    def _stream_weights(self, layer: int, name: str, scores: Node) -> Node:
+        """How much of each stream goes into each: rows and columns that add up to one."""
+        build, graph, count, tokens = self._build, self._build.graph, self._count, scores.shape[1]
+        if build.kernels.stream_weights:
+            scale, base = build.weight(f"{name}_scale.weight"), build.weight(f"{name}_base.weight")
+            return self._fused(layer, graph.special("hc_comb", (count, count, tokens, 1), scores, scale, base))
+        weights = graph.reshape(self._part(scores, name, count * count), count, count, tokens)
+        epsilon = graph.unary(graph.empty("F32", 1), "fill")
+        weights = self._by_columns(graph.add(graph.soft_max(weights), epsilon), epsilon)
+        for _ in range(1, self._rounds):
+            totals = graph.add(graph.sum_rows(weights), epsilon)
+            weights = self._by_columns(graph.binary("div", weights, totals), epsilon)
+        return weights
+
+    def _by_columns(self, weights: Node, epsilon: Node) -> Node:
+        graph = self._build.graph
+        totals = graph.add(graph.sum_rows(graph.cont(graph.permute(weights, 1, 0, 2, 3))), epsilon)
+        return graph.binary("div", weights, graph.permute(totals, 1, 0, 2, 3))
+
+    def _summed(self, layer: int, x: Node, weights: Node) -> Node:
+        """The weighted sum of all streams."""
+        if not self._build.kernels.stream_sums:
+            return self._summed_by_hand(x, weights)
+        return self._fused(layer, self._build.graph.special("hc_pre", (x.shape[0], x.shape[2], 1, 1), x, weights))
+
+    def _summed_by_hand(self, x: Node, weights: Node) -> Node:
+        graph = self._build.graph
+        total: Node | None = None
+        for _ in range(self._count):
+            weight = graph.view(weights, (1, x.shape[2]), (weights.strides[1],))
+            part = graph.mul(self._stream(x), weight)
+            total = part if total is None else graph.add(total, part)
+        return total or x
+
+    def _stream(self, x: Node) -> Node:
+        return self._build.graph.view(x, (x.shape[0], x.shape[2]), (x.strides[2],))
+
+    def _written(self, layer: int, answer: Node, streams: Node, mixture: _Mixture) -> Node:
+        """The new streams: a share of the answer, and of each stream."""
+        graph, weights = self._build.graph, mixture.stream_weights
+        if self._build.kernels.stream_writes:
+            sources = (answer, streams, mixture.answer_weights, weights)
+            return self._fused(layer, graph.special("hc_post", streams.shape, *sources))
+        width, tokens = answer.shape[:2]
+        result: Node | None = None
+        for _ in range(self._count):
+            share = graph.view(mixture.answer_weights, (1, tokens), (mixture.answer_weights.strides[1],))
+            new = graph.mul(answer, share)
+            for _ in range(self._count):
+                share = graph.view(weights, (1, tokens), (weights.strides[2],))
+                new = graph.add(new, graph.mul(self._stream(streams), share))
+            new = graph.reshape(new, width, 1, tokens)
+            result = new if result is None else graph.concat(result, new, 1)
+        return result or streams
+
+    def _fused(self, layer: int, node: Node) -> Node:
+        self._build.fused.append((layer, node))
+        return node

@@ -1,0 +1,372 @@
+"""A model's numbers for each layer and its small traits, as llama.cpp reads them from the header."""
+
+from functools import cached_property
+
+from unslow.catalog.architectures import Architecture, architecture
+from unslow.facts.errors import UserError
+from unslow.facts.model import Blueprint
+from unslow.think.memo import remembered
+
+
+class Traits:
+    """What is scaled, normed, bounded or weighed, and how."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.habits: Architecture = architecture(blueprint.architecture)
+        self.experts = blueprint.count("expert_count")
+        self._clamped: dict[str, str] = {}
+
+    def _said(self, key: str, default: float = 0) -> float:
+        """What the file says, where llama.cpp heeds it."""
+        return self.blueprint.number(key, default) if key in self.habits.heeds else default
+
+    @cached_property
+    def caps_scores(self) -> bool:
+        """Whether attention scores are squeezed into a range."""
+        return self.habits.caps_scores
+
+    @cached_property
+    def norms_turned_heads(self) -> bool:
+        """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
+        return self.habits.norms_turned_heads and self.experts != self.habits.norms_not_with_experts
+
+    @cached_property
+    def clamps_heads(self) -> bool:
+        """Whether queries, keys and values are kept within limits."""
+        return self._said("attention.clamp_kqv") > 0
+
+    @cached_property
+    def tempers(self) -> bool:
+        """Whether queries are multiplied by a factor that grows with the position."""
+        return self._said("attention.temperature_scale") != 0
+
+    @cached_property
+    def is_parallel(self) -> bool:
+        """Whether both halves of a layer read the same although each has its norm."""
+        return self.habits.is_parallel_by_file and bool(self.blueprint.number("use_parallel_residual"))
+
+    @cached_property
+    def scales_residuals(self) -> bool:
+        """Whether what a half says is multiplied by a number before it is added."""
+        return self.habits.scales_residuals or self._said("residual_scale") != 0
+
+    @cached_property
+    def scales_embeddings(self) -> bool:
+        """Whether embeddings are multiplied by a number."""
+        return self.habits.scales_embeddings or self._said("embedding_scale") != 0
+
+    @cached_property
+    def scales_logits(self) -> bool:
+        """Whether logits are multiplied by a number."""
+        return self.habits.scales_logits or self._said("logit_scale") != 0
+
+    @cached_property
+    def caps_logits(self) -> bool:
+        """Whether logits are squeezed into a range."""
+        return self.habits.caps_logits or self._said("final_logit_softcapping") != 0
+
+    @cached_property
+    def norm(self) -> str:
+        """The norm between parts of a layer, as ggml names it."""
+        keys = (f"{self.blueprint.architecture}.attention.layer_norm{kind}_epsilon" for kind in ("_rms", ""))
+        has_rms, has_plain = (key in self.blueprint.metadata for key in keys)
+        return self.habits.norm or ("norm" if has_plain and not has_rms else "rms_norm")
+
+    @cached_property
+    def last_norm(self) -> str:
+        """The name of the norm after the last layer; empty where there is none."""
+        names = ("output_norm", "enc.output_norm", *(("token_embd_norm",) if self.habits.has_output else ()))
+        bare = "output_norm" if self.habits.norms_without_weights else ""
+        return next((name for name in names if f"{name}.weight" in self.blueprint.by_name), bare)
+
+    @cached_property
+    def scales_values(self) -> bool:
+        """Whether the result of attention is multiplied by a number."""
+        return self._said("attention.value_scale") not in (0, 1)
+
+    @cached_property
+    def leading_dense(self) -> int:
+        """How many layers, from the first, have no experts."""
+        return self.blueprint.count("leading_dense_block_count")
+
+    def clamps(self, what: str, layer: int) -> bool:
+        """Whether a layer keeps the activations of its experts (`exp`), or of its other network, within limits."""
+        key = self._clamped.get(what)
+        if key is None:
+            key = self._clamped[what] = self._clamp(what)
+        return bool(key) and self.blueprint.per_layer(key, layer + 1)[layer] > 0
+
+    def _clamp(self, what: str) -> str:
+        """The key with those limits; empty where there are none."""
+        keys = (f"swiglu_clamp_{what}", *(("swiglu_clamp_exp",) if self.habits.clamps_first else ()))
+        return next((key for key in keys if self.blueprint.number(key)), "")
+
+    @cached_property
+    def gating(self) -> int:
+        """How a router turns scores into weights; softmax where the file does not say."""
+        return int(self._said("expert_gating_func", self.habits.gating))
+
+    @cached_property
+    def normalises_weights(self) -> bool:
+        """Whether the weights of the chosen experts are made to add up to one."""
+        return bool(self._said("expert_weights_norm", self.habits.normalises_weights))
+
+    @cached_property
+    def scales_weights(self) -> bool:
+        """Whether those weights are then multiplied by a number."""
+        return self._said("expert_weights_scale") not in (0, 1)
+
+
+MOST_LAYERS = 512
+"""As many as llama.cpp takes (LLAMA_MAX_LAYERS)."""
+
+LOW_RATIO, HIGH_RATIO = 4, 128
+"""The tokens that make up a compressed row: few, of which an indexer picks, or many."""
+
+_POSITIONS_IN_SPACE = 4
+"""Time, height, width and one more, where images have places too."""
+
+_STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
+"""A layer that has one of them keeps a state."""
+
+
+def hyper_of(blueprint: Blueprint) -> "Hyper":
+    """The numbers of a model, read once in a judgement."""
+    return remembered(blueprint, "hyper", lambda: Hyper(blueprint))
+
+
+class Hyper(Traits):
+    """The numbers behind a compute graph."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        super().__init__(blueprint)
+        self._loops = max(1, blueprint.count("num_loops", 1))
+        self._blocks = blueprint.count("block_count")
+        self._lengths: dict[tuple[str, bool], int] = {}
+        self.all_layers = self._blocks * self._loops
+        if not 0 < self.all_layers <= MOST_LAYERS:
+            raise UserError(
+                f"a model of {self.all_layers} layers can't be loaded", f"llama.cpp takes 1 to {MOST_LAYERS} of them"
+            )
+        self.layers = self.all_layers - self._drafts()
+        """Without the layers that only predict further tokens."""
+        self.width = blueprint.count("embedding_length")
+        self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
+        self.kv_heads = self._kv_heads()
+        self.experts_used = blueprint.per_layer("expert_used_count", self.all_layers)
+        self.window = self._window()
+        self.positions = self._positions()
+        """Position numbers for each token."""
+
+    def _drafts(self) -> int:
+        """How many layers only predict further tokens; none where their tensors must tell, and are not there."""
+        count = self.blueprint.count("nextn_predict_layers")
+        first = f"blk.{self.all_layers - count}.nextn.eh_proj.weight"
+        return 0 if self.habits.drafts_need_tensors and first not in self.blueprint.by_name else count
+
+    def _kv_heads(self) -> list[int]:
+        if f"{self.blueprint.architecture}.attention.head_count_kv" in self.blueprint.metadata:
+            return self.blueprint.per_layer("attention.head_count_kv", self.all_layers)
+        return self.heads
+
+    def _window(self) -> int:
+        if not self.habits.has_windows or self.all_layers < self.habits.window_layers_from:
+            return 0
+        said = self.blueprint.count("attention.sliding_window", self.habits.window)
+        return self.habits.window_fixed or said if said else 0
+
+    def _positions(self) -> int:
+        sections = self.blueprint.metadata.get(f"{self.blueprint.architecture}.rope.dimension_sections")
+        if self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2]):
+            return _POSITIONS_IN_SPACE
+        return self.habits.positions
+
+    def block(self, layer: int) -> str:
+        """What the names of a layer's tensors begin with."""
+        return f"{self.habits.block}.{layer % self._blocks}"
+
+    def ends_loop(self, layer: int) -> bool:
+        """Whether the layers begin anew after this one, with a norm before that."""
+        is_last = (layer + 1) % self._blocks == 0 and layer + 1 < self.layers
+        return is_last and not self.blueprint.number("skip_loop_final_norm")
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """Tokens that the model can say, by the output matrix."""
+        tensors = self.blueprint.by_name
+        table = tensors.get("output.weight") or tensors.get("token_embd.weight")
+        return table.shape[-1] if table and table.shape else self.blueprint.vocabulary
+
+    @cached_property
+    def rope_pattern(self) -> list[int]:
+        """For each layer, whether the file lets it turn by positions."""
+        return self.blueprint.per_layer("attention.rope_pattern", self.all_layers, default=1)
+
+    @cached_property
+    def windowed(self) -> list[bool]:
+        """For each layer, whether it sees only the last tokens."""
+        if not self.window:
+            return [False] * self.all_layers
+        key = "attention.sliding_window_pattern"
+        pattern = self.blueprint.metadata.get(f"{self.blueprint.architecture}.{key}", self.habits.window_period)
+        if isinstance(pattern, list):
+            return [bool(p) for p in self.blueprint.per_layer(key, self.all_layers)]
+        period = int(pattern) if not isinstance(pattern, str) else 0
+        full = 0 if self.habits.window_full_first else period - 1
+        end = self.all_layers if self.habits.window_drafts else self.layers
+        return [il < end and (period == 0 or il % period != full) for il in range(self.all_layers)]
+
+    @cached_property
+    def recurrent(self) -> list[bool]:
+        """For each layer, whether it keeps a state in place of keys and values."""
+        key = "attention.recurrent_layers"
+        if f"{self.blueprint.architecture}.{key}" in self.blueprint.metadata:
+            return [bool(n) for n in self.blueprint.per_layer(key, self.all_layers)]
+        period = self.blueprint.count("full_attention_interval", self.habits.recurrent_period)
+        if period:
+            return [il < self.layers and il % period != period - 1 for il in range(self.all_layers)]
+        tensors = self.blueprint.by_name
+        return [any(f"blk.{il}.{t}.weight" in tensors for t in _STATE_TENSORS) for il in range(self.all_layers)]
+
+    def key_length(self, layer: int) -> int:
+        """The length of a head's keys."""
+        return self._head_length("key", layer)
+
+    def value_length(self, layer: int) -> int:
+        """The length of a head's values."""
+        return self._head_length("value", layer)
+
+    def _head_length(self, what: str, layer: int) -> int:
+        kind = what, self.windowed[layer]
+        if kind not in self._lengths:
+            heads = self.heads[0] if self.heads else 0
+            full = self.blueprint.count(f"attention.{what}_length", self.width // heads if heads else 0)
+            self._lengths[kind] = self.blueprint.count(f"attention.{what}_length_swa", full) if kind[1] else full
+        return self._lengths[kind]
+
+    @cached_property
+    def is_latent(self) -> bool:
+        """Whether keys and values are kept as one compressed row (multi-head latent attention)."""
+        return self.blueprint.count("attention.key_length_mla") > 0
+
+    @cached_property
+    def is_compressed(self) -> bool:
+        """Whether older tokens are kept as compressed rows (DeepSeek 4)."""
+        return self.blueprint.count("attention.compress_ratios") > 0
+
+    def compression(self, layer: int) -> int:
+        """How many tokens make up a compressed row of a layer; 0 where it sees the last tokens alone."""
+        return self._compressions[layer]
+
+    @cached_property
+    def _compressions(self) -> list[int]:
+        return self.blueprint.per_layer("attention.compress_ratios", self.all_layers)
+
+    @cached_property
+    def index_length(self) -> int:
+        """The length of the keys by which sparse attention picks its tokens; 0 without it."""
+        return self.blueprint.count("attention.indexer.key_length")
+
+    def has_indexer(self, layer: int) -> bool:
+        """Whether a layer picks tokens itself, and does not take those of the layer before."""
+        names = (f"{self.block(layer)}.indexer.{key}.weight" for key in ("attn_k", "k_proj"))
+        return any(name in self.blueprint.by_name for name in names)
+
+    def cache_layer(self, layer: int) -> int:
+        """The layer whose cache this one reads: its own, or one that it shares."""
+        own = self.layers_with_cache
+        if layer < own:
+            return layer
+        return own - (2 if self.windowed[layer] else 1)
+
+    @cached_property
+    def layers_with_cache(self) -> int:
+        """How many layers, from the first, have a cache of their own."""
+        shared = self.blueprint.count("attention.shared_kv_layers")
+        return self.all_layers - shared if shared else self.habits.layers_with_cache or self.all_layers
+
+    def attends(self, layer: int) -> bool:
+        """Whether a layer has keys and values."""
+        return self.kv_heads[layer] > 0 and (not self.recurrent[layer] or self.habits.both_kinds)
+
+    def has_both_halves(self, layer: int) -> bool:
+        """Whether a layer mixes tokens and then feeds each forward; else it does only one of both (Nemotron-H)."""
+        name, tensors = self.block(layer), self.blueprint.by_name
+        feeds = any(f"{name}.{t}.weight" in tensors for t in ("ffn_down", "ffn_down_exps"))
+        mixes = self.recurrent[layer] or self.attends(layer) or f"{name}.attn_output.weight" in tensors
+        return feeds and mixes
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether it keeps keys and values at all."""
+        return self.habits.has_cache
+
+    @property
+    def reads_cache(self) -> bool:
+        """Whether attention reads the cache, and not the tokens of the batch alone."""
+        return self.has_cache and self.habits.reads_cache
+
+    def keeps_keys(self, layer: int) -> bool:
+        """Whether a layer makes keys and values of its own, and does not read those of another."""
+        return layer < self.layers_with_cache
+
+    def has_own_cache(self, layer: int) -> bool:
+        """Whether a layer keeps anything of its own."""
+        if not self.has_cache or (layer >= self.layers and not self.habits.caches_drafts):
+            return False
+        if self.recurrent[layer]:
+            return True
+        in_cache = self.attends(layer) or not any(self.recurrent)
+        return in_cache and layer < self.layers_with_cache
+
+    @cached_property
+    def widest_values(self) -> int:
+        """The most elements that the values of a token take in any layer."""
+        return max(self.value_length(il) * self.kv_heads[il] for il in range(self.all_layers))
+
+    def state_elements(self, layer: int) -> int:
+        """The numbers that a recurrent layer keeps for each sequence: of its convolution, and of its memory."""
+        if not self.recurrent[layer]:
+            return 0
+        return self.convolution_elements + self.memory_elements
+
+    @cached_property
+    def convolution_elements(self) -> int:
+        """The last inputs of a recurrent layer's convolution."""
+        number = self.blueprint.count
+        if number("wkv.head_size"):
+            return self.token_shifts * self.width
+        if number("shortconv.l_cache"):
+            return self.width * (number("shortconv.l_cache") - 1)
+        if number("kda.head_dim"):
+            return 3 * (number("ssm.conv_kernel", 4) - 1) * self.heads[0] * number("kda.head_dim")
+        channels = number("ssm.inner_size") + 2 * number("ssm.group_count") * number("ssm.state_size")
+        return max(0, number("ssm.conv_kernel") - 1) * channels
+
+    @property
+    def token_shifts(self) -> int:
+        """How many of the last inputs a layer of RWKV keeps: one for each half that mixes with them."""
+        return self.blueprint.count("token_shift_count", 2)
+
+    @cached_property
+    def memory_elements(self) -> int:
+        """The matrix that a recurrent layer carries from token to token."""
+        number = self.blueprint.count
+        if number("wkv.head_size"):
+            return self.width * number("wkv.head_size")
+        if number("kda.head_dim"):
+            return number("kda.head_dim") ** 2 * self.heads[0]
+        if not number("ssm.inner_size") and not number("shortconv.l_cache"):
+            return self.key_length(0) ** 2 * self.heads[0]
+        return number("ssm.state_size") * number("ssm.inner_size")
+
+    @cached_property
+    def is_rwkv(self) -> bool:
+        """Whether the layers are those of RWKV, which are built in their own way."""
+        return "blk.0.time_mix_key.weight" in self.blueprint.by_name
+
+    @cached_property
+    def has_delta_nets(self) -> bool:
+        """Whether recurrent layers are gated delta networks."""
+        return any(t.name.endswith((".ssm_beta.weight", ".ssm_ba.weight")) for t in self.blueprint.tensors)

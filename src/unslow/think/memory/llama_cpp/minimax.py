@@ -1,0 +1,192 @@
+"""MiniMax: lightning attention (01) and block-sparse attention (M3)."""
+
+from typing import NamedTuple
+
+from unslow.facts.values import padded
+from unslow.think.memory.llama_cpp.attention import Heads, Operands, hadamard, rotated_for_cache, turned_by_rope
+from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import CacheInputs, cells_of, store_in_cache, store_index_keys
+from unslow.think.memory.llama_cpp.graph import Graph, Node
+from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
+
+_RESERVED_POSITIONS = 256
+"""So many positions llama.cpp reserves memory for, however long the context is."""
+
+
+def is_block_sparse(build: Build, layer: int) -> bool:
+    """Whether a layer attends to blocks: that takes flash attention, and a cache of its own for each slot."""
+    settings = build.settings
+    separate = settings.slots == 1 or not settings.unified
+    return build.kernels.flash_attention and separate and build.has(f"{build.block(layer)}.indexer.k_proj.weight")
+
+
+class BlockSparse:
+    """The inputs that all such layers share."""
+
+    def __init__(self, build: Build, mask: Node) -> None:
+        graph, number = build.graph, build.hyper.blueprint.count
+        self._build = build
+        self._size = number("attention.indexer.block_size")
+        self._places = padded(_RESERVED_POSITIONS, self._size)
+        self._blocks = self._places // self._size
+        self._used = min(number("attention.indexer.top_k"), self._blocks)
+        self._streams = build.settings.streams
+        self._cells = cells_of(build.hyper, build.settings, 0)
+        self._rows = graph.input("I64", build.tokens, name="index rows")
+        self._bias = graph.input("F32", self._blocks, build.tokens, name="local blocks")
+        self._place_mask = graph.input("F32", self._places, build.tokens, name="places")
+        self._cell_of_place = graph.input("I32", self._places, self._streams, name="cells of places")
+        self._block_of_cell = graph.input("I32", self._cells, self._streams, name="blocks of cells")
+        self._mask = graph.cast(mask, "F32")
+
+    def attended(self, layer: int, x: Node, heads: Heads, inputs: CacheInputs) -> Node:
+        """Attention of the tokens of each slot on its own."""
+        build, graph = self._build, self._build.graph
+        index_keys = store_index_keys(build, layer, self._indexed(layer, x, "k"), self._rows, self._cells)
+        query, key, value, _ = rotated_for_cache(build, heads, inputs)
+        for node in (query, key, value):
+            if node is not None:
+                graph.expand(node)
+        keys, values = store_in_cache(build, layer, key, value, inputs)
+        index = self._indexed(layer, x, "q")
+        operands = Operands(query, keys, values, inputs.mask)
+        result, *others = (self._of_stream(operands, index, index_keys) for _ in range(self._streams))
+        for other in others:
+            result = graph.concat(result, other, 1)
+        return result if inputs.value_rotation is None else hadamard(build, result, inputs.value_rotation)
+
+    def _indexed(self, layer: int, x: Node, part: str) -> Node:
+        build, name = self._build, f"{self._build.block(layer)}.indexer.{part}"
+        length = build.hyper.index_length
+        product = build.linear(x, f"{name}_proj")
+        product = build.graph.reshape(product, length, product.shape[0] // length, build.tokens)
+        return turned_by_rope(build, layer, build.norm(product, f"{name}_norm"))
+
+    def _of_stream(self, operands: Operands, index: Node, index_keys: Node) -> Node:
+        """Attention of one slot: (heads x length, tokens), with the groups of heads in the last dimension."""
+        graph, tokens = self._build.graph, self._build.tokens // self._streams
+        query, keys, values = (
+            graph.view(n, (*n.shape[:2], count), n.strides[1:3])
+            for n, count in ((operands.query, tokens), (operands.keys, self._cells), (operands.values, self._cells))
+        )
+        length, heads = query.shape[:2]
+        groups = keys.shape[1]
+        query = graph.permute(graph.reshape(query, length, heads // groups, groups, tokens), 0, 2, 3, 1)
+        keys, values = (graph.permute(n, 0, 3, 1, 2) for n in (keys, values))
+        mask = self._block_mask(index, index_keys, tokens)
+        result = graph.permute(graph.flash_attn(query, keys, values, mask), 0, 1, 3, 2)
+        return graph.reshape(result if result.is_contiguous else graph.cont(result), length * heads, tokens)
+
+    def _block_mask(self, index: Node, index_keys: Node, tokens: int) -> Node:
+        """A mask for each group of heads that hides all blocks but the best: (cells, tokens, 1, groups)."""
+        graph, groups = self._build.graph, index.shape[1]
+        best, bias = self._best_blocks(index, index_keys, tokens)
+        hidden = graph.repeat(graph.cast(graph.scale(bias), "F16"), self._blocks, groups, tokens)
+        shown = graph.scale(graph.cast(best, "F32"))
+        rows = groups * tokens
+        mask = graph.set_rows(
+            graph.reshape(hidden, 1, self._blocks, rows),
+            graph.reshape(shown, 1, self._used, rows),
+            graph.reshape(best, self._used, rows),
+        )
+        mask = graph.cont(graph.permute(graph.reshape(mask, self._blocks, groups, tokens), 0, 2, 1, 3))
+        mask = graph.cont(graph.transpose(graph.reshape(mask, self._blocks, rows)))
+        by_cell = graph.get_rows(mask, graph.view(self._block_of_cell, (self._cells,)))
+        by_cell = graph.reshape(graph.cont(graph.transpose(by_cell)), self._cells, tokens, groups)
+        causal = graph.view(self._mask, (self._cells, tokens, 1), (self._mask.strides[1], self._mask.strides[3]))
+        return graph.cast(graph.reshape(graph.add_in_place(by_cell, causal), self._cells, tokens, 1, groups), "F16")
+
+    def _best_blocks(self, index: Node, index_keys: Node, tokens: int) -> tuple[Node, Node]:
+        """The blocks with the highest scores, and the bias that puts the nearest ones first."""
+        graph, (length, groups) = self._build.graph, index.shape[:2]
+        own = graph.view(index, (length, groups, tokens), index.strides[1:3])
+        keys = graph.view(index_keys, (length, self._cells), (index_keys.strides[2],))
+        keys = graph.get_rows(keys, graph.view(self._cell_of_place, (self._places,)))
+        scores = graph.mul_mat(keys, graph.reshape(own, length, groups * tokens))
+        scores = graph.reshape(scores, self._places, groups, tokens)
+        row = self._place_mask.strides[1]
+        scores = graph.add_in_place(scores, graph.view(self._place_mask, (self._places, 1, tokens), (row, row)))
+        pooled = graph.special("pool_2d", (self._blocks, groups, tokens, 1), scores)
+        row = self._bias.strides[1]
+        bias = graph.view(self._bias, (self._blocks, 1, tokens), (row, row))
+        biased = graph.add(pooled, bias)
+        return graph.special("top_k", (self._used, groups, tokens, 1), biased, kind="I32"), bias
+
+
+class _Heads(NamedTuple):
+    """Queries, keys and values: (length, heads, tokens, sequences)."""
+
+    query: Node
+    key: Node
+    value: Node
+
+
+def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
+    """A whole layer, with its projections."""
+    graph, name = build.graph, build.block(layer)
+    load_state(build, convolution_cache(build, layer), rows)  # of no bytes: a layer here has no convolution
+    x = graph.reshape(x, x.shape[0], build.sequence_tokens, 1, build.settings.slots)
+    heads = _heads(build, layer, x)
+    length, count, tokens, sequences = heads.query.shape
+    cache = memory_cache(build, layer)
+    memory = graph.reshape(load_state(build, cache, rows), length, length, count, sequences)
+    rates = graph.scale(build.shared_input("F32", count, name="fading of each head"))
+    answer = _step(graph, heads, memory, rates) if tokens == 1 else _chunk(build, heads, memory, rates)
+    store_state(build, cache, answer.memory)
+    output = graph.cont(graph.permute(answer.output, 0, 2, 1, 3))
+    output = build.norm(graph.reshape(output, length * count, tokens, 1, sequences), f"{name}.attn_norm_2")
+    output = graph.mul(graph.unary(build.linear(x, f"{name}.attn_gate")), output)
+    output = build.linear(output, f"{name}.attn_output")
+    return graph.reshape(output, output.shape[0], build.tokens)
+
+
+def _heads(build: Build, layer: int, x: Node) -> _Heads:
+    """All three by one product, those of a head side by side."""
+    graph, length = build.graph, build.hyper.key_length(layer)
+    joined = graph.unary(build.linear(x, f"{build.block(layer)}.attn_qkv"))
+    joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
+    query, key, value = (graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3))
+    return _Heads(query, key, value)
+
+
+class _Answer(NamedTuple):
+    """What the tokens read, and the memory after them."""
+
+    output: Node
+    memory: Node
+
+
+def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> _Answer:
+    """One token for each sequence."""
+    fading = _fading(graph, rates)
+    value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (heads.value, heads.key))
+    memory = graph.add(graph.mul(memory, fading), graph.mul_mat(key, value))
+    return _Answer(graph.mul_mat(memory, graph.permute(heads.query, 0, 2, 1, 3)), memory)
+
+
+def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> _Answer:
+    """A prompt: what its tokens say to each other, and what the memory says to them."""
+    graph = build.graph
+    _, count, tokens, sequences = heads.query.shape
+    by_token = 1, count, tokens, sequences
+    since, until, between = (
+        graph.unary(graph.scale(build.shared_input("F32", *shape, name=f"fading {when}")))
+        for when, shape in (
+            ("since the start", by_token),
+            ("until the end", by_token),
+            ("between tokens", (tokens, tokens, count, sequences)),
+        )
+    )
+    before = graph.mul_mat(memory, graph.permute(graph.mul(heads.query, since), 0, 2, 1, 3))
+    query, key = (graph.permute(n, 0, 2, 1, 3) for n in (heads.query, heads.key))
+    scores = graph.mul(graph.mul_mat(key, query), between)
+    value = graph.cont(graph.permute(heads.value, 1, 2, 0, 3))
+    output = graph.expand(graph.add(before, graph.mul_mat(value, scores)))
+    faded = graph.mul(memory, _fading(graph, rates))
+    written = graph.cont(graph.permute(graph.mul(heads.key, until), 1, 2, 0, 3))
+    return _Answer(output, graph.add(faded, graph.mul_mat(written, value)))
+
+
+def _fading(graph: Graph, rates: Node) -> Node:
+    """What is left of each head's memory."""
+    return graph.reshape(graph.unary(graph.scale(rates)), 1, 1, rates.shape[0])

@@ -1,0 +1,361 @@
+"""The memory of Transformers: weights by device map, the cache it grows or sets aside, and the peaks of its kernels."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from unslow.catalog.runtimes import overheads
+from unslow.catalog.weight_parts import Part, Role
+from unslow.facts.model import HfShape, LayerKind
+from unslow.think.memory.footprint import NOTHING_HELD, Held, Spread
+
+LATENTS_SINCE = (5, 15)
+"""From here on latents are cached as they are; before, the keys and values of all heads that are made from them."""
+LAST_LOGITS_SINCE = (4, 45)
+"""From here on `generate` computes the logits of the last position alone; before, of all, and in float32."""
+
+
+class TransformersSettings(NamedTuple):
+    """The settings that decide memory."""
+
+    prompt_tokens: int
+    new_tokens: int = 1
+    batch: int = 1
+    cache: str = "dynamic"
+    """`dynamic` grows with each token; `static` is set aside whole (`cache_implementation="static"`)."""
+    attention: str = "sdpa"
+    """`sdpa`, `flash` or `eager` (`attn_implementation`)."""
+    padded: bool = False
+    """Whether prompts of one batch differ in length, so that attention needs a mask."""
+    dtype_bytes: int = 2
+    """Of activations and of the cache."""
+    all_logits: bool = False
+    """Whether the logits of every position are wanted, as a bare call of the model gives them."""
+    device_map: str = "auto"
+    """`auto` (balanced), `sequential`, or `single` for all on the first device."""
+    version: tuple[int, int] = (5, 17)
+
+    @property
+    def tokens(self) -> int:
+        """The length of a sequence at the end."""
+        return self.prompt_tokens + self.new_tokens
+
+
+SINGLE_CARD_SHARE = 0.9
+HOST_SHARE = 0.9
+"""Of free memory, where the user states no limits; of several cards, all of it."""
+BUFFER = 1.25
+"""Balanced cards get a share and so many layers on top."""
+
+
+class Module(NamedTuple):
+    """What is placed as one: the table, a layer, the last norm, the output."""
+
+    layer: int
+    """-1 for the table; the number of layers for what comes after them."""
+    bytes: int
+
+
+def modules_of(shape: HfShape, parts: Sequence[Part]) -> list[Module]:
+    """The modules in the order that they are placed in; a tied output goes with the table."""
+    sizes = [0] * (shape.layers + 2)
+    output = 0
+    for part in parts:
+        if part.role is Role.OUTPUT:
+            output += part.bytes
+        else:
+            sizes[part.layer + 1] += part.bytes
+    modules = [Module(number - 1, size) for number, size in enumerate(sizes)]
+    return [*modules, Module(shape.layers, output)] if output else modules
+
+
+def card_limits(how: str, modules: Sequence[Module], free_bytes: Sequence[int]) -> list[int]:
+    """The most bytes of modules for each card, where the user states none."""
+    single = len(free_bytes) == 1 and how != "sequential"
+    return balanced_limits(how, modules, [int(free * SINGLE_CARD_SHARE) if single else free for free in free_bytes])
+
+
+def balanced_limits(how: str, modules: Sequence[Module], cards: Sequence[int]) -> list[int]:
+    """The cards' limits, lowered to a fair share for all but the last one unless they are filled one after another."""
+    if how == "sequential" or not cards:
+        return list(cards)
+    total = sum(module.bytes for module in modules)
+    layer = max((module.bytes for module in modules[1:] if module.layer < modules[-1].layer), default=0)
+    share = total // len(cards) + int(BUFFER * layer)
+    return [*(min(card, share) for card in cards[:-1]), cards[-1]]
+
+
+def place_modules(modules: Sequence[Module], cards: Sequence[int], host_bytes: int) -> list[int]:
+    """For each module its device: the cards from 0 on, then the host, then the disk.
+
+    The first card and the host keep room for the largest module that is still to come, since offloaded ones visit them.
+    """
+    room = [*cards, host_bytes]
+    host = len(cards)
+    used, device, places = 0, 0, []
+    for number, module in enumerate(modules):
+        later = max((other.bytes for other in modules[number + 1 :]), default=0)
+        while device <= host and used + module.bytes > room[device] - (later if device in {0, host} else 0):
+            device, used = device + 1, 0
+        used += module.bytes
+        places.append(device)
+    return places
+
+
+STATE_BYTES = 4
+"""Recurrent states are kept in float32."""
+
+
+def cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
+    """The cache of these layers when the last token has been made."""
+    return sum(_layer(shape, settings, layer, _held_at_end(shape, settings, layer)) for layer in layers)
+
+
+def prompt_cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
+    """The cache right after the prompt, when a growing window is a slice that keeps all of the prompt alive."""
+    if settings.cache == "static":
+        return cache_bytes(shape, settings, layers)
+    return sum(_layer(shape, settings, layer, settings.prompt_tokens) for layer in layers)
+
+
+def _held_at_end(shape: HfShape, settings: TransformersSettings, layer: int) -> int:
+    """Tokens that a layer keeps at the end; the last one made is not put into a growing cache any more."""
+    tokens = settings.tokens if settings.cache == "static" else max(settings.prompt_tokens, settings.tokens - 1)
+    windowed = shape.kind(layer) in {LayerKind.WINDOW, LayerKind.CHUNK}
+    return min(tokens, shape.window) if windowed else tokens
+
+
+def _layer(shape: HfShape, settings: TransformersSettings, layer: int, tokens: int) -> int:
+    """The keys and values of so many tokens, or the state that stands for them, for the whole batch."""
+    if shape.kind(layer) is LayerKind.RECURRENT:
+        past = shape.convolution * shape.convolution_length
+        return settings.batch * (shape.state * STATE_BYTES + past * settings.dtype_bytes)
+    if not shape.keeps(layer):
+        return 0
+    return settings.batch * tokens * token_numbers(shape, settings, layer) * settings.dtype_bytes
+
+
+def token_numbers(shape: HfShape, settings: TransformersSettings, layer: int) -> int:
+    """How many numbers a layer keeps of one token."""
+    if shape.kv_rank and settings.version >= LATENTS_SINCE:
+        return shape.kv_rank + shape.rope_length
+    return shape.kv_heads_of(layer) * (shape.key_length_of(layer) + shape.value_length_of(layer))
+
+
+# The peak of Transformers' activations: which tensors of a layer are alive at once, counted from its source.
+# Every sum here was compared with PyTorch's own count on a GPU (lab/compare_transformers_memory.py). The prompt peaks
+# in the feed-forward of the last layer, or in attention where scores are written out; a token made peaks where the
+# cache is copied, where keys are repeated for all heads, in the logits, or in the weights of the experts it gathers.
+
+STREAM_COPIES = 4
+"""Of the hidden state in a feed-forward: the embeddings, the layer's input, the residual, the normalised one."""
+ATTENTION_COPIES = 3
+"""Of it in attention, where the layer's input is the residual."""
+FLOAT_BYTES = 4
+
+
+def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
+    """Bytes at the peak of the prompt, beside weights and cache."""
+    fed = _feed_forward(shape, settings) + _kept(shape, settings)
+    attended = _attention(shape, settings) + _kept(shape, settings)
+    return max(fed, attended, _logits(shape, settings))
+
+
+def _feed_forward(shape: HfShape, settings: TransformersSettings) -> int:
+    """The widest feed-forward; scores that were written out live on beside it, since attention returns them."""
+    numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * shape.width + _widest(shape))
+    scores = _pairs(shape, settings) if settings.attention == "eager" else 0
+    return (numbers + scores) * settings.dtype_bytes
+
+
+def _widest(shape: HfShape) -> int:
+    """Numbers of one token within the widest feed-forward."""
+    matrices = 3 if shape.gated else 2
+    dense = 0 if all(shape.has_experts(layer) for layer in range(shape.layers)) else matrices * shape.feed_forward
+    if not shape.experts:
+        return dense
+    width, inner = shape.width, shape.expert_width
+    # The gathered rows; then with them the upward product twice, the downward product twice, or it weighted and sorted.
+    chosen = shape.experts_used * max(width + 4 * inner, 3 * width + inner, 4 * width)
+    return max(dense, chosen, width + matrices * shape.shared_width)
+
+
+def _kept(shape: HfShape, settings: TransformersSettings) -> int:
+    """What lives through all layers: cosines and sines, and masks."""
+    kinds = {shape.kind(layer) for layer in range(shape.layers)}
+    tables = 2 if {LayerKind.WINDOW, LayerKind.FULL} <= kinds else 1
+    rotated = shape.rope_length or shape.rotated or shape.key_length
+    rotations = tables * 2 * rotated * settings.batch * settings.prompt_tokens * settings.dtype_bytes
+    return rotations + _masks(shape, settings, kinds)
+
+
+def _masks(shape: HfShape, settings: TransformersSettings, kinds: set[LayerKind]) -> int:
+    """A number for each pair of tokens, a mask for each kind of attention that needs one."""
+    eager = settings.attention == "eager"
+    windows = LayerKind.WINDOW in kinds and settings.prompt_tokens > shape.window
+    full = LayerKind.FULL in kinds
+    count = full + (LayerKind.WINDOW in kinds) if eager else windows + (full and settings.padded)
+    if settings.attention == "flash":
+        count = 0
+    size = settings.dtype_bytes if eager else 1
+    return count * size * settings.batch * settings.prompt_tokens * _keys_seen(settings)
+
+
+def _pairs(shape: HfShape, settings: TransformersSettings) -> int:
+    """Queries times keys, for every head."""
+    return settings.batch * shape.heads * settings.prompt_tokens * _keys_seen(settings)
+
+
+def _keys_seen(settings: TransformersSettings) -> int:
+    """The keys that a prompt's queries are held against."""
+    return settings.tokens if settings.cache == "static" and settings.attention == "eager" else settings.prompt_tokens
+
+
+def _attention(shape: HfShape, settings: TransformersSettings) -> int:
+    """Attention for the whole prompt: queries, keys repeated for all heads, and scores where they are written out."""
+    tokens = settings.batch * settings.prompt_tokens
+    queries = shape.heads * max(shape.key_length, shape.full_key_length)
+    pairs = _pairs(shape, settings)
+    size = settings.dtype_bytes
+    stream = ATTENTION_COPIES * shape.width
+    if settings.attention == "eager":
+        # The scores, the scores in float32 and their softmax; float32 needs no copy of its own.
+        score = 2 * size if size == FLOAT_BYTES else size + 2 * FLOAT_BYTES
+        return pairs * score + tokens * size * (stream + 3 * queries)
+    if _writes_scores(shape, settings):
+        # The plain kernel: scores, softmax, and a flag for rows that are masked whole; its mask is shared by the batch.
+        mask = FLOAT_BYTES * settings.prompt_tokens**2
+        return pairs * (2 * size + 1) + mask + tokens * size * (stream + 4 * queries)
+    keys = shape.kv_heads * (shape.key_length + shape.value_length)
+    return tokens * size * (stream + 4 * queries + 2 * keys)
+
+
+def _writes_scores(shape: HfShape, settings: TransformersSettings) -> bool:
+    """Whether sdpa falls back to its plain kernel: no other one takes float32 with shared keys and no mask."""
+    shared = shape.kv_heads != shape.heads and not shape.kv_rank
+    return settings.attention == "sdpa" and settings.dtype_bytes == FLOAT_BYTES and shared and not settings.padded
+
+
+def _logits(shape: HfShape, settings: TransformersSettings) -> int:
+    """The logits of the prompt: of its last positions, or of all."""
+    every = settings.all_logits or settings.version < LAST_LOGITS_SINCE
+    positions = settings.batch * (settings.prompt_tokens if every else 1)
+    copies = settings.dtype_bytes + (FLOAT_BYTES if settings.version < LAST_LOGITS_SINCE or not every else 0)
+    return (
+        positions * shape.vocabulary * copies
+        + settings.batch * settings.prompt_tokens * shape.width * settings.dtype_bytes
+    )
+
+
+def token_peak(shape: HfShape, settings: TransformersSettings) -> int:
+    """Bytes at the peak of making one token, beside weights and cache."""
+    batch, size = settings.batch, settings.dtype_bytes
+    queries = shape.heads * max(shape.key_length, shape.full_key_length)
+    repeated = _repeats(shape, settings) * batch * settings.tokens * queries * size
+    largest = max((token_numbers(shape, settings, n) for n in range(shape.layers) if shape.keeps(n)), default=0)
+    grown = 0 if settings.cache == "static" else batch * settings.tokens * largest // 2 * size
+    logits = batch * shape.vocabulary * (size + FLOAT_BYTES)
+    # `generate` gathers the weights of the chosen experts for each sequence, the upward and the downward ones.
+    gathered = batch * shape.experts_used * 3 * shape.expert_width * shape.width * size
+    return max(repeated, grown, logits, gathered)
+
+
+def _repeats(shape: HfShape, settings: TransformersSettings) -> int:
+    """Copies of the keys and values for all heads; only an attention without a mask can share them."""
+    if shape.kv_heads == shape.heads or shape.kv_rank or settings.attention == "flash":
+        return 0
+    if settings.padded or settings.cache == "static" or settings.attention == "eager":
+        return 2
+    return 3 if _writes_scores(shape, settings) else 0
+
+
+PEAK_LOW, PEAK_HIGH = 0.97, 1.05
+"""How far measured peaks lie from the sum, of kinds of models that were measured."""
+UNMEASURED_HIGH = 1.3
+"""Of latents and recurrent layers, whose kernels were only read."""
+LONGEST = 2**24
+
+
+class TransformersMemory(NamedTuple):
+    """The answer."""
+
+    devices: tuple[Held, ...]
+    host: Held
+    disk_bytes: int
+    places: tuple[int, ...]
+    """For each module (table, layers, norm, output) its card; then the host; then the disk."""
+    fits: bool
+    """Whether every card has room for what it is to hold."""
+
+
+def transformers_memory(
+    shape: HfShape,
+    parts: Sequence[Part],
+    settings: TransformersSettings,
+    free_bytes: Sequence[int],
+    host_free_bytes: int = 0,
+) -> TransformersMemory:
+    """The memory of Transformers on cards with so much free memory, and a host; without a card, on the host."""
+    modules = modules_of(shape, parts)
+    places = _places(modules, settings, free_bytes, host_free_bytes)
+    by_device = [[m for m, p in zip(modules, places, strict=True) if p == n] for n in range(len(free_bytes) + 2)]
+    *cards, on_host, on_disk = by_device
+    # Offloaded modules visit the first card, and their cache stays there.
+    guests = [on_host + on_disk if not number else [] for number in range(len(cards))]
+    devices = tuple(_card(shape, settings, own, away) for own, away in zip(cards, guests, strict=True))
+    host = Held(_size(on_host)) if cards else _held(shape, settings, on_host, [], NOTHING_HELD)
+    room = all(device.total.mid <= free for device, free in zip(devices, free_bytes, strict=True))
+    fits = room if cards else host.total.mid <= host_free_bytes
+    return TransformersMemory(devices, host, _size(on_disk), tuple(places), fits)
+
+
+def longest_transformers_context(
+    shape: HfShape,
+    parts: Sequence[Part],
+    settings: TransformersSettings,
+    free_bytes: Sequence[int],
+    host_free_bytes: int = 0,
+) -> int:
+    """The most tokens, prompt and answer together, that fit with this batch; 0 where not even one does."""
+    low, high = 0, LONGEST
+    while low < high:
+        middle = (low + high + 1) // 2
+        asked = settings._replace(prompt_tokens=max(1, middle - settings.new_tokens))
+        if transformers_memory(shape, parts, asked, free_bytes, host_free_bytes).fits:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _places(
+    modules: Sequence[Module], settings: TransformersSettings, free: Sequence[int], host_free: int
+) -> list[int]:
+    """The device of each module."""
+    if settings.device_map == "single" or not free:
+        return [0] * len(modules)
+    return place_modules(modules, card_limits(settings.device_map, modules, free), int(host_free * HOST_SHARE))
+
+
+def _card(shape: HfShape, settings: TransformersSettings, own: Sequence[Module], guests: Sequence[Module]) -> Held:
+    """What one card holds; nothing where no module runs on it."""
+    if not own and not guests:
+        return Held()
+    return _held(shape, settings, own, guests, Spread(*overheads().context).plus(Spread(*overheads().workspace)))
+
+
+def _held(
+    shape: HfShape, settings: TransformersSettings, own: Sequence[Module], guests: Sequence[Module], other: Spread
+) -> Held:
+    """Weights, cache and peaks of the modules that run on one device."""
+    layers = [module.layer for module in (*own, *guests) if 0 <= module.layer < shape.layers]
+    kept = cache_bytes(shape, settings, layers)
+    prompt = prompt_cache_bytes(shape, settings, layers) + prompt_peak(shape, settings)
+    visiting = max((module.bytes for module in guests), default=0)
+    peak = max(prompt, kept + token_peak(shape, settings)) - kept + visiting
+    high = UNMEASURED_HIGH if shape.kv_rank or shape.state else PEAK_HIGH
+    return Held(_size(own), kept, Spread(round(peak * PEAK_LOW), peak, round(peak * high)), other)
+
+
+def _size(modules: Sequence[Module]) -> int:
+    """The weights of modules."""
+    return sum(module.bytes for module in modules)

@@ -1,0 +1,488 @@
+"""The memory of vLLM's V1 engine: weights by rank, the peak it profiles, and the blocks of cache that are left."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from unslow.catalog.runtimes import Release, vllm_kernel, vllm_profile, vllm_release
+from unslow.catalog.weight_parts import Part, Role
+from unslow.facts.model import HfShape, LayerKind
+from unslow.facts.values import GIB, padded
+from unslow.think.memory.footprint import NOTHING_HELD, Held, Spread, exactly
+
+LARGE_CARD_BYTES = 70 * GIB
+LARGEST_CARD_BYTES = 160 * GIB
+"""Cards of so much memory get larger batches by default (arg_utils.py get_batch_defaults)."""
+LARGEST_SINCE = (0, 12)
+ONE_BYTE = ("fp8", "int8")
+KV_BYTES = {"float32": 4.0, "float": 4.0, "nvfp4": 0.5625}
+
+
+class VllmSettings(NamedTuple):
+    """The settings that decide memory; 0 and None take vLLM's default."""
+
+    max_model_len: int
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    gpu_memory_utilization: float | None = None
+    max_num_seqs: int = 0
+    max_num_batched_tokens: int = 0
+    packing: str = ""
+    """How the weights are quantised, by the catalogue's name; empty where they are not."""
+    kv_cache_dtype: str = "auto"
+    kv_cache_memory_bytes: int = 0
+    """A cache of this size on each device, whatever the profile says."""
+    block_size: int = 16
+    dtype_bytes: int = 2
+    """Of activations, and of the cache where its type is auto."""
+    state_bytes: int = 4
+    """Of recurrent states (`--mamba-ssm-cache-dtype`)."""
+    enforce_eager: bool = False
+    prefix_caching: bool = True
+    hybrid_cache: bool = True
+    """Off with `--disable-hybrid-kv-cache-manager`: windowed layers then keep everything."""
+    small_batches: bool = False
+    """Whether a card of any size gets the batches of a small one, as vLLM has it for the A100."""
+    linked: bool = True
+    """Whether several cards have links of their own (NVLink), for which they hold gigabytes."""
+    version: tuple[int, int] = (0, 28)
+
+    @property
+    def release(self) -> Release:
+        """How this version counts."""
+        return vllm_release(self.version)
+
+    @property
+    def utilization(self) -> float:
+        """The share of a card's memory that is asked for."""
+        return self.release.utilization if self.gpu_memory_utilization is None else self.gpu_memory_utilization
+
+    @property
+    def kv_bytes(self) -> float:
+        """Bytes of one number in the cache."""
+        if self.kv_cache_dtype.startswith(ONE_BYTE):
+            return 1.0
+        return KV_BYTES.get(self.kv_cache_dtype, float(self.dtype_bytes if self.kv_cache_dtype == "auto" else 2))
+
+    def on_card(self, total_bytes: int) -> "VllmSettings":
+        """With the batches that a server has by default on such a card."""
+        large = total_bytes >= LARGE_CARD_BYTES and not self.small_batches
+        largest = total_bytes >= LARGEST_CARD_BYTES and self.version >= LARGEST_SINCE
+        tokens = self.max_num_batched_tokens or (16384 if largest else 8192 if large else 2048)
+        requests = self.max_num_seqs or (1024 if large or largest else 256)
+        return self._replace(max_num_batched_tokens=tokens, max_num_seqs=min(requests, tokens))
+
+
+def stage_layers(layers: int, stages: int) -> list[range]:
+    """The layers of each pipeline stage: evenly, what is left over to the stages before the last."""
+    sizes = [layers // stages] * stages
+    for left in range(layers % stages):
+        sizes[-(left + 2)] += 1
+    starts = [sum(sizes[:n]) for n in range(stages)]
+    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+
+
+VOCABULARY_STEP = 64
+"""The token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)."""
+
+
+def stage_weight_bytes(shape: HfShape, parts: Sequence[Part], settings: VllmSettings) -> list[int]:
+    """For each pipeline stage, the weights of one of its ranks."""
+    stages = stage_layers(shape.layers, settings.pipeline_parallel)
+    last = len(stages) - 1
+    sums = [_tables(shape, settings, layers) for layers in stages]
+    for part in parts:
+        size = round(part.bytes * _share(shape, settings, part))
+        for number, layers in enumerate(stages):
+            if (
+                part.layer in layers
+                or (part.layer < 0 and not number)
+                or (part.layer >= shape.layers and number == last)
+            ):
+                sums[number] += size
+    if shape.tied and last:
+        sums[last] += sum(round(p.bytes * _share(shape, settings, p)) for p in parts if p.role is Role.EMBEDDING)
+    return sums
+
+
+def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
+    """The share of a part that one rank holds."""
+    ranks = settings.tensor_parallel
+    match part.role:
+        case Role.EMBEDDING | Role.OUTPUT:
+            return padded(shape.vocabulary, VOCABULARY_STEP) / max(1, shape.vocabulary) / ranks
+        case Role.KEY_VALUE:
+            heads = max(1, shape.kv_heads_of(part.layer))
+            return max(1, heads // ranks) / heads
+        case Role.EXPERTS:
+            return _expert_padding(shape, settings) / ranks
+        case Role.WHOLE:
+            return 1.0
+        case _:
+            return 1 / ranks
+
+
+def _expert_padding(shape: HfShape, settings: VllmSettings) -> float:
+    """How much larger the experts of one rank become where the kernel wants rounder lengths."""
+    outer, inner = vllm_kernel(settings.packing).padding
+    length = max(1, -(-shape.expert_width // settings.tensor_parallel))
+    return padded(shape.width, outer) / max(1, shape.width) * padded(length, inner) / length
+
+
+def _tables(shape: HfShape, settings: VllmSettings, layers: range) -> int:
+    """The tables of rotations, and a second copy of the matrices that lead out of latents."""
+    rotated = shape.rope_length or shape.rotated or shape.key_length
+    rotations = (shape.rotations or shape.positions) * rotated * settings.dtype_bytes
+    latent = shape.kv_rank * shape.heads * (shape.key_length - shape.rope_length + shape.value_length)
+    copies = latent * settings.dtype_bytes * len(layers) // settings.tensor_parallel if shape.kv_rank else 0
+    return rotations + copies
+
+
+# What vLLM's profiling run takes off the budget: the peak of a full batch, its libraries and its captured graphs.
+# The run pushes `max_num_batched_tokens` through the model and then samples for `max_num_seqs` requests. On large
+# cards, where 1024 requests are the default, it is the logits in several copies that peak, not the layers.
+
+HIDDEN_COPIES = 4
+"""Of the hidden state while a feed-forward runs: the stream, the residual, its input and its output."""
+KEPT_COPIES = 2
+"""Of them while the sampler runs."""
+PASSED_COPIES = 2
+"""Of them that a pipeline stage hands to the next."""
+LOGIT_BYTES = 4
+CAPTURE_SIZES_USUAL = 51
+UNLINKED = 1.5
+"""Over the least that several cards were seen to hold for exchange: only those with NVLink hold gigabytes for it."""
+PEAK_LOW, PEAK_HIGH = 0.85, 1.12
+"""How far other kernels and other samplers lie from this sum; 60 published profiles lie within."""
+
+
+def activation_peak(shape: HfShape, settings: VllmSettings, *, first: bool, last: bool) -> Spread:
+    """The peak of the profiling run on one rank of a pipeline stage."""
+    batch = settings.max_num_batched_tokens * settings.dtype_bytes
+    passed = 0 if first and last else PASSED_COPIES * shape.width * batch
+    sampled = _sampled(shape, settings) if last else 0
+    peak = max(_forward(shape, settings) + passed, sampled) + vllm_profile().buffers
+    if vllm_kernel(settings.packing).workspace:
+        peak += _expert_workspace(shape, settings)
+    tower = vllm_profile().tower if shape.other_parameters else 0
+    return Spread(round(peak * PEAK_LOW), peak + tower, round(peak * PEAK_HIGH) + 2 * tower)
+
+
+def _forward(shape: HfShape, settings: VllmSettings) -> int:
+    """The largest layer's activations for a full batch."""
+    dense = 0 if all(shape.has_experts(layer) for layer in range(shape.layers)) else shape.feed_forward
+    inner = (3 if shape.gated else 2) * max(dense, shape.shared_width)
+    projected = 3 * shape.heads * max(shape.key_length, shape.full_key_length)
+    widest = max(inner, projected) // settings.tensor_parallel
+    return (HIDDEN_COPIES * shape.width + widest) * settings.max_num_batched_tokens * settings.dtype_bytes
+
+
+def _sampled(shape: HfShape, settings: VllmSettings) -> int:
+    """The sampler's copies of the logits, beside the batch that they come from."""
+    requests = min(settings.max_num_seqs, settings.max_num_batched_tokens)
+    copies = settings.release.sampler_copies * LOGIT_BYTES + settings.dtype_bytes
+    logits = round(requests * padded(shape.vocabulary, VOCABULARY_STEP) * copies)
+    return logits + KEPT_COPIES * shape.width * settings.max_num_batched_tokens * settings.dtype_bytes
+
+
+def _expert_workspace(shape: HfShape, settings: VllmSettings) -> int:
+    """What the experts' kernel keeps: each token as often as it has experts, before and between their matrices."""
+    inner = 2 * shape.expert_width // settings.tensor_parallel
+    rows = settings.max_num_batched_tokens * shape.experts_used
+    return rows * (shape.width + inner) * settings.dtype_bytes if shape.experts else 0
+
+
+def capture_sizes(settings: VllmSettings) -> int:
+    """How many batch sizes graphs are captured for: 1, 2, 4, then every 8th, from 256 on every 16th."""
+    largest = min(settings.max_num_seqs * 2, 512, settings.max_num_batched_tokens)
+    small = sum(size <= largest for size in (1, 2, 4))
+    return small + len(range(8, min(largest + 1, 256), 8)) + len(range(256, largest + 1, 16))
+
+
+def captured_graphs(shape: HfShape, settings: VllmSettings) -> Spread:
+    """The captured graphs of one rank."""
+    if settings.enforce_eager:
+        return NOTHING_HELD
+    known = vllm_profile()
+    layers = shape.layers // settings.pipeline_parallel
+    mid = capture_sizes(settings) / CAPTURE_SIZES_USUAL * (known.graphs + known.graphs_layer * layers)
+    return Spread(round(mid / known.graphs_factor), round(mid), round(mid * known.graphs_factor))
+
+
+def beside_torch(settings: VllmSettings) -> Spread:
+    """What the run leaves beside PyTorch's memory, within the budget."""
+    known = vllm_profile()
+    if settings.tensor_parallel > 1:
+        return _exchanged(Spread(*known.beside_parallel), settings)
+    return Spread(*(known.beside_pipeline if settings.pipeline_parallel > 1 else known.beside))
+
+
+def driver_context(settings: VllmSettings) -> Spread:
+    """What the driver and the library for exchange hold before anything is loaded, on top of the budget."""
+    several = settings.tensor_parallel * settings.pipeline_parallel > 1
+    return (
+        _exchanged(Spread(*vllm_profile().context_parallel), settings) if several else Spread(*vllm_profile().context)
+    )
+
+
+def _exchanged(seen: Spread, settings: VllmSettings) -> Spread:
+    """What several cards hold for exchange: without links of their own the least that was seen, and half of it more."""
+    if settings.linked:
+        return seen
+    most = min(seen.high, round(seen.low * UNLINKED))
+    return Spread(seen.low, min(seen.mid, most), most)
+
+
+# vLLM's paged cache: layers in groups that share block tables, the blocks that fit, and the tokens they hold.
+# All groups take blocks from one pool, so that a page must be equally large in every layer: recurrent states stretch
+# the attention block until a page of it holds a state, and kinds of layers with smaller pages get longer blocks.
+
+
+class CacheGroup(NamedTuple):
+    """Layers that share a block table."""
+
+    kind: LayerKind
+    layers: tuple[int, ...]
+    block_tokens: int
+    """Tokens in a block; of recurrent layers, as many as in an attention block."""
+    page_bytes: int
+    """What a block takes in one layer."""
+
+    def blocks(self, tokens: int, shape: HfShape, settings: VllmSettings) -> int:
+        """The blocks that one request of so many tokens takes."""
+        flying = settings.release.batches_in_flight * settings.max_num_batched_tokens
+        match self.kind:
+            case LayerKind.RECURRENT:
+                return 2 if settings.prefix_caching else 1
+            case LayerKind.WINDOW:
+                return _whole(min(shape.window - 1 + flying, tokens), self.block_tokens) + 1
+            case LayerKind.CHUNK:
+                return _whole(min(shape.window + flying, tokens), self.block_tokens)
+            case _:
+                return _whole(tokens, self.block_tokens)
+
+
+class CacheCapacity(NamedTuple):
+    """What blocks hold."""
+
+    blocks: int
+    tokens: int
+    """As vLLM reports them."""
+    concurrency: float
+    """Requests of the longest length at once."""
+
+
+def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
+    """The groups of all layers that keep something."""
+    kinds = _layers_by_kind(shape, settings)
+    if not kinds:
+        return []
+    pages = {kind: _token_bytes(shape, settings, layers[0]) for kind, layers in kinds.items() if _attends(kind)}
+    block = _attention_block(shape, settings, max(pages.values(), default=0)) if _recurs(kinds) else settings.block_size
+    page = max((round(block * size) for size in pages.values()), default=_state_bytes(shape, settings))
+    size = _group_size([len(layers) for layers in kinds.values()], settings.release.group_slack)
+    groups: list[CacheGroup] = []
+    for kind, layers in kinds.items():
+        tokens = _block_tokens(page, pages.get(kind, 0.0), block)
+        count = _whole(len(layers), size)
+        groups += (CacheGroup(kind, tuple(layers[n::count]), tokens, page) for n in range(count))
+    return groups
+
+
+def _layers_by_kind(shape: HfShape, settings: VllmSettings) -> dict[LayerKind, list[int]]:
+    """The layers that keep something, by what they keep."""
+    found: dict[LayerKind, list[int]] = {}
+    for layer in range(shape.layers):
+        kind = shape.kind(layer)
+        if shape.keeps(layer) or kind is LayerKind.RECURRENT:
+            known = kind if settings.hybrid_cache or kind is LayerKind.RECURRENT else LayerKind.FULL
+            found.setdefault(known, []).append(layer)
+    return found
+
+
+def _group_size(counts: Sequence[int], slack: float) -> int:
+    """Layers in a group: as many as the rarest kind has, or as the commonest where they hardly differ."""
+    least, most = min(counts), max(counts)
+    return most if most < least * slack else least
+
+
+def _token_bytes(shape: HfShape, settings: VllmSettings, layer: int) -> float:
+    """What one token takes in one attention layer of one rank."""
+    if shape.kv_rank:
+        return (shape.kv_rank + shape.rope_length) * settings.kv_bytes
+    heads = max(1, shape.kv_heads_of(layer) // settings.tensor_parallel)
+    return heads * (shape.key_length_of(layer) + shape.value_length_of(layer)) * settings.kv_bytes
+
+
+def _state_bytes(shape: HfShape, settings: VllmSettings) -> int:
+    """What one sequence takes in one recurrent layer of one rank."""
+    past = shape.convolution * (shape.convolution_length - 1)
+    return (shape.state * settings.state_bytes + past * settings.dtype_bytes) // settings.tensor_parallel
+
+
+def _attention_block(shape: HfShape, settings: VllmSettings, token_bytes: float) -> int:
+    """The shortest block of attention whose page holds a recurrent state."""
+    step = max(settings.block_size, settings.release.latent_alignment) if shape.kv_rank else settings.block_size
+    if not token_bytes:
+        return settings.block_size
+    return max(settings.block_size, padded(_whole(_state_bytes(shape, settings), round(token_bytes)), step))
+
+
+def _block_tokens(page_bytes: int, token_bytes: float, block: int) -> int:
+    """Tokens in a block of this page size; a page that is no multiple is padded instead."""
+    own = round(token_bytes * block)
+    return block * (page_bytes // own) if own and page_bytes % own == 0 else block
+
+
+def block_bytes(groups: Sequence[CacheGroup], layers: range) -> int:
+    """What one block takes on a rank that has these layers: the largest group's pages."""
+    return max((g.page_bytes * sum(layer in layers for layer in g.layers) for g in groups), default=0)
+
+
+def cache_capacity(shape: HfShape, settings: VllmSettings, groups: Sequence[CacheGroup], blocks: int) -> CacheCapacity:
+    """What so many blocks hold."""
+    request = request_blocks(shape, settings, groups, settings.max_model_len)
+    concurrency = blocks / request if request else 0.0
+    by_block = blocks // max(1, len(groups)) * min((g.block_tokens for g in groups), default=0)
+    tokens = int(concurrency * settings.max_model_len) if settings.release.tokens_by_request else by_block
+    return CacheCapacity(blocks, tokens, concurrency)
+
+
+def request_blocks(shape: HfShape, settings: VllmSettings, groups: Sequence[CacheGroup], tokens: int) -> int:
+    """The blocks that one request of so many tokens takes from the pool."""
+    return sum(group.blocks(tokens, shape, settings) for group in groups)
+
+
+def longest_request(shape: HfShape, settings: VllmSettings, groups: Sequence[CacheGroup], blocks: int) -> int:
+    """The largest `--max-model-len` up to the one asked for that so many blocks serve; 0 where none does."""
+    usable = blocks - (1 if settings.release.null_block else 0)
+    low, high = 0, settings.max_model_len
+    while low < high:
+        middle = (low + high + 1) // 2
+        if request_blocks(shape, settings, groups, middle) <= usable:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _attends(kind: LayerKind) -> bool:
+    """Whether a kind of layers keeps keys and values."""
+    return kind not in {LayerKind.RECURRENT, LayerKind.BARE}
+
+
+def _recurs(kinds: dict[LayerKind, list[int]]) -> bool:
+    """Whether there are recurrent layers."""
+    return LayerKind.RECURRENT in kinds
+
+
+def _whole(size: int, step: int) -> int:
+    """How many steps cover a size."""
+    return -(-size // step)
+
+
+class VllmMemory(NamedTuple):
+    """The answer; what follows from the profile is its most likely figure, with a range beside."""
+
+    devices: tuple[Held, ...]
+    """For each rank, stage by stage."""
+    available: Spread
+    """What the profile leaves for the cache on the tightest rank; below 0 where the weights alone are too large."""
+    needed_bytes: int
+    """What one request of `max_model_len` takes there."""
+    kv_blocks: int
+    kv_tokens: int
+    """As vLLM reports them."""
+    kv_tokens_range: tuple[int, int]
+    """At the least and at the most available memory."""
+    max_concurrency: float
+    """Requests of `max_model_len` at once."""
+    max_model_len: int
+    """The longest request that the cache serves, up to the one asked for; 0 where none."""
+    max_model_len_low: int = 0
+    """The same at the least available memory: what surely starts."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether vLLM starts: it can serve one request of the length asked for."""
+        return self.max_concurrency >= 1
+
+
+class _Stage(NamedTuple):
+    """One pipeline stage, as one of its ranks sees it."""
+
+    weights: int
+    block_bytes: int
+    peak: Spread
+    available: Spread
+
+    def blocks(self, available: int) -> int:
+        """The blocks that so much memory makes."""
+        return max(0, available // self.block_bytes) if self.block_bytes else 0
+
+
+def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, total_bytes: int) -> VllmMemory:
+    """The memory of vLLM on equal cards of so many bytes each, as the driver tells programs."""
+    settings = settings.on_card(total_bytes)
+    groups = cache_groups(shape, settings)
+    stages = _stages(shape, parts, settings, total_bytes)
+    tightest = min(stages, key=lambda stage: stage.blocks(stage.available.mid))
+    least, usual, most = (cache_capacity(shape, settings, groups, tightest.blocks(room)) for room in tightest.available)
+    devices = (_held(shape, settings, stage, usual.blocks) for stage in stages)
+    return VllmMemory(
+        devices=tuple(device for device in devices for _ in range(settings.tensor_parallel)),
+        available=tightest.available,
+        needed_bytes=request_blocks(shape, settings, groups, settings.max_model_len) * tightest.block_bytes,
+        kv_blocks=usual.blocks,
+        kv_tokens=usual.tokens,
+        kv_tokens_range=(least.tokens, most.tokens),
+        max_concurrency=usual.concurrency,
+        max_model_len=longest_request(shape, settings, groups, usual.blocks),
+        max_model_len_low=longest_request(shape, settings, groups, least.blocks),
+    )
+
+
+def cache_of(shape: HfShape, settings: VllmSettings, available_bytes: int) -> CacheCapacity:
+    """The blocks and tokens of a cache whose memory is known, as a log's `Available KV cache memory` tells it."""
+    settings = settings.on_card(0)
+    groups = cache_groups(shape, settings)
+    size = max(block_bytes(groups, layers) for layers in stage_layers(shape.layers, settings.pipeline_parallel))
+    return cache_capacity(shape, settings, groups, available_bytes // size if size else 0)
+
+
+def longest_of(shape: HfShape, settings: VllmSettings, available_bytes: int) -> tuple[int, int]:
+    """What the longest request asked for takes, and the longest one that a cache of known memory serves."""
+    settings = settings.on_card(0)
+    groups = cache_groups(shape, settings)
+    size = max(block_bytes(groups, layers) for layers in stage_layers(shape.layers, settings.pipeline_parallel))
+    needed = request_blocks(shape, settings, groups, settings.max_model_len) * size
+    return needed, longest_request(shape, settings, groups, available_bytes // size if size else 0)
+
+
+def _stages(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, total_bytes: int) -> list[_Stage]:
+    """Weights, pages and room of each stage."""
+    groups = cache_groups(shape, settings)
+    weights = stage_weight_bytes(shape, parts, settings)
+    last = settings.pipeline_parallel - 1
+    stages = []
+    for number, layers in enumerate(stage_layers(shape.layers, settings.pipeline_parallel)):
+        peak = activation_peak(shape, settings, first=not number, last=number == last)
+        room = _room(shape, settings, total_bytes, weights[number], peak)
+        stages.append(_Stage(weights[number], block_bytes(groups, layers), peak, room))
+    return stages
+
+
+def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int, peak: Spread) -> Spread:
+    """What the budget leaves for the cache on one rank."""
+    if settings.kv_cache_memory_bytes:
+        return exactly(settings.kv_cache_memory_bytes)
+    budget = round(total_bytes * settings.utilization) - weights
+    taken = peak.plus(beside_torch(settings))
+    if settings.release.graphs_in_budget:
+        taken = taken.plus(captured_graphs(shape, settings))
+    return Spread(budget - taken.high, budget - taken.mid, budget - taken.low)
+
+
+def _held(shape: HfShape, settings: VllmSettings, stage: _Stage, blocks: int) -> Held:
+    """Everything on one rank of a stage."""
+    other = driver_context(settings).plus(beside_torch(settings)).plus(captured_graphs(shape, settings))
+    return Held(stage.weights, blocks * stage.block_bytes, stage.peak, other)

@@ -1,0 +1,258 @@
+"""What runs now as a plan and the sliders take it: its hardware, its shape, and speeds that are not predicted."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from unslow.catalog.devices import find_device
+from unslow.facts.knob import Knob
+from unslow.facts.machine import Gpu
+from unslow.facts.model import HfShape, Model
+from unslow.facts.snapshot import Case
+from unslow.facts.values import GIB, MIB, Known, Origin, estimated, reported
+from unslow.think.case.bandwidth import CORE_FED_BYTES_PER_S, SLOWEST_BYTES_PER_S, cpus_of, own_cpus, shares_of
+from unslow.think.case.placement import host_link_bytes_per_s
+from unslow.think.case.prediction import calibration_of
+from unslow.think.case.questions import build_year, chip_of_gpu, core_flops_of, gpu_setting, host_setting
+from unslow.think.case.vram import gpus_used, own_bytes_on, own_lent_bytes, runtime_sees_gpu, seen_gpus
+from unslow.think.hardware import CUDA_CONTEXT_BYTES, Hardware, Processors, Room, may_pin, memory_of_machine
+from unslow.think.physics.chip import Chip
+from unslow.think.physics.placement import Placement
+from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
+from unslow.think.speed.chips import has_peers
+from unslow.think.speed.question import USUAL_LINK
+
+# The hardware of a case as a plan and the sliders take it: what a runtime would find if it were started anew.
+# Its memory is what is free and what it holds itself; its speed is what its processors and GPUs were seen to do.
+
+_NOTHING = Placement(0, output_on_gpu=False)
+_MAPPED = "Mapped"
+"""In the names of buffers that are pages of the model's file, which the system counts as available."""
+
+
+def gpus_at_work(case: Case) -> tuple[Gpu, ...]:
+    """The GPUs that it computes on; none where it has none to compute on."""
+    return () if runtime_sees_gpu(case) is False else tuple(_sized(case, gpu) for gpu in gpus_used(case))
+
+
+def seen_memory(case: Case, gpus: Sequence[Gpu]) -> Hardware:
+    """The memory of these GPUs and of the host, with what the runtime's own process would give back."""
+    machine = msgspec.structs.replace(case.machine, gpus=reported(tuple(gpus), "the runtime's own"))
+    memory = memory_of_machine(machine)
+    if len(memory.rooms) != len(gpus):
+        return memory._replace(rooms=())
+    pairs = zip(memory.rooms, given_back(case, gpus), strict=True)
+    rooms = tuple(room._replace(others_bytes=max(0, room.others_bytes - int(own))) for room, own in pairs)
+    unified = bool(rooms) and all(room.unified for room in rooms)
+    found = memory._replace(rooms=rooms, host_room=None if unified else _host(case, memory.host_room))
+    return _as_unified(case, gpus, found)
+
+
+def _as_unified(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
+    """The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart."""
+    rooms, host = memory.rooms, memory.host_room
+    apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
+    if not apple or host is None or any(room.unified for room in rooms):
+        return memory
+    own = 0 if isinstance(case.runtime.resident_bytes, Known) else int(given_back(case, gpus)[0])
+    limit, others = rooms[0].capacity_bytes, max(0, host.others_bytes - own)
+    beyond = max(0, host.capacity_bytes - limit - others)  # what others hold need not be of the GPU's part
+    room = Room(rooms[0].name, host.capacity_bytes, others, beyond, unified=True, context_bytes=0)
+    return memory._replace(rooms=(room,), host_room=None)
+
+
+def _sized(case: Case, gpu: Gpu) -> Gpu:
+    """The GPU with its size, where only the runtime or its name tells that, and what was free before the load."""
+    seen = seen_gpus(case)
+    device = seen[0] if len(seen) == 1 == len(gpus_used(case)) else None
+    if not isinstance(gpu.vram_total_bytes, Known) and device and isinstance(device.total_bytes, Known):
+        gpu = msgspec.structs.replace(gpu, vram_total_bytes=device.total_bytes)
+    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    if not isinstance(gpu.vram_total_bytes, Known) and known and known.capacity_bytes and not known.unified:
+        gpu = msgspec.structs.replace(gpu, vram_total_bytes=estimated(known.capacity_bytes, known.source))
+    failed = case.runtime.state.value_or("") == "failed"  # what was measured since may be its own, before it ended
+    wanted = failed or not isinstance(gpu.vram_free_bytes, Known)
+    if wanted and device and isinstance(device.free_bytes, Known):
+        gpu = msgspec.structs.replace(gpu, vram_free_bytes=device.free_bytes)
+    return gpu
+
+
+def given_back(case: Case, gpus: Sequence[Gpu]) -> list[float]:
+    """What its process holds of each GPU: as the driver counts, else as it says that it allocated."""
+    if not gpus or case.runtime.state.value_or("loaded") == "failed":
+        return [0.0] * len(gpus)
+    counted = [own_bytes_on(case, gpu) for gpu in gpus]
+    if any(held is not None for held in counted):
+        return [held or 0.0 for held in counted]
+    held = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
+    held = held or int(case.runtime.size_vram_bytes.value_or(0))
+    return [held * share + CUDA_CONTEXT_BYTES for share in shares_of(case, len(gpus))] if held else [0.0] * len(gpus)
+
+
+def _host(case: Case, host: Room | None) -> Room | None:
+    """The host's memory within the limit of the runtime's own group, and with what only it holds."""
+    if host is None:
+        return None
+    capacity = int(min(host.capacity_bytes, case.runtime.memory_limit_bytes.value_or(host.capacity_bytes)))
+    free = min(capacity, max(host.usable_bytes + _own_resident(case), int(case.runtime.resident_bytes.value_or(0))))
+    return host._replace(capacity_bytes=capacity, others_bytes=capacity - free, reserve_bytes=0)
+
+
+def _own_resident(case: Case) -> int:
+    """Memory of its process that is no page of a file."""
+    resident = int(case.runtime.resident_bytes.value_or(0))
+    if case.runtime.state.value_or("loaded") == "failed":
+        return 0
+    mapped = sum(b.bytes for b in case.runtime.buffers.value_or([]) if _MAPPED in b.device)
+    if not mapped and "mmap" in case.runtime.load_mode.value_or("mmap"):
+        mapped = int(case.model.weights_bytes.value_or(resident))
+    return max(0, resident - mapped)
+
+
+def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
+    """That memory with its speed; MissingFactError where nobody knows how fast a GPU is."""
+    beside, host = host_setting(case, _NOTHING), memory.host_room
+    slower = _slower(case) if gpus else 1.0
+    return memory._replace(
+        chips=tuple(_scaled(chip_of_gpu(gpu)[0], slower) for gpu in gpus),
+        setting=gpu_setting(case, gpus[0]) if gpus else beside,
+        processors=seen_processors(case),
+        host_setting=beside,
+        link_bytes_per_s=host_link_bytes_per_s(case) or USUAL_LINK,
+        pinned=bool(gpus) and may_pin(gpu_setting(case, gpus[0]).backend, host, case.model.weights_bytes.value_or(0)),
+        year=build_year(case),
+        peers=all(_has_peers(gpu) for gpu in gpus),
+    )
+
+
+def _slower(case: Case) -> float:
+    """By how much a server here was slower than expected when it was calibrated."""
+    known = calibration_of(case) if case.calibrations else None
+    return known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
+
+
+def _scaled(chip: Chip, slower: float) -> Chip:
+    return chip._replace(
+        bytes_per_s=chip.bytes_per_s / slower,
+        flops_per_s=chip.flops_per_s / slower,
+        matrix_flops_per_s=chip.matrix_flops_per_s / slower,
+    )
+
+
+def _has_peers(gpu: Gpu) -> bool:
+    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    return known is None or has_peers(known)
+
+
+def seen_processors(case: Case) -> Processors:
+    """The cores that its process may use, fast ones alone where there are two kinds, and what they read."""
+    cpu, memory = case.machine.cpu, case.machine.memory
+    physical = cpu.physical_cores.value_or(0) or cpu.logical_cpus.value_or(1)
+    fast = cpu.performance_cores.value_or(0) or physical
+    cores = max(1, int(min(fast, physical, cpus_of(case) if _is_counted(case) else fast)))
+    measured = memory.read_bytes_per_s.value_or(0.0)
+    known = measured if measured >= SLOWEST_BYTES_PER_S else CORE_FED_BYTES_PER_S * physical
+    return Processors(
+        cores=cores,
+        bytes_per_s=known,
+        one_core_bytes_per_s=memory.read_one_core_bytes_per_s.value_or(0.0) if measured else 0.0,
+        core_flops_per_s=core_flops_of(cpu),
+        logical=int(own_cpus(case)) if _is_counted(case) else 0,
+    )
+
+
+def _is_counted(case: Case) -> bool:
+    cpu = case.machine.cpu
+    return bool(cpu.logical_cpus.value_or(0) or cpu.physical_cores.value_or(0))
+
+
+def is_assumed(case: Case) -> bool:
+    """Whether nobody measured how fast the host's memory is read."""
+    memory = case.machine.memory.read_bytes_per_s
+    return not isinstance(memory, Known) or memory.origin is Origin.ESTIMATED
+
+
+_NEEDED = ("layers", "width", "heads", "kv_heads", "vocabulary", "parameters")
+
+
+def shape_of_facts(model: Model) -> HfShape | None:
+    """Its numbers; None where one of them is missing, or experts make one number for the feed-forward too few."""
+    if model.experts.value_or(0) > 1 or not all(isinstance(getattr(model, name), Known) for name in _NEEDED):
+        return None
+    layers, width, heads = (int(getattr(model, name).value_or(0)) for name in ("layers", "width", "heads"))
+    vocabulary, kv_heads = int(model.vocabulary.value_or(0)), int(model.kv_heads.value_or(0))
+    if min(layers, width, heads, kv_heads, vocabulary) <= 0:
+        return None
+    length = int(model.key_length.value_or(width // heads))
+    tied = model.output_tied.value_or(default=False)
+    tables = vocabulary * width * (1 if tied else 2)
+    attention = width * length * 2 * (heads + kv_heads)
+    left = (int(model.parameters.value_or(0)) - tables) / layers - attention
+    if left <= 0:
+        return None
+    return HfShape(
+        layers=layers, width=width, vocabulary=vocabulary, heads=heads, kv_heads=kv_heads, key_length=length,
+        value_length=int(model.value_length.value_or(length)), feed_forward=round(left / (3 * width)), tied=tied,
+        positions=int(model.context_trained.value_or(0)),
+    )  # fmt: skip
+
+
+# What runs at a speed that is not predicted: with more than its GPUs hold, or with settings that have no price.
+# The driver lends it memory of the host then; or somebody split rows, or took a cache that no kernel is made for.
+
+_FAR_BELOW = 0.7
+"""Of the low end of a prediction: so slow a server suffers from more than its settings."""
+_SURELY_LACKING = 256 * MIB
+"""Less may be an error in what is counted as its own."""
+_WORTH_A_CHANGE = 1.05
+UNPRICED = "what a setting of now costs is not predicted: gains are against the measured speed"
+_WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")
+"""Types of cache that every build computes on the GPU."""
+_SLOWER = "times slower"
+"""In costs that are held against the prediction for what runs, which does not count then."""
+LENT = "it takes more than the GPU has: the driver keeps some of it in the host's memory, so its speed is as measured"
+
+
+def is_far_below(current: OptionShown) -> bool:
+    """Whether it was measured far slower than its settings explain."""
+    measured, speed = current.measured_tokens_per_s, current.speed
+    return bool(measured and speed and measured < _FAR_BELOW * speed.decode_tokens_per_s.low)
+
+
+def overflows(case: Case, current: OptionShown) -> bool:
+    """Whether part of what it put on GPUs lies elsewhere: by what it lacks and how slow it is, or by the driver."""
+    lacking = sum(device.lacking_bytes for device in current.devices) > _SURELY_LACKING
+    lent = own_lent_bytes(case)
+    return (lacking and lent >= GIB) or (is_far_below(current) and (lacking or lent > _SURELY_LACKING))
+
+
+def has_unpriced(case: Case, current: OptionShown, changes: Sequence[ChangeShown]) -> bool:
+    """Whether it is far slower than predicted, and the plan takes away a setting that the prediction does not know."""
+    was = {change.knob: change.was for change in changes if change.was is not None}
+    cache = {was.get(Knob.KV_CACHE_TYPE), was.get(Knob.VALUE_CACHE_TYPE)} - {None, *_WITH_KERNELS}
+    fast = case.machine.cpu.performance_cores.value_or(0)
+    crowd = 0 < fast < int(was.get(Knob.THREADS) or 0)
+    turned = was.get(Knob.SPLIT_MODE) == "row" or was.get(Knob.FLASH_ATTENTION) is False or Knob.TENSOR_OVERRIDE in was
+    return is_far_below(current) and (turned or crowd or bool(cache))
+
+
+def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -> PlanReport:
+    """The report with gains against the measured speed; none where nobody measured."""
+    measured = current.measured_tokens_per_s
+    options = tuple(
+        msgspec.structs.replace(o, speedup=_gain(o, measured), costs=tuple(c for c in o.costs if _SLOWER not in c))
+        for o in report.options
+    )
+    best = options[report.recommended] if report.recommended is not None else None
+    better = best is not None and (best.speedup is None or best.speedup >= _WORTH_A_CHANGE)
+    return msgspec.structs.replace(
+        report,
+        current=msgspec.structs.replace(current, speed=None),
+        options=options,
+        verdict="better" if better else report.verdict,
+        notes=(*report.notes, note),
+    )
+
+
+def _gain(option: OptionShown, measured: float | None) -> float | None:
+    return option.speed.decode_tokens_per_s.mid / measured if option.speed and measured else None

@@ -1,0 +1,573 @@
+"""The settings of Transformers that serve a goal best: all combinations that `generate` takes are priced."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from unslow.catalog.learned_speed import learned_speed, spread_of
+from unslow.catalog.weight_parts import Part
+from unslow.facts.knob import Knob, Setting
+from unslow.facts.model import HfShape
+from unslow.facts.values import GIB
+from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.report import MemoryShown
+from unslow.think.hardware import Hardware
+from unslow.think.memory.footprint import Held
+from unslow.think.memory.transformers import TransformersSettings, transformers_memory
+from unslow.think.physics.chip import SpeedSetting
+from unslow.think.physics.decode import EAGER, launch_s, overlapped
+from unslow.think.physics.placement import largest_fitting
+from unslow.think.physics.terms import Interval, Term, least_seconds, total_of_terms
+from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, ranked, thinned
+from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good
+from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
+from unslow.think.speed.chips import gpu_chip
+from unslow.think.speed.load import Totals, hf_load, totals
+from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, prompt_terms, step_terms, trust_in, widened
+from unslow.think.speed.report import RateShown
+from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, PREFILL, SEVERAL
+
+RECENT = (5, 17)
+"""The version whose memory was measured: what is planned for where nothing runs yet."""
+AS_STORED_SINCE = (5, 0)
+"""From here on weights are loaded as they are stored; before, as float32 unless `dtype` says otherwise."""
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+ALL_ON_ONE, SPREAD_OUT = "cuda:0", "auto"
+"""Values of `device_map`."""
+
+
+class Choice(NamedTuple):
+    """One setting of every knob."""
+
+    dtype: str
+    attention: str
+    cache: str
+    device_map: str
+
+    @property
+    def compiled(self) -> bool:
+        """Whether `generate` compiles the step, as it does for a cache whose shape stays the same."""
+        return self.cache == "static"
+
+
+class TransformersPlanQuestion(NamedTuple):
+    """A plan to be made."""
+
+    shape: HfShape
+    parts: tuple[Part, ...]
+    """As they are stored."""
+    quant: str
+    types: str
+    """The class of the weights' types: f16, q8, q4."""
+    hardware: Hardware
+    """Cards of one kind, and the host."""
+    goal: GoalShown
+    stored: str = "bfloat16"
+    """The type of numbers that are not packed."""
+    packed: bool = False
+    version: tuple[int, int] = RECENT
+    has_flash: bool | None = None
+    """Whether the package flash-attn is there; None where nobody looked."""
+    parameters: int = 0
+    architecture: str = ""
+    margin_bytes: int = 0
+    current: Choice | None = None
+
+    @property
+    def trained(self) -> int:
+        """The longest context that the model was made for."""
+        return self.shape.positions or self.goal.context
+
+    @property
+    def now(self) -> Choice:
+        """What changes are counted against: what runs, else what people write first."""
+        dtype = self.stored if self.version >= AS_STORED_SINCE or self.packed else "float32"
+        return self.current or Choice(dtype, "sdpa", "dynamic", SPREAD_OUT)
+
+    def parts_as(self, dtype: str) -> tuple[Part, ...]:
+        """The weights as they lie in memory: plain ones in the type that is asked for."""
+        factor = 1.0 if self.packed else BYTES[dtype] / BYTES[self.stored]
+        return self.parts if factor == 1.0 else tuple(p._replace(bytes=round(p.bytes * factor)) for p in self.parts)
+
+    def settings(self, choice: Choice, tokens: int) -> TransformersSettings:
+        """The choice as the memory of Transformers takes it, for conversations of so many tokens."""
+        answer = min(self.goal.answer_tokens, max(1, tokens - 1))
+        return TransformersSettings(
+            prompt_tokens=max(1, tokens - answer),
+            new_tokens=answer,
+            batch=self.goal.users,
+            cache="static" if choice.cache == "static" else "dynamic",
+            attention="flash" if choice.attention.startswith("flash") else choice.attention,
+            padded=self.goal.users > 1,
+            dtype_bytes=BYTES[choice.dtype],
+            device_map="single" if choice.device_map == ALL_ON_ONE else "auto",
+            version=self.version,
+        )
+
+
+QUANTIZED_SHARE = 4.5 / 16
+"""Of the bytes of a plain cache: 4 bits with a scale and a shift of 16 bits for each 64 numbers (`QuantizedCache`)."""
+RESIDUAL_TOKENS = 128
+"""The newest tokens, which a quantised cache keeps as they are."""
+OFFLOADED_LAYERS = 2
+"""Of an offloaded cache on the card: the layer at work and the one that is fetched for it."""
+_LARGE_HOST = 2**43
+"""Of a host that nobody knows."""
+
+
+class Laid(NamedTuple):
+    """Where everything lies."""
+
+    devices: tuple[Held, ...]
+    host: Held
+    spilled_bytes: int
+    """Weights that no card has room for: they come over the link for every token."""
+    cards: int
+    """That hold some of the weights."""
+    left_bytes: int
+    """On the fullest of the devices; below 0 where it has too little."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether all of it finds room."""
+        return self.left_bytes >= 0
+
+
+def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) -> Laid:
+    """The memory for conversations of so many tokens."""
+    free = [max(0, room.usable_bytes - question.margin_bytes) for room in question.hardware.rooms]
+    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else _LARGE_HOST
+    used = free[:1] if choice.device_map == "cuda:0" else free
+    settings = question.settings(choice, tokens)
+    found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
+    kept = tuple(_kept(question, choice, held, tokens) for held in found.devices)
+    moved = sum(held.kv_bytes - less.kv_bytes for held, less in zip(found.devices, kept, strict=True))
+    host = found.host._replace(kv_bytes=moved if choice.cache == "offloaded" else 0)
+    spilled = found.host.weights_bytes + found.disk_bytes
+    left = [space - held.total.high for held, space in zip(kept, used, strict=True)]
+    least = -found.disk_bytes if found.disk_bytes else min(*left, host_free - host.total.high)
+    return Laid(kept, host, spilled, sum(held.weights_bytes > 0 for held in kept), least)
+
+
+def _kept(question: TransformersPlanQuestion, choice: Choice, held: Held, tokens: int) -> Held:
+    """A card's part with the cache that was chosen; activations stay as they are."""
+    if choice.cache == "quantized":
+        plain = min(1.0, RESIDUAL_TOKENS / max(1, tokens))
+        return held._replace(kv_bytes=round(held.kv_bytes * (plain + (1 - plain) * QUANTIZED_SHARE)))
+    if choice.cache == "offloaded":
+        share = min(1.0, OFFLOADED_LAYERS / max(1, question.shape.layers))
+        return held._replace(kv_bytes=round(held.kv_bytes * share))
+    return held
+
+
+def longest_fitting(question: TransformersPlanQuestion, choice: Choice) -> int:
+    """The longest conversation, up to the model's own limit, that fits; 0 where none does."""
+    return largest_fitting(1, question.trained, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
+
+
+def shown_devices(
+    question: TransformersPlanQuestion, choice: Choice, tokens: int
+) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
+    """The cards and the host as the report shows them."""
+    laid = laid_out(question, choice, tokens)
+    rooms = question.hardware.rooms[: len(laid.devices)]
+    devices: Sequence[MemoryShown] = [
+        shown_memory(room.name, Parts(h.weights_bytes, h.kv_bytes, h.compute_bytes), room, h.other_bytes)
+        for room, h in zip(rooms, laid.devices, strict=True)
+    ]
+    host = Parts(laid.host.weights_bytes, laid.host.kv_bytes, laid.host.compute_bytes)
+    return tuple(devices), shown_memory("host", host, question.hardware.host_room)
+
+
+# How long a request takes: a loop in Python that launches every kernel, or a compiled step; and what caches cost.
+# a growing cache is copied whole at every token, since it is joined with the new keys and values
+# keys that several heads share are written out for each head where attention needs a mask or is not fused
+# a quantised cache is unpacked whole at every token, an offloaded one comes over the link
+
+PYTHON_SPREAD = 1.3
+"""On top of what was learned of kernels: the loop around them is the host's pace (as in think.case.questions)."""
+COPIES = {"dynamic": 2.0, "static": 0.0, "quantized": 6.0, "offloaded": 2.0}
+"""How often the bytes of the plain cache go over the memory for a token beyond being looked at: read and written to be
+joined; of a quantised one written in three steps of unpacking and read again."""
+UNPACKING_LAYER_S = 250e-6
+"""More launches in each layer of a quantised cache: a dozen small operations at 20 us each."""
+THIS_YEAR = 2026.8
+
+
+class Paced(NamedTuple):
+    """What one conversation gets."""
+
+    decode: Interval
+    prefill: Interval
+    request_s: Interval
+
+
+class Pace:
+    """The speed of a question's choices."""
+
+    def __init__(self, question: TransformersPlanQuestion) -> None:
+        self.question = question
+
+    def paced(self, choice: Choice, laid: Laid) -> Paced:
+        """All users in one batch; `generate` reads the whole conversation anew each time."""
+        goal = self.question.goal
+        read = goal.kept_tokens + goal.prompt_tokens
+        step = self._step(choice, laid)
+        prompt = self._prompt(choice, laid, read)
+        ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
+        return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
+
+    def _step(self, choice: Choice, laid: Laid) -> Interval:
+        """Tokens per second of each conversation."""
+        goal = self.question.goal
+        depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
+        q = self._ask(choice, laid, depth)._replace(tokens=float(goal.users))
+        terms = tuple(step_terms(q))
+        alone = float(total_of_terms(terms, learned_speed().factors)) + self._beside(choice, laid, q)
+        seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
+        return self._interval(1 / seconds, self._group(laid, depth), q, terms)
+
+    def _prompt(self, choice: Choice, laid: Laid, tokens: int) -> Interval:
+        """Prompt tokens per second; the whole prompt is one batch."""
+        q = self._ask(choice, laid, 0.0)
+        terms = tuple(prompt_terms(q, float(tokens), float(tokens)))
+        alone = float(total_of_terms(terms, learned_speed().factors)) * tokens + laid.spilled_bytes / USUAL_LINK
+        seconds = float(overlapped(alone, self._launches(choice, q)))
+        return self._interval(tokens / seconds, PREFILL, q, terms)
+
+    def _ask(self, choice: Choice, laid: Laid, depth: float) -> SpeedQuestion:
+        question, device = self.question, self.question.hardware.device
+        setting = SpeedSetting(
+            backend={"AMD": "rocm", "Apple": "metal"}.get(device.vendor, "cuda"), family=device.family,
+            device=device.name, types=question.types, runtime="transformers", fused=choice.attention != "eager",
+            graphs=choice.compiled,
+        )  # fmt: skip
+        chip = gpu_chip(device)
+        if choice.dtype == "float32":  # which the matrix units do not take
+            chip = chip._replace(matrix_flops_per_s=chip.flops_per_s)
+        element = float(BYTES[choice.dtype])
+        return SpeedQuestion(
+            self._totals(choice), chip, setting, THIS_YEAR, depth, element, gpus=float(laid.cards or 1)
+        )
+
+    def _totals(self, choice: Choice) -> Totals:
+        return totals(hf_load(self.question.shape, self.question.parts_as(choice.dtype), self.question.types))
+
+    def _beside(self, choice: Choice, laid: Laid, q: SpeedQuestion) -> float:
+        """Seconds of a token for copies of the cache, and for what comes over the link."""
+        goal, shape = self.question.goal, self.question.shape
+        whole = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens
+        held = float(whole) if choice.cache == "static" else float(q.depth)
+        whole_totals = q.totals or Totals()
+        kept = float(whole_totals.cache_elements(held)) * float(q.element_bytes) * goal.users
+        looked = float(whole_totals.cache_elements(float(q.depth))) * float(q.element_bytes) * goal.users
+        repeated = 2 * shape.heads / max(1, shape.kv_heads) if self._repeats(choice) else 0.0
+        moved = (COPIES[choice.cache] + repeated) * kept + kept - looked
+        link = laid.spilled_bytes + (kept if choice.cache == "offloaded" else 0.0)
+        return moved / float(q.chip.bytes_per_s) + link / USUAL_LINK
+
+    def _repeats(self, choice: Choice) -> bool:
+        """Whether keys are written out for every head: attention needs a mask, or is not fused."""
+        shape = self.question.shape
+        if shape.kv_heads == shape.heads or shape.kv_rank or choice.attention.startswith("flash"):
+            return False
+        masked = self.question.goal.users > 1 or choice.cache == "static"
+        return choice.attention == "eager" or masked or choice.dtype == "float32"
+
+    def _launches(self, choice: Choice, q: SpeedQuestion) -> float:
+        whole = q.totals or Totals()
+        more = UNPACKING_LAYER_S * float(whole.layers) if choice.cache == "quantized" else 0.0
+        return float(launch_s(EAGER, whole.layers, whole.expert_layers)) + more
+
+    def _interval(self, rate: float, group: str, q: SpeedQuestion, terms: tuple[Term, ...]) -> Interval:
+        shortest = float(least_seconds(terms))  # of a prompt nothing is certain
+        ceiling = 1 / shortest if shortest else math.inf
+        spread = spread_of(group, q.setting.backend)
+        found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
+        return widened(found, trust_in(self.question.hardware.device, q.setting).wider, max(ceiling, rate))
+
+    def _group(self, laid: Laid, depth: float) -> str:
+        if laid.cards > 1:
+            return SEVERAL
+        if 0 < self.question.shape.experts_used < self.question.shape.experts:
+            return MOE
+        return DEEP if depth >= DEEP_FROM else DENSE
+
+
+CACHES = ("dynamic", "static", "quantized", "offloaded")
+NO_BFLOAT16 = frozenset({"turing", "volta", "pascal", "maxwell", "gcn5", "polaris", "rdna1", "rdna2", "m1"})
+"""Chips without it, or with one that is made of float32; they have float16."""
+NO_FLASH = frozenset({"turing", "volta", "pascal", "maxwell"})
+"""Chips that FlashAttention 2 does not take: it wants compute capability 8.0."""
+
+
+class Point(NamedTuple):
+    """A choice with what it gives."""
+
+    choice: Choice
+    laid: Laid
+    context: int
+    paced: Paced
+    worth: Worth
+
+
+class Searched(NamedTuple):
+    """All that fit, and how many were looked at."""
+
+    points: tuple[Point, ...]
+    seen: SearchedShown
+
+
+def half_type(question: TransformersPlanQuestion) -> str:
+    """The type of 16 bits that the device computes in."""
+    return "float16" if question.hardware.device.family in NO_BFLOAT16 else "bfloat16"
+
+
+def choices(question: TransformersPlanQuestion) -> list[Choice]:
+    """Every combination that loads and runs at all."""
+    half, now = half_type(question), question.now
+    plain = dict.fromkeys((half, question.stored, "float32", now.dtype))
+    types = [question.stored if question.stored in BYTES else half] if question.packed else list(plain)
+    flash = ["flash_attention_2"] if can_flash(question) else []
+    maps = [ALL_ON_ONE, SPREAD_OUT]
+    every = [Choice(*c) for c in product(types, ["sdpa", "eager", *flash], CACHES, maps)]
+    return [c for c in every if is_taken(question, c)]
+
+
+def can_flash(question: TransformersPlanQuestion) -> bool:
+    """Whether the kernels of flash-attn are there and take this chip."""
+    known = bool(question.has_flash) or question.now.attention.startswith("flash")
+    return known and question.hardware.device.vendor == "NVIDIA" and question.hardware.device.family not in NO_FLASH
+
+
+def is_taken(question: TransformersPlanQuestion, choice: Choice) -> bool:
+    """Whether Transformers takes this combination."""
+    if choice.attention.startswith("flash") and (choice.dtype == "float32" or choice.cache == "static"):
+        return False
+    if choice.dtype == "bfloat16" and question.hardware.device.family in NO_BFLOAT16:
+        return False
+    latent = bool(question.shape.kv_rank or question.shape.state)
+    return not (latent and choice.cache == "quantized")  # such layers have caches of their own
+
+
+def search_choices(question: TransformersPlanQuestion) -> Searched:
+    """Every combination that has room for the goal, priced."""
+    pace, every = Pace(question), choices(question)
+    found = [point for choice in every if (point := priced_point(question, pace, choice))]
+    return Searched(tuple(found), SearchedShown(combinations=len(every), priced=len(found), laid_out=len(every)))
+
+
+def priced_point(question: TransformersPlanQuestion, pace: Pace, choice: Choice) -> Point | None:
+    """The point of a choice; None where it has no room for the goal, or would be compiled and can't be."""
+    laid = laid_out(question, choice, min(question.goal.context, question.trained))
+    if not laid.fits or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
+        return None  # `generate` compiles only for one device that holds everything
+    paced = pace.paced(choice, laid)
+    context = longest_fitting(question, choice)
+    return Point(choice, laid, context, paced, _worth_of_choice(question, choice, context, paced))
+
+
+def _worth_of_choice(question: TransformersPlanQuestion, choice: Choice, context: int, paced: Paced) -> Worth:
+    goal, changes = question.goal, differing(choice, question.now)
+    bits = {"f16": 16.0, "q8": 8.0}.get(question.types, 4.0)
+    return Worth(
+        speed=1 / paced.request_s.mid,
+        context=float(context),
+        weight_bits=bits,
+        cache_bits=4.0 if choice.cache == "quantized" else 16.0,
+        aggregate=goal.users * goal.answer_tokens / paced.request_s.mid,
+        left=1.0,
+        ease=-float(len(changes)),
+    )
+
+
+def differing(choice: Choice, now: Choice) -> tuple[str, ...]:
+    """The knobs that differ."""
+    return tuple(name for name in Choice._fields if getattr(choice, name) != getattr(now, name))
+
+
+COMPILING_S = 40
+"""What the first answer takes longer (recorded on an H200: 42 s for a model of 6B, 0.5 s from the second one on)."""
+_WHY = {
+    Knob.WEIGHTS_TYPE.value: "half the bytes for every token, and the matrix units take it",
+    Knob.ATTENTION.value: "one kernel that writes no scores out",
+    Knob.CACHE.value: "decides whether the step can be compiled, and what memory a conversation takes",
+    Knob.COMPILE.value: "kernels are recorded once instead of launched by Python one by one",
+    Knob.DEVICE.value: "where the layers lie",
+}
+
+
+def shown_option(question: TransformersPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
+    """The option; `before` is what runs now."""
+    choice, goal = point.choice, question.goal
+    was = dict(settings_of(question.now))
+    set_ = settings_of(choice)
+    devices, host = shown_devices(question, choice, min(goal.context, question.trained))
+    return OptionShown(
+        name=f"{choice.dtype}, {choice.attention}, {choice.cache} cache{', compiled' if choice.compiled else ''}"
+        f"{'' if choice.device_map == 'auto' else ', one card'}",
+        quant=question.quant,
+        context=point.context,
+        changes=tuple(
+            ChangeShown(knob=knob, value=value, was=was[knob], why=_WHY[knob])
+            for knob, value in set_
+            if value != was[knob]
+        ),
+        settings=tuple(ChangeShown(knob=knob, value=value, was=was[knob]) for knob, value in set_),
+        speed=SpeedShown(
+            decode_tokens_per_s=shown_rate(point.paced.decode),
+            prefill_tokens_per_s=shown_rate(point.paced.prefill),
+            request_s=shown_rate(point.paced.request_s),
+            together_tokens_per_s=point.paced.decode.mid * question.goal.users if question.goal.users > 1 else None,
+        ),
+        quality=hf_quality(question.quant, question.types, choice.cache, question.parameters, question.architecture),
+        devices=devices,
+        host=host,
+        costs=tuple(option_costs(question, point, before)),
+        risk=option_risk(choice),
+        speedup=before.paced.request_s.mid / point.paced.request_s.mid if before else None,
+    )
+
+
+def settings_of(choice: Choice) -> list[tuple[str, Setting]]:
+    """Every knob with its value."""
+    return [
+        (Knob.WEIGHTS_TYPE.value, choice.dtype),
+        (Knob.ATTENTION.value, choice.attention),
+        (Knob.CACHE.value, choice.cache),
+        (Knob.COMPILE.value, choice.compiled),
+        (Knob.DEVICE.value, choice.device_map),
+    ]
+
+
+def shown_rate(interval: Interval) -> RateShown:
+    """As the report has it."""
+    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
+
+
+def option_costs(question: TransformersPlanQuestion, point: Point, before: Point | None) -> Iterator[str]:
+    """What it gives up."""
+    if point.choice.compiled:
+        yield f"the first answer comes about {COMPILING_S} s later: the step is compiled, and again for other lengths"
+    if point.laid.spilled_bytes:
+        gib = point.laid.spilled_bytes / 2**30
+        yield f"{gib:.1f} GiB of weights lie on the host and come over the link with every token"
+    if question.goal.kept_tokens:
+        yield f"`generate` reads the {question.goal.kept_tokens:,} tokens of before again unless given their cache"
+    if before and point.context < before.context:
+        yield f"room for {point.context:,} tokens, where it was {before.context:,}"
+
+
+def option_risk(choice: Choice) -> str:
+    """What may go wrong."""
+    if choice.cache == "quantized":
+        return "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
+    return "a model with code of its own may not compile" if choice.compiled else ""
+
+
+def rejected_options(
+    question: TransformersPlanQuestion, chosen: Point, points: Sequence[Point]
+) -> Iterator[RejectedShown]:
+    """What people try, one knob turned at a time."""
+    if not can_flash(question):
+        because = "it was not found installed; sdpa has a fused kernel too, and prompts of equal length need no more"
+        yield RejectedShown(what='attn_implementation="flash_attention_2"', because=because)
+    device = question.hardware.device
+    if device.family in NO_BFLOAT16:
+        yield RejectedShown(what="dtype=torch.bfloat16", because=f"the {device.name} has none: float16 it is")
+    known = {point.choice: point for point in points}
+    for what, choice in _tries(chosen.choice):
+        point = known.get(choice)
+        if point is None:
+            taken = is_taken(question, choice)
+            because = "does not fit" if taken else "`generate` does not take it with the other settings"
+            yield RejectedShown(what=what, because=because)
+        elif point.worth.speed <= chosen.worth.speed:
+            seconds = f"{point.paced.request_s.mid:.2f} s a request instead of {chosen.paced.request_s.mid:.2f} s"
+            yield RejectedShown(what=what, because=f"not faster: {seconds}")
+
+
+def _tries(choice: Choice) -> Iterator[tuple[str, Choice]]:
+    for cache in ("dynamic", "static", "quantized", "offloaded"):
+        if cache != choice.cache:
+            yield f'cache_implementation="{cache}"', choice._replace(cache=cache)
+    if choice.attention != "eager":
+        yield 'attn_implementation="eager"', choice._replace(attention="eager")
+    if choice.dtype != "float32":
+        yield "dtype=torch.float32", choice._replace(dtype="float32")
+
+
+class TransformersPlan(NamedTuple):
+    """What was found, and what runs now as an option."""
+
+    planned: Planned
+    current: OptionShown | None = None
+
+
+def transformers_options(question: TransformersPlanQuestion) -> TransformersPlan:
+    """Every combination looked at, the front of them, and the best for the goal."""
+    found = search_choices(question)
+    before = priced_point(question, Pace(question), question.current) if question.current else None
+    current = shown_option(question, before, before) if before else None
+    fine = [point for point in found.points if _is_fine(question, point)]
+    if not fine:
+        reason, hint = _why_nothing(question, found.points)
+        return TransformersPlan(Planned((), None, (), found.seen, (), reason, hint), current)
+    points = pareto_front(fine, _worth, _effort)
+    chosen = max(_as_good(question, points) or points, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
+    options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.worth.ease or not before]
+    planned = Planned(
+        tuple(shown_option(question, point, before) for point in options),
+        options.index(chosen),
+        tuple(rejected_options(question, chosen, found.points)),
+        found.seen,
+    )
+    return TransformersPlan(planned, current)
+
+
+def _worth(point: Point) -> Worth:
+    return point.worth
+
+
+def _effort(point: Point) -> tuple[float, ...]:
+    return (-point.worth.ease,)
+
+
+def _is_fine(question: TransformersPlanQuestion, point: Point) -> bool:
+    """Whether it keeps the floors; what nobody published the cost of does not keep one of quality."""
+    goal = question.goal
+    if goal.least_tokens_per_s is not None and point.paced.decode.mid < goal.least_tokens_per_s:
+        return False
+    if goal.worst_perplexity_increase is None or point.choice.cache != "quantized":
+        return True
+    increase = _cost(question, point).perplexity_increase
+    return increase is not None and increase <= goal.worst_perplexity_increase
+
+
+def _cost(question: TransformersPlanQuestion, point: Point) -> Cost:
+    return hf_cost(question.quant, question.types, point.choice.cache, question.parameters, question.architecture)
+
+
+def _as_good(question: TransformersPlanQuestion, points: list[Point]) -> list[Point]:
+    """Without a floor of quality, those whose answers nobody could tell from the plain ones."""
+    if question.goal.worst_perplexity_increase is not None:
+        return points
+    plain = hf_cost(question.quant, question.types, "dynamic", question.parameters, question.architecture)
+    return [point for point in points if is_as_good(_cost(question, point), plain)]
+
+
+def _why_nothing(question: TransformersPlanQuestion, points: tuple[Point, ...]) -> tuple[str, str]:
+    goal = question.goal
+    if points and goal.least_tokens_per_s is not None:
+        fastest = max(point.paced.decode.mid for point in points)
+        return f"the fastest combination gives {fastest:.1f} tok/s to each conversation", "ask for less speed"
+    tried = question.now._replace(cache="dynamic")
+    laid = laid_out(question, tried, min(goal.context, question.trained))
+    needs = max((held.total.high for held in laid.devices), default=0) / GIB
+    free = max((room.usable_bytes for room in question.hardware.rooms), default=0) / GIB
+    reason = f"a card needs {needs:.1f} GiB for {goal.context:,} tokens of {goal.users} at a time, and has {free:.1f}"
+    return (
+        reason,
+        "take a shorter context, fewer at a time, a quantised checkpoint, or less weights on the card with max_memory",
+    )

@@ -1,0 +1,386 @@
+"""What is asked of a plan for vLLM, the values that each knob can take, and what a choice leaves for the cache."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
+
+from unslow.catalog.weight_parts import Part
+from unslow.facts.model import HfShape
+from unslow.facts.values import GIB
+from unslow.think.hardware import Hardware, Room
+from unslow.think.memory import vllm
+from unslow.think.memory.footprint import Held, exactly
+from unslow.think.memory.vllm import VllmSettings, stage_layers, stage_weight_bytes
+from unslow.think.plan.report import GoalShown, RejectedShown
+from unslow.think.speed.chips import has_links
+
+RECENT = (0, 28)
+"""The newest version whose memory was read in its sources: what is planned for where nothing runs yet."""
+DEFAULT_SHARE = 0.0
+"""Of `Choice.share`: what the version takes by itself."""
+
+
+class Checkpoint(NamedTuple):
+    """The model in one format, as vLLM would load it."""
+
+    name: str
+    quant: str
+    parts: tuple[Part, ...]
+    types: str
+    """The class of its weights' types: f16, q8, q4."""
+    packing: str = ""
+    """By the catalogue's name; empty where nothing is packed."""
+    path: str = ""
+    """Another folder than the one that was asked for."""
+    packed_at_load: bool = False
+    """Whether vLLM makes it of the plain weights (`--quantization fp8`), which lie in memory whole before."""
+    align: int = 1
+    """How many inputs of a matrix share a scale: a part of it on one card must be a multiple."""
+
+    @property
+    def bits(self) -> float:
+        """Of a weight, about: what quality is ordered by where nobody published a figure."""
+        return {"f16": 16.0, "q8": 8.0}.get(self.types, 4.0)
+
+
+class Choice(NamedTuple):
+    """One setting of every knob."""
+
+    checkpoint: int
+    """Its number among those of the question."""
+    tensor: int
+    pipeline: int
+    share: float
+    context: int
+    sequences: int
+    batched: int
+    kv: str
+    eager: bool
+
+    @property
+    def cards(self) -> int:
+        """How many cards it takes."""
+        return self.tensor * self.pipeline
+
+
+class VllmPlanQuestion(NamedTuple):
+    """A plan to be made."""
+
+    shape: HfShape
+    checkpoints: tuple[Checkpoint, ...]
+    """The one that was asked for first."""
+    hardware: Hardware
+    """Cards of one kind, in the order of their numbers."""
+    goal: GoalShown
+    version: tuple[int, int] = RECENT
+    parameters: int = 0
+    architecture: str = ""
+    margin_bytes: int = 0
+    """What is to stay free on each card, on top of what vLLM needs itself."""
+    exact_context: bool = False
+    """Whether nothing runs yet and a length was named: then no longer one is offered."""
+    current: Choice | None = None
+    """What runs now."""
+    measured_pool: int = 0
+    """Tokens that the cache of what runs now holds by its own count; 0 where it does not say."""
+    prefix_caching: bool = True
+    offloaded_bytes: int = 0
+    """Weights that what runs now keeps on the host (`--cpu-offload-gb`)."""
+
+    @property
+    def trained(self) -> int:
+        """The longest context that the model was made for."""
+        return self.shape.positions or self.goal.context
+
+    @property
+    def conversation(self) -> int:
+        """Tokens of one conversation at the end of its answer."""
+        return self.goal.kept_tokens + self.goal.prompt_tokens + self.goal.answer_tokens
+
+    @property
+    def card_bytes(self) -> int:
+        """What the smallest card has, as the driver tells programs."""
+        return min(room.capacity_bytes - room.reserve_bytes for room in self.hardware.rooms)
+
+    @property
+    def small_batches(self) -> bool:
+        """Whether vLLM takes the defaults of a small card whatever the size (A100)."""
+        return "A100" in self.hardware.device.name
+
+    def settings(self, choice: Choice) -> VllmSettings:
+        """The choice as the memory of vLLM takes it."""
+        return VllmSettings(
+            max_model_len=choice.context,
+            tensor_parallel=choice.tensor,
+            pipeline_parallel=choice.pipeline,
+            gpu_memory_utilization=choice.share or None,
+            max_num_seqs=choice.sequences,
+            max_num_batched_tokens=choice.batched,
+            packing=self.checkpoints[choice.checkpoint].packing,
+            kv_cache_dtype=choice.kv,
+            enforce_eager=choice.eager,
+            small_batches=self.small_batches,
+            prefix_caching=self.prefix_caching,
+            linked=self.hardware.linked or has_links(self.hardware.device),
+            version=self.version,
+        )
+
+    def default(self) -> Choice:
+        """What vLLM does by itself with the model that was asked for, on one card."""
+        bare = Choice(0, 1, 1, DEFAULT_SHARE, self.trained, 0, 0, "auto", eager=False)
+        settings = self.settings(bare).on_card(self.card_bytes)
+        return bare._replace(
+            share=settings.utilization, sequences=settings.max_num_seqs, batched=settings.max_num_batched_tokens
+        )
+
+    @property
+    def now(self) -> Choice:
+        """What changes are counted against: what runs, else the defaults."""
+        return self.current or self.default()
+
+
+# What a choice leaves for the cache: the sums of `think.memory.vllm`, each made once for all choices that share it.
+# Of every spread the worst end is taken: a plan must start, and what it promises must fit, on the first try.
+
+STEP = 0.01
+LEAST_SHARE, MOST_SHARE = 0.80, 0.97
+"""Of a card's memory. Less than the first leaves memory unused that nobody holds; more than the second leaves less than
+the driver and the allocator's gaps were seen to take."""
+
+
+class Stage(NamedTuple):
+    """One stage of a pipeline, as one of its cards sees it."""
+
+    taken: int
+    """Weights, the peak of a full batch, and what lies beside, within the budget."""
+    weights: int
+    block_bytes: int
+
+
+class Pool:
+    """The memory of a question; everything is computed once."""
+
+    def __init__(self, question: VllmPlanQuestion) -> None:
+        self.question = question
+        self.weights = lru_cache(maxsize=None)(self._weights)
+        self._stages = lru_cache(maxsize=None)(self._new_stages)
+        self._groups = lru_cache(maxsize=None)(self._new_groups)
+        self.most_share = lru_cache(maxsize=None)(self._most_share)
+
+    def blocks(self, choice: Choice) -> int:
+        """Blocks of the cache; below 0 where the weights and the first run are more than the share."""
+        total = self.question.card_bytes
+        return min(_blocks(round(total * choice.share), stage) for stage in self.stages(choice))
+
+    def holds(self, choice: Choice) -> int:
+        """Conversations of the goal's length that the cache holds at once."""
+        settings, groups = self._settings(choice), self.groups(choice)
+        each = vllm.request_blocks(self.question.shape, settings, groups, self.question.conversation)
+        return max(0, self.blocks(choice)) // each if each else choice.sequences
+
+    def longest(self, choice: Choice) -> int:
+        """The longest request up to the model's own limit that the cache serves; 0 where vLLM does not start."""
+        settings = self._settings(choice)._replace(max_model_len=self.question.trained)
+        blocks = self.blocks(choice)
+        return vllm.longest_request(self.question.shape, settings, self.groups(choice), blocks) if blocks > 0 else 0
+
+    def serves(self, choice: Choice) -> bool:
+        """Whether vLLM starts: it must have room for one request of the longest length."""
+        settings = self._settings(choice)
+        usable = self.blocks(choice) - (1 if settings.release.null_block else 0)
+        return vllm.request_blocks(self.question.shape, settings, self.groups(choice), choice.context) <= usable
+
+    def stages(self, choice: Choice) -> tuple[Stage, ...]:
+        """Of each stage what it takes and what a block costs there."""
+        return self._stages(choice._replace(share=0.0, context=1))
+
+    def groups(self, choice: Choice) -> Sequence[vllm.CacheGroup]:
+        """The layers that share a block table."""
+        return self._groups(choice.checkpoint, choice.tensor, choice.kv)
+
+    def _settings(self, choice: Choice) -> VllmSettings:
+        return self.question.settings(choice).on_card(self.question.card_bytes)
+
+    def _new_groups(self, checkpoint: int, tensor: int, kv: str) -> Sequence[vllm.CacheGroup]:
+        choice = Choice(checkpoint, tensor, 1, 0.0, 1, 1, 1, kv, eager=False)
+        return vllm.cache_groups(self.question.shape, self.question.settings(choice))
+
+    def _weights(self, checkpoint: int, tensor: int, pipeline: int) -> tuple[int, ...]:
+        choice = Choice(checkpoint, tensor, pipeline, 0.0, 1, 1, 1, "auto", eager=False)
+        parts = self.question.checkpoints[checkpoint].parts
+        return tuple(stage_weight_bytes(self.question.shape, parts, self.question.settings(choice)))
+
+    def _new_stages(self, choice: Choice) -> tuple[Stage, ...]:
+        shape, settings = self.question.shape, self._settings(choice)
+        groups, last = self.groups(choice), choice.pipeline - 1
+        beside = vllm.beside_torch(settings).high
+        if settings.release.graphs_in_budget:
+            beside += vllm.captured_graphs(shape, settings).high
+        stages = []
+        weights = self.weights(choice.checkpoint, choice.tensor, choice.pipeline)
+        for number, layers in enumerate(stage_layers(shape.layers, choice.pipeline)):
+            peak = vllm.activation_peak(shape, settings, first=not number, last=number == last).high
+            taken = weights[number] + peak + beside
+            stages.append(Stage(taken, weights[number], vllm.block_bytes(groups, layers)))
+        return tuple(stages)
+
+    def _most_share(self, tensor: int, pipeline: int, sequences: int, batched: int, *, eager: bool) -> float:
+        """The largest share in whole hundredths that the fullest of the cards has free; 0 where that is too little.
+
+        vLLM asks whether its share is free after the driver's context was made; graphs come on top in old versions.
+        """
+        choice = Choice(0, tensor, pipeline, 0.0, 1, sequences, batched, "auto", eager=eager)
+        settings = self._settings(choice)
+        above = vllm.driver_context(settings).high + self.question.margin_bytes
+        if not settings.release.graphs_in_budget:
+            above += vllm.captured_graphs(self.question.shape, settings).high
+        shares = []
+        for room in freest(self.question, choice.cards):
+            total = room.capacity_bytes - room.reserve_bytes
+            shares.append((total - room.others_bytes - above) / total)
+        most = round(max(0, int(min(*shares, MOST_SHARE) / STEP + 1e-6)) * STEP, 2)
+        now = self.question.current
+        if now and (now.tensor, now.pipeline) == (tensor, pipeline):
+            return max(most, now.share)  # it has started with it, whatever is held now
+        return most
+
+    def held(self, choice: Choice) -> list[Held]:
+        """What each card most likely holds, stage by stage: the cache takes all that is left of the share."""
+        shape, settings = self.question.shape, self._settings(choice)
+        budget, graphs = round(self.question.card_bytes * choice.share), vllm.captured_graphs(shape, settings)
+        beside, context = vllm.beside_torch(settings).mid, vllm.driver_context(settings).mid
+        counted = graphs.mid if settings.release.graphs_in_budget else 0
+        last, stages = choice.pipeline - 1, self.stages(choice)
+        peaks = [vllm.activation_peak(shape, settings, first=not n, last=n == last) for n in range(choice.pipeline)]
+        left = [budget - s.weights - peak.mid - beside - counted for s, peak in zip(stages, peaks, strict=True)]
+        blocks = max(0, min(room // max(1, s.block_bytes) for s, room in zip(stages, left, strict=True)))
+        other = exactly(context + beside + graphs.mid)
+        held = [Held(s.weights, blocks * s.block_bytes, peak, other) for s, peak in zip(stages, peaks, strict=True)]
+        return [one for one in held for _ in range(choice.tensor)]
+
+    def most(self, choice: Choice) -> float:
+        """The largest share for this choice."""
+        return self.most_share(choice.tensor, choice.pipeline, choice.sequences, choice.batched, eager=choice.eager)
+
+
+def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
+    """The cards that have the most to give, in the order of their numbers."""
+    order = sorted(range(len(question.hardware.rooms)), key=lambda n: (-question.hardware.rooms[n].usable_bytes, n))
+    return [question.hardware.rooms[n] for n in sorted(order[:count])]
+
+
+def _blocks(budget: int, stage: Stage) -> int:
+    return (budget - stage.taken) // stage.block_bytes if stage.block_bytes else 0
+
+
+BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
+POWERS = frozenset({2, 4, 8, 16, 32, 64})
+"""Numbers of cards that heads can be shared by; and all cards that there are."""
+SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+FEWER = 4
+FP8_CACHE = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
+"""Chips that have the type; on an RTX 3090 vLLM ends with "type fp8e4nv not supported in this architecture"
+(https://github.com/vllm-project/vllm/issues/26431)."""
+PACKS_AT_LOAD = frozenset({"ampere", "ga100", "ada", "hopper", "blackwell", "cdna3", "cdna4"})
+"""Chips on which vLLM multiplies weights in FP8, and rounds plain ones to it while it loads them
+(`--quantization fp8`)."""
+FP8_CACHE_SINCE = (0, 11)
+"""Since then the V1 engine has kernels for it on more than one architecture
+(https://github.com/vllm-project/vllm/pull/24577, September 2025)."""
+LATENT_FP8 = frozenset({"hopper", "blackwell"})
+"""Chips whose kernels for latents take FP8 (FlashMLA, CUTLASS)."""
+
+
+def choices(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:
+    """Every combination that vLLM accepts, at the largest share and the shortest context that the goal allows."""
+    context = min(question.goal.context, question.trained)
+    for number, (tensor, pipeline) in product(range(len(question.checkpoints)), splits(question)):
+        if not can_split(question, number, tensor) or not loads(question, pool, number, tensor, pipeline):
+            continue
+        for kv, eager, sequences, batched in product(
+            cache_types(question), (False, True), sequence_counts(question), batches(question)
+        ):
+            choice = Choice(number, tensor, pipeline, 0.0, context, sequences, batched, kv, eager)
+            if batched >= sequences:  # else vLLM refuses to start
+                yield choice._replace(share=pool.most(choice))
+
+
+def splits(question: VllmPlanQuestion) -> list[tuple[int, int]]:
+    """Tensor and pipeline parallel: one card, every layer on several, or whole layers on each of several."""
+    cards = [n for n in range(2, len(question.hardware.rooms) + 1) if n in POWERS or n == len(question.hardware.rooms)]
+    found = [(1, 1), *((n, 1) for n in cards), *((1, n) for n in cards if n <= question.shape.layers)]
+    now = question.current
+    if now and now.cards <= len(question.hardware.rooms) and (now.tensor, now.pipeline) not in found:
+        found.append((now.tensor, now.pipeline))
+    return found
+
+
+def can_split(question: VllmPlanQuestion, checkpoint: int, tensor: int) -> bool:
+    """Whether every layer can be cut in so many parts."""
+    if tensor == 1 or (question.current and question.current.tensor == tensor):
+        return True  # what runs can be run
+    shape, align = question.shape, question.checkpoints[checkpoint].align
+    shared = not shape.kv_heads or shape.kv_heads % tensor == 0 or tensor % shape.kv_heads == 0
+    widths = [w for w in (shape.feed_forward, shape.expert_width) if w]
+    return shape.heads % tensor == 0 and shared and all(width % (tensor * align) == 0 for width in widths)
+
+
+def loads(question: VllmPlanQuestion, pool: Pool, checkpoint: int, tensor: int, pipeline: int) -> bool:
+    """Whether the weights find room while they are loaded: what is packed at load lies there whole before."""
+    of = question.checkpoints[checkpoint]
+    source = 0 if of.packed_at_load else checkpoint
+    room = min(room.usable_bytes for room in freest(question, tensor * pipeline))
+    several = Choice(0, tensor, pipeline, 0.0, 1, 1, 1, "auto", eager=True)
+    context = vllm.driver_context(question.settings(several)).high
+    return max(pool.weights(source, tensor, pipeline)) + context <= room
+
+
+def cache_types(question: VllmPlanQuestion) -> tuple[str, ...]:
+    """auto, and FP8 where chip and version have it; what runs now too."""
+    now = (question.current.kv,) if question.current else ()
+    return tuple(dict.fromkeys(("auto", *(("fp8",) if not why_no_fp8(question) else ()), *now)))
+
+
+def why_no_fp8(question: VllmPlanQuestion) -> str:
+    """Why the cache can't be kept in FP8; empty where it can."""
+    device = question.hardware.device
+    if device.family not in FP8_CACHE:
+        return f"the {device.name} has no FP8: vLLM ends with an error at start"
+    if question.version < FP8_CACHE_SINCE:
+        return f"vLLM {_dotted(question.version)} has no kernels for it that this GPU can use: newer ones have"
+    if question.shape.kv_rank and device.family not in LATENT_FP8:
+        return f"the kernels for this model's latents take no FP8 on the {device.name}"
+    return ""
+
+
+def sequence_counts(question: VllmPlanQuestion) -> tuple[int, ...]:
+    """As many as there are users, four times as many or as few, the default, and what runs now."""
+    most, now = question.default().sequences, question.now.sequences
+    enough = next((n for n in SEQUENCES if n >= question.goal.users), most)
+    return tuple(sorted({max(1, enough // FEWER), min(enough, most), min(enough * FEWER, most), most, now}))
+
+
+def batches(question: VllmPlanQuestion) -> tuple[int, ...]:
+    """From the smallest useful one to the largest default, and what runs now."""
+    return tuple(sorted({*BATCHES, question.now.batched}))
+
+
+def refused(question: VllmPlanQuestion, pool: Pool) -> list[RejectedShown]:
+    """What was asked for in vain: cards that can't share the heads, a cache type that the GPU lacks."""
+    found = []
+    every = len(question.hardware.rooms)
+    if every > 1 and not can_split(question, 0, every):
+        because = f"{question.shape.heads} heads and the matrices of this format can't be cut in {every} equal parts"
+        found.append(RejectedShown(what=f"--tensor-parallel-size {every}", because=because))
+    if why := why_no_fp8(question):
+        found.append(RejectedShown(what="--kv-cache-dtype fp8", because=why))
+    for number, of in enumerate(question.checkpoints):
+        if not any(loads(question, pool, number, *split) for split in splits(question)):
+            size = sum(part.bytes for part in of.parts) / GIB
+            found.append(RejectedShown(what=of.quant, because=f"its weights of {size:.1f} GiB do not fit the cards"))
+    return found
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

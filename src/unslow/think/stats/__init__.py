@@ -1,0 +1,1 @@
+"""What measurements mean: repeats, comparisons, sweeps, verification, tuning, calibration. Pure functions."""

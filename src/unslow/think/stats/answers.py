@@ -1,0 +1,307 @@
+"""Does it still answer as before: by what it expects of a given text, by its answers, and by their sense."""
+
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from unslow.facts.verification import Scored, Side
+from unslow.think.stats.repeats import CONFIDENCE, student_quantile
+from unslow.think.stats.verification_report import AnswersShown, IntervalShown, Kept, PerplexityShown
+
+# How far two sets of answers agree: how many begin with the same word, and how long each pair stays together.
+#
+# Answers without any chance still differ from run to run on some machines: sums in another order round otherwise, and
+# one other word changes all that follow. So what counts is the agreement with the changed server against that of the
+# old one with itself.
+
+_PIECES = re.compile(r"\w+|[^\w\s]")
+RARE = 0.01
+"""How often chance may show such a fall of the first words."""
+FAR_BELOW = 0.5
+"""Of the agreement of the old server with itself: a coarser quant keeps far more of its first words."""
+
+MAY_BE_ANOTHER = 0.25
+"""Of the words that the old server keeps with itself: from here down it may be another model that begins alike."""
+
+
+class Agreement(NamedTuple):
+    """Of so many pairs: those that begin alike, and the mean share of their words before they part."""
+
+    pairs: int
+    begin_alike: int
+    together: float
+
+
+def words_of(text: str) -> list[str]:
+    """Words and signs: a measure that is the same whatever the tokens of a model are."""
+    return _PIECES.findall(text)
+
+
+def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
+    """The agreement of two sets of answers to the same questions; None where there is no pair."""
+    pairs = [(words_of(a), words_of(b)) for a, b in zip(one, other, strict=False)]
+    if not pairs:
+        return None
+    alike = sum(a[:1] == b[:1] for a, b in pairs)
+    return Agreement(len(pairs), alike, sum(_share_together(a, b) for a, b in pairs) / len(pairs))
+
+
+def _share_together(one: Sequence[str], other: Sequence[str]) -> float:
+    length = max(len(one), len(other))
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return same / length if length else 1.0
+
+
+def is_far_below(found: Agreement, usual: Agreement) -> bool:
+    """Whether fewer answers begin alike than the old server's own do, by far and by more than chance."""
+    if found.begin_alike / found.pairs >= FAR_BELOW * usual.begin_alike / usual.pairs:
+        return False
+    return rarer_alike(found, usual) < RARE
+
+
+def parts_early(found: Agreement, usual: Agreement) -> bool:
+    """Whether answers go their own way so early that a like beginning says little."""
+    return found.together < MAY_BE_ANOTHER * usual.together
+
+
+def rarer_alike(found: Agreement, usual: Agreement) -> float:
+    """How often chance alone puts so few of the agreeing pairs on this side (Fisher's exact test)."""
+    alike, pairs = found.begin_alike + usual.begin_alike, found.pairs + usual.pairs
+    ways = math.comb(pairs, alike)
+    fewest = max(0, alike - usual.pairs)
+    counts = range(fewest, found.begin_alike + 1)
+    return sum(math.comb(found.pairs, n) * math.comb(usual.pairs, alike - n) for n in counts) / ways
+
+
+ONE_SIGN = 0.8
+"""Of an answer, the share of its commonest sign: models that lost their numbers say `!!!!` or `GGGG`."""
+FEWEST_SIGNS, FEWEST_WORDS = 16, 12
+"""Shorter answers may well repeat themselves."""
+NEW_TRIPLES = 0.35
+"""Of all threes of words, those that are new; less is a loop. Prose keeps more than nine of ten."""
+SOME, SHARE = 2, 0.25
+"""So many more than before, as a number and as a share of all: small models loop now and then by themselves."""
+
+
+def is_garbage(answer: str) -> bool:
+    """Whether an answer says nothing."""
+    words, signs = words_of(answer), [sign for sign in answer if not sign.isspace()]
+    if not words:
+        return True
+    if len(signs) >= FEWEST_SIGNS and Counter(signs).most_common(1)[0][1] >= ONE_SIGN * len(signs):
+        return True
+    return len(words) >= FEWEST_WORDS and len(_triples(words)) < NEW_TRIPLES * (len(words) - 2)
+
+
+def _triples(words: Sequence[str]) -> set[tuple[str, ...]]:
+    return {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
+
+
+def garbage_among(answers: Sequence[str]) -> int:
+    """How many of them say nothing."""
+    return sum(map(is_garbage, answers))
+
+
+def has_more_garbage(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether the second set has far more of it."""
+    more = garbage_among(after) - garbage_among(before)
+    return more >= max(SOME, SHARE * len(after))
+
+
+# How well two servers expect the same text: perplexities, paired place by place, and how often they choose alike.
+#
+# Most of the scatter of a perplexity is that of the text: paired, it cancels, so that two hundred places tell a
+# percent.
+
+FEWEST_PLACES = 24
+"""Fewer tell nothing of a text."""
+LEAST_ALIKE = 0.65
+"""Of the places, where the likeliest token is the same. Weights of two bits still keep 71 to 86 % of them (Same top p
+in llama.cpp's tools/perplexity/README.md); less is another model."""
+_MOST_LOG = 20.0
+
+
+class Expected(NamedTuple):
+    """Perplexities before and after, the change as a share with its interval, and the share of places that agree."""
+
+    places: int
+    before: float
+    after: float
+    increase: float
+    low: float
+    high: float
+    alike: float
+    alike_high: float
+    """What that share is at most, with 97.5 % confidence."""
+
+    @property
+    def is_another_model(self) -> bool:
+        """Whether it would choose other tokens far too often."""
+        return self.alike_high < LEAST_ALIKE
+
+
+def reads_alike(before: Scored, after: Scored) -> bool:
+    """Whether both read the text in the same tokens; as far as both have room for it."""
+    length = min(len(before.tokens), len(after.tokens))
+    return before.tokens[:length] == after.tokens[:length]
+
+
+def expected_of(before: Scored, after: Scored) -> Expected | None:
+    """What the places that both were asked at tell; None where there are too few."""
+    old = dict(zip(before.at, zip(before.log_probabilities, before.likeliest, strict=True), strict=True))
+    new = dict(zip(after.at, zip(after.log_probabilities, after.likeliest, strict=True), strict=True))
+    places = [place for place in old if place in new]
+    if len(places) < FEWEST_PLACES:
+        return None
+    rises = [old[place][0] - new[place][0] for place in places]
+    middle = statistics.fmean(rises)
+    reach = student_quantile(CONFIDENCE, len(rises) - 1) * statistics.stdev(rises) / math.sqrt(len(rises))
+    alike = sum(old[place][1] == new[place][1] for place in places)
+    return Expected(
+        places=len(places),
+        before=_perplexity([old[place][0] for place in places]),
+        after=_perplexity([new[place][0] for place in places]),
+        increase=_share(middle),
+        low=_share(middle - reach),
+        high=_share(middle + reach),
+        alike=alike / len(places),
+        alike_high=_highest_share(alike, len(places)),
+    )
+
+
+def _perplexity(log_probabilities: list[float]) -> float:
+    return math.exp(min(_MOST_LOG, -statistics.fmean(log_probabilities)))
+
+
+def _share(log: float) -> float:
+    return math.expm1(max(-_MOST_LOG, min(_MOST_LOG, log)))
+
+
+def _highest_share(alike: int, places: int) -> float:
+    """The upper end of Wilson's interval."""
+    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    share = alike / places
+    centre = share + z * z / (2 * places)
+    reach = z * math.sqrt(share * (1 - share) / places + z * z / (4 * places * places))
+    return min(1.0, (centre + reach) / (1 + z * z / places))
+
+
+ALLOWED = 0.05
+"""The rise of perplexity that passes where nobody says another: that of weights of four bits, with room for chance."""
+
+
+class _Seen(NamedTuple):
+    """All that tells whether answers are the same."""
+
+    before: Side
+    after: Side
+    allowed: float
+    found: Agreement | None
+    usual: Agreement | None
+    expected: Expected | None
+
+
+def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> AnswersShown:
+    """The verdict on the answers, and everything that it rests on."""
+    found, usual = agreement_of(before.answers, after.answers), agreement_of(before.answers, before.again)
+    old, new = before.scored, after.scored
+    expected = expected_of(old, new) if old and new and reads_alike(old, new) else None
+    seen = _Seen(before, after, allowed, found, usual, expected)
+    verdict, because = _verdict(seen)
+    return AnswersShown(
+        verdict=verdict,
+        because=because,
+        questions=found.pairs if found else 0,
+        begin_alike=found.begin_alike / found.pairs if found else None,
+        begin_alike_before=usual.begin_alike / usual.pairs if usual else None,
+        together=found.together if found else None,
+        together_before=usual.together if usual else None,
+        garbage_before=garbage_among(before.answers),
+        garbage_after=garbage_among(after.answers),
+        perplexity=_shown(expected, allowed) if expected else None,
+    )
+
+
+def _verdict(seen: _Seen) -> tuple[Kept, str]:
+    broken = [words for words in (_garbage(seen), _tokens(seen), _expected(seen), _parted(seen)) if words]
+    if broken:
+        return "changed", "; ".join(broken)
+    if _turns_differ(seen):
+        return "cannot_tell", "it writes a conversation in another way (chat template); only plain texts were compared"
+    if seen.expected and seen.expected.high <= seen.allowed:
+        return "kept", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is excluded"
+    if seen.expected:
+        return "cannot_tell", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is neither seen nor excluded"
+    if seen.found and seen.usual:
+        return _by_words(seen.found, seen.usual)
+    return "cannot_tell", "too few answers of both to hold them against each other"
+
+
+def _by_words(found: Agreement, usual: Agreement) -> tuple[Kept, str]:
+    """Where there are no probabilities: by how long answers stay together."""
+    alike = f"{found.begin_alike} of {found.pairs} answers begin as before"
+    if parts_early(found, usual):
+        parted = f"they stay together for only {found.together:.0%} of their words"
+        return "cannot_tell", f"{alike}, but {parted}, {usual.together:.0%} where the old one is asked twice"
+    return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} where the old one is asked twice"
+
+
+def _turns_differ(seen: _Seen) -> bool:
+    old, new = seen.before.written_turns, seen.after.written_turns
+    return bool(old and new and old != new)
+
+
+def _garbage(seen: _Seen) -> str:
+    if not has_more_garbage(seen.before.answers, seen.after.answers):
+        return ""
+    number, known = garbage_among(seen.after.answers), garbage_among(seen.before.answers)
+    return (
+        f"{number} of {len(seen.after.answers)} answers are empty or repeat themselves without end, {known} did before"
+    )
+
+
+def _tokens(seen: _Seen) -> str:
+    old, new = seen.before.scored, seen.after.scored
+    if not old or not new or reads_alike(old, new):
+        return ""
+    return "it reads the same text in other tokens, so it is another model"
+
+
+def _expected(seen: _Seen) -> str:
+    expected = seen.expected
+    if expected is None:
+        return ""
+    if expected.low > seen.allowed:
+        return f"{_told(expected)}, more than the {seen.allowed:.0%} that are allowed"
+    if expected.is_another_model:
+        return f"it would choose another token at {1 - expected.alike:.0%} of {expected.places} places of a given text"
+    return ""
+
+
+def _parted(seen: _Seen) -> str:
+    if not seen.found or not seen.usual or not is_far_below(seen.found, seen.usual):
+        return ""
+    alike = f"only {seen.found.begin_alike} of {seen.found.pairs} answers begin with the same word as before"
+    return f"{alike}, {seen.usual.begin_alike} where the old one is asked twice"
+
+
+def _told(expected: Expected) -> str:
+    values = expected.increase, expected.low, expected.high
+    middle, low, high = (f"{value:+.1%}" if expected.increase < 1 else f"×{1 + value:.1f}" for value in values)
+    change = f"{middle}, 95 % sure: {low} to {high}"
+    return f"perplexity of a given text {expected.before:.2f} before, {expected.after:.2f} after ({change})"
+
+
+def _shown(expected: Expected, allowed: float) -> PerplexityShown:
+    return PerplexityShown(
+        places=expected.places,
+        before=expected.before,
+        after=expected.after,
+        increase=IntervalShown(low=expected.low, mid=expected.increase, high=expected.high),
+        allowed=allowed,
+        same_choice=expected.alike,
+    )

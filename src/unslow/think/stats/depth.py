@@ -1,0 +1,629 @@
+"""How decoding slows down with depth: the honest price of reading a longer cache, or something that broke.
+
+Reading keys and values makes every token a little slower than the one before, by the same amount each: a line. Memory
+that runs out makes a step, at one depth and in every round. A cache in the wrong place makes a line that is many
+times too steep. What changed with time rather than depth shows where the same depth is read again later.
+"""
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import GB, GIB, MIB, MissingFactError, estimated
+from unslow.think.case.bandwidth import host_bandwidth
+from unslow.think.case.demand import kv_per_token
+from unslow.think.case.prediction import Prediction, predict
+from unslow.think.case.vram import gpus_used
+from unslow.think.case.work import Cure, work
+from unslow.think.least_squares import Fit, least_squares
+
+USUAL_FIRST = 512
+FEWEST = 5
+"""Depths that tell a line from a step."""
+UNKNOWN_CONTEXT = 4096
+ROOM_TOKENS = 64
+"""Of the context, for what a chat template adds and for tokens that were counted wrong."""
+_WORTH_A_DEPTH = 1.25
+
+
+def room_for(context: int | None, tokens: int) -> int:
+    """The deepest prompt that leaves room for an answer."""
+    return max(0, (context or UNKNOWN_CONTEXT) - tokens - ROOM_TOKENS)
+
+
+def usual_depths(room: int) -> list[int]:
+    """From 512 on, or from less where the context is small; the last is all that there is room for."""
+    first = USUAL_FIRST
+    while first * 2 ** (FEWEST - 1) > room and first > 1:
+        first //= 2
+    found = [first]
+    while found[-1] * 2 <= room:
+        found.append(found[-1] * 2)
+    return [*found, room] if room >= _WORTH_A_DEPTH * found[-1] else found
+
+
+def asked_depths(values: Iterable[float]) -> list[int]:
+    """What the user wants, in order; 0 stands for the shortest prompt that there is."""
+    return sorted({max(1, round(value)) for value in values})
+
+
+def depth_between(before: float, beyond: float) -> int | None:
+    """A depth in the middle; None where the two are as near as matters."""
+    return round((before + beyond) / 2) if beyond > _WORTH_A_DEPTH * before else None
+
+
+_IN_PLACE = Cure(kv_on_gpu=True)
+SHALLOW = 256
+"""Where the slope begins; physics has it the same everywhere but in a window."""
+
+
+class Expectation(NamedTuple):
+    """What is expected with the cache beside its weights; a figure that is not known is 0."""
+
+    slope_s: float = 0.0
+    """What each token of depth adds to the time of a generated one."""
+    on_gpu: bool = False
+    kv_bytes: float = 0.0
+    """Of keys and values, for each token of depth."""
+    host_bytes_per_s: float = 0.0
+    vram_bytes: float = 0.0
+
+
+def expected_rates(case: Case, depths: Iterable[float]) -> dict[float, float]:
+    """Tokens per second at each depth; none where physics lacks a fact."""
+    found = {depth: _seconds(case, depth) for depth in depths}
+    return {depth: 1 / seconds for depth, seconds in found.items() if seconds}
+
+
+def expectation_of(case: Case, deepest: float) -> Expectation:
+    """What to hold a measured slope against."""
+    deep = max(deepest, 2 * SHALLOW)
+    above, below = _seconds(case, deep), _seconds(case, SHALLOW)
+    slope = max(0.0, above - below) / (deep - SHALLOW) if above and below else 0.0
+    vram = max((gpu.vram_total_bytes.value_or(0) for gpu in gpus_used(case)), default=0)
+    return Expectation(slope, _on_gpu(case), kv_per_token(case), _host_bytes_per_s(case), vram)
+
+
+def _seconds(case: Case, depth: float) -> float:
+    found = predict(_at(case, depth), _IN_PLACE)
+    return found.seconds.mid if isinstance(found, Prediction) else 0.0
+
+
+def _at(case: Case, depth: float) -> Case:
+    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that was asked for"))
+    return msgspec.structs.replace(case, run=run)
+
+
+def _on_gpu(case: Case) -> bool:
+    try:
+        return work(case).device is not None
+    except MissingFactError:
+        return False
+
+
+def _host_bytes_per_s(case: Case) -> float:
+    """How fast the CPU reads what lies in RAM while it computes with it."""
+    try:
+        return host_bandwidth(case)[0]
+    except MissingFactError:
+        return 0.0
+
+
+LEAST_NOISE = 0.01
+"""Of a reading: repeats that agree better than this do so by chance."""
+ALONE_NOISE = 0.03
+"""Of readings that were not repeated."""
+FEWEST_FOR_STEP = 4
+
+
+class Reading(NamedTuple):
+    """One answer at a depth: how long a token took, and when that was."""
+
+    depth: float
+    seconds: float
+    at_s: float = 0.0
+
+
+class Point(NamedTuple):
+    """All readings of one depth."""
+
+    depth: float
+    seconds: float
+    error: float
+    """Of the seconds, as a share of them."""
+    repeats: int
+
+
+class Line(NamedTuple):
+    """Seconds at no depth, and what each token of depth adds."""
+
+    start_s: float
+    slope_s: float
+    slope_error_s: float
+    misfit: float
+    """How far the points lie off it in the mean square, as a share of their times."""
+    left_over: float
+    """The same against what the noise allows, squared and summed."""
+
+    def at(self, depth: float) -> float:
+        """Seconds at a depth."""
+        return self.start_s + self.slope_s * depth
+
+
+class Step(NamedTuple):
+    """A line that is higher by a jump from one depth on."""
+
+    line: Line
+    last_before: float
+    first_beyond: float
+    jump_s: float
+    jump_error_s: float
+
+    @property
+    def times(self) -> float:
+        """How many times longer a token takes beyond the step than the line explains."""
+        explained = self.line.at(self.first_beyond)
+        return (explained + self.jump_s) / explained if explained > 0 else math.inf
+
+
+def points_of(readings: Iterable[Reading]) -> list[Point]:
+    """Depths in their order, each with its median; the noise is what repeats of the same depth differ by."""
+    by_depth: dict[float, list[float]] = {}
+    for reading in readings:
+        by_depth.setdefault(reading.depth, []).append(reading.seconds)
+    noise = noise_of(by_depth.values())
+    return [
+        Point(depth, statistics.median(times), noise / math.sqrt(len(times)), len(times))
+        for depth, times in sorted(by_depth.items())
+    ]
+
+
+def noise_of(repeats: Iterable[Sequence[float]]) -> float:
+    """The standard deviation of one reading as a share of it, over all that was repeated."""
+    squares, free = 0.0, 0
+    for times in repeats:
+        logs = [math.log(t) for t in times]
+        middle = statistics.fmean(logs)
+        squares += sum((log - middle) ** 2 for log in logs)
+        free += len(logs) - 1
+    return max(LEAST_NOISE, math.sqrt(squares / free)) if free else ALONE_NOISE
+
+
+def line_through(points: Sequence[Point]) -> Line | None:
+    """The line that fits best."""
+    fit = _fit(points, [[1.0, p.depth] for p in points])
+    if fit is None:
+        return None
+    start, slope = fit.values
+    return Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
+
+
+def best_step(points: Sequence[Point]) -> Step | None:
+    """The line with a step that fits best, wherever between two depths; None where too few tell it from a line."""
+    if len(points) < FEWEST_FOR_STEP:
+        return None
+    steps = [step for index in range(1, len(points)) if (step := _step_at(points, index))]
+    return min(steps, key=lambda step: step.line.left_over, default=None)
+
+
+def _step_at(points: Sequence[Point], index: int) -> Step | None:
+    """The same slope on both sides; a step at either end rests on the other points' slope."""
+    sides = [float(number >= index) for number in range(len(points))]
+    fit = _fit(points, [[1.0, p.depth, side] for p, side in zip(points, sides, strict=True)])
+    if fit is None:
+        return None
+    if fit.values[1] < 0:
+        fit = _fit(points, [[1.0, side] for side in sides])
+        if fit is None:
+            return None
+        fit = Fit((fit.values[0], 0.0, fit.values[1]), (fit.errors[0], 0.0, fit.errors[1]), fit.left_over)
+    start, slope, jump = fit.values
+    line = Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
+    return Step(line, points[index - 1].depth, points[index].depth, jump, fit.errors[2])
+
+
+def _fit(points: Sequence[Point], rows: Sequence[Sequence[float]]) -> Fit | None:
+    """Each point counts by its error, which is a share: times far apart are fitted alike."""
+    weights = [1 / (p.error * p.seconds) for p in points]
+    scaled = [[entry * weight for entry in row] for row, weight in zip(rows, weights, strict=True)]
+    return least_squares(scaled, [p.seconds * weight for p, weight in zip(points, weights, strict=True)])
+
+
+def _misfit(points: Sequence[Point], fit: Fit) -> float:
+    error = statistics.fmean(p.error for p in points)
+    return error * math.sqrt(fit.left_over / len(points))
+
+
+CLEAR = math.log(1.12)
+"""A change below it may be a clock that settles."""
+SURE_CHANGE = 4.0
+"""Standard errors."""
+FEWEST_PAIRS, FEWEST_CHANGED = 3, 2
+"""Depths that were read twice, and those of them that changed: one alone is a disturbance that may be over."""
+LEAST_CHANGE_NOISE = 0.015
+"""Of the logarithm of a pair: those that agree better do so by chance."""
+
+
+class Change(NamedTuple):
+    """How the same depths changed from their first reading to their last, as a logarithm."""
+
+    log: float
+    per_s: float
+    """Where it came little by little; else nought."""
+    at_s: float | None
+    """The first reading after it, where it came at one moment."""
+
+    @property
+    def times(self) -> float:
+        """How many times longer a token took at last."""
+        return math.exp(self.log)
+
+
+class _Fitted(NamedTuple):
+    change: Change
+    left_over: float
+    error: float
+
+
+class _Pair(NamedTuple):
+    first: Reading
+    last: Reading
+
+    @property
+    def gap_s(self) -> float:
+        return self.last.at_s - self.first.at_s
+
+    @property
+    def log(self) -> float:
+        return math.log(self.last.seconds / self.first.seconds)
+
+
+def change_over_time(readings: Sequence[Reading]) -> Change | None:
+    """A change from one time to another at the same depth, whether little by little or at one moment; None for none."""
+    pairs = _pairs(readings)
+    if len(pairs) < FEWEST_PAIRS:
+        return None
+    moments = sorted(r.at_s for r in readings)[1:]
+    tried = [_drawn(pairs, [p.gap_s for p in pairs], None)]
+    tried += [_drawn(pairs, [float(p.first.at_s < at <= p.last.at_s) for p in pairs], at) for at in moments]
+    best = min((one for one in tried if one), key=lambda one: one.left_over, default=None)
+    if best is None or abs(best.change.log) < CLEAR or abs(best.change.log) < SURE_CHANGE * best.error:
+        return None
+    return best.change
+
+
+def _drawn(pairs: Sequence["_Pair"], shape: Sequence[float], at_s: float | None) -> "_Fitted | None":
+    """The change that explains the pairs best, if each has changed in proportion to its entry of the shape."""
+    weight = sum(x * x for x in shape)
+    if sum(x > 0 for x in shape) < FEWEST_CHANGED:
+        return None
+    size = sum(x * p.log for x, p in zip(shape, pairs, strict=True)) / weight
+    left_over = sum((p.log - size * x) ** 2 for x, p in zip(shape, pairs, strict=True))
+    noise = max(left_over / (len(pairs) - 1), LEAST_CHANGE_NOISE**2)
+    most = max(shape)
+    return _Fitted(
+        Change(size * most, size if at_s is None else 0.0, at_s), left_over, most * math.sqrt(noise / weight)
+    )
+
+
+def without_change(readings: Sequence[Reading], change: Change) -> list[Reading]:
+    """The readings as if nothing had changed with time."""
+    at_s = change.at_s
+    if at_s is None:
+        return [r._replace(seconds=r.seconds * math.exp(-change.per_s * r.at_s)) for r in readings]
+    return [r if r.at_s < at_s else r._replace(seconds=r.seconds * math.exp(-change.log)) for r in readings]
+
+
+def _pairs(readings: Sequence[Reading]) -> list[_Pair]:
+    """First and last reading of each depth, in the order of the first."""
+    by_depth: dict[float, list[Reading]] = {}
+    for reading in sorted(readings, key=lambda r: r.at_s):
+        by_depth.setdefault(reading.depth, []).append(reading)
+    return [_Pair(of[0], of[-1]) for of in by_depth.values() if len(of) > 1]
+
+
+STEEP = 4.0
+"""Times the expected slope; a GPU without flash attention, or a CPU that computes it slowly, stays below it."""
+PERHAPS_FLAT = 0.15
+"""Growth over all depths that may hide in the noise of a flat line."""
+_MS_PER_1000 = 1e6
+
+
+def is_steep(line: Line, expected: Expectation) -> bool:
+    """Whether the line is surely many times steeper than reading keys and values where they belong."""
+    return expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s
+
+
+def flat_words(growth: float, points: Sequence[Point], expected: Expectation) -> str:
+    """That depth costs nothing, and what it would have cost."""
+    first, deepest = points[0], points[-1]
+    why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
+    awaited = expected.slope_s * (deepest.depth - first.depth) / first.seconds
+    if awaited <= PERHAPS_FLAT:
+        return why
+    return f"{why}, where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
+
+
+def slope_words(line: Line, growth: float, reach: float, expected: Expectation) -> str:
+    """The honest slope in numbers."""
+    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
+    if not expected.slope_s:
+        return f"{why}, as reading keys and values makes; how steep it should be is not known"
+    return f"{why}, {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
+
+
+def steep_words(line: Line, expected: Expectation) -> str:
+    """Where the cache must be, by the speed at which it is read."""
+    times = line.slope_s / expected.slope_s
+    why = f"{_each(line)}, a straight line but {times:.0f} times as steep as reading keys and values"
+    if not expected.on_gpu:
+        return f"{why} from RAM: attention is computed slowly, or with too few threads"
+    if not expected.kv_bytes:
+        return f"{why} on the GPU: the cache is elsewhere, or attention is computed elsewhere"
+    rate, host = expected.kv_bytes / line.slope_s, expected.host_bytes_per_s
+    why += f" on the GPU, as if they came at {rate / GB:.1f} GB/s"
+    if host and rate < STEEP * host:
+        return f"{why}; the CPU reads RAM at about {host / GB:.0f} GB/s: the cache is in the host's memory"
+    return f"{why}, more than RAM gives: attention on the GPU is slow (is flash attention off?)"
+
+
+def _each(line: Line) -> str:
+    return f"each 1000 tokens of depth add {line.slope_s * _MS_PER_1000:.3g} ms to a token"
+
+
+_OF_A_GPU = re.compile(r"gpu\d+_")
+
+
+class _Sign(NamedTuple):
+    """A figure that grows: by how many times and by how much at least, before it means something."""
+
+    figure: str
+    times: float
+    least: float
+    unit: float
+    words: str
+
+
+_SIGNS = (
+    _Sign("pcie_receive_bytes_per_s", 3.0, 0.5 * GB, GB, "the GPU received {1:.1f} GB/s over PCIe instead of {0:.1f}"),
+    _Sign("pcie_transmit_bytes_per_s", 3.0, 0.5 * GB, GB, "the GPU sent {1:.1f} GB/s over PCIe instead of {0:.1f}"),
+    _Sign("gtt_used_bytes", 1.5, 0.2 * GIB, GIB, "the GPU used {1:.1f} GiB of the host's memory instead of {0:.1f}"),
+    _Sign("own_cpus", 1.5, 1.0, 1.0, "the runtime used {1:.1f} CPUs instead of {0:.1f}"),
+    _Sign("major_faults_per_s", 5.0, 20.0, 1.0, "{1:.0f} page faults a second waited for a disk instead of {0:.0f}"),
+    _Sign("swap_in_bytes_per_s", 3.0, 1.0 * MIB, MIB, "{1:.0f} MiB/s came back from swap instead of {0:.0f}"),
+    _Sign("disk_read_bytes_per_s", 5.0, 50.0 * MIB, MIB, "{1:.0f} MiB/s were read from disk instead of {0:.0f}"),
+)
+FIGURES = (
+    *(sign.figure for sign in _SIGNS),
+    "vram_used_bytes",
+    "busy",
+    "memory_busy",
+    "clock_hz",
+    "power_w",
+    "others_cpus",
+)
+"""What is worth keeping of a depth."""
+_MORE_BYTES = 1 * GIB
+_FULL_BYTES = 600 * MIB
+"""Free memory of a GPU that is full: what drivers and allocators leave."""
+_IDLE_SHARE = 0.5
+
+
+def worth_keeping(seen: Mapping[str, float]) -> dict[str, float]:
+    """The figures that tell a spill from other causes."""
+    return {name: value for name, value in seen.items() if value >= 0 and _plain(name) in FIGURES}
+
+
+def spill_signs(before: Mapping[str, float], after: Mapping[str, float], vram_bytes: float = 0.0) -> tuple[str, ...]:
+    """What tells of a spill between two depths, in words; nothing where nothing does, or nobody watched."""
+    signs = [sign.words.format(*found) for sign in _SIGNS if (found := _grown(sign, before, after))]
+    if not signs:
+        return ()
+    was, now, used = (
+        _most(seen, name) for seen, name in ((before, "busy"), (after, "busy"), (after, "vram_used_bytes"))
+    )
+    if was is not None and now is not None and now < _IDLE_SHARE * was:
+        signs.append(f"the GPU was busy for {now:.0%} of the time instead of {was:.0%}")
+    if used is not None and vram_bytes and vram_bytes - used < _FULL_BYTES:
+        signs.append("its memory was full")  # alone no sign: many fill it on purpose
+    return tuple(signs)
+
+
+def memory_taken(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """How much more memory of a GPU was in use later, by whomever; empty where it was not clearly more."""
+    was, now = _most(before, "vram_used_bytes"), _most(after, "vram_used_bytes")
+    if was is None or now is None or now - was < _MORE_BYTES:
+        return ""
+    return f"{now / GIB:.1f} GiB of the GPU's memory were in use instead of {was / GIB:.1f}"
+
+
+def _grown(sign: _Sign, before: Mapping[str, float], after: Mapping[str, float]) -> tuple[float, float] | None:
+    """The figure before and after in its unit, where it grew enough."""
+    was, now = _most(before, sign.figure), _most(after, sign.figure)
+    if was is None or now is None or now < sign.times * was or now - was < sign.least:
+        return None
+    return was / sign.unit, now / sign.unit
+
+
+def _most(seen: Mapping[str, float], figure: str) -> float | None:
+    """The figure, the highest of all GPUs where each has one."""
+    return max((value for name, value in seen.items() if _plain(name) == figure), default=None)
+
+
+def _plain(name: str) -> str:
+    return _OF_A_GPU.sub("", name, count=1)
+
+
+Verdict = Literal["slope", "cliff", "steep", "flat", "drift", "cannot_tell"]
+
+FEWEST_DEPTHS = 3
+FASTEST_S = 1e-9
+"""No token takes less: what says so was not measured."""
+CLIFF = 1.2
+"""Times what the line explains, from which on a step is one: kernels that change with depth stay below it."""
+SURE = 4.0
+"""Standard errors, for a step that may be anywhere."""
+BETTER = 16.0
+"""By how much a step must fit better than a line: squares in units of the noise."""
+BEND = 1.5
+"""Times the honest slope, for a line that bends where a CPU's cache or a kernel ends."""
+PERHAPS, PERHAPS_BETTER = 1.12, 6.0
+"""A step that is not sure, but too likely to call it a line."""
+FLAT = 0.05
+"""Growth over all depths that is none."""
+SEEN = 3.0
+"""Standard errors, for a slope to be there at all."""
+NOISY = 0.15
+KNOWN = 0.1
+"""A slope that is known so well needs no more rounds."""
+MATTERS = 0.5
+"""A change with time of this part of the growth with depth makes the growth worth nothing."""
+LARGE_CHANGE = math.log(1.3)
+
+
+class Curve(NamedTuple):
+    """What the depths say."""
+
+    verdict: Verdict
+    because: str
+    knee: float | None = None
+    """The last depth before a cliff."""
+    beyond: float | None = None
+    """The first depth beyond it."""
+    clear: bool = False
+    """Whether more rounds would say the same."""
+    changed_at_s: float | None = None
+    """The first reading after a change at one moment, whatever the depth."""
+
+
+def judge_depths(
+    readings: Sequence[Reading],
+    expected: Expectation | None = None,
+    seen: Mapping[float, Mapping[str, float]] | None = None,
+) -> Curve:
+    """The verdict on readings in any order; `seen` is what the machine did at each depth."""
+    expected = expected or Expectation()
+    readings = sorted((r for r in readings if r.seconds > FASTEST_S), key=lambda r: r.at_s)
+    points = points_of(readings)
+    if len(points) < FEWEST_DEPTHS:
+        return Curve("cannot_tell", f"{_few(len(points))} a speed; {FEWEST_DEPTHS} are the least")
+    change = change_over_time(readings)
+    if change and _outweighs(change, readings):
+        return _drift(change, readings)
+    points = points_of(without_change(readings, change)) if change else points
+    return _over_depth(points, readings, expected, seen or {}, _aside(change))
+
+
+def _few(depths: int) -> str:
+    return {0: "no depth has", 1: "only one depth has"}.get(depths, f"only {depths} depths have")
+
+
+def _over_depth(
+    points: Sequence[Point],
+    readings: Sequence[Reading],
+    expected: Expectation,
+    seen: Mapping[float, Mapping[str, float]],
+    aside: str,
+) -> Curve:
+    line, step = line_through(points), best_step(points)
+    if line is None:
+        return Curve("cannot_tell", "the depths are all the same")
+    if step and _is_cliff(step, line, points, expected):
+        spilled = _spilled(seen.get(step.last_before, {}), seen.get(step.first_beyond, {}), expected.vram_bytes)
+        return _cliff(step, points, readings, spilled + aside)
+    if line.misfit > NOISY:
+        why = f"the times lie {line.misfit:.0%} off any line or step, so nothing can be said: is the machine busy?"
+        return Curve("cannot_tell", why)
+    if step and step.times > PERHAPS and line.left_over - step.line.left_over > PERHAPS_BETTER:
+        return _either(step)
+    return _line(line, points, expected, aside)
+
+
+def _either(step: Step) -> Curve:
+    between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
+    why = f"a step {between} fits better than a straight line, but not clearly: depths in between would tell"
+    return Curve("cannot_tell", why, step.last_before, step.first_beyond)
+
+
+def _outweighs(change: Change, readings: Sequence[Reading]) -> bool:
+    """Whether time made more of a difference than depth, by the last reading of each depth."""
+    last = {r.depth: r.seconds for r in readings}
+    growth = abs(math.log(last[max(last)] / last[min(last)]))
+    return abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth)
+
+
+def _drift(change: Change, readings: Sequence[Reading]) -> Curve:
+    shallowest = min(r.depth for r in readings)
+    way = f"{change.times:.1f} times as long" if change.log > 0 else f"only {change.times:.2f} times as long"
+    why = f"at the same depth ({shallowest:.0f}) a token took {way} at the end as at the start"
+    if change.at_s is not None:
+        depth = next(r.depth for r in readings if r.at_s >= change.at_s)
+        why += f"; it changed at one moment, {change.at_s - readings[0].at_s:.0f} s after the first reading and before"
+        why += f" depth {depth:.0f}: something else happened then, or what spilled does not come back"
+    else:
+        cause = "throttling, or other work" if change.log > 0 else "something was in the way at first"
+        why += f", little by little: {cause}"
+    return Curve("drift", f"{why}; so nothing is said about depth", changed_at_s=change.at_s)
+
+
+def _aside(change: Change | None) -> str:
+    """A change with time that is taken out of the readings, in words."""
+    return f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out" if change else ""
+
+
+def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expectation) -> bool:
+    """A step that is large, sure, fits better than any line, and is more than honest reading could cost."""
+    if step.jump_s <= 0 or step.times < CLIFF or step.jump_s < SURE * step.jump_error_s:
+        return False
+    if line.left_over - step.line.left_over < BETTER:
+        return False
+    at = {p.depth: p.seconds for p in points}
+    grew = at[step.first_beyond] - at[step.last_before]
+    honest = max(expected.slope_s, step.line.slope_s) * (step.first_beyond - step.last_before)
+    return grew > BEND * honest
+
+
+def _cliff(step: Step, points: Sequence[Point], readings: Sequence[Reading], rest: str) -> Curve:
+    before, beyond = step.last_before, step.first_beyond
+    at = {p.depth: p.seconds for p in points}
+    why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
+    why += f"{step.times:.1f} times what the slope explains"
+    repeated = _is_repeated(before, beyond, readings)
+    why += "" if repeated else ", seen once"
+    return Curve("cliff", why + rest, before, beyond, repeated)
+
+
+def _is_repeated(before: float, beyond: float, readings: Sequence[Reading]) -> bool:
+    """Whether both sides were read twice, and every reading beyond was slower than all before."""
+    fast = [r.seconds for r in readings if r.depth == before]
+    slow = [r.seconds for r in readings if r.depth == beyond]
+    return len(fast) > 1 and len(slow) > 1 and min(slow) > max(fast)
+
+
+def _spilled(before: Mapping[str, float], beyond: Mapping[str, float], vram_bytes: float) -> str:
+    signs = spill_signs(before, beyond, vram_bytes)
+    if signs:
+        return f". It is a spill: {', '.join(signs)}"
+    if before and beyond:
+        return ". Nothing else was seen to change there, so whether it is a spill can't be told"
+    return ". Nobody watched the memory, so whether it is a spill can't be told"
+
+
+def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
+    reach = points[-1].depth - points[0].depth
+    first = max(line.at(points[0].depth), points[0].seconds / 2)
+    growth, unsure = line.slope_s * reach / first, 2 * line.slope_error_s * reach / first
+    if growth < FLAT and growth + unsure < PERHAPS_FLAT:
+        return Curve("flat", flat_words(growth, points, expected) + aside, clear=all(p.repeats > 1 for p in points))
+    if line.slope_s < SEEN * line.slope_error_s:
+        why = f"a growth of {growth:.0%} ± {unsure:.0%} over {reach:.0f} tokens of depth can't be told from noise"
+        return Curve("cannot_tell", why)
+    clear = line.slope_error_s <= KNOWN * line.slope_s
+    if is_steep(line, expected):
+        return Curve("steep", steep_words(line, expected) + aside, clear=clear)
+    return Curve("slope", slope_words(line, growth, reach, expected) + aside, clear=clear)

@@ -1,0 +1,472 @@
+"""A measurement of many minutes: what was answered in each slice, how the speed changed, and what changed with it."""
+
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from unslow.facts.bench import DECODE, FIRST, Failure, FailureKind, Pass, SweepPoint
+from unslow.think.stats.figures import decode_rate
+from unslow.think.stats.repeats import spread_of
+
+_WORDS: dict[FailureKind, str] = {
+    "refused": "refused",
+    "not_answered": "not answered",
+    "stalled": "stalled",
+    "broke_off": "broken off",
+    "error": "answered with an error",
+    "gone": "lost with the server's process",
+}
+_SHORT_S = 1.0
+
+
+class Outage(NamedTuple):
+    """A stretch in which the server was not there, since the benchmark began."""
+
+    start_s: float
+    end_s: float
+
+    def within(self, start_s: float, end_s: float) -> float:
+        """How much of it lies in a stretch of time."""
+        return max(0.0, min(self.end_s, end_s) - max(self.start_s, start_s))
+
+
+class Availability(NamedTuple):
+    """Of all requests: those that were answered, those that failed by kind, and how long nobody was there."""
+
+    answered: int
+    failed: dict[FailureKind, int]
+    outages: int
+    down_s: float
+    longest_silence_s: float
+
+    @property
+    def asked(self) -> int:
+        """Every request is one or the other."""
+        return self.answered + sum(self.failed.values())
+
+
+def availability_of(passes: Sequence[Pass], failures: Sequence[Failure], outages: Sequence[Outage]) -> Availability:
+    """The sums; a silence is one between two pieces of an answer, before the first, or until a stall was given up."""
+    silences = [max(one.client_first_token_s, one.gaps.max_s if one.gaps else 0.0) for one in passes]
+    silences += [one.lasted_s for one in failures if one.kind in ("stalled", "not_answered")]
+    return Availability(
+        answered=len(passes),
+        failed=dict(sorted(Counter(one.kind for one in failures).items())),
+        outages=len(outages),
+        down_s=sum(one.end_s - one.start_s for one in outages),
+        longest_silence_s=max(silences, default=0.0),
+    )
+
+
+def availability_line(of: Availability) -> str:
+    """The line: "120 requests: 112 answered, 8 failed (5 broken off, 3 refused); not there for 14 s in 2 outages"."""
+    failed = sum(of.failed.values())
+    text = f"{of.asked} requests: {of.answered} answered, {failed} failed"
+    if failed:
+        text += f" ({', '.join(f'{count} {_WORDS[kind]}' for kind, count in of.failed.items())})"
+    if of.outages:
+        text += f"; not there for {of.down_s:.0f} s in {of.outages} outage{'s' if of.outages > 1 else ''}"
+    if of.longest_silence_s >= _SHORT_S:
+        text += f"; the longest silence {of.longest_silence_s:.1f} s"
+    return text
+
+
+# Finds the levels of a noisy series: where it changes from one to another, robust against single outliers.
+#
+# A series is split where two levels describe it best, if they differ clearly against its own noise, and each side
+# again. The noise is that of neighbours, so that a change of level is not taken for noise.
+
+CLEAR = 4.5
+"""Standard errors between two levels: the largest of a few hundred splits of pure noise hardly reaches four."""
+_OF_NORMAL = 1.4826  # the standard deviation of normal noise over its median absolute deviation
+_OF_MEDIANS = 1.2533  # the standard error of a median over that of a mean
+_FEWEST, _MANY = 2, 12
+ROUNDING = 1e-9
+
+
+class Level(NamedTuple):
+    """A stretch of the series, from `start` up to but not including `end`, and its median."""
+
+    start: int
+    end: int
+    value: float
+
+
+def series_noise(values: Sequence[float]) -> float:
+    """The standard deviation of a value around its level, from the differences of neighbours."""
+    steps = [abs(b - a) for a, b in pairwise(values)]
+    return _OF_NORMAL * statistics.median(steps) / math.sqrt(2) if steps else 0.0
+
+
+def levels(values: Sequence[float], least: float) -> list[Level]:
+    """The levels in their order; neighbours differ by at least that share of the higher one."""
+    if not values:
+        return []
+    middle = statistics.median(values)
+    smallest = max(series_noise(values), abs(middle) * least / 20)  # a series without any noise is not endlessly sure
+    edges = _refined(values, [0, *_splits(values, 0, smallest, least), len(values)])
+    found = [Level(a, b, statistics.median(values[a:b])) for a, b in pairwise(edges)]
+    return _merged(values, found, least)
+
+
+def _splits(values: Sequence[float], offset: int, deviation: float, least: float) -> list[int]:
+    fewest = _FEWEST if len(values) < _MANY else _FEWEST + 1
+    if len(values) < 2 * fewest:
+        return []
+    at = _best(values, fewest)
+    if _distance(values, at, deviation) < CLEAR or _share(values, at) < least:
+        return []
+    before = _splits(values[:at], offset, deviation, least)
+    return [*before, offset + at, *_splits(values[at:], offset + at, deviation, least)]
+
+
+def _best(values: Sequence[float], fewest: int) -> int:
+    """Where two levels describe the series best; of places that are equally good but for rounding, the first."""
+    off = {at: _off(values[:at]) + _off(values[at:]) for at in range(fewest, len(values) - fewest + 1)}
+    least = min(off.values())
+    return next(at for at, total in off.items() if total <= least + ROUNDING * abs(least))
+
+
+def _off(values: Sequence[float]) -> float:
+    """How far the values are from their median, all together."""
+    middle = statistics.median(values)
+    return sum(abs(value - middle) for value in values)
+
+
+def _refined(values: Sequence[float], edges: list[int]) -> list[int]:
+    """Each split where it is best between its neighbours: the first ones were made before there were others."""
+    for n in range(1, len(edges) - 1):
+        edges[n] = edges[n - 1] + _best(values[edges[n - 1] : edges[n + 1]], _FEWEST)
+    return edges
+
+
+def _distance(values: Sequence[float], at: int, deviation: float) -> float:
+    """How many standard errors lie between the medians of the two sides."""
+    apart = abs(statistics.median(values[:at]) - statistics.median(values[at:]))
+    return apart / (_OF_MEDIANS * deviation * math.sqrt(1 / at + 1 / (len(values) - at)) or 1e-12)
+
+
+def _share(values: Sequence[float], at: int) -> float:
+    sides = statistics.median(values[:at]), statistics.median(values[at:])
+    return 1 - min(sides) / max(sides) if max(sides) > 0 else 0.0
+
+
+def _merged(values: Sequence[float], found: list[Level], least: float) -> list[Level]:
+    """Neighbours that turn out alike are one level."""
+    kept: list[Level] = []
+    for level in found:
+        before = kept[-1] if kept else None
+        if before and min(before.value, level.value) > (1 - least) * max(before.value, level.value):
+            kept[-1] = Level(before.start, level.end, statistics.median(values[before.start : level.end]))
+        else:
+            kept.append(level)
+    return kept
+
+
+class Trend(NamedTuple):
+    """A steady change: what the series gains from its first to its last value, over its median; and how sure."""
+
+    change: float
+    chance: float
+    """That noise alone would rank the values so well, by Mann and Kendall."""
+
+
+def trend(values: Sequence[float]) -> Trend:
+    """The slope that half of all pairs exceed, after Theil and Sen, over the whole series."""
+    count, middle = len(values), statistics.median(values)
+    pairs = [(j - i, values[j] - values[i]) for i in range(count) for j in range(i + 1, count)]
+    if not pairs or middle <= 0:
+        return Trend(0.0, 1.0)
+    slope = statistics.median(rise / run for run, rise in pairs)
+    score = sum((rise > 0) - (rise < 0) for _, rise in pairs)
+    deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    z = max(0, abs(score) - 1) / deviation
+    return Trend(slope * (count - 1) / middle, math.erfc(z / math.sqrt(2)))
+
+
+def seen_from(values: Sequence[float]) -> float:
+    """The smallest change in the middle of the series that would be found, over its median."""
+    middle = statistics.median(values)
+    return CLEAR * _OF_MEDIANS * series_noise(values) * math.sqrt(4 / len(values)) / middle if middle > 0 else 1.0
+
+
+def two_kinds(values: Sequence[float], least: float) -> tuple[float, float] | None:
+    """The two speeds of a series that keeps changing between them; None where it does not, or is too short."""
+    found = _two_heaps(values, least)
+    if found is None:
+        return None
+    is_high = [value > sum(found) / 2 for value in values]
+    changes = sum(a != b for a, b in pairwise(is_high))
+    return found if changes > len(values) / 4 else None
+
+
+def _two_heaps(values: Sequence[float], least: float) -> tuple[float, float] | None:
+    ordered = sorted(values)
+    fewest = max(3, len(ordered) // 7)
+    gaps = [(ordered[at] - ordered[at - 1], at) for at in range(fewest, len(ordered) - fewest + 1)]
+    if not gaps:
+        return None
+    at = max(gaps)[1]
+    low, high = ordered[:at], ordered[at:]
+    below, above = statistics.median(low), statistics.median(high)
+    within = _OF_NORMAL * sum(statistics.median(abs(v - m) for v in side) for side, m in ((low, below), (high, above)))
+    return (below, above) if above - below > max(3.5 * within, least * above) else None
+
+
+FELL = 0.05
+"""What counts as a change of speed: throttling takes more, and repeats of a calm machine differ by less."""
+UNSTEADY = 0.10
+FEWEST_SLICES = 4
+_SURE = 0.01
+_MANY_LEVELS = 4
+_FEW_DIPS = 0.10  # of the slices may be slow for reasons of their own
+_DIP = 0.85
+_BLIND = 0.2
+"""Where not even such a change would be found, calling it steady says nothing."""
+
+
+class Slice(NamedTuple):
+    """A stretch of time: when it began, the median speed in it, and what the machine did meanwhile."""
+
+    minute: float
+    tokens_per_s: float
+    seen: Mapping[str, float] = {}
+
+
+class Drift(NamedTuple):
+    """What became of the speed."""
+
+    verdict: str
+    """steady, falls, recovers, unsteady or cannot_tell."""
+    because: str
+    knee: float | None = None
+    """The minute in which it changed."""
+    early: float = 0.0
+    late: float = 0.0
+    settled_since: float | None = None
+    """The minute since which the speed stays where it is."""
+
+
+def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
+    """The verdict on slices in their order; `speeds` are those of the single requests."""
+    slices = [one for one in slices if one.tokens_per_s > 0]
+    if len(slices) < FEWEST_SLICES:
+        return Drift("cannot_tell", f"only {len(slices)} stretches of time have a speed; {FEWEST_SLICES} are needed")
+    values = [one.tokens_per_s for one in slices]
+    if kinds := two_kinds(speeds, UNSTEADY):
+        why = f"requests come at two speeds, about {kinds[0]:.1f} and {kinds[1]:.1f} tokens per second, all the time"
+        return Drift("unsteady", why, early=values[0], late=values[-1])
+    found = levels(values, FELL)
+    if len(found) >= _MANY_LEVELS and _turns(found) > 1:
+        return _restless(found, slices)
+    if len(found) > 1:
+        return _changed(found, slices)
+    moved = trend(values)
+    if abs(moved.change) >= FELL and moved.chance < _SURE:
+        return _drifting(moved, slices)
+    return _even(values)
+
+
+def _turns(found: Sequence[Level]) -> int:
+    """How often the way from level to level changes between up and down."""
+    ups = [b.value > a.value for a, b in pairwise(found)]
+    return sum(a != b for a, b in pairwise(ups))
+
+
+def _restless(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
+    low, high = min(level.value for level in found), max(level.value for level in found)
+    why = f"the speed changed {len(found) - 1} times, between {low:.1f} and {high:.1f} tokens per second"
+    slow = [one for level in found if level.value < (low + high) / 2 for one in slices[level.start : level.end]]
+    fast = [one for level in found if level.value >= (low + high) / 2 for one in slices[level.start : level.end]]
+    return Drift("unsteady", why + what_changed(fast, slow), early=found[0].value, late=found[-1].value)
+
+
+def _changed(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
+    """A fall where the last level is a low one, else a slow stretch that is over."""
+    top = max(found, key=lambda level: level.value)
+    last = found[-1]
+    falls = last.value < (1 - FELL) * top.value
+    after = [level for level in found if level.start >= (top.end if falls else 0)]
+    low = next(level for level in after if level.value < (1 - FELL) * top.value)
+    minute = slices[low.start].minute
+    share = 1 - min(level.value for level in after) / top.value
+    moved = what_changed(slices[top.start : top.end], slices[low.start : low.end])
+    if falls:
+        why = f"from minute {minute:g} on it generates {last.value:.1f} instead of {top.value:.1f} tokens per second"
+        why = f"{why} ({1 - last.value / top.value:.0%} less){moved}"
+        return Drift("falls", why, minute, found[0].value, last.value, slices[last.start].minute)
+    back = next(level for level in found if level.start >= low.end and level.value >= (1 - FELL) * top.value)
+    until, start = slices[back.start].minute, f"from minute {minute:g} " if low.start else ""
+    why = f"slower by {share:.0%} {start}until minute {until:g}, then {back.value:.1f} tokens per second{moved}"
+    return Drift("recovers", why, minute, found[0].value, last.value)
+
+
+def _drifting(moved: Trend, slices: Sequence[Slice]) -> Drift:
+    """A slope without steps."""
+    part = max(2, len(slices) // 4)
+    first, last = slices[:part], slices[-part:]
+    early, late = (statistics.median(one.tokens_per_s for one in side) for side in (first, last))
+    verdict, way = ("falls", "less") if moved.change < 0 else ("recovers", "more")
+    knee = _left(slices, early)
+    why = f"little by little, {early:.1f} tokens per second at first and {late:.1f} at last: "
+    why += f"{abs(moved.change):.0%} {way} over {slices[-1].minute - slices[0].minute:g} minutes"
+    return Drift(verdict, why + what_changed(first, last), knee, early, late)
+
+
+def _left(slices: Sequence[Slice], early: float) -> float:
+    """The minute from which on no three stretches in a row reach the early speed again."""
+    far = [abs(one.tokens_per_s - early) > FELL / 2 * early for one in slices]
+    start = len(far)
+    while start > 0 and any(far[max(0, start - 3) : start]):
+        start -= 1
+    return slices[min(start, len(slices) - 1)].minute
+
+
+def _even(values: Sequence[float]) -> Drift:
+    """One level, which may be held, or only kept on average."""
+    middle, spread, least = statistics.median(values), series_noise(values), seen_from(values)
+    part = max(1, len(values) // 4)
+    early, late = statistics.median(values[:part]), statistics.median(values[-part:])
+    dips = [v for v in values if v < _DIP * middle]
+    verdict = "unsteady"
+    if spread > UNSTEADY * middle:
+        why = f"neighbouring stretches differ by {spread / middle:.0%}"
+    elif len(dips) > max(1.0, _FEW_DIPS * len(values)):
+        why = f"{len(dips)} of {len(values)} stretches were slower by {1 - statistics.median(dips) / middle:.0%}"
+    else:
+        verdict = "steady" if least < _BLIND else "cannot_tell"
+        why = f"{early:.1f} tokens per second at first, {late:.1f} at last; stretches differ by {spread / middle:.1%}"
+        why += f", so a change of less than {least:.0%} could not be seen" if least > FELL else ""
+    return Drift(verdict, why, early=early, late=late)
+
+
+class _Unit(NamedTuple):
+    """How a quantity is told, and what counts as a change of it: that share of it and that much."""
+
+    scale: float
+    name: str
+    share: float = 0.0
+    least: float = 0.0
+
+
+_UNITS = {
+    "_clock_hz": _Unit(1e-6, "MHz", share=0.03),
+    "_temperature_c": _Unit(1.0, "°C", least=3.0),
+    "_power_w": _Unit(1.0, "W", share=0.05),
+    "_cpus": _Unit(1.0, "processors", least=0.3),
+    "_bytes_per_s": _Unit(1e-9, "GB/s", share=0.2, least=5e7),
+    "_bytes": _Unit(1e-9, "GB", share=0.05, least=2.5e8),
+}
+"""By the end of a name, the most telling first."""
+_SI = re.compile(r"_(hz|c|w|bytes|bytes_per_s)$")
+_REASON = "reason_"
+_SHARE_OF_REASON = 0.1
+_MOST_NAMED = 5
+
+
+def what_changed(before: Sequence[Slice], after: Sequence[Slice]) -> str:
+    """What else was different: "; with it, gpu0 clock went from 1980 to 1410 MHz"; empty where nothing was."""
+    known, later = ({name for one in side for name in one.seen} for side in (before, after))
+    names = known & later | {name for name in later if known and _REASON in name}  # one that was never set has no name
+    told = [
+        text
+        for ending in (_REASON, *_UNITS)
+        for name in sorted(name for name in names if _ending(name) == ending)
+        if (text := _told(name, ending, _mean(before, name), _mean(after, name)))
+    ]
+    return f"; with it, {', '.join(told[:_MOST_NAMED])}" if told else ""
+
+
+def _ending(name: str) -> str:
+    return _REASON if _REASON in name else next((ending for ending in _UNITS if name.endswith(ending)), "")
+
+
+def _mean(slices: Sequence[Slice], name: str) -> float:
+    if _REASON in name:
+        return statistics.fmean(one.seen.get(name, 0.0) for one in slices if one.seen)
+    return statistics.fmean(one.seen[name] for one in slices if name in one.seen)
+
+
+def _told(name: str, ending: str, before: float, after: float) -> str:
+    if ending == _REASON:
+        words = name.replace(_REASON, "").replace("_", " ")
+        more = after - before > _SHARE_OF_REASON
+        return f"{words} in {after:.0%} of the samples instead of {before:.0%}" if more else ""
+    unit = _UNITS[ending]
+    if abs(after - before) <= max(unit.least, unit.share * max(before, after)):
+        return ""
+    words = _SI.sub("", name).replace("_", " ")
+    return f"{words} went from {before * unit.scale:.4g} to {after * unit.scale:.4g} {unit.name}"
+
+
+_MINUTE_S = 60.0
+
+
+class _Part(NamedTuple):
+    """The requests that began in one slice."""
+
+    passes: list[Pass]
+    failures: list[Failure]
+
+
+class Timeline(NamedTuple):
+    """All of it; times are since the benchmark began, `seen` has what was watched in each slice that is over."""
+
+    start_s: float
+    lasted_s: float
+    slice_s: float
+    passes: Sequence[Pass]
+    failures: Sequence[Failure]
+    outages: Sequence[Outage] = ()
+    seen: Sequence[Mapping[str, float]] = ()
+
+    def drift(self) -> Drift:
+        """What became of the speed."""
+        slices = [
+            Slice(self._minute(number), statistics.median(rates), self._seen_in(number))
+            for number, part in enumerate(self._parts())
+            if (rates := _rates(part.passes))
+        ]
+        return judge_drift(slices, _rates(self.passes))
+
+    def points(self) -> list[SweepPoint]:
+        """One for each slice; one in which nothing was answered has no figures."""
+        return [self._point(number, part) for number, part in enumerate(self._parts())]
+
+    def _parts(self) -> list[_Part]:
+        """What began after the last whole slice belongs to that one."""
+        parts = [_Part([], []) for _ in range(max(1, round(self.lasted_s / self.slice_s)))]
+        for one in self.passes:
+            parts[self._number(one.started_s, len(parts))].passes.append(one)
+        for failure in self.failures:
+            parts[self._number(failure.started_s, len(parts))].failures.append(failure)
+        return parts
+
+    def _number(self, started_s: float, count: int) -> int:
+        return min(count - 1, max(0, int((started_s - self.start_s) / self.slice_s)))
+
+    def _minute(self, number: int) -> float:
+        return number * self.slice_s / _MINUTE_S
+
+    def _seen_in(self, number: int) -> Mapping[str, float]:
+        return self.seen[number] if number < len(self.seen) else {}
+
+    def _point(self, number: int, part: _Part) -> SweepPoint:
+        start = self.start_s + number * self.slice_s
+        down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
+        gaps = [one.gaps.max_s for one in part.passes if one.gaps]
+        seen = {**self._seen_in(number), "answered": float(len(part.passes))}
+        seen |= {"down_s": down} if down else {}
+        seen |= {"longest_gap_s": max(gaps)} if gaps else {}
+        rates, firsts = _rates(part.passes), [one.client_first_token_s for one in part.passes]
+        figures = {name: spread_of(values) for name, values in ((DECODE, rates), (FIRST, firsts)) if values}
+        at = self._minute(number)
+        return SweepPoint(at=at, label=f"minute {at:g}", figures=figures, seen=seen, failures=len(part.failures))
+
+
+def _rates(passes: Iterable[Pass]) -> list[float]:
+    return [rate for one in passes if (rate := decode_rate(one)) is not None]

@@ -1,0 +1,294 @@
+"""What the requests of a benchmark come to: the speeds of one answer, figures with their intervals, notes on them.
+
+The warm-up counts for nothing. Decoding and the first token are those of the short questions, reading and decoding at
+depth those of the long prompt; where there are no such cases, all requests are taken, and the longest prompts.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from unslow.facts.bench import (
+    CLIENT_DECODE,
+    DECODE,
+    DECODE_AT_4K,
+    FIRST,
+    GAPS,
+    LOWER_IS_BETTER,
+    PREFILL,
+    Gaps,
+    Pass,
+    Spread,
+)
+from unslow.think.stats.repeats import disagreement, spread_of
+
+FEWEST_TOKENS = 8
+"""Fewer steps than these time the start and the end of an answer rather than its tokens."""
+SHORTEST_PROMPT = 64
+"""A shorter prompt times the overhead of a request rather than reading."""
+SHORTEST_CLIENT_PROMPT = 256
+"""The same where only the client's clock tells, which holds the way there and the first step too."""
+FASTEST = 1e9
+"""Tokens per second that no machine reaches: whoever tells more is not believed."""
+FASTEST_STREAM = 20_000
+"""Tokens per second that no step for one user reaches: what comes faster waited together in a buffer on the way."""
+
+
+def decode_rate(done: Pass) -> float | None:
+    """Tokens after the first over the time since it: by the server's clock where it tells, else by the client's."""
+    if done.server_decode_s is None:
+        return client_decode_rate(done)
+    return _rate(done.generated_tokens - 1, done.server_decode_s)
+
+
+def client_decode_rate(done: Pass) -> float | None:
+    """The same by the client's clock, from the first piece of the stream to the last; None where all came at once."""
+    rate = _rate(_tokens_after_first_piece(done), done.client_last_token_s - done.client_first_token_s)
+    return rate if rate is not None and rate <= FASTEST_STREAM else None
+
+
+def prefill_rate(done: Pass) -> float | None:
+    """Prompt tokens that were computed over the time it took; None where the prompt is too short to tell."""
+    if done.server_prefill_s is not None:
+        return _rate(done.prompt_tokens, done.server_prefill_s) if done.prompt_tokens >= SHORTEST_PROMPT else None
+    if done.prompt_tokens < SHORTEST_CLIENT_PROMPT:
+        return None
+    return _rate(done.prompt_tokens, done.client_first_token_s - waited_before_s(done))
+
+
+def waited_before_s(done: Pass) -> float:
+    """What the server says passed before it began to read."""
+    return (done.server_load_s or 0.0) + (done.server_queue_s or 0.0)
+
+
+def _tokens_after_first_piece(done: Pass) -> float:
+    """All but one; where a piece holds several tokens, all but those of the first piece."""
+    pieces = done.gaps.count + 1 if done.gaps else 1
+    return done.generated_tokens - max(1.0, done.generated_tokens / pieces)
+
+
+def _rate(tokens: float, seconds: float) -> float | None:
+    return tokens / seconds if tokens > 0 and seconds > tokens / FASTEST else None
+
+
+# The times between the tokens of one answer, as the client sees them.
+#
+# A stream comes in pieces. Where a piece is one token, the gap between two pieces is the latency of a token. Some
+# servers put several tokens into one piece, some a part of one: the gap is then that of pieces, which is what a reader
+# waits for. It is never divided by the tokens of a piece, because that would make up latencies that nobody saw.
+
+
+def gaps_of(arrivals_s: Sequence[float], generated_tokens: int) -> Gaps | None:
+    """The gaps between pieces, those of tokens where each is one; None where fewer than two pieces tell nothing.
+
+    `count` is the number of gaps: where it is far from `generated_tokens - 1`, the pieces are not tokens.
+    """
+    if generated_tokens < 1:
+        return None
+    gaps = sorted(max(0.0, later - earlier) for earlier, later in pairwise(arrivals_s))
+    if not gaps:
+        return None
+    p50, p95, p99 = (quantile_of(gaps, share) for share in (0.50, 0.95, 0.99))
+    return Gaps(count=len(gaps), p50_s=p50, p95_s=p95, p99_s=p99, max_s=gaps[-1])
+
+
+def quantile_of(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that at least that share of all values does not exceed: always one that was really seen."""
+    rank = math.ceil(share * len(ordered) - 1e-9)
+    return ordered[min(max(rank, 1), len(ordered)) - 1]
+
+
+def tokens_per_piece(generated_tokens: int, gaps: Gaps) -> float:
+    """How many tokens came in a piece of the stream, on average."""
+    return generated_tokens / (gaps.count + 1)
+
+
+CLOCKS_APART = 0.03
+SLOW_START_SHARE, SLOW_START_S = 0.25, 0.1
+SEVERAL_TOKENS = 1.5
+WAITING_CPUS = 0.1
+"""Processors' worth of waiting threads: beyond it others were in the way."""
+_JUDGED = {DECODE: "decode", DECODE_AT_4K: "decode at 4K", PREFILL: "prefill", FIRST: "time to first token"}
+
+
+def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
+    """All sentences that apply to these requests; the warm-up is not among them."""
+    if not passes:
+        return ("nothing was measured",)
+    rules = (_too_few, _clocks, _slow_start, _pieces, _cached, _thinking, _ended_early, _waited)
+    return (*_disagreements(samples), *(sentence for rule in rules if (sentence := rule(passes))))
+
+
+def _disagreements(samples: Mapping[str, Sequence[float]]) -> list[str]:
+    found = {
+        word: disagreement(samples.get(name, ()), lower_is_better=name in LOWER_IS_BETTER)
+        for name, word in _JUDGED.items()
+    }
+    return [f"{word}: {sentence}" for word, sentence in found.items() if sentence]
+
+
+def _too_few(passes: Sequence[Pass]) -> str:
+    most = max(done.generated_tokens for done in passes)
+    if most < FEWEST_TOKENS:
+        return f"no answer had more than {most} tokens, too few for a rate of decoding ({FEWEST_TOKENS} are needed)"
+    if not any(map(prefill_rate, passes)):
+        longest = max(done.prompt_tokens for done in passes)
+        clock = "" if longest < SHORTEST_PROMPT else ", and the server does not time it"
+        return f"no prompt was long enough to time its reading: {longest} tokens at most{clock}"
+    return ""
+
+
+def _clocks(passes: Sequence[Pass]) -> str:
+    """Where the client sees another speed than the server tells, the difference is in the stream."""
+    timed = [done for done in passes if done.server_decode_s and done.generated_tokens >= FEWEST_TOKENS]
+    both = [(ours, theirs) for done in timed if (ours := client_decode_rate(done)) and (theirs := decode_rate(done))]
+    if not both:
+        return ""
+    client, server = sorted(both, key=lambda pair: pair[0] / pair[1])[len(both) // 2]
+    share = client / server - 1
+    if abs(share) <= CLOCKS_APART:
+        return ""
+    seen = f"the client sees {client:.1f} tokens per second, the server tells {server:.1f}"
+    if share > 0:
+        return f"{seen}: its clock holds {share:.0%} more than the time between the tokens"
+    return f"{seen}: the stream adds {(1 / client - 1 / server) * 1e3:.2f} ms to each token ({-share:.0%})"
+
+
+def _slow_start(passes: Sequence[Pass]) -> str:
+    """Where the first token waits for more than its prompt."""
+    timed = [done for done in passes if done.server_prefill_s is not None and done.client_first_token_s > 0]
+    extra = [d.client_first_token_s - (d.server_prefill_s or 0.0) - waited_before_s(d) for d in timed]
+    if not extra:
+        return ""
+    typical, whole = statistics.median(extra), statistics.median(d.client_first_token_s for d in timed)
+    if typical < SLOW_START_S or typical < SLOW_START_SHARE * whole:
+        return ""
+    return (
+        f"{typical:.2f} s of the {whole:.2f} s to the first token are neither reading the prompt nor a queue that the "
+        "server knows: the way there, the template, the first step"
+    )
+
+
+def _pieces(passes: Sequence[Pass]) -> str:
+    each = [tokens_per_piece(done.generated_tokens, done.gaps) for done in passes if done.gaps]
+    if not each or statistics.median(each) < SEVERAL_TOKENS:
+        return ""
+    return f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"
+
+
+def _cached(passes: Sequence[Pass]) -> str:
+    known = [done for done in passes if done.cached_tokens]
+    if not known:
+        return ""
+    cached, whole = sum(d.cached_tokens for d in known), sum(d.cached_tokens + d.prompt_tokens for d in known)
+    return (
+        f"a prompt cache held {cached} of {whole} prompt tokens in {len(known)} of {len(passes)} requests; "
+        "prefill counts only those that were computed"
+    )
+
+
+def _thinking(passes: Sequence[Pass]) -> str:
+    thought = sum(done.thinking_tokens or 0 for done in passes)
+    whole = sum(done.generated_tokens for done in passes if done.thinking_tokens is not None)
+    return (
+        f"{thought} of {whole} generated tokens ({thought / whole:.0%}) were thinking; they count too"
+        if thought
+        else ""
+    )
+
+
+def _ended_early(passes: Sequence[Pass]) -> str:
+    early = [done for done in passes if done.ended_early]
+    if not early:
+        return ""
+    shortest = min(early, key=lambda done: done.generated_tokens)
+    return (
+        f"the model ended {len(early)} of {len(passes)} answers before it had generated what was asked, "
+        f"one after {shortest.generated_tokens} of {shortest.asked_tokens} tokens"
+    )
+
+
+def _waited(passes: Sequence[Pass]) -> str:
+    shares = [share for done in passes if (share := waiting_cpus(done)) is not None]
+    disturbed = sum(share > WAITING_CPUS for share in shares)
+    if not disturbed:
+        return ""
+    return (
+        f"in {disturbed} of {len(shares)} requests the runtime's threads waited for a processor, "
+        f"in the worst for {max(shares):.1f} processors' worth: other programs were in the way"
+    )
+
+
+def waiting_cpus(done: Pass) -> float | None:
+    """How many threads of the server were ready and waited for a processor, on average; None where nobody looked."""
+    if done.waited_for_cpu_s is None or done.client_total_s <= 0:
+        return None
+    return done.waited_for_cpu_s / done.client_total_s
+
+
+SHORT, LONG = "short", "long"
+DEEP_TOKENS = 3072
+"""A long prompt of so many tokens fills 4K of context, as the protocol means it."""
+_NEARLY_LONGEST = 0.8
+
+
+class Figures(NamedTuple):
+    """The figures by name, in SI units; `samples` has the repeats of each in the order they were taken."""
+
+    figures: dict[str, Spread]
+    samples: dict[str, tuple[float, ...]]
+    notes: tuple[str, ...]
+
+
+def figures_of(passes: Sequence[Pass]) -> Figures:
+    """All that these requests tell."""
+    counted = [done for done in passes if done.round > 0]
+    samples = samples_of(counted)
+    figures = {name: spread_of(values) for name, values in samples.items()}
+    return Figures(figures, samples, notes_of(counted, samples))
+
+
+def samples_of(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
+    """The repeats of each figure; a figure that nothing tells is left out."""
+    counted = sorted((done for done in passes if done.round > 0), key=lambda done: (done.round, done.started_s))
+    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or _longest(counted)
+    enough = [done for done in short if done.generated_tokens >= FEWEST_TOKENS]
+    deep = [
+        done for done in _of(counted, LONG) if depth_of(done) >= DEEP_TOKENS and done.generated_tokens >= FEWEST_TOKENS
+    ]
+    found = {
+        DECODE: _each(enough, decode_rate),
+        PREFILL: _each(long, prefill_rate),
+        FIRST: _each(short, lambda done: done.client_first_token_s or None),
+        CLIENT_DECODE: _each(enough, client_decode_rate),
+        DECODE_AT_4K: _each(deep, decode_rate),
+    } | _gaps(enough)
+    return {name: values for name, values in found.items() if values}
+
+
+def depth_of(done: Pass) -> int:
+    """The context that the first token found."""
+    return done.prompt_tokens + done.cached_tokens
+
+
+def _of(passes: Sequence[Pass], case: str) -> list[Pass]:
+    return [done for done in passes if done.case == case]
+
+
+def _longest(passes: Sequence[Pass]) -> list[Pass]:
+    """Those whose prompt is nearly as long as the longest: they time reading best."""
+    most = max((done.prompt_tokens for done in passes), default=0)
+    return [done for done in passes if done.prompt_tokens >= _NEARLY_LONGEST * most]
+
+
+def _each(passes: Sequence[Pass], value: Callable[[Pass], float | None]) -> tuple[float, ...]:
+    return tuple(found for found in map(value, passes) if found is not None)
+
+
+def _gaps(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
+    """The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99."""
+    known = [done.gaps for done in passes if done.gaps]
+    columns = ([gaps.p50_s for gaps in known], [gaps.p95_s for gaps in known], [gaps.p99_s for gaps in known])
+    return {name: tuple(values) for name, values in zip(GAPS, columns, strict=True)}

@@ -1,0 +1,327 @@
+"""Tests of llama-bench as benchmarks, benchmarks as its tests, and the step of a token as it measures it.
+
+llama-bench counts every generated token over the whole time, with no server, no template and no sampler in between;
+it is the speed of the engine alone. So a benchmark says what it was measured with, and a comparison names the
+difference.
+"""
+
+import hashlib
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.bench import (
+    DECODE,
+    DECODE_AT_4K,
+    PREFILL,
+    ROW_IDENTITY,
+    ROW_RESULTS,
+    ROW_SETTINGS,
+    Bench,
+    BenchRow,
+    Pass,
+    Spread,
+    Sweep,
+    SweepPoint,
+)
+from unslow.facts.calibration import MachineMark
+from unslow.think.stats.figures import LONG, SHORT, depth_of
+from unslow.think.stats.repeats import spread_of
+
+RUNTIME = "llama.cpp"
+TOOL, WITH_LLAMA_BENCH = "measured_with", "llama-bench"
+"""The setting that tells whose method the figures are of; without it, they are this program's."""
+TESTS = {DECODE: "test.decode", PREFILL: "test.prefill"}
+"""Which test a figure is: lengths differ, and so do their speeds."""
+USUAL = {DECODE: 128, PREFILL: 512}
+"""What llama-bench measures where nothing else is asked for, and so what people publish."""
+OWN = "llama_bench."
+SWITCHES = {-1: "auto", 0: "off", 1: "on"}
+_NO_REPEATS = "only means are known, without the repeats behind them (`llama-bench -o json` has them)"
+
+
+def benches_of(rows: Sequence[BenchRow], unslow_version: str) -> tuple[Bench, ...]:
+    """One benchmark for each build, model and setup, in the order in which they first come."""
+    setups: dict[tuple[Any, ...], list[BenchRow]] = {}
+    for row in rows:
+        setups.setdefault(_setup(row), []).append(row)
+    return tuple(_bench(group, unslow_version) for group in setups.values())
+
+
+def _setup(row: BenchRow) -> tuple[Any, ...]:
+    return tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS)
+
+
+def _bench(rows: list[BenchRow], unslow_version: str) -> Bench:
+    first = rows[0]
+    named = {_headline(rows, name): name for name in (DECODE, PREFILL)}
+    samples: dict[str, tuple[float, ...]] = {}
+    for row in rows:  # a test that was run again has more repeats
+        name = named.get(row.test, row.test)
+        samples[name] = samples.get(name, ()) + row.samples_ts
+    tests = {TESTS[name]: test for test, name in named.items() if test}
+    return Bench(
+        id=_id(rows),
+        unslow_version=unslow_version,
+        taken_at=max(row.test_time for row in rows),
+        seconds=sum(sum(row.samples_ns) for row in rows) / 1e9,
+        protocol="imported",
+        runtime=RUNTIME,
+        runtime_version=f"b{first.build_number}-{first.build_commit}" if first.build_number else "",
+        model=base_name(first.model_filename) or first.model_type,
+        model_bytes=max(0, first.model_size),
+        machine=MachineMark(cpu=first.cpu_info, gpus=tuple(sorted(filter(None, first.gpu_info.split(", "))))),
+        settings={TOOL: WITH_LLAMA_BENCH, **tests, **_settings(first)},
+        figures={name: spread_of(values) for name, values in samples.items()},
+        samples=samples,
+        sweeps=tuple(_by_depth(rows)),
+        notes=() if any(row.samples_ns for row in rows) else (_NO_REPEATS,),
+    )
+
+
+def _id(rows: Sequence[BenchRow]) -> str:
+    """The same for the same tests, so that a file imported twice is one benchmark."""
+    return f"llama-bench-{hashlib.sha256(msgspec.json.encode(list(rows))).hexdigest()[:12]}"
+
+
+def base_name(path: str) -> str:
+    """Without the folders, which are nobody's business."""
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def _headline(rows: Sequence[BenchRow], figure: str) -> str:
+    """The test that is meant by the speed of decoding, or of reading: the least deep, of the usual length."""
+    found = [row for row in rows if _is(row, figure)]
+    usual = USUAL[figure]
+    best = min(found, key=lambda row: (row.n_depth, _length(row) != usual, -_length(row)), default=None)
+    return best.test if best else ""
+
+
+def _is(row: BenchRow, figure: str) -> bool:
+    return bool(row.n_gen and not row.n_prompt) if figure == DECODE else bool(row.n_prompt and not row.n_gen)
+
+
+def _length(row: BenchRow) -> int:
+    return row.n_prompt + row.n_gen
+
+
+def _settings(row: BenchRow) -> dict[str, str]:
+    """What was set; a field that has the value of nothing set may as well not be known."""
+    plain = {name: value for name, value in msgspec.structs.asdict(row).items() if value != getattr(BenchRow(), name)}
+    words = {**plain, "flash_attn": SWITCHES.get(row.flash_attn, row.flash_attn)}
+    known = {k: v for k, v in words.items() if k in plain and k not in (*ROW_RESULTS, *ROW_IDENTITY)}
+    return {ROW_SETTINGS.get(name, f"{OWN}{name}"): _worded(value) for name, value in known.items()}
+
+
+def _worded(value: Any) -> str:
+    return SWITCHES[int(value)] if isinstance(value, bool) else str(value)
+
+
+def _by_depth(rows: Sequence[BenchRow]) -> Iterator[Sweep]:
+    """The headline tests over the depths, where there are several."""
+    tests = [(figure, _headline(rows, figure).partition(" @ ")[0]) for figure in (DECODE, PREFILL)]
+    points = []
+    for tokens in sorted({row.n_depth for row in rows}):
+        here = {row.test.partition(" @ ")[0]: row.samples_ts for row in rows if row.n_depth == tokens}
+        figures = {figure: spread_of(here[test]) for figure, test in tests if test in here}
+        points += [SweepPoint(at=tokens, label=f"d{tokens}", figures=figures)] if figures else []
+    if len(points) > 1:
+        because = "these are the speeds that llama-bench measured; what the machine did meanwhile is not known"
+        yield Sweep(axis="depth", points=tuple(points), verdict="cannot_tell", because=because)
+
+
+_MOST_DIGITS = 15
+_MOST_NS = 2.0**53
+"""A hundred days: what is longer is no time."""
+
+
+def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
+    """Its figures as llama-bench would write them.
+
+    Lengths are those that were really asked, and the time of a repeat is that of so many tokens at its speed. What the
+    benchmark does not know has llama-bench's default, and repeats that are not known are an empty list.
+    """
+    common = _common(bench)
+    tests = _imported(bench) if bench.protocol == "imported" else _measured(bench)
+    return tuple(_row({**common, **lengths}, speeds, spread) for lengths, speeds, spread in tests)
+
+
+_Test = tuple[dict[str, int], Sequence[float], Spread | None]
+
+
+def _imported(bench: Bench) -> Iterator[_Test]:
+    """What came from llama-bench, by the names of its tests."""
+    for name, speeds in bench.samples.items():
+        yield _lengths(bench.settings.get(TESTS.get(name, ""), name)), speeds, None
+
+
+def _lengths(test: str) -> dict[str, int]:
+    """`pp512+tg128 @ d4096` as its numbers."""
+    fields = {"pp": "n_prompt", "tg": "n_gen", "d": "n_depth"}
+    words = [(word.rstrip("0123456789"), word) for word in test.replace(" @ ", "+").split("+")]
+    numbers = {fields[kind]: _whole(word[len(kind) :]) for kind, word in words if kind in fields}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _measured(bench: Bench) -> Iterator[_Test]:
+    """Figures of the protocol, then the depths of a sweep."""
+    counted = [done for done in bench.passes if done.round > 0]
+    short, long = ([done for done in counted if done.case == case] or counted for case in (SHORT, LONG))
+    prompts = sorted(long, key=lambda done: done.prompt_tokens)[len(long) // 2 :]
+    for name, passes, kind in ((PREFILL, prompts, "n_prompt"), (DECODE, short, "n_gen"), (DECODE_AT_4K, long, "n_gen")):
+        if bench.samples.get(name) and passes:
+            lengths = _prompt_lengths(passes) if kind == "n_prompt" else _answer_lengths(passes)
+            yield lengths, bench.samples[name], None
+    for sweep in bench.sweeps:
+        if sweep.axis == "depth":
+            yield from _swept(sweep, counted)
+
+
+def _prompt_lengths(passes: Sequence[Pass]) -> dict[str, int]:
+    return {
+        "n_prompt": _middle(passes, lambda done: done.prompt_tokens),
+        "n_depth": _middle(passes, lambda done: done.cached_tokens),
+    }
+
+
+def _answer_lengths(passes: Sequence[Pass]) -> dict[str, int]:
+    return {"n_gen": _middle(passes, lambda done: done.generated_tokens), "n_depth": _middle(passes, depth_of)}
+
+
+def _swept(sweep: Sweep, passes: Sequence[Pass]) -> Iterator[_Test]:
+    """All depths have answers of one length; a point is named by the depth that was told, its passes by the asked."""
+    asked = [done for done in passes if done.case.startswith(f"{sweep.axis} ")]
+    tokens = _middle(asked, lambda done: done.generated_tokens) if asked else USUAL[DECODE]
+    for point in sweep.points:
+        if DECODE in point.figures and point.at >= 0:
+            yield {"n_gen": tokens, "n_depth": round(point.at)}, (), point.figures[DECODE]
+
+
+def _middle(passes: Sequence[Pass], value: Callable[[Pass], int]) -> int:
+    return round(statistics.median(map(value, passes)))
+
+
+def _row(known: dict[str, Any], speeds: Sequence[float], spread: Spread | None) -> BenchRow:
+    tokens = known.get("n_prompt", 0) + known.get("n_gen", 0)
+    times = [round(_ns(tokens, speed)) for speed in speeds if speed > 0]
+    mean, deviation = _mean(speeds)
+    mean_ns, deviation_ns = _mean(times)
+    if spread is not None:
+        mean, deviation = spread.median, spread.spread * spread.median
+        mean_ns = _ns(tokens, mean)
+        deviation_ns = min(mean_ns * spread.spread, _MOST_NS)
+    return BenchRow(
+        **known,
+        avg_ns=int(mean_ns),
+        stddev_ns=int(deviation_ns),
+        avg_ts=round(mean, 6),
+        stddev_ts=round(deviation, 6),
+        samples_ns=tuple(times),
+        samples_ts=tuple(speeds),
+    )
+
+
+def _ns(tokens: int, speed: float) -> float:
+    return min(1e9 * tokens / speed, _MOST_NS) if speed > 0 else 0.0
+
+
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and the deviation as llama-bench has them."""
+    if not values:
+        return 0.0, 0.0
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def _common(bench: Bench) -> dict[str, Any]:
+    number, _, commit = bench.runtime_version.removeprefix("b").partition("-")
+    known: dict[str, Any] = {
+        "build_number": _whole(number) or 0,
+        "build_commit": commit or "unknown",
+        "cpu_info": bench.machine.cpu,
+        "gpu_info": ", ".join(bench.machine.gpus),
+        "model_filename": base_name(bench.model),
+        "model_type": _model_type(bench),
+        "model_size": bench.model_bytes,
+        "test_time": bench.taken_at.replace("+00:00", "Z"),
+    }
+    settings = {"runtime.gpu_layers_set": bench.settings.get("runtime.gpu_layers"), **bench.settings}
+    for field in msgspec.structs.fields(BenchRow):
+        text = settings.get(ROW_SETTINGS.get(field.name, f"{OWN}{field.name}"))
+        if text is not None and field.name not in (*ROW_RESULTS, *ROW_IDENTITY):
+            known |= _typed(field.name, text, field.default)
+    return known | _backends(known)
+
+
+def _model_type(bench: Bench) -> str:
+    """`llama 8.0B Q4_K_M`, as far as it is known."""
+    words = [bench.settings.get(f"model.{name}", "") for name in ("architecture", "parameters", "quant")]
+    if count := _whole(words[1]):
+        words[1] = f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"  # noqa: PLR2004 (a billion)
+    return " ".join(word for word in words if word)
+
+
+def _backends(known: dict[str, Any]) -> dict[str, str]:
+    """As llama-bench lists them: the processor only where there is nothing else."""
+    names = [name for name in known.get("backends", "").replace(" ", "").split(",") if name]
+    return {"backends": ",".join(name for name in names if name.upper() != "CPU") or "CPU"} if names else {}
+
+
+def _whole(text: str) -> int | None:
+    """A whole number that a field can hold."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
+
+
+def _typed(name: str, text: str, default: Any) -> dict[str, Any]:
+    """The setting as the field has it; nothing where it is no such value."""
+    switches = {word: number for number, word in SWITCHES.items()}
+    if isinstance(default, str):
+        return {name: text}
+    if text in switches:
+        return {name: bool(switches[text]) if isinstance(default, bool) else switches[text]}
+    number = None if isinstance(default, bool) else _whole(text)
+    return {} if number is None else {name: number}
+
+
+# The step of a token on the device, as llama-bench measures it: one token after the other, nobody samples or listens.
+#
+# llama-bench times the same computation that a server does for one user: one token, its logits copied back, and a wait
+# for the device. Random tokens take the place of sampled ones. The deeper the context, the longer the step, so only a
+# test at about the same depth stands for it.
+
+FARTHEST_TOKENS = 512
+"""From the depth of the server's tokens: over so many, reading the context adds little to a step."""
+
+
+class Step(NamedTuple):
+    """The device's own time for a token."""
+
+    seconds: float
+    low_s: float
+    high_s: float
+    source: str
+
+
+def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
+    """The step from the test nearest to that depth; None where none is near."""
+    near = [row for row in rows if generates(row) and abs(middle_depth(row) - depth) <= FARTHEST_TOKENS]
+    return _step(min(near, key=lambda row: abs(middle_depth(row) - depth))) if near else None
+
+
+def generates(row: BenchRow) -> bool:
+    """Whether the test generates and nothing else."""
+    return row.n_gen > 0 and not row.n_prompt and row.avg_ts > 0
+
+
+def middle_depth(row: BenchRow) -> float:
+    """The context that the tokens of the test found, on average."""
+    return row.n_depth + (row.n_gen - 1) / 2
+
+
+def _step(row: BenchRow) -> Step:
+    """From every repeat where the output has them, else from their mean alone, which has no interval."""
+    seconds = [ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts]
+    spread = spread_of(seconds)
+    return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")

@@ -1,0 +1,86 @@
+"""Loading a model from the disk against loading it from memory: is it the disk that one waits for."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from unslow.facts.values import GB
+
+NOTHING_S, NOTHING_SHARE = 0.15, 0.1
+"""Starts differ by so much anyway."""
+MOST_SHARE = 0.5
+"""From here on it is the disk that one waits for most."""
+SLOWLY = 0.6
+"""Of what the disk gives when a file is read from end to end."""
+COLD_WARM_UP = 1.3
+DISTURBED = 0.3
+"""Of a start spent waiting for a processor: from here on the time says nothing of the disk."""
+
+Verdict = Literal["disk_bound", "not_disk", "same", "cannot_tell"]
+
+
+class Start(NamedTuple):
+    """One start of a server: how long until it answered, and what its first request and a later one took."""
+
+    load_s: float
+    read_bytes: float | None = None
+    """What came from the disk meanwhile; None where that can't be told."""
+    first_s: float | None = None
+    later_s: float | None = None
+    waited_s: float | None = None
+    """For how long its threads, all together, wanted a processor and had none; None where that can't be told."""
+
+
+class LoadJudged(NamedTuple):
+    """A verdict on loading."""
+
+    verdict: Verdict
+    because: str
+
+
+def judge_load(
+    cold: Start | None, warm: Sequence[Start], file_bytes: float, disk_bytes_per_s: float | None
+) -> LoadJudged:
+    """Where the time of a cold start goes; `file_bytes` is the whole model."""
+    if cold is None or not warm:
+        return LoadJudged("cannot_tell", "a cold start and a warm one are needed")
+    if any((start.waited_s or 0.0) > DISTURBED * start.load_s for start in (cold, *warm)):
+        return LoadJudged("cannot_tell", "other work had the processors while the model was loaded")
+    usual = statistics.median(start.load_s for start in warm)
+    extra = cold.load_s - usual
+    told = f"{cold.load_s:.2g} s cold, {usual:.2g} s with the file in memory"
+    request = _first_request([cold, *warm])
+    if extra <= max(NOTHING_S, NOTHING_SHARE * usual, _scatter(warm)):
+        return LoadJudged(
+            "same", "; ".join(filter(None, [f"{told}: no difference beyond that of any two starts", request]))
+        )
+    verdict: Verdict = "disk_bound" if extra >= MOST_SHARE * cold.load_s else "not_disk"
+    where = "most of a cold start is waiting for the disk" if verdict == "disk_bound" else "most of it is not the disk"
+    speed = _speed(cold, extra, file_bytes, disk_bytes_per_s)
+    return LoadJudged(verdict, "; ".join(filter(None, [f"{told}: {where}", speed, request])))
+
+
+def _scatter(warm: Sequence[Start]) -> float:
+    times = [start.load_s for start in warm]
+    return max(times) - min(times)
+
+
+def _speed(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: float | None) -> str:
+    """At what speed the load read the file, next to what the disk gives."""
+    size = cold.read_bytes or file_bytes
+    if size <= 0 or extra_s <= 0:
+        return ""
+    got = size / extra_s
+    told = f"{size / GB:.2g} GB were read at {got / GB:.2g} GB/s"
+    if not disk_bytes_per_s:
+        return told
+    told += f", the disk gives {disk_bytes_per_s / GB:.2g} GB/s from end to end"
+    return f"{told}: reading in small pieces wastes it" if got < SLOWLY * disk_bytes_per_s else told
+
+
+def _first_request(starts: Sequence[Start]) -> str:
+    """What the first request takes beyond a later one, where that is more than nothing."""
+    first = starts[0]
+    if first.first_s is None or first.later_s is None or first.first_s < COLD_WARM_UP * first.later_s:
+        return ""
+    return f"the first request after a cold start takes {first.first_s:.2g} s, later ones {first.later_s:.2g} s"

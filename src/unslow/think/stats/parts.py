@@ -1,0 +1,205 @@
+"""Where the time of a token goes on a server: the step on the device, sampling, streaming, the way to the client.
+
+Each part is a difference between two ways of asking, taken within one round, so that a slow minute touches both. What
+is not told apart from zero counts as nothing, with the interval it lies in; what is left is shown as the remainder,
+never hidden: the parts sum to the time that the client sees.
+"""
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.run import Telemetry
+from unslow.think.stats.llama_bench import Step
+from unslow.think.stats.repeats import Difference, paired_difference
+
+STEP, SAMPLING, STREAMING, DELIVERY = "device_step", "sampling", "streaming", "delivery"
+UNEXPLAINED, STEP_AND_LOOP = "unexplained", "step_and_loop"
+_NOT_ALIKE = "the two did not run under the same conditions"
+NEEDS_STEP = "what llama-bench measures of the same model tells the step from the rest: give its JSON"
+
+
+class Timing(NamedTuple):
+    """Seconds per token of one answer, by each clock that told."""
+
+    client_s: float | None = None
+    server_s: float | None = None
+
+
+class Round(NamedTuple):
+    """The same question asked in each way, one right after the other."""
+
+    usual: Timing
+    """As the server is set up, every token sent as it comes."""
+    greedy: Timing = Timing()
+    """The same without its samplers."""
+    silent: Timing = Timing()
+    """As it is set up, sent whole in the end: nothing is sent meanwhile."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A share of the time of a token; 0 where it can't be told from nothing."""
+
+    name: str
+    seconds: float
+    low_s: float
+    high_s: float
+    """What it is with 95 % confidence; a difference may come out below zero."""
+    told_apart: bool
+    how: str
+    """How it was measured."""
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """The time of a token as the client sees it, and its parts, which sum to it."""
+
+    seconds: float
+    rounds: int
+    parts: tuple[Part, ...]
+    gpu_idle_s: float | None = None
+    """Of each token, by the driver's counter: a check on all that is not the device's step."""
+    notes: tuple[str, ...] = ()
+
+
+def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
+    """The parts of a token; None where no round was timed."""
+    timed = [one for one in rounds if _total(one) is not None]
+    if not timed:
+        return None
+    whole = statistics.median(map(_sure_total, timed))
+    found = [part for part in (_part(timed, *how) for how in _WAYS) if part is not None]
+    rest = _rest(timed, [part for part in found if part.told_apart], whole)
+    split = (_remainder(rest, None),) if step is None else (_step_part(step), _remainder(rest, step))
+    return Parts(
+        seconds=whole, rounds=len(timed), parts=(split[0], *found, *split[1:]), notes=_notes(found, rest, step)
+    )
+
+
+def _total(one: Round) -> float | None:
+    return one.usual.client_s if one.usual.client_s is not None else one.usual.server_s
+
+
+def _sure_total(one: Round) -> float:
+    return _total(one) or 0.0
+
+
+def _less(first: float | None, second: float | None) -> float | None:
+    return first - second if first is not None and second is not None else None
+
+
+def _sampling(one: Round) -> float | None:
+    """By the server's clock where it has one, because the client's adds the noise of the way."""
+    by_server = _less(one.usual.server_s, one.greedy.server_s)
+    return by_server if by_server is not None else _less(one.usual.client_s, one.greedy.client_s)
+
+
+def _streaming(one: Round) -> float | None:
+    return _less(one.usual.server_s, one.silent.server_s)
+
+
+def _delivery(one: Round) -> float | None:
+    return _less(one.usual.client_s, one.usual.server_s)
+
+
+_Way = tuple[str, Callable[[Round], float | None], str]
+_WAYS: tuple[_Way, ...] = (
+    (SAMPLING, _sampling, "as it is set up, less the same without samplers"),
+    (STREAMING, _streaming, "sent as it comes, less the same sent whole in the end; by the server's clock"),
+    (DELIVERY, _delivery, "the client's clock less the server's"),
+)
+
+
+def _part(rounds: Sequence[Round], name: str, value: Callable[[Round], float | None], how: str) -> Part | None:
+    """The part, over the rounds that tell it; None where none does."""
+    values = [found for found in map(value, rounds) if found is not None]
+    if not values:
+        return None
+    found = paired_difference(values)
+    seconds = found.middle if found.told_apart else 0.0
+    return Part(name=name, seconds=seconds, low_s=found.low, high_s=found.high, told_apart=found.told_apart, how=how)
+
+
+def _rest(rounds: Sequence[Round], told: Sequence[Part], whole: float) -> Difference:
+    """What is left of each token when the parts that are told apart are taken away."""
+    ways = {name: value for name, value, _ in _WAYS}
+    left = [_sure_total(one) - sum(ways[part.name](one) or 0.0 for part in told) for one in rounds]
+    spread = paired_difference(left)
+    middle = whole - sum(part.seconds for part in told)
+    return Difference(middle, min(spread.low, middle), max(spread.high, middle))
+
+
+def _step_part(step: Step) -> Part:
+    return Part(name=STEP, seconds=step.seconds, low_s=step.low_s, high_s=step.high_s, told_apart=True, how=step.source)
+
+
+def _remainder(rest: Difference, step: Step | None) -> Part:
+    """All that is not a part of its own; where the step is unknown, it is the most of this."""
+    if step is None:
+        how = "what is left: the device's step and the server's own loop around it"
+        return Part(name=STEP_AND_LOOP, seconds=rest.middle, low_s=rest.low, high_s=rest.high, told_apart=True, how=how)
+    low, high = rest.low - step.high_s, rest.high - step.low_s
+    how = "what is left: the server's loop between two steps (batch, threads, text), and whatever else differs"
+    return Part(
+        name=UNEXPLAINED,
+        seconds=rest.middle - step.seconds,
+        low_s=low,
+        high_s=high,
+        told_apart=low > 0 or high < 0,
+        how=how,
+    )
+
+
+def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[str, ...]:
+    names = {part.name for part in found}
+    notes = [
+        f"{part.name}: below zero, so the two ways did not run under the same conditions"
+        for part in found
+        if part.high_s < 0
+    ]
+    if SAMPLING not in names:
+        notes.append("sampling: no answer without samplers was timed")
+    if DELIVERY not in names:
+        notes.append("streaming and delivery: the server has no clock of its own, so they are in the rest")
+    if step is None:
+        notes.append(NEEDS_STEP)
+    elif rest.high < step.low_s:
+        notes.append(f"the step is longer than the server's whole token: {_NOT_ALIKE}")
+    return tuple(notes)
+
+
+# A check on the parts of a token from another side: for how long the GPU had nothing to do meanwhile.
+#
+# The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling, sending,
+# handing over between its threads) leaves the GPU idle, so both should come to about the same.
+
+_BUSY = "busy"
+_CLEAR = 0.02
+"""Of the token: less than this is below what the driver's counter shows, which has whole percents."""
+
+
+def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
+    """The same, with the time for which the busiest GPU had nothing to do while tokens were generated."""
+    busy = _gpu_busy(telemetry)
+    if busy is None:
+        return parts
+    idle = max(0.0, 1 - busy) * parts.seconds
+    step = next((part.seconds for part in parts.parts if part.name == STEP), None)
+    notes = parts.notes if step is None else (*parts.notes, _idle_note(idle, parts.seconds - step, parts.seconds))
+    return msgspec.structs.replace(parts, gpu_idle_s=idle, notes=notes)
+
+
+def _gpu_busy(telemetry: Telemetry | None) -> float | None:
+    if telemetry is None:
+        return None
+    decode = [gpu for phase in telemetry.phases if phase.phase == "decode" for gpu in phase.gpus]
+    return max((gpu.figures[_BUSY].mean for gpu in decode if _BUSY in gpu.figures), default=None)
+
+
+def _idle_note(idle: float, beside: float, whole: float) -> str:
+    """Whether the GPU waited for as long as the server spent beside the step."""
+    if max(idle, beside) < _CLEAR * whole:
+        return "the GPU is idle for next to no time, as the parts say"
+    share = f"the GPU is idle for {idle / whole:.0%} of a token, the parts beside its step are {beside / whole:.0%}"
+    return share if abs(idle - beside) < max(idle, beside) / 2 else f"{share}: they do not agree"

@@ -1,0 +1,196 @@
+"""Conditions that a benchmark must meet, for a gate: `decode >= 0.7 * expected`, `ttft < 2 s and p95 <= 50 ms`.
+
+The median decides. Where its interval holds the bound, another run could well decide otherwise, and the reason says
+so. What can't be told never passes: the gate is then neither met nor missed, and whoever runs it must not take it for
+met.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+from unslow.facts.bench import (
+    CLIENT_DECODE,
+    DECODE,
+    DECODE_AT_4K,
+    FIRST,
+    GAPS,
+    LOAD,
+    LOWER_IS_BETTER,
+    PREFILL,
+    TOGETHER,
+    Bench,
+    Requirement,
+    Spread,
+)
+from unslow.facts.errors import UserError
+
+LONGEST = 200
+_LARGEST = 1e9
+EXAMPLES = (
+    "allowed are such as: decode >= 0.7 * expected; decode >= 95% of last; prefill > 500 tok/s; ttft < 2 s; "
+    "p95 <= 50 ms; decode >= 40 and ttft < 1 s"
+)
+METRICS = {
+    "decode": DECODE,
+    "prefill": PREFILL,
+    "ttft": FIRST,
+    "p50": GAPS[0],
+    "p95": GAPS[1],
+    "p99": GAPS[2],
+    "load": LOAD,
+    "client_decode": CLIENT_DECODE,
+    "decode_at_4k": DECODE_AT_4K,
+    "together": TOGETHER,
+}
+WORDS = {name: word for word, name in METRICS.items()}
+_SECONDS = {"ms": 1e-3, "s": 1.0}
+_RATES = frozenset({"tok/s", "t/s", "tps", "tokens/s"})
+_AND = re.compile(r"(?<!\s)\s+and\s+|(?<!\s)\s*&&\s*")
+_CLAUSE = re.compile(r"([a-z_0-9]+)\s*(>=|<=|>|<|≥|≤)\s*(\S.*)")
+_NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12})"
+_OF = r"(expected|last)"
+_SHARE = re.compile(rf"{_NUMBER}\s*+(%?)\s*+(?:\*|×|x|of)?\s*+{_OF}")
+_TURNED = re.compile(rf"{_OF}(?:\s*[*×]\s*{_NUMBER}\s*(%?))?")
+_PLAIN = re.compile(rf"{_NUMBER}\s*([a-z/]*)")
+
+Reference = Literal["", "expected", "last"]
+
+
+class Clause(NamedTuple):
+    """A figure, which side of its bound it must be on, and the bound: a number, or a share of another figure."""
+
+    metric: str
+    sign: Literal[">=", ">", "<=", "<"]
+    factor: float
+    of: Reference = ""
+
+    def met(self, value: float, bound: float) -> bool:
+        """Whether a value is on the right side."""
+        return {">=": value >= bound, ">": value > bound, "<=": value <= bound, "<": value < bound}[self.sign]
+
+
+class Condition(NamedTuple):
+    """What was asked, in the user's words, and what it means; every clause must hold."""
+
+    asked: str
+    clauses: tuple[Clause, ...]
+
+
+def parse_requirement(text: str) -> Condition:
+    """The condition that the words mean; UserError with examples where they mean none."""
+    if len(text) > LONGEST:
+        raise _nonsense(text, f"is longer than {LONGEST} characters")
+    words = text.strip()
+    if not words:
+        raise _nonsense(text, "is empty")
+    return Condition(words, tuple(_clause(part) for part in _AND.split(words.lower())))
+
+
+def _clause(part: str) -> Clause:
+    found = _CLAUSE.fullmatch(part.strip())
+    if not found:
+        raise _nonsense(part, "is no comparison")
+    word, sign, bound = found.groups()
+    metric = METRICS.get(word, word)
+    if metric not in WORDS:
+        raise _nonsense(part, f"names no figure: there are {', '.join(METRICS)}")
+    factor, of = _bound(bound.strip(), metric, part)
+    if factor > _LARGEST:
+        raise _nonsense(part, "has a bound beyond all measure")
+    return Clause(metric, {"≥": ">=", "≤": "<="}.get(sign, sign), factor, of)  # type: ignore[arg-type]
+
+
+def _bound(text: str, metric: str, part: str) -> tuple[float, Reference]:
+    if found := _SHARE.fullmatch(text):
+        return _share(found[1], found[2]), found[3]  # type: ignore[return-value]
+    if found := _TURNED.fullmatch(text):
+        return _share(found[2] or "1", found[3]), found[1]  # type: ignore[return-value]
+    if found := _PLAIN.fullmatch(text):
+        return float(found[1]) * _unit(found[2], metric, part), ""
+    raise _nonsense(part, "has a bound that is neither a number nor a share of `expected` or `last`")
+
+
+def _share(number: str, percent: str | None) -> float:
+    return float(number) / (100 if percent else 1)
+
+
+def _unit(unit: str, metric: str, part: str) -> float:
+    """What one of the unit is in SI; UserError where it does not measure such a figure."""
+    if metric not in LOWER_IS_BETTER:
+        if unit and unit not in _RATES:
+            raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in tok/s")
+        return 1.0
+    if not unit and metric in GAPS:
+        raise _nonsense(part, "has a time without a unit: say ms or s")
+    if unit and unit not in _SECONDS:
+        raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in s or ms")
+    return _SECONDS[unit or "s"]
+
+
+def _nonsense(text: str, why: str) -> UserError:
+    return UserError(f"--require {text[:60]!r} {why}", EXAMPLES)
+
+
+def judge_requirement(condition: Condition, bench: Bench, last: Bench | None = None) -> Requirement:
+    """Whether the benchmark meets the condition; `last` is the benchmark before, where the condition speaks of it."""
+    verdicts = [_judged(clause, bench, last) for clause in condition.clauses]
+    outcomes = [holds for holds, _ in verdicts]
+    holds = False if False in outcomes else None if None in outcomes else True
+    return Requirement(asked=condition.asked, holds=holds, because="; ".join(because for _, because in verdicts))
+
+
+def _judged(clause: Clause, bench: Bench, last: Bench | None) -> tuple[bool | None, str]:
+    word, spread = WORDS[clause.metric], bench.figures.get(clause.metric)
+    if spread is None:
+        return None, f"{word} was not measured"
+    reference = _reference(clause, bench, last)
+    if isinstance(reference, str):
+        return None, f"{word} is {_shown(clause.metric, spread.median)}, but {reference}"
+    bound = clause.factor * reference
+    holds = clause.met(spread.median, bound)
+    said = f"{_shown(clause.metric, spread.median)} {_range(clause.metric, spread)}, {_bound_words(clause, reference)}"
+    return holds, f"{word}: {said}{_doubt(spread, bound)}"
+
+
+def _reference(clause: Clause, bench: Bench, last: Bench | None) -> float | str:
+    """What the factor multiplies, or why it is not known."""
+    if not clause.of:
+        return 1.0
+    if clause.of == "expected":
+        return bench.expected.get(clause.metric) or "what to expect of it is not known here"
+    if last is None:
+        return "there is no earlier benchmark of the same model and runtime"
+    spread = last.figures.get(clause.metric)
+    return spread.median if spread else f"the earlier benchmark {last.id} did not measure it"
+
+
+def _bound_words(clause: Clause, reference: float) -> str:
+    bound = _shown(clause.metric, clause.factor * reference)
+    if not clause.of:
+        return f"asked for {clause.sign} {bound}"
+    whose = {"expected": "expected", "last": "last time"}[clause.of]
+    return f"asked for {clause.sign} {clause.factor:g} × {_number(clause.metric, reference)} {whose} = {bound}"
+
+
+def _range(metric: str, spread: Spread) -> str:
+    if spread.count == 1:
+        return "measured once"
+    return f"measured ({_number(metric, spread.low)} to {_number(metric, spread.high)} in {spread.count} repeats)"
+
+
+def _doubt(spread: Spread, bound: float) -> str:
+    """How sure that is."""
+    if spread.count > 1 and spread.low <= bound <= spread.high:
+        return "; the bound is within the noise, so another run may decide otherwise"
+    return ""
+
+
+def _number(metric: str, value: float) -> str:
+    if metric not in LOWER_IS_BETTER:
+        return f"{value:.1f}"
+    return f"{value * 1e3:.1f}" if metric in GAPS else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"  # noqa: PLR2004
+
+
+def _shown(metric: str, value: float) -> str:
+    unit = "tok/s" if metric not in LOWER_IS_BETTER else "ms" if metric in GAPS else "s"
+    return f"{_number(metric, value)} {unit}"

@@ -1,0 +1,227 @@
+"""What a server does for many users at once: one round of them, and where it gains nothing more from another one."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from unslow.facts.bench import Pass
+
+_WHOLE_WINDOW = 0.2
+"""Of the time in which tokens came: a shorter stretch in which all were answered at once is none to judge by."""
+
+
+class Burst(NamedTuple):
+    """What came of one round of so many users at once."""
+
+    together: float
+    """Tokens per second of all, while as many were answered at once as ever were."""
+    at_once: int
+    """How many were generated for at the same time."""
+    whole: bool
+    """Whether the figure is of a steady stretch; else of all the time in which tokens came."""
+
+
+def burst_of(passes: Sequence[Pass]) -> Burst | None:
+    """The round's figures, by the client's clock; None where nothing was generated."""
+    spans = [_span(one) for one in passes if one.client_last_token_s > one.client_first_token_s]
+    if not spans:
+        return None
+    at_once, start, end = _fullest(spans)
+    first, last = min(span.start for span in spans), max(span.end for span in spans)
+    steady = end - start >= _WHOLE_WINDOW * (last - first)
+    window = (start, end) if steady else (first, last)
+    return Burst(sum(span.within(*window) for span in spans) / (window[1] - window[0]), at_once, steady)
+
+
+class _Span(NamedTuple):
+    """When one answer was generated, and how many tokens came after its first."""
+
+    start: float
+    end: float
+    tokens: int
+
+    def within(self, start: float, end: float) -> float:
+        """Tokens that came in a stretch of time, as if they had come evenly."""
+        return self.tokens * max(0.0, min(end, self.end) - max(start, self.start)) / (self.end - self.start)
+
+
+def _span(one: Pass) -> _Span:
+    start, end = one.started_s + one.client_first_token_s, one.started_s + one.client_last_token_s
+    return _Span(start, end, max(0, one.generated_tokens - 1))
+
+
+def _fullest(spans: Sequence[_Span]) -> tuple[int, float, float]:
+    """The most that were answered at once, and from when to when: the first and the last moment it was so many."""
+    edges = sorted([(span.start, 1) for span in spans] + [(span.end, -1) for span in spans])
+    count, counts = 0, []
+    for (at, step), (until, _) in pairwise(edges):
+        count += step
+        if until > at:
+            counts.append((count, at, until))
+    most = max(count for count, _, _ in counts)
+    full = [(at, until) for count, at, until in counts if count == most]
+    return most, full[0][0], full[-1][1]
+
+
+def median_burst(bursts: Sequence[Burst]) -> Burst:
+    """The round in the middle: its speed, and how many were answered at once in most rounds."""
+    at_once = statistics.median_high([burst.at_once for burst in bursts])
+    together = statistics.median(burst.together for burst in bursts)
+    return Burst(together, at_once, all(burst.whole for burst in bursts))
+
+
+GAIN = 0.10
+"""Users beyond which the server gives less than this more, for twice as many, are beyond the knee."""
+FALL = 0.10
+"""What counts as less than before: rounds of a calm machine differ by less."""
+FAILING = 0.25
+_ALIKE = 0.05
+
+
+class UsersPoint(NamedTuple):
+    """So many users: medians over the rounds."""
+
+    users: int
+    together: float
+    first_s: float
+    at_once: int
+    failed: float = 0.0
+    """The share of the requests that failed."""
+    expected: float | None = None
+    among: tuple[float, float] | None = None
+    """The least and the most that a round gave together; None where there was one."""
+
+    @property
+    def least(self) -> float:
+        """What even the slowest round gave."""
+        return self.among[0] if self.among else self.together
+
+    @property
+    def most(self) -> float:
+        """What the fastest round gave."""
+        return self.among[1] if self.among else self.together
+
+
+class UsersCurve(NamedTuple):
+    """The verdict on a curve."""
+
+    verdict: str
+    """scales, saturates, queues, collapses or cannot_tell."""
+    because: str
+    best: int | None = None
+    """The fewest users with which the server does about as much as it can."""
+    knee: int | None = None
+
+
+def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> UsersCurve:
+    """The verdict on points with growing numbers of users; `slots` is what the server says it answers at once."""
+    good = [point for point in points if point.together > 0]
+    if len(good) < 2 or good[0].users >= good[-1].users:  # noqa: PLR2004 (a curve needs two points)
+        lost = any(point.failed for point in points)
+        why = "requests failed" if lost else "fewer than two numbers of users were measured"
+        return UsersCurve("cannot_tell", why, good[0].users if good else None)
+    top = max(point.together for point in good)
+    best = next(point for point in good if point.together >= (1 - _ALIKE) * top)
+    limit = _slots_seen(good, slots)
+    if found := _collapse(points, [point for point in good if limit is None or point.users <= limit], best):
+        return found
+    knee = _knee(good if limit is None else [point for point in good if point.users <= limit])
+    if knee is not None:
+        return _saturated(good, knee, best, limit)
+    return _queued(good, best, limit) if limit is not None else _scales(good, best)
+
+
+def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: UsersPoint) -> UsersCurve | None:
+    """Where more users get less than fewer did, all together, or no answer."""
+    failing = next((point for point in points if point.failed >= FAILING), None)
+    if failing:
+        why = f"{failing.failed:.0%} of the requests of {failing.users} users at once failed"
+        below = [point.users for point in good if point.users < failing.users]
+        return UsersCurve("collapses", why, best.users, max(below, default=None))
+    beyond = [point for point in good if point.users > best.users and _is_less(point, best)]
+    if not beyond or beyond[-1] is not good[-1]:  # a dip that is made up for is none
+        return None
+    worst = beyond[0]
+    why = f"{_get(worst.users)} {worst.together:.1f} tokens per second together, {_get(best.users)} {best.together:.1f}"
+    return UsersCurve("collapses", why + _against(worst), best.users, best.users)
+
+
+def _is_less(point: UsersPoint, best: UsersPoint) -> bool:
+    """Whether it is slower than the best by more than rounds differ."""
+    return point.together < (1 - FALL) * best.together and point.most < best.least
+
+
+def _slots_seen(good: Sequence[UsersPoint], slots: int | None) -> int | None:
+    """How many are answered at once where users wait for each other; None where nobody does."""
+    waiting = [point for point in good if point.at_once < point.users]
+    if not waiting:
+        return None
+    if slots is not None:
+        return slots if waiting[-1].users > slots else None  # else long prompts, not slots, kept them apart
+    most = max(point.at_once for point in waiting)
+    return most if waiting[-1].users >= 2 * most or len({point.at_once for point in waiting}) < len(waiting) else None
+
+
+def _knee(good: Sequence[UsersPoint]) -> int | None:
+    """The users beyond which twice as many bring less than a tenth more; None where each doubling still does."""
+    for at, point in enumerate(good[:-1]):
+        if all(_gain(a, b) < GAIN for a, b in pairwise(good[at:])):
+            return point.users
+    return None
+
+
+def _gain(a: UsersPoint, b: UsersPoint) -> float:
+    """What twice the users bring, as a share."""
+    return float((b.together / a.together) ** (1 / math.log2(b.users / a.users)) - 1)
+
+
+def _saturated(good: Sequence[UsersPoint], knee: int, best: UsersPoint, limit: int | None) -> UsersCurve:
+    at, last = next(point for point in good if point.users == knee), good[-1]
+    why = f"{_get(knee)} {at.together:.1f} tokens per second together, {last.users} get {last.together:.1f}"
+    why += f"; beyond {limit} they also wait for a slot" if limit is not None and last.users > limit else ""
+    return UsersCurve("saturates", why + _against(last), best.users, knee)
+
+
+def _queued(good: Sequence[UsersPoint], best: UsersPoint, limit: int | None) -> UsersCurve:
+    last, alone = good[-1], good[0]
+    why = f"{limit} {'user is' if limit == 1 else 'users are'} answered at once, so of {last.users} the others wait: "
+    why += f"the first token takes {_time(last.first_s)} in the median, {_time(alone.first_s)} for one user alone"
+    return UsersCurve("queues", why + _against(best), best.users, limit)
+
+
+def _scales(good: Sequence[UsersPoint], best: UsersPoint) -> UsersCurve:
+    first, last = good[0], good[-1]
+    why = f"{_get(last.users)} {last.together / first.together:.1f} times what {_get(first.users)}, "
+    why += f"{last.together:.1f} tokens per second together; it still grows"
+    return UsersCurve("scales", why + _against(last), best.users)
+
+
+def _against(point: UsersPoint) -> str:
+    if point.expected is None:
+        return ""
+    return f"; physics expects {point.expected:.0f} of {point.at_once} at once, {point.together:.0f} came"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1e3:.0f} ms"
+
+
+def _get(users: int) -> str:
+    return f"{users} users get" if users > 1 else "1 user gets"
+
+
+def grows_no_more(points: Sequence[UsersPoint], slots: int | None = None) -> str:
+    """Why more users need not be tried; empty where they should be."""
+    if points and points[-1].failed:
+        return f"requests failed with {points[-1].users} users"
+    good = [point for point in points if point.together > 0]
+    if len(good) < 3:  # noqa: PLR2004 (two doublings)
+        return ""
+    flat = all(_gain(a, b) < GAIN / 2 for a, b in pairwise(good[-3:]))
+    if flat:
+        return f"{good[-1].users} users get no more together than {good[-3].users}"
+    limit = _slots_seen(good, slots)
+    waited = limit is not None and good[-1].users >= 2 * limit
+    return f"only {limit} users are answered at once" if waited else ""

@@ -1,0 +1,349 @@
+"""Judges two sides for `unslow verify`: speed, answers, failures, what differs, and what the plan had said."""
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.verification import REQUEST, Side, Work
+from unslow.think.plan.report import GoalShown, OptionShown, PlanReport
+from unslow.think.stats.answers import ALLOWED, judge_answers
+from unslow.think.stats.gain import (
+    FEWEST_ROUNDS,
+    METRICS,
+    SLOWER_IS_MORE,
+    Gain,
+    apart_gain,
+    because_of,
+    crowding,
+    gain_of,
+    host_drift,
+    paired_rounds,
+    round_levels,
+    verdict_of,
+)
+from unslow.think.stats.repeats import spread_of
+from unslow.think.stats.verification_report import (
+    AnswersShown,
+    ChangeShown,
+    FigureShown,
+    IntervalShown,
+    PredictedShown,
+    SideShown,
+    Verdict,
+    VerifyReport,
+    Way,
+    WorkShown,
+)
+
+
+class VerifyContext(NamedTuple):
+    """What is known beside the two sides."""
+
+    unslow_version: str
+    machine: str = ""
+    way: Way = "in_turns"
+    allowed: float = ALLOWED
+    option: OptionShown | None = None
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+    ended: str = ""
+    """Why it ended before its time, where a server was the reason."""
+    answers: bool = True
+    """Whether they were to be compared."""
+    asked_s: float | None = None
+    took_s: float | None = None
+    """How long it was to take, and took."""
+
+
+FEW, FEW_OF_ALL = 2, 0.05
+"""So many failures, or such a share of all requests, may be an accident that says nothing of the change."""
+
+
+class Trouble(NamedTuple):
+    """What failures make of the verdict, and why."""
+
+    verdict: Verdict
+    because: str
+
+
+def trouble_of(before: Side, after: Side, ended: str, *, apart: bool = False) -> Trouble | None:
+    """What is wrong where one of both failed too often, or ended it before its time; None where nothing is."""
+    sides = {"before": before, "after": after}
+    failing = [name for name, side in sides.items() if fails_often(side) or fails_to_answer(side)]
+    if ended and not failing:
+        failing = ["after"] if apart else _most_failures(before, after)
+    if not failing:
+        return None
+    if failing == ["before"] and before.failed_starts and not before.failures:
+        return None  # the change is not to blame, and what was measured until then counts
+    because = "; ".join(f"{name}: {_trouble_words(sides[name])}" for name in failing)
+    return Trouble("broken" if failing == ["after"] else "cannot_tell", because)
+
+
+def fails_often(side: Side) -> bool:
+    """Whether more requests failed than by accident."""
+    failed = len(side.failures)
+    return failed > max(FEW, FEW_OF_ALL * (failed + len(side.samples)))
+
+
+def fails_to_answer(side: Side) -> bool:
+    """Whether it was asked the questions that are compared, and did not answer one of them, also when asked again."""
+    return bool(side.compared_tokens and side.failures and not side.answers)
+
+
+def _most_failures(before: Side, after: Side) -> list[str]:
+    """Who ended it: the one that failed more often, else nobody knows which."""
+    one, other = (len(side.failures) + len(side.failed_starts) for side in (before, after))
+    return ["after"] if other > one else ["before"] if one > other else ["before", "after"]
+
+
+def _trouble_words(side: Side) -> str:
+    failed = len(side.failures)
+    if not failed and side.failed_starts:
+        return f"it did not start again ({side.failed_starts[-1]})"
+    if not failed:
+        return "it ended before its time"
+    return f"{failed} of {failed + len(side.samples)} requests failed ({side.failures[-1]})"
+
+
+def predicted_of(option: OptionShown, figures: Sequence[FigureShown]) -> PredictedShown:
+    """The plan's figures of an option, and how far the measured speed-up is from the one it promised."""
+    request = next((figure for figure in figures if figure.metric == REQUEST), None)
+    promised = option.speedup
+    share = request.speedup.mid / promised if request and promised else None
+    return PredictedShown(
+        option=option.name,
+        decode_tokens_per_s=option.speed.decode_tokens_per_s if option.speed else None,
+        prefill_tokens_per_s=option.speed.prefill_tokens_per_s if option.speed else None,
+        request_s=option.speed.request_s if option.speed else None,
+        speedup=promised,
+        measured_over_predicted=share,
+        because=_promise_words(promised, request),
+    )
+
+
+def _promise_words(promised: float | None, request: FigureShown | None) -> str:
+    if promised is None:
+        return "the plan promised no speed-up"
+    if request is None:
+        return f"the plan promised ×{promised:.2f}, and nothing could be measured"
+    said = f"the plan promised ×{promised:.2f} for a request, measured ×{request.speedup.mid:.2f}"
+    if request.verdict == "cannot_tell":
+        return f"{said}, which may be noise"
+    low, high = request.speedup.low, request.speedup.high
+    held = "more than promised" if low > promised else "less than promised" if high < promised else "as promised"
+    return f"{said}: {held}"
+
+
+def work_of(goal: GoalShown) -> Work:
+    """The request that a plan was made for."""
+    return Work(prompt_tokens=goal.prompt_tokens, kept_tokens=goal.kept_tokens, answer_tokens=goal.answer_tokens)
+
+
+def chosen_option(plan: PlanReport, number: int | None) -> OptionShown | None:
+    """The option of that number, from 0 as in the JSON, else what the plan recommends; None where there is none."""
+    index = plan.recommended if number is None else number
+    return plan.options[index] if index is not None and 0 <= index < len(plan.options) else None
+
+
+_MOST_LOG = 41.0
+
+
+def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, ...]:
+    """Every figure that both have, the whole request first."""
+    found = (_figure(metric, before, after, way) for metric in METRICS)
+    return tuple(figure for figure in found if figure)
+
+
+def _figure(metric: str, before: Side, after: Side, way: Way) -> FigureShown | None:
+    gain = _gain(metric, before, after, way)
+    if gain is None:
+        return None
+    verdict = verdict_of(gain)
+    return FigureShown(
+        metric=metric,
+        before=_interval(metric, before),
+        after=_interval(metric, after),
+        speedup=IntervalShown(low=_exp(gain.low), mid=_exp(gain.middle), high=_exp(gain.high)),
+        rounds=gain.pairs,
+        verdict=verdict,
+        because=because_of(gain, verdict),
+    )
+
+
+def _gain(metric: str, before: Side, after: Side, way: Way) -> Gain | None:
+    if way == "apart":
+        return apart_gain(metric, before, after)
+    gains = paired_rounds(round_levels(before.samples, metric), round_levels(after.samples, metric))
+    return gain_of(gains) if gains else None
+
+
+def _interval(metric: str, side: Side) -> IntervalShown:
+    sign = -1 if metric in SLOWER_IS_MORE else 1
+    values: Sequence[float] = [math.exp(sign * level) for level in round_levels(side.samples, metric).values()]
+    spread = spread_of(values)
+    return IntervalShown(low=spread.low, mid=statistics.median(values), high=spread.high)
+
+
+def _exp(log: float) -> float:
+    return math.exp(max(-_MOST_LOG, min(_MOST_LOG, log)))
+
+
+LATE = 1.25
+"""Times as long as it was to take: from here on it is said."""
+_CROWDED = 0.05
+"""Of the time: what others take below it is not worth a word."""
+_WHOLE_S = 10.0
+"""Shorter times are told with a decimal."""
+
+
+def notes_of(before: Side, after: Side, told: VerifyContext, figures: Sequence[FigureShown]) -> tuple[str, ...]:
+    """Every note, failures first."""
+    sides = (("before", before), ("after", after))
+    notes = [f"{name}: {counted(len(side.failures), 'request')} failed" for name, side in sides if side.failures]
+    notes += [f"{name}: {_unstarted(side)}" for name, side in sides if side.failed_starts]
+    notes += [f"{name}: no perplexity: {side.not_scored}" for name, side in sides if side.not_scored]
+    if told.way == "apart":
+        notes.append(_drift_words(before, after))
+    if told.ended:
+        notes.append(f"it ended before its time: {told.ended}")
+    if told.interrupted:
+        notes.append("stopped before its time: what was measured until then counts")
+    rounds = max((figure.rounds for figure in figures), default=0)
+    return (*notes, *_time_words(told, (before, after), rounds))
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something."""
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _unstarted(side: Side) -> str:
+    failed = counted(len(side.failed_starts), "start")
+    return f"{failed} of {len(side.starts_s) + len(side.failed_starts)} failed ({side.failed_starts[-1]})"
+
+
+def _time_words(told: VerifyContext, sides: Sequence[Side], rounds: int) -> Iterator[str]:
+    """Where it took longer than it was to, or had time for too few rounds."""
+    if told.took_s is None or told.asked_s is None:
+        return
+    starts = [seconds for side in sides for seconds in side.starts_s] if told.way != "apart" else []
+    of_starts = f", {sum(starts):.0f} s of it for {counted(len(starts), 'start')}" if starts else ""
+    if told.took_s > LATE * told.asked_s:
+        took = f"{told.took_s:.{0 if told.took_s >= _WHOLE_S else 1}f} s and not {told.asked_s:g}"
+        yield f"it took {took}: {counted(rounds, 'round')}{of_starts}"
+    if 0 < rounds < FEWEST_ROUNDS and not told.ended and not told.interrupted:
+        needed = math.ceil(told.took_s * FEWEST_ROUNDS / rounds / 10) * 10
+        yield f"there was time for {counted(rounds, 'round')} only{of_starts}: give it --seconds {needed} or more"
+
+
+def _drift_words(before: Side, after: Side) -> str:
+    drift = host_drift(before, after)
+    seen = "whether the host was as fast is not known"
+    if drift is not None:
+        seen = f"the host's memory was {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} the second time"
+    clocks = [side.conditions.get("gpu_clock_hz") for side in (before, after)]
+    if clocks[0] and clocks[1]:
+        seen += f", its GPU's clock {clocks[1] / clocks[0] - 1:+.1%}"
+    crowded = [crowding(side) for side in (before, after)]
+    if max(crowded) >= _CROWDED:
+        seen += (
+            f", and others took up to {crowded[0]:.0%} of its processors the first time, {crowded[1]:.0%} the second"
+        )
+    return f"measured at different times, so drift is not excluded: {seen}; the interval is wider for it"
+
+
+_MOST_FAILURES = 5
+_OF_THE_START = ("runtime.pid", "runtime.url")
+
+
+def judge_verification(before: Side, after: Side, told: VerifyContext) -> VerifyReport:
+    """The report on two sides."""
+    figures, answers = compared_figures(before, after, told.way), _answers(before, after, told)
+    trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
+    verdict, because = _verdict(figures, answers, trouble, (before, after))
+    return VerifyReport(
+        unslow_version=told.unslow_version,
+        machine=told.machine,
+        way=told.way,
+        work=WorkShown(
+            prompt_tokens=before.work.prompt_tokens,
+            kept_tokens=before.work.kept_tokens,
+            answer_tokens=before.work.answer_tokens,
+        ),
+        verdict=verdict,
+        because=because,
+        figures=figures,
+        answers=answers,
+        before=_side(before),
+        after=_side(after),
+        changes=changes_of(before, after),
+        predicted=predicted_of(told.option, figures) if told.option else None,
+        notes=(*notes_of(before, after, told, figures), *told.notes),
+        interrupted=told.interrupted,
+        asked_s=told.asked_s,
+        took_s=told.took_s,
+    )
+
+
+def verify_status(report: VerifyReport) -> int:
+    """The exit status: 0 faster or the same and answers as before, 1 slower, broken or other answers, 3 can't tell."""
+    if report.verdict in ("faster", "same"):
+        return 3 if _is_open(report.answers) else 0
+    return 3 if report.verdict == "cannot_tell" else 1
+
+
+def _is_open(answers: AnswersShown) -> bool:
+    """Whether answers were to be compared, and could not be."""
+    return answers.wanted and answers.verdict == "cannot_tell"
+
+
+def _answers(before: Side, after: Side, told: VerifyContext) -> AnswersShown:
+    answers = judge_answers(before, after, told.allowed)
+    if told.answers:
+        return answers
+    return msgspec.structs.replace(answers, wanted=False, because="they were not to be compared")
+
+
+def _verdict(
+    figures: tuple[FigureShown, ...], answers: AnswersShown, trouble: Trouble | None, sides: tuple[Side, Side]
+) -> tuple[Verdict, str]:
+    if answers.verdict == "changed":
+        return "answers_changed", answers.because
+    request = next((figure for figure in figures if figure.metric == REQUEST), None)
+    before, after = sides
+    if trouble:
+        until = f"; until then, a whole request: {request.because}" if request and after.failed_starts else ""
+        return trouble.verdict, f"{trouble.because}{until}"
+    if request is None:
+        why = f": {(*before.failures, *after.failures)[-1]}" if before.failures or after.failures else ""
+        return "cannot_tell", f"no round was answered by both{why}"
+    still = "; whether it still answers as before can't be told" if _is_open(answers) else ""
+    return request.verdict, f"a whole request: {request.because}{still}"
+
+
+def _side(side: Side) -> SideShown:
+    return SideShown(
+        what=side.what,
+        runtime=side.runtime,
+        runtime_version=side.runtime_version,
+        model=side.model,
+        settings=side.settings,
+        failures=side.failures[-_MOST_FAILURES:],
+        taken_at=side.taken_at,
+        starts_s=side.starts_s,
+        failed_starts=side.failed_starts[-_MOST_FAILURES:],
+    )
+
+
+def changes_of(before: Side, after: Side) -> tuple[ChangeShown, ...]:
+    """Settings that differ, also those that only one of them tells; none where one of them was never seen."""
+    if any(side.runtime == "unknown" and not side.settings for side in (before, after)):
+        return ()
+    known = {"runtime": (before.runtime, after.runtime), "model": (before.model, after.model)}
+    names = [name for name in dict.fromkeys([*before.settings, *after.settings]) if name not in _OF_THE_START]
+    known |= {name: (before.settings.get(name, ""), after.settings.get(name, "")) for name in names}
+    return tuple(ChangeShown(setting=name, before=a, after=b) for name, (a, b) in known.items() if a != b)

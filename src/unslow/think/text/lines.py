@@ -1,0 +1,162 @@
+"""The lines of a text that a person wrote: which of them claim something, and what they are about."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from unslow.catalog.bug_reports import difference_phrases, remark_phrases
+from unslow.facts.account import Remark, Topic
+from unslow.facts.masking import masked_text
+from unslow.think.claims.models import quants_said
+
+MOST_LINES = 2000
+"""Different lines: a person writes fewer."""
+MOST_CHARACTERS = 400_000
+"""Of them together, so that a hostile text costs seconds and not minutes."""
+LONGEST_LINE = 600
+_REPEATS, _SHAPE = 3, 80
+"""What comes more often, but for its digits, a program has printed."""
+_DIGITS = re.compile(r"\d+")
+
+# sequences that drive a terminal, then what is left of control characters and of marks that turn text around
+_ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b.")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+# what only programs begin a line with: a clock, a level, a function of llama.cpp, a table's edge, a JSON brace
+_PRINTED = re.compile(
+    r"(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|time=\d|\w{3} \d{1,2} \d\d:\d\d:\d\d |\d+\.\d\d\.\d{3}\.\d{3} [IWED] "
+    r"|(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b[ :]|\[GIN\]|\((?:EngineCore|APIServer|Worker)"
+    r"|(?:[\w:]{0,60}_)?(?:llama|llm|ggml|gguf|clip|srv|slot|print_info|load_tensors|load_backend|sched_reserve|common)"
+    r"\w{0,60}(?:  +|: )|[|+][-=+| ]{4,}|\{\"|[}\]],?$)"
+)
+_DEBUG = re.compile(r"\b(?:DEBUG|TRACE)\b")
+MOST_PRINTED = 400
+_LABEL = re.compile(r"^\s*(?:[-*•>#]{1,4}\s+)?(?:\d{1,2}[.)]\s+)?")
+
+
+class Line(NamedTuple):
+    """One line in small letters and as it was written, and where it stands."""
+
+    text: str
+    original: str
+    where: str
+    number: int
+
+
+def prose_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
+    """The lines of prose, cleaned and bounded; without numbers of their own they count from 1."""
+    seen: Counter[str] = Counter()
+    characters = 0
+    for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
+        shape = _DIGITS.sub("0", raw[:_SHAPE])
+        if seen[shape] >= _REPEATS or (shape not in seen and len(seen) >= MOST_LINES):
+            continue
+        seen[shape] += 1
+        line = _cleaned(raw)
+        if line and not _PRINTED.match(line):
+            characters += len(line)
+            if characters > MOST_CHARACTERS:
+                return
+            original = _LABEL.sub("", line)
+            yield Line(plain_line(original), original, f"{source}:{number}", number)
+
+
+def printed_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
+    """The lines that a program printed and no reader of logs knew, without what only a developer looks at."""
+    found = 0
+    for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
+        if not _PRINTED.match(_bare(raw)):  # there may be very many, and masking takes its time
+            continue
+        line = _cleaned(raw)
+        if line and not _DEBUG.search(line):
+            found += 1
+            if found > MOST_PRINTED:
+                return
+            yield Line(plain_line(line), line, f"{source}:{number}", number)
+
+
+def _cleaned(raw: str) -> str:
+    """The line without what drives a terminal and without keys: masked before it is cut, lest half a key be left."""
+    return masked_text(_bare(raw))[:LONGEST_LINE]
+
+
+def _bare(raw: str) -> str:
+    """The line without what drives a terminal."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", raw[: 4 * LONGEST_LINE])).replace("\t", " ").strip()
+
+
+def plain_line(text: str) -> str:
+    """Small letters, one kind of arrow, dash and quote; places of the characters stay where they were."""
+    return text.translate(_SAME).lower()
+
+
+_SAME = str.maketrans({"→": ">", "⇒": ">", "➜": ">", "–": "-", "—": "-", "−": "-", "~": " ", "≈": " ",
+                       "’": "'", "‘": "'", "“": '"', "”": '"', "×": "x", "\xa0": " ", "İ": "i"})  # fmt: skip
+
+
+_STOPS = re.compile(r"[.!?](?=\s|$)")
+_ASKED = re.compile(
+    r"^\W*(?:(?:so|and|or|but|also|hmm|well|then|now)\b,?\s*){0,3}"
+    r"(?:is|are|was|were|does|do|did|can|could|should|would|will|has|have|might|may|any ?(?:one|body)|what if|or)\b"
+)
+_HEARSAY = re.compile(
+    r"\b(?:i(?:'ve| have)? (?:also |just |only )?(?:heard|read|saw someone)|heard (?:that|it|they)|people (?:say"
+    r"|claim|told)"
+    r"|some(?:one|body)? (?:says?|said|told me|claims?)|they say|rumou?rs?|supposedly|allegedly|according to"
+    r"|says? (?:the |its )?(?:docs?|readme|manual|wiki))\b"
+)
+_GUESSED = re.compile(
+    r"\b(?:wonder(?:ing|s)?|not sure (?:if|whether)|no idea (?:if|whether)|what if|maybe|perhaps|possibly"
+    r"|might (?:be|have)"
+    r"|could (?:it )?be|would be|suspect\w*|i (?:guess|assume|wish|want|would like)|in case|afraid (?:that )?(?:it"
+    r"|of))\b"
+)
+_OTHERS = re.compile(
+    r"\b(?:read ?me|docs?|documentation|blog|article|reddit|friends?|colleagues?|co-?workers?|guy|(?:he|she"
+    r"|they) (?:has|have|gets?)"
+    r"|other (?:people|users)|youtube|vendor|website)\b"
+)
+
+
+def is_of_others(text: str) -> bool:
+    """Whether a line tells of somebody else's machine, or of what a page promises."""
+    return bool(_OTHERS.search(text))
+
+
+def is_claimed(text: str, at: int) -> bool:
+    """Whether what stands at a place of a text is claimed by its sentence; questions for a reason do claim it."""
+    start = max((stop.end() for stop in _STOPS.finditer(text, 0, at)), default=0)
+    stop = _STOPS.search(text, at)
+    sentence = text[start : stop.end() if stop else len(text)]
+    asks = sentence.rstrip().endswith("?") and bool(_ASKED.match(sentence))
+    return not asks and not _HEARSAY.search(sentence) and not _GUESSED.search(sentence[: at - start])
+
+
+MOST_REMARKS = 200
+_LONGEST = 160
+
+
+_OF_PROGRAMS = {Topic.GPU_NOT_SUPPORTED, Topic.OPERATION_ON_CPU, Topic.WEIGHTS_ON_HOST, Topic.CPU_ONLY_BUILD}
+"""What programs say in words that people repeat, and that means the same from both."""
+
+
+def remarks_told(lines: Sequence[Line], printed: Sequence[Line] = ()) -> tuple[Remark, ...]:
+    """Everything that somebody says they saw, in order; each topic of a line once. Programs are heard on a few."""
+    found = [remark for line in lines for remark in _remarks(line)]
+    found += [remark for line in printed for remark in _remarks(line) if remark.topic in _OF_PROGRAMS]
+    return tuple(found[:MOST_REMARKS])
+
+
+def _remarks(line: Line) -> Iterator[Remark]:
+    for topic, phrases in remark_phrases().items():
+        if (match := phrases.says.search(line.text)) and is_claimed(line.text, match.start()):
+            before = line.text[: match.start()]
+            denied = bool(phrases.unless and phrases.unless.search(before))
+            yield Remark(topic=topic, text=line.original[:_LONGEST], source=line.where, denied=denied)
+
+
+def topics_of(text: str) -> tuple[Topic, ...]:
+    """What a text names that can differ between two runs."""
+    found = tuple(topic for topic, pattern in difference_phrases().items() if pattern.search(text))
+    only_cache = Topic.KV_TYPE in found and all(quant.of_cache for quant in quants_said(text))
+    return tuple(topic for topic in found if topic is not Topic.QUANT_TYPE) if only_cache else found

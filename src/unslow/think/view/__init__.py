@@ -1,1 +1,0 @@
-"""What a picture needs beside the report: memory, roofline, timeline, curves, before and after."""

@@ -1,0 +1,56 @@
+"""The order of compared devices, and what is said of their prices."""
+
+import pytest
+
+from unslow.buy.devices import notes_on, ordered
+from unslow.buy.report import BuyerPrices, Fits, PriceShown, RigShown, SpeedShown
+from unslow.think.speed.report import RateShown
+
+
+def rig(name: str, speed: float | None, amount: float | None, watts: float | None, fits: Fits = "whole") -> RigShown:
+    rate = RateShown(low=speed or 0, mid=speed or 0, high=speed or 0)
+    shown = SpeedShown(decode_tokens_per_s=rate, each_tokens_per_s=rate, prefill_tokens_per_s=rate, first_token_s=rate)
+    price = amount and PriceShown(amount=amount, currency="USD", kind="launch", date="2025", checked=False)
+    return RigShown(
+        name=name, device=name, vendor="v", kind="gpu", year=2025, memory_bytes=int(watts or 0), bytes_per_s=1.0,
+        tdp_w=watts, price=price or None, fits=fits, speed=shown if speed else None,
+        price_per_token_per_s=amount / speed if amount and speed else None,
+        tokens_per_joule_by_tdp=speed / watts if speed and watts else None,
+    )  # fmt: skip
+
+
+RIGS = [rig("b", 10, 500, 300), rig("a", 40, 4000, 100, "partly"), rig("c", None, None, None, "no")]
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        ("speed", "abc"),
+        ("price", "bac"),
+        ("value", "bac"),
+        ("watts", "abc"),
+        ("memory", "bac"),
+        ("name", "abc"),
+        ("", "bac"),
+    ],
+)  # fmt: skip
+def test_an_order_puts_what_is_not_known_last(order: str, names: str) -> None:
+    assert "".join(found.name for found in ordered(RIGS, order)) == names
+
+
+def test_notes_say_what_prices_are_worth() -> None:
+    said = " ".join(notes_on(RIGS, BuyerPrices({}), has_model=True))
+    assert "70 GB/s" in said
+    assert "which nobody checked" in said
+    assert "by TDP" in said
+    assert "no price is known" in said
+    euros = " ".join(notes_on(RIGS, BuyerPrices({}, "EUR"), has_model=False))
+    assert "not turned into EUR" in euros
+    assert "TDP" not in euros
+
+
+def test_a_price_that_was_seen_names_its_source_once() -> None:
+    seen = PriceShown(amount=1, currency="USD", kind="used", date="2026-01-01", source="a page", old=True)
+    both = [RigShown(**{**{f: getattr(r, f) for f in r.__struct_fields__}, "price": seen}) for r in RIGS]
+    notes = [note for note in notes_on(both, BuyerPrices({}), has_model=False) if "a page" in note]
+    assert notes == ["used price seen 2026-01-01, more than 6 months ago: a page"]

@@ -1,0 +1,127 @@
+"""The buyer's answers in a terminal: nothing is wider than it, and no number is cut."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.market_day import MarketDay
+
+from unslow.buy.choose import choose
+from unslow.buy.cost import cost
+from unslow.buy.devices import devices
+from unslow.buy.offers import ChoiceReport
+from unslow.buy.show import memory_words, money_words, render_choose, render_cost, render_devices, render_tiers
+from unslow.buy.tiers import tiers
+from unslow.commands.choose import ChooseRequest
+from unslow.commands.cost import CostRequest
+from unslow.commands.devices import DevicesRequest
+from unslow.commands.tiers import TiersRequest
+from unslow.facts.errors import UserError
+from unslow.show.console import Column, TextConsole, item, table_of
+
+DEVICES = devices(
+    MarketDay(), DevicesRequest(names=("RTX 3090", "2x RTX 3090", "Strix Halo", "M4 16GB"), model="llama-3.3-70b")
+)
+PLAIN = devices(MarketDay(), DevicesRequest(names=("RTX 3090", "Strix Halo")))
+FEW = ("RTX 3090", "RTX 4090", "RTX 3060")
+CHOSEN = choose(
+    MarketDay(), ChooseRequest(model="qwen3-32b", quant="Q4_K_M", budget=2000, goal=20, among=FEW, have="RTX 3060")
+)
+NOTHING = choose(
+    MarketDay(), ChooseRequest(model="llama-3.3-70b", quant="Q4_K_M", budget=700, goal=20, among=FEW, users=2)
+)
+COST = cost(
+    MarketDay(),
+    CostRequest(model="llama-3.3-70b", device=("2x RTX 3090", "H200 NVL"), tokens_per_day=2e5, rent=("H100=2",)),
+)
+TIERS = tiers(MarketDay(), TiersRequest(memory=(8 * 2**30,), rows=1))
+ANSWERS: dict[str, tuple[Callable[..., str], Any]] = {
+    "devices": (render_devices, DEVICES), "plain": (render_devices, PLAIN), "chosen": (render_choose, CHOSEN),
+    "nothing": (render_choose, NOTHING), "cost": (render_cost, COST), "tiers": (render_tiers, TIERS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("name", ANSWERS)
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    render, report = ANSWERS[name]
+    lines = render(report, "terminal", width=width, color=False).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) > 4
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_json_has_its_schema(name: str) -> None:
+    render, report = ANSWERS[name]
+    assert json.loads(render(report, "json", width=80, color=False))["schema"] == report.schema
+
+
+def test_devices_in_80_columns_keep_speed_interval_and_price() -> None:
+    text = render_devices(DEVICES, "terminal", width=80, color=False)
+    row = next(line for line in text.splitlines() if line.startswith("2x RTX 3090"))
+    assert "whole" in row
+    assert "1,400 used*" in row
+    assert "-" in row.split("whole")[1]
+    assert "42 layers" in text
+    assert "M4 16GB" in text
+    assert "more than 6 months ago" in text
+
+
+def test_a_choice_shows_reasons_and_runners_up() -> None:
+    text = render_choose(CHOSEN, "terminal", width=100, color=False)
+    assert "→  RTX 3090" in text
+    assert "the cheapest that very likely reaches the goal" in text
+    assert "there is RTX 3060" in text
+    assert "Refused" in text
+
+
+def test_no_choice_says_what_would_have_to_give() -> None:
+    text = render_choose(NOTHING, "terminal", width=100, color=False)
+    assert "NOTHING" in text
+    assert "What would have to give" in text
+    assert text.count("2 conversations at once") == 1
+    bare = ChoiceReport(
+        unslow_version="0", asked=NOTHING.asked, budget=None, currency="USD", goal_tokens_per_s=None
+    )  # fmt: skip
+    assert "nothing holds it" in render_choose(bare, "terminal", width=80, color=False)
+
+
+def test_costs_show_break_even_and_what_is_missing() -> None:
+    text = render_cost(COST, "terminal", width=120, color=False)
+    assert "When owning pays" in text
+    assert "its price is not known" in text
+    assert "never pays against API DeepInfra" in text
+
+
+def test_a_table_spares_columns_before_it_cuts_names() -> None:
+    columns = (Column("NAME", right=False), Column("A"), Column("B", spare=1))
+    console = TextConsole(width=40, color=False)
+    console.print(table_of(columns, [("a" * 30, "12345", "12345678901234567890")], 40))
+    assert console.text.splitlines()[-1] == "a" * 30 + "  12345"
+    console = TextConsole(width=40, color=False)
+    console.print(table_of(columns, [("a" * 50, "12345", "1234567")], 40))
+    assert console.text.splitlines()[-1] == "a" * 23 + "…  12345  1234567"
+
+
+def test_short_names_leave_their_room_to_the_others() -> None:
+    columns = (Column("N", right=False), Column("PRICE", right=False))
+    console = TextConsole(width=40, color=False)
+    console.print(table_of(columns, [("abc", "1" * 34)], 40))
+    assert console.text.splitlines()[-1] == "abc  " + "1" * 34
+
+
+def test_further_lines_of_a_point_stand_below_its_first_word() -> None:
+    console = TextConsole(width=40, color=False)
+    console.print(item("word " * 10))
+    assert [len(line) - len(line.lstrip(" ·")) for line in console.text.splitlines()] == [4, 4]
+
+
+def test_amounts_have_as_many_digits_as_are_worth_reading() -> None:
+    assert [money_words(amount) for amount in (None, 0.0, 0.625, 12.34, 1999.5)] == ["?", "0", "0.62", "12.3", "2,000"]
+    assert [memory_words(size) for size in (None, int(23.54 * 2**30), 128 * 2**30)] == ["?", "23.5", "128"]
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(UserError):
+        render_devices.check_format("html")

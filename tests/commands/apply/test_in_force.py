@@ -1,0 +1,73 @@
+"""A second change before the server was started again."""
+
+import os
+from pathlib import Path
+
+import pytest
+from doubles import FakeSystem
+
+from unslow.act.changes import Edit, Planned
+from unslow.act.disk import Disk
+from unslow.act.journal import ModelStep
+from unslow.commands.apply.changes import UndoSpec, check_in_force, journals_at, process_of, undone
+from unslow.commands.apply.prepare import Prepared, performed
+from unslow.facts.errors import UserError
+from unslow.look.system.live import LiveSystem
+from unslow.think.change import ApplyReport
+
+THEN = ("systemctl daemon-reload", "systemctl restart llama.service")
+REPORT = ApplyReport(unslow_version="0", runtime="r", model="m", option="o", how="systemd", outcome="would_change")
+
+
+def made(folder: Path, process: str, then: tuple[str, ...] = THEN) -> str:
+    edit = Edit(str(folder / f"{len(list(folder.iterdir()))}.conf"), None, b"[Service]\n")
+    planned = Planned("fewer layers", (edit,), (), then, process)
+    return performed(LiveSystem(), Prepared(REPORT, planned), str(folder / "j")).change
+
+
+def check(folder: Path, process: str) -> None:
+    check_in_force(journals_at(str(folder / "j"), Disk()), process)
+
+
+def test_a_server_that_was_not_started_again_is_told(tmp_path):
+    change = made(tmp_path, "7 1234")
+    with pytest.raises(UserError) as told:
+        check(tmp_path, "7 1234")
+    assert told.value.message == (
+        f"change {change} (fewer layers) is not in force yet: the server was not started again since"
+    )
+    assert told.value.hint == f"{' && '.join(THEN)}; or take it back: unslow undo {change} --journal {tmp_path / 'j'}"
+    check(tmp_path, "7 1235")  # the same number, and another process
+    check(tmp_path, "")
+    undone(LiveSystem(), UndoSpec(change, str(tmp_path / "j")))
+    check(tmp_path, "7 1234")
+
+
+def test_what_is_to_be_done_by_hand_is_told_too(tmp_path):
+    made(tmp_path, "7 1", ("by hand: stop the server and start it again with start.sh",))
+    with pytest.raises(UserError) as told:
+        check(tmp_path, "7 1")
+    assert told.value.hint.startswith("stop the server and start it again with start.sh; or")
+
+
+def test_a_derived_model_is_in_force_at_once(tmp_path):
+    journals = journals_at(str(tmp_path / "j"), Disk())
+    with journals.locked():
+        pass
+    change = made(tmp_path, "7 1")
+    first = journals.read(change)
+    assert first is not None
+    step = ModelStep(url="http://127.0.0.1:1", name="a", parent="b", parameters={})
+    journals.write(type(first)(**{**_fields(first), "files": (), "models": (step,)}))
+    check(tmp_path, "7 1")
+
+
+def _fields(journal) -> dict[str, object]:
+    return {name: getattr(journal, name) for name in journal.__struct_fields__}
+
+
+def test_a_process_is_known_by_its_id_and_its_start():
+    own = process_of(LiveSystem(), os.getpid())
+    assert own.split()[0] == str(os.getpid())
+    assert own != process_of(LiveSystem(), os.getppid())
+    assert process_of(FakeSystem(), 7) == ""

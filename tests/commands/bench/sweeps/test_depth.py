@@ -1,0 +1,186 @@
+from typing import Any
+
+import pytest
+from deep_server import DeepServer
+from doubles import Quiet
+
+from unslow.commands.bench.bencher import Bencher
+from unslow.commands.bench.sweeps import Limits, depth
+from unslow.commands.bench.sweeps.depth import shortened
+from unslow.facts.bench import DECODE, PREFILL, Sweep
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import measured
+from unslow.look.requests import Target
+
+URL = "http://127.0.0.1:1"
+CONTEXT = 24_000
+
+
+def bencher_of(system: DeepServer, context: int | None = CONTEXT) -> Bencher:
+    runtime = Runtime(context_per_slot=measured(context, "/props")) if context else Runtime()
+    return Bencher(system, Subject(runtime=runtime), Target(URL), Quiet())
+
+
+def swept(system: DeepServer, context: int | None = CONTEXT, **limits: Any) -> tuple[Sweep, Bencher]:
+    bencher = bencher_of(system, context)
+    return depth.sweep(bencher, Limits(**{"tokens": 32, "seconds": 3600.0, **limits})), bencher
+
+
+def test_an_honest_slope_is_clear_after_a_round_up_and_one_down():
+    found, bencher = swept(DeepServer())
+    assert (found.verdict, found.stopped_early) == ("slope", "")
+    assert "each 1000 tokens of depth add 4.9" in found.because or "add 5" in found.because
+    assert [p.figures[DECODE].count for p in found.points] == [2] * len(found.points)
+    assert len(found.points) >= 6
+    assert found.points[-1].at > CONTEXT * 0.9
+    assert found.points[0].at < 600
+    assert bencher.passes[1].case == bencher.passes[-1].case  # the shallowest is read first and last
+
+
+def test_the_way_down_computes_nothing_and_says_nothing_of_reading():
+    found, bencher = swept(DeepServer())
+    down = [done for done in bencher.passes if done.round == 2]
+    assert all(done.prompt_tokens <= 2 for done in down)
+    assert all(p.figures[PREFILL].count == 1 for p in found.points)
+    assert all(p.figures[PREFILL].median == pytest.approx(1000) for p in found.points)
+    assert "read now" in found.points[2].note
+
+
+def test_a_cliff_is_found_narrowed_down_and_not_passed_by_far():
+    found, _ = swept(DeepServer(token_s=lambda d, _now: (0.012 + 1e-7 * d) * (5 if d > 3000 else 1)))
+    assert found.verdict == "cliff"
+    assert 2500 <= found.knee <= 3000
+    assert "no deeper one was tried" in found.stopped_early
+    assert max(p.at for p in found.points) < 5000
+    assert "can't be told" in found.because  # nobody watched
+    assert "seen once" not in found.because
+    assert min(p.at for p in found.points if p.at > found.knee) < 3500  # between 2048 and 4096 it looked closer
+
+
+class Watching:
+    """A sampler that sees the link busy while deep answers are generated."""
+
+    def __init__(self, server: DeepServer) -> None:
+        self.server = server
+
+    def note(self, span: Any) -> None:
+        """Phases are nothing to it."""
+
+    def seen(self, start_s: float, end_s: float | None = None) -> dict[str, float]:
+        deep = len(self.server.kept) > 3000
+        assert end_s is not None
+        assert end_s > start_s
+        return {
+            "gpu0_pcie_receive_bytes_per_s": 11e9 if deep else 2e7,
+            "gpu0_temperature_c": 50.0,
+            "gpu0_busy": 0.2 if deep else 0.97,
+        }
+
+
+def test_what_was_seen_beyond_the_cliff_says_that_it_is_a_spill():
+    server = DeepServer(token_s=lambda d, _now: 0.012 * (5 if d > 3000 else 1))
+    bencher = bencher_of(server)
+    bencher.sampler = Watching(server)  # type: ignore[assignment]
+    found = depth.sweep(bencher, Limits(tokens=32))
+    assert "It is a spill: the GPU received 11.0 GB/s over PCIe instead of 0.0" in found.because
+    assert "busy for 20% of the time instead of 97%" in found.because
+    assert "gpu0_temperature_c" not in found.points[0].seen
+
+
+def test_memory_that_is_taken_meanwhile_is_a_change_with_time_and_no_cliff():
+    found, _ = swept(DeepServer(token_s=lambda d, now: (0.012 + 1e-7 * d) * (3 if now > 8 else 1)))
+    assert found.verdict == "drift"
+    assert "it changed at one moment" in found.because
+    assert found.knee is None
+
+
+class Stranger(Watching):
+    """A sampler that sees memory taken and the link busy from a moment on."""
+
+    def seen(self, start_s: float, end_s: float | None = None) -> dict[str, float]:
+        late = start_s > 1008
+        return {"gpu0_pcie_receive_bytes_per_s": 9e9 if late else 0.0, "gpu0_vram_used_bytes": 140e9 if late else 20e9}
+
+
+def test_what_was_seen_since_the_change_says_what_happened():
+    server = DeepServer(token_s=lambda d, now: (0.012 + 1e-7 * d) * (3 if now > 8 else 1))
+    bencher = bencher_of(server)
+    bencher.sampler = Stranger(server)  # type: ignore[assignment]
+    found = depth.sweep(bencher, Limits(tokens=32))
+    assert found.verdict == "drift"
+    assert "of the GPU's memory were in use instead of 18.6" in found.because
+    assert "the GPU received" in found.because
+
+
+def test_a_slow_minute_is_no_cliff():
+    found, _ = swept(DeepServer(token_s=lambda d, now: (0.012 + 1e-6 * d) * (4 if 6 < now < 9 else 1)))
+    assert found.verdict != "cliff"
+
+
+def test_a_context_that_ends_before_it_was_thought_to_is_a_point_that_failed():
+    found, _ = swept(DeepServer(context=5000))
+    failed = [p for p in found.points if p.failures]
+    assert [p.failures for p in failed] == [1]
+    assert not failed[0].figures
+    assert "exceeds the available context" in failed[0].note
+    assert found.verdict == "slope"
+
+
+def test_a_server_that_is_dead_ends_it_with_the_reason():
+    found, bencher = swept(DeepServer(context=0))
+    assert found.verdict == "cannot_tell"
+    assert "did not answer" in found.stopped_early
+    assert len(bencher.failures) == 1
+
+
+def test_depths_for_which_there_is_no_time_are_left_out_and_said_so():
+    found, bencher = swept(DeepServer(prompt_token_s=0.02), seconds=60.0)
+    assert "more than there is left" in found.stopped_early
+    assert max(p.at for p in found.points) < 3000
+    assert bencher.system.clock() - bencher.began_s < 90
+    assert found.points[0].figures[DECODE].count >= 2
+
+
+def test_a_server_that_keeps_nothing_is_measured_all_the_same():
+    found, bencher = swept(DeepServer(keeps=False, prompt_token_s=1e-4))
+    assert found.verdict == "slope"
+    assert not any(done.cached_tokens for done in bencher.passes)
+    assert found.points[-1].figures[PREFILL].count == 2
+
+
+def test_depths_of_the_users_choice_are_tried_beyond_a_cliff_too():
+    server = DeepServer(token_s=lambda d, _now: 0.012 * (5 if d > 1500 else 1))
+    found, _ = swept(server, values=(100.0, 1000.0, 2000.0, 4000.0, 99_999.0))
+    assert [round(p.at, -2) for p in found.points] == [100, 1000, 2000, 4000]
+    assert "no room for 99999" in found.stopped_early
+    assert found.verdict == "cliff"
+
+
+def test_an_interrupted_sweep_keeps_its_points():
+    found, bencher = swept(DeepServer(interrupt_at_s=1000.0 + 5))
+    assert bencher.interrupted
+    assert found.stopped_early == "stopped by the user"
+    assert found.points
+    assert found.points[0].figures[DECODE].median > 0
+
+
+def test_a_context_without_room_is_no_crash():
+    found, bencher = swept(DeepServer(), context=64)
+    assert (found.verdict, bencher.passes) == ("cannot_tell", [])
+    assert "no room" in found.stopped_early
+
+
+def test_what_is_measured_is_flushed_each_round():
+    bencher, flushed = bencher_of(DeepServer()), []
+    bencher.flush = lambda: flushed.append(len(bencher.passes))
+    depth.sweep(bencher, Limits(tokens=32))
+    assert len(flushed) >= 2
+    assert flushed == sorted(flushed)
+
+
+def test_a_shorter_text_is_the_start_of_the_longer_one():
+    text = "a b c d e f g h"
+    assert shortened(text, 0.5) == "a b c d"
+    assert shortened(text, 0.0001) == "a"
+    assert shortened(text, 1.0) == text

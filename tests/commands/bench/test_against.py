@@ -1,0 +1,32 @@
+"""Two servers asked in turns, in a simulated clock."""
+
+from doubles import Quiet
+from simulated_server import SimulatedServer
+
+from unslow.commands.bench.bencher import QUICK, Bencher
+from unslow.commands.bench.measurement import ROUNDS, _asked_in_turns
+from unslow.facts.snapshot import Subject
+from unslow.look.requests import Target
+
+
+def bencher_of(port: int, system: SimulatedServer) -> Bencher:
+    return Bencher(system, Subject(), Target(f"http://127.0.0.1:{port}"), Quiet())
+
+
+def test_who_goes_first_changes_with_every_round():
+    system = SimulatedServer()
+    both = [bencher_of(1, system), bencher_of(2, system)]
+    assert _asked_in_turns(both, QUICK, Quiet()) == ""
+    firsts = [
+        min(both, key=lambda one: next(d.started_s + one.began_s for d in one.passes if d.round == number))
+        for number in range(1, ROUNDS + 1)
+    ]
+    assert [one.target.url[-1] for one in firsts] == ["1", "2"] * (ROUNDS // 2)
+    assert [sum(1 for d in one.passes if d.round) for one in both] == [2 * ROUNDS] * 2
+
+
+def test_a_server_that_is_gone_is_left_alone():
+    good, gone = bencher_of(1, SimulatedServer()), bencher_of(2, SimulatedServer(is_up=lambda now: now < 1))
+    assert _asked_in_turns([good, gone], QUICK, Quiet()) == "3 requests in a row failed at http://127.0.0.1:2"
+    assert len(gone.failures) == 3
+    assert good.passes

@@ -1,0 +1,80 @@
+"""The standard protocol against a server in a simulated clock."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from doubles import Quiet
+from simulated_server import SimulatedServer
+
+from unslow.commands.bench.bencher import QUICK, SETTLE, STANDARD, Bencher, requests_of, run_protocol
+from unslow.facts.snapshot import Subject
+from unslow.look.bench.prompts import PROMPTS
+from unslow.look.requests import Target
+from unslow.look.system import ExchangeError, Line
+
+URL = "http://127.0.0.1:1"
+
+
+@dataclass
+class Listening(SimulatedServer):
+    """Keeps what it was asked."""
+
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    def stream(self, url: str, body: Any, *others: Any) -> Iterator[Line]:
+        self.bodies.append(body)
+        return super().stream(url, body, *others)
+
+
+def bencher_of(system: SimulatedServer, runtime: str = "llama.cpp") -> Bencher:
+    return Bencher(system, Subject(), Target(URL, runtime=runtime), Quiet())
+
+
+def test_both_questions_are_asked_equally_often():
+    system = Listening()
+    assert run_protocol(bencher_of(system), QUICK) == ""
+    short = [body["prompt"] for body in system.bodies if body["n_predict"] == QUICK.tokens]
+    assert [sum(prompt.endswith(question) for prompt in short) for question in PROMPTS] == [3, 3]
+    assert len({body["prompt"].split()[0] for body in system.bodies}) == len(system.bodies)
+
+
+def test_what_a_request_left_to_save_is_saved_before_the_next():
+    bencher = bencher_of(Listening())
+    run_protocol(bencher, QUICK)
+    cases = [done.case for done in bencher.passes]
+    assert Counter(cases) == {"warm-up": 2, "short": 6, "long": 3, SETTLE: 10}
+    assert set(cases[2::2]) == {SETTLE}
+    assert all(done.round == 0 for done in bencher.passes if done.case == SETTLE)
+
+
+def test_as_many_requests_as_were_announced():
+    bencher = bencher_of(Listening())
+    run_protocol(bencher, QUICK)
+    assert len(bencher.passes) == requests_of(bencher, QUICK) == 21
+    assert requests_of(bencher_of(Listening(), "vLLM"), QUICK) == 11
+
+
+def test_a_server_that_fails_again_and_again_is_left_alone():
+    system = Listening(fails=lambda now: ExchangeError("error", "out of memory") if now > 3 else None)
+    bencher = bencher_of(system)
+    assert run_protocol(bencher, STANDARD) == "3 requests in a row failed"
+    assert len(bencher.failures) <= 4
+
+
+@pytest.mark.parametrize(
+    ("context", "tokens", "fitting", "prompt"),
+    [
+        (None, 8000, 8000, 3580),
+        (4096, 512, 512, 3580),
+        (4096, 8000, 3968, 3580),
+        (2048, 512, 512, 1532),
+        (300, 512, 172, 54),
+        (64, 512, 1, 0),
+    ],
+)
+def test_it_fits_into_the_context(context, tokens, fitting, prompt):
+    found = STANDARD._replace(tokens=tokens).within(context)
+    assert (found.tokens, found.long_prompt) == (fitting, prompt)

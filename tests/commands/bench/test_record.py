@@ -1,0 +1,54 @@
+"""A benchmark as it grows: whatever the history is like, what was measured is the result."""
+
+import random
+
+import pytest
+from bench_cases import answered, bench
+from doubles import Quiet
+from simulated_server import SimulatedServer
+
+from unslow.commands.bench.measurement import Ledger, Record
+from unslow.commands.bench.request import AskedSweep, BenchSpec
+from unslow.commands.diagnose.request import Discretion
+from unslow.facts.bench import DECODE, Pass
+from unslow.facts.machine import Machine
+from unslow.facts.snapshot import Case
+from unslow.look.history import FILE_NAME, History, default_history
+from unslow.think.speed.calibration import mark_of
+from unslow.think.stats.requirements import parse_requirement
+
+LAST = BenchSpec(require=(parse_requirement("decode >= 0.7 * last"),))
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSLOW_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def record(request: BenchSpec, passes: list[Pass], history: History | None = None) -> Record:
+    ledger = Ledger(Case(), passes, [])
+    return Record(SimulatedServer(), request, lambda: ledger, Quiet(), Discretion(()), history)
+
+
+def test_a_gate_on_the_last_one_survives_a_broken_history(data):
+    (data / FILE_NAME).write_bytes(b"no database" * 100)
+    found = record(LAST, [answered(n) for n in (1, 2, 3)]).finished()
+    assert found.figures[DECODE].median == pytest.approx(100)
+    assert found.requirements[0].holds is None
+
+
+def test_a_gate_on_the_last_one_does_not_take_one_that_broke_off():
+    known = {"runtime": "unknown", "model": "unknown", "machine": mark_of(Machine())}
+    history = default_history()
+    history.begin(bench(1, passes=(), figures={}, samples={}, **known))
+    history.append(bench(1).id, [answered(n) for n in (1, 2, 3)])
+    found = record(LAST, [answered(n, server_decode_s=2.54) for n in (1, 2, 3)], history).finished()
+    assert found.requirements[0].holds is None
+
+
+def test_the_requests_of_a_long_sweep_make_no_figures():
+    dice = random.Random(1)
+    passes = [answered(n, case="minutes", server_decode_s=dice.uniform(1, 2)) for n in range(1, 3000)]
+    found = record(BenchSpec(sweeps=(AskedSweep("minutes", (600.0,)),)), passes).finished()
+    assert (found.figures, found.samples, len(found.passes)) == ({}, {}, 2999)

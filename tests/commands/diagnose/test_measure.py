@@ -1,0 +1,108 @@
+"""A live server belongs to its user."""
+
+import json
+from itertools import count
+
+import msgspec
+import pytest
+from doubles import FakeSystem, Quiet
+from measured_alone import measured_subject
+
+from unslow.commands.diagnose.request import Manners
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Known, Unknown, reported
+from unslow.look.system import Answer, Line
+
+URL = "http://127.0.0.1:8080"
+LAST = {"timings": {"prompt_n": 40, "prompt_ms": 100.0, "predicted_n": 65, "predicted_ms": 1000.0}}
+STREAM = [Line(0.1, 'data: {"content": "a"}'), Line(1.1, f"data: {json.dumps(LAST)}")]
+
+
+def subject(**changes) -> Subject:
+    facts = {"url": URL, "state": "loaded", "busy_slots": 0} | changes
+    return Subject(
+        runtime=Runtime(**{k: v if isinstance(v, Unknown) else reported(v, "test") for k, v in facts.items()})
+    )
+
+
+def system(slots=({"id": 0, "id_task": 5}, {"id": 1})) -> FakeSystem:
+    answer = Answer(200, msgspec.json.encode(list(slots)))
+    return FakeSystem(http={f"GET {URL}/slots": answer}, streams={f"{URL}/completion": STREAM})
+
+
+def test_an_idle_server_is_told_first_and_measured_on_an_unused_slot():
+    door, progress = system(), Quiet()
+    run = measured_subject(door, subject(), Manners(), progress).run
+    assert isinstance(run.decode_tokens_per_s, Known)
+    assert "sending" in progress.said[0]
+    assert all(body["id_slot"] == 1 for path, body in door.sent if path.startswith("STREAM"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "manners", "why"),
+    [
+        ({}, Manners(passive=True), "passive"),
+        ({"busy_slots": 2}, Manners(), "busy with 2 requests"),
+        ({"state": "loading"}, Manners(), "loading"),
+        ({"url": Unknown("none")}, Manners(), "address"),
+        ({"busy_slots": Unknown("no /slots")}, Manners(), "whether it is busy"),
+    ],
+)
+def test_otherwise_nothing_is_sent(changes, manners, why):
+    door, progress = system(), Quiet()
+    run = measured_subject(door, subject(**changes), manners, progress).run
+    assert isinstance(run.decode_tokens_per_s, Unknown)
+    assert why in run.decode_tokens_per_s.why
+    assert not [path for path, _ in door.sent if path.startswith("STREAM")]
+    assert "only observed" in progress.said[0]
+
+
+def test_a_conversation_is_not_pushed_out_unless_the_user_says_so():
+    full = system(slots=[{"id": 0, "id_task": 5}])
+    assert isinstance(measured_subject(full, subject(), Manners(), Quiet()).run.decode_tokens_per_s, Unknown)
+    assert isinstance(measured_subject(full, subject(), Manners(evict=True), Quiet()).run.decode_tokens_per_s, Known)
+
+
+def test_other_runtimes_are_not_measured_where_it_could_cost_somebody_a_cache():
+    door, progress = system(), Quiet()
+    studio = subject(name="LM Studio", busy_slots=Unknown("not told"))
+    run = measured_subject(door, studio, Manners(), progress).run
+    assert "--evict" in run.decode_tokens_per_s.how_to_get
+    assert door.sent == []
+
+
+def test_ollama_is_asked_for_the_model_and_context_that_are_loaded():
+    final = {
+        "done": True,
+        "eval_count": 65,
+        "eval_duration": 10**9,
+        "prompt_eval_count": 9,
+        "prompt_eval_duration": 10**7,
+    }
+    door = FakeSystem(
+        http={f"GET {URL}/api/ps": Answer(200, b'{"models": [{"name": "m:8b"}]}')},
+        streams={f"{URL}/api/generate": [Line(0.2, '{"response": "a"}'), Line(1.0, json.dumps(final))]},
+    )
+    loaded = subject(name="Ollama", version="0.33.0", context_per_slot=8192)
+    loaded = msgspec.structs.replace(loaded, model=Model(name=reported("m:8b", "x")))
+    progress = Quiet()
+    run = measured_subject(door, loaded, Manners(), progress).run
+    assert run.decode_tokens_per_s.need() == pytest.approx(64)
+    body = next(body for path, body in door.sent if path.startswith("STREAM"))
+    assert (body["model"], body["options"]["num_ctx"]) == ("m:8b", 8192)
+
+
+def test_a_busy_vllm_is_watched_by_its_counters():
+    answers = (f"vllm:num_requests_running 1\nvllm:generation_tokens_total {n}\n" for n in count(100, 60))
+
+    class Counting(FakeSystem):
+        def request(self, method, url, body=None, headers=None, timeout_s=0):
+            return Answer(200, next(answers).encode())
+
+    busy = subject(name="vLLM", busy_slots=Unknown("none"), running_requests=1)
+    run = measured_subject(Counting(), busy, Manners(), Quiet()).run
+    assert run.decode_tokens_per_s.need() == pytest.approx(
+        300
+    )  # the stand-in's clock goes a tenth each time: for the look, and for the progress

@@ -1,0 +1,58 @@
+"""Every runtime that can be replayed, over real HTTP: known by its URL, measured in its dialect, its key not shown."""
+
+import pytest
+from doubles import Quiet
+from lab.replay import serve
+from measured_alone import measured_subject
+
+from unslow.commands.diagnose.request import QUICK, Manners
+from unslow.commands.diagnose.runtimes import subjects_at_url
+from unslow.facts.errors import UserError
+from unslow.look.system.live import LiveSystem
+
+KEY = "sk-canary-5f3a9c17"
+FAST = 4000.0
+SPEED, MOMENT = QUICK._replace(only=("speed",)), QUICK._replace(seconds=3.0, only=("traffic",))
+RUNTIMES = {"ollama": "Ollama", "lm_studio": "LM Studio", "vllm": "vLLM", "sglang": "SGLang"}
+
+
+@pytest.mark.parametrize(("replayed", "name"), RUNTIMES.items())
+def test_it_is_known_by_its_url(replayed, name):
+    with serve(replayed, tokens_per_s=FAST) as url:
+        subjects = subjects_at_url(LiveSystem(), url, "")
+    assert {subject.runtime.name.need() for subject in subjects} == {name}
+    assert {subject.runtime.url.need() for subject in subjects} == {url}
+    assert all(subject.runtime.state.need() == "loaded" for subject in subjects)
+
+
+@pytest.mark.parametrize("replayed", ["ollama", "lm_studio", "vllm"])
+def test_it_is_measured_in_its_own_words(replayed):
+    with serve(replayed, tokens_per_s=FAST) as url:
+        subject = subjects_at_url(LiveSystem(), url, "")[0]
+        run = measured_subject(LiveSystem(), subject, Manners(evict=True), Quiet(), SPEED).run
+    assert 100 < run.decode_tokens_per_s.need() < 40_000
+    assert ("server" if replayed == "ollama" else "client clock") in run.decode_tokens_per_s.source
+
+
+def test_a_busy_one_is_only_observed():
+    progress = Quiet()
+    with serve("sglang", tokens_per_s=FAST) as url:
+        subject = subjects_at_url(LiveSystem(), url, "")[0]
+        run = measured_subject(LiveSystem(), subject, Manners(evict=True), progress, MOMENT).run
+    assert "busy with" in run.decode_tokens_per_s.why
+    assert "only observed" in progress.said[0]
+
+
+@pytest.mark.parametrize("replayed", RUNTIMES)
+def test_a_key_opens_it_and_is_shown_nowhere(replayed):
+    progress = Quiet()
+    with serve(replayed, tokens_per_s=FAST, api_key=KEY) as url:
+        with pytest.raises(UserError) as caught:
+            subjects_at_url(LiveSystem(), url, "sk-canary-of-another")
+        assert "canary" not in caught.value.message + caught.value.hint
+        subjects = subjects_at_url(LiveSystem(), url, KEY)
+        seen = [
+            measured_subject(LiveSystem(), s, Manners(evict=True, api_key=KEY), progress, SPEED) for s in subjects[:1]
+        ]
+    assert seen[0].runtime.state.need() == "loaded"
+    assert KEY not in repr(seen) + "\n".join(progress.said)

@@ -1,0 +1,54 @@
+"""The list of models."""
+
+import pytest
+from doubles import Quiet
+from stored import checkpoint, furnished
+
+from unslow.commands.models import stored as app
+from unslow.commands.models.stored import list_models
+from unslow.facts.errors import UserError
+from unslow.look.system.live import LiveSystem
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    return furnished(tmp_path, monkeypatch)
+
+
+def listed(*where):
+    return list_models(LiveSystem(), where, Quiet())
+
+
+def test_everything_is_listed_by_tool_and_name(machine):
+    inventory = listed()
+    tools = [m.tool for m in inventory.models]
+    assert tools == sorted(tools, key=str.casefold)
+    assert {"nomic:latest", "nomic:v1.5", "acme/tiny-llama", "pub/repo-GGUF:Q8_0"} <= {m.name for m in inventory.models}
+    assert inventory.schema == "unslow.models/1"
+
+
+def test_shared_blobs_are_counted_once(machine):
+    inventory = listed()
+    inodes = {file.inode: file.bytes for model in inventory.models for file in model.files}
+    assert inventory.total_bytes == sum(inodes.values())
+    assert sum(m.size_bytes for m in inventory.models) > inventory.total_bytes
+
+
+def test_the_broken_ones_are_listed_with_the_reason(machine):
+    broken = {m.name: m.broken for m in listed().models if m.broken}
+    assert broken == {"hf.co/lost/model:Q4_0": "its blob sha256-000000000000 is missing"}
+
+
+def test_further_places(machine, tmp_path):
+    checkpoint("mlx_4bit", tmp_path / "more" / "tiny-mlx")
+    more = [m for m in listed(str(tmp_path / "more"), str(tmp_path / "real" / "ggufs" / "lora.gguf")).models if m.place]
+    assert {(m.name, m.tool) for m in more} >= {("tiny-mlx", "folder"), ("lora", "file")}
+    with pytest.raises(UserError, match="no such file or folder"):
+        listed(str(tmp_path / "nowhere"))
+
+
+def test_there_is_a_limit(machine, monkeypatch):
+    monkeypatch.setattr(app, "MOST_DESCRIBED", 2)
+    inventory = listed()
+    assert len(inventory.models) == 2
+    assert "the first 2 were looked at" in inventory.notices[-1]

@@ -1,0 +1,33 @@
+"""The quants that a plan chooses among."""
+
+import math
+
+from unslow.commands.models.find import find_gguf_model
+from unslow.commands.plan.gguf import OTHER_QUANTS, machine_words, variants_of
+from unslow.facts.model import Blueprint
+from unslow.look.system.live import LiveSystem
+from unslow.think.hardware import Room
+
+
+def quants(most_bytes: float) -> dict[str, bool]:
+    """Each, and whether it is there for being the first that fits so many bytes."""
+
+    def fits(plan: Blueprint) -> bool:
+        return sum(tensor.bytes for tensor in plan.tensors) <= most_bytes
+
+    found = find_gguf_model(LiveSystem(), "llama-3.1-8b", "Q4_K_M")
+    return {variant.quant: variant.whole for variant in variants_of(None, found, fits)}
+
+
+def test_a_very_small_quant_is_there_where_it_is_the_first_that_fits_the_gpus() -> None:
+    usual = dict.fromkeys(OTHER_QUANTS, False)
+    assert quants(math.inf) == quants(3.3e9) == usual
+    assert quants(3.0e9) == {**usual, "IQ2_M": True}
+    assert quants(2.7e9) == {**usual, "IQ2_XS": True}
+    assert quants(1e9) == usual
+
+
+def test_devices_are_counted_and_a_small_host_is_told_in_mib() -> None:
+    assert machine_words(["A", "B", "A"], None) == "2x A, B"
+    assert machine_words(["A"], Room("host", 700 * 2**20)) == "A and 700 MiB of the host"
+    assert machine_words(["A"], Room("host", 64 * 2**30)) == "A and 64 GiB of the host"

@@ -1,0 +1,129 @@
+"""Every verb prints the same line for the same change: each knob of each runtime, as they are found."""
+
+import shlex
+
+import msgspec
+import pytest
+
+from unslow.commands._command_lines import commands_for, spelled_subject
+from unslow.commands.fit import FitRequest, gguf, safetensors
+from unslow.commands.fit import fitted as fit
+from unslow.commands.plan.planner import Speller
+from unslow.facts.commands import Place, parse_line
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
+from unslow.facts.values import NOT_LOOKED, reported
+from unslow.look.command_writer import shell_line
+from unslow.look.runtimes import lookers
+from unslow.look.system.live import LiveSystem
+from unslow.page.what_if.memory_view import AskedSettings
+from unslow.page.what_if.running import line_of as page_line
+from unslow.think.judge.judge import judge
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.report import ChangeShown, OptionShown, QualityShown
+from unslow.think.report import Finding, Fix
+
+VALUES: tuple[Setting, ...] = (
+    None, True, False, -1, 0, 1, 4, 8192, 0.9, 2**29, "none", "layer", "q8_0", "f16", "fp8", "nf4", "mmap", "mlock",
+    "CUDA1", "3,1", "all blocks", "draft-mtp", "DRAFT_MODEL", "static", "bfloat16", "/m/other.gguf", "a=CPU",
+)  # fmt: skip
+COMMANDS = {
+    "llama.cpp": "llama-server -m /m/a.gguf -c 16384 -ngl 10 -t 4 -np 4 -ctk q4_0 -md /m/d.gguf --no-mmap",
+    "vLLM": "vllm serve org/a --max-model-len 16384 --enforce-eager --tensor-parallel-size 2",
+    "SGLang": "python3 -m sglang.launch_server --model-path org/a --tp-size 2 --disable-cuda-graph",
+    "TGI": "text-generation-launcher --model-id org/a --num-shard 2 --cuda-graphs 0",
+    "KoboldCpp": "koboldcpp --model /m/a.gguf --gpulayers 10 --lowvram --threads 4",
+    "MLX-LM": "mlx_lm.server --model org/a --decode-concurrency 32 --draft-model org/d",
+}
+"""What starts each server that is told its settings on a command line."""
+MODEL = Model(name=reported("org/a", "x"), path=reported("/m/a.gguf", "x"), layers=reported(32, "x"))
+PLACES = {
+    "in a shell": {},
+    "in a service": {"unit": reported("server.service", "x")},
+    "in compose": {"container": reported("docker compose", "x")},
+    "unseen": {"command": NOT_LOOKED},
+    "with variables": {"environment": reported({"LLAMA_ARG_THREADS": "8", "CUDA_VISIBLE_DEVICES": "-1"}, "x")},
+}
+
+
+def running(name: str, place: str) -> Case:
+    command = COMMANDS.get(name)
+    facts = {"command": reported(command.split(), "x") if command else NOT_LOOKED, "slots": reported(4, "x")}
+    return Case(runtime=Runtime(name=reported(name, "x"), **{**facts, **PLACES[place]}), model=MODEL)
+
+
+def diagnosed(changes: list[Change], case: Case) -> list[tuple[str, ...] | None]:
+    """The lines of a diagnosis that has these fixes; None for those that stand above already."""
+    fixes = (Fix(knob=change.knob.value, value=change.value, why="") for change in changes)
+    whole = Finding(cause="x", title="", confidence=1.0, because="", evidence=())
+    findings = tuple(msgspec.structs.replace(whole, fixes=(fix,)) for fix in fixes)
+    told = spelled_subject(msgspec.structs.replace(judge(case, brief=True), findings=findings), case).findings
+    return [None if f.fixes[0].why else f.fixes[0].commands for f in told]
+
+
+def option(changes: list[Change]) -> OptionShown:
+    shown = tuple(ChangeShown(knob=change.knob.value, value=change.value) for change in changes)
+    quality = QualityShown(perplexity_increase=None)
+    return OptionShown(name="x", quant="x", context=1, changes=shown, settings=shown, speed=None, quality=quality)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("looker", lookers(), ids=lambda looker: looker.NAME)
+def test_a_diagnosis_a_plan_and_an_edit_say_the_same(looker, place):
+    case, changes = running(looker.NAME, place), [knob.to(value) for knob in Knob for value in VALUES]
+    told, plan = diagnosed(changes, case), Speller(case.runtime, case.model, fresh=False)
+    for change, lines in zip(changes, told, strict=True):
+        commands = commands_for([change], case)
+        assert lines in (None, (*commands.short, *commands.lines)), change
+        if plan.has_line and not (change.knob is Knob.MODEL_FILE and "." not in str(change.value)):
+            assert plan.commands(option([change])).lines == commands.lines, change
+        changed = commands.argv != tuple(case.runtime.command.value_or([])) or commands.environment
+        if looker.NAME in COMMANDS and commands.argv and changed and place in ("in a shell", "with variables"):
+            assert shell_line(commands.argv, commands.environment) in commands.lines, change
+        if looker.NAME in COMMANDS and place != "unseen" and not commands.lines:
+            assert commands.left_out or not changed, change
+        assert all(shlex.split(line.text) for line in map(parse_line, commands.lines) if line.place is Place.SHELL)
+
+
+@pytest.mark.parametrize(
+    ("asked", "module"),
+    [
+        ({}, gguf),
+        ({"context": 4096, "parallel": 2, "kv_type": "q8_0", "ubatch": 1024, "batch": 4096}, gguf),
+        ({"gpu_layers": 12, "n_cpu_moe": 3, "kv_offload": False, "op_offload": False}, gguf),
+        ({"swa_full": True, "flash_attention": "on", "kv_unified": False, "parallel": 3}, gguf),
+        ({"runtime": "ollama", "context": 4096, "parallel": 2, "gpu_layers": 12}, gguf),
+        (
+            {"runtime": "vllm", "context": 4096, "parallel": 64, "batch": 4096, "gpu_memory_utilization": 0.95},
+            safetensors,
+        ),
+    ],
+)
+def test_what_fits_is_started_as_a_plan_would_start_it(asked, module, monkeypatch):
+    seen = []
+
+    def noted(changes, case, **named):
+        commands = commands_for(changes, case, **named)
+        seen.append((list(changes), case, named["name"], commands.lines))
+        return commands
+
+    monkeypatch.setattr(module, "commands_for", noted)
+    fit(LiveSystem(), FitRequest(model="llama-3.1-8b", devices=("RTX 4090",), **asked))
+    assert seen
+    for changes, case, name, lines in seen:
+        model = case.model if case.model.path.value != "MODEL.gguf" or name != "ollama" else Model()
+        plan = Speller(Runtime(), model, fresh=True, name=name)
+        wanted = option([change for change in changes if change.knob is not Knob.MODEL_FILE])
+        shown = tuple(msgspec.structs.replace(change, was="x") for change in wanted.settings)
+        assert plan.commands(msgspec.structs.replace(wanted, settings=shown)).lines == lines
+
+
+def test_the_page_changes_a_line_as_a_diagnosis_does():
+    case = running("llama.cpp", "in a shell")
+    now = AskedSettings(context=16384, gpu_layers=10, kv_type="f16", quant="Q4_K_M", slots=4)
+    asked = now._replace(gpu_layers=20)
+    line = page_line(case, now, asked, Settings(context=16384, gpu_layers=20))
+    (lines,) = diagnosed([Knob.GPU_LAYERS.to(20)], case)
+    assert line == lines[-1]

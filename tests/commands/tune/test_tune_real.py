@@ -1,0 +1,38 @@
+"""The whole command with a real llama-server and a real model."""
+
+import os
+import shutil
+
+import msgspec
+import pytest
+from doubles import Quiet
+
+from unslow.commands.plan import PlanRequest
+from unslow.commands.tune.search import TuneSpec, tune, write_report
+from unslow.show.tune import render_tune
+from unslow.think.stats.tuning import TuneReport
+
+SERVER = os.environ.get("UNSLOW_LLAMA_SERVER", "")
+MODEL = os.environ.get("UNSLOW_LLAMA_MODEL", "")
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not SERVER or not MODEL, reason="UNSLOW_LLAMA_SERVER and UNSLOW_LLAMA_MODEL name none"),
+]
+
+
+def test_it_finds_settings_that_start(tmp_path):
+    plan = PlanRequest(model=MODEL, context=1024, prompt=64, answer=16)
+    progress = Quiet()
+    report = tune(TuneSpec(MODEL, plan, server=SERVER, seconds=25.0, yes=True), progress)
+    assert "No other server is touched" in progress.said[0]
+    assert report.winner is not None
+    assert report.trials[0].kind == "default"
+    assert report.trials[0].rounds >= 1
+    assert report.command.split()[0] == shutil.which(SERVER)
+    assert f"-m {MODEL}" in report.command
+    assert report.trials[report.winner].decode_tokens_per_s
+    assert report.spent_s < 90
+    path = tmp_path / "tune.json"
+    write_report(report, str(path))
+    assert msgspec.json.decode(path.read_bytes(), type=TuneReport) == report
+    assert "95 % INTERVAL" in render_tune(report, "terminal", width=120, color=False)

@@ -1,0 +1,159 @@
+"""What is asked, which plan and model that means, and whether the machine is free for it."""
+
+import msgspec
+import pytest
+from doubles import Quiet
+
+from unslow.commands._dispatch import parse_words
+from unslow.commands.tune.search import Source, TuneSpec, company, hand_of, own_variables, source_of, tune
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.values import reported
+from unslow.look.engine.made_up_models import ModelCache
+from unslow.look.system.live import LiveSystem
+from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, PlanReport, QualityShown
+
+SYSTEM = LiveSystem()
+GOAL = GoalShown(aim="speed", context=512, prompt_tokens=64, kept_tokens=0, answer_tokens=32, users=1)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> str:
+    return str(ModelCache(tmp_path_factory.mktemp("cache")).model("tiny"))
+
+
+def request(*words: str) -> TuneSpec:
+    return TuneSpec.of(parse_words(["tune", *words])[1])
+
+
+def plan(path: str = "", **others: object) -> PlanReport:
+    commands = (f"shell: llama-server -m {path} -c 512",) if path else ()
+    option = OptionShown(
+        name="it", quant="F16", context=512, changes=(), settings=(ChangeShown(knob="context_length", value=512),),
+        speed=None, quality=QualityShown(perplexity_increase=None), commands=commands,
+    )  # fmt: skip
+    report = PlanReport(
+        unslow_version="0", model="tiny", runtime="llama.cpp", machine="", goal=GOAL, verdict="better", recommended=0,
+        options=(option,),
+    )  # fmt: skip
+    return msgspec.structs.replace(report, **others)
+
+
+def written(tmp_path, report: PlanReport) -> str:
+    path = tmp_path / "plan.json"
+    path.write_bytes(msgspec.json.encode(report))
+    return str(path)
+
+
+def test_flags_mean_what_a_plan_makes_of_them():
+    asked = request("model.gguf", "--prompt", "1k", "--answer", "64", "--seconds", "30", "--worst-perplexity", "1%")
+    assert (asked.plan.prompt, asked.plan.answer, asked.seconds) == (1024, 64, 30.0)
+    assert (asked.plan.model, asked.plan.worst_perplexity_increase, asked.is_plan) == ("model.gguf", 0.01, False)
+    assert request("p.json", "--model", "m.gguf").model == "m.gguf"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("m.gguf", "--seconds", "1"), "--seconds must be between 5 and 86,400 (got 1)"),
+        (("m.gguf", "--answer", "2"), "--answer must be between 8 and"),
+        (("m.gguf", "--model", "n.gguf"), "leave it out"),
+        (("http://127.0.0.1:8080",), "runs already"),
+    ],
+)
+def test_what_makes_no_sense_is_said(words, why):
+    with pytest.raises(UserError) as caught:
+        request(*words)
+    assert why in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_a_plan_in_a_file_names_its_model(tmp_path, tiny):
+    file = written(tmp_path, plan(tiny))
+    source = source_of(SYSTEM, request(file))
+    assert source.path == tiny
+    assert (source.work.prompt_tokens, source.work.answer_tokens) == (64, 32)
+    other = source_of(SYSTEM, request(file, "--prompt", "100", "--kept", "50", "--answer", "16"))
+    assert (other.work.prompt_tokens, other.work.kept_tokens, other.work.answer_tokens) == (100, 50, 16)
+
+
+def test_a_plan_without_a_file_takes_the_one_that_is_named(tmp_path, tiny):
+    file = written(tmp_path, plan())
+    assert source_of(SYSTEM, request(file, "--model", tiny)).path == tiny
+    with pytest.raises(UserError, match="which file the model is in"):
+        source_of(SYSTEM, request(file))
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "why"),
+    [
+        ({"verdict": "impossible", "reason": "nothing fits"}, (), "no plan to search around: nothing fits"),
+        ({"runtime": "vllm"}, (), "only llama.cpp can be tuned"),
+        ({}, ("--context", "1024"), "another context"),
+        ({}, ("--prompt", "500"), "does not fit the plan's context"),
+    ],
+)
+def test_plans_that_can_not_be_tuned(tmp_path, tiny, changes, flags, why):
+    with pytest.raises(UserError, match=why):
+        source_of(SYSTEM, request(written(tmp_path, plan(tiny, **changes)), *flags))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "unslow.plan/1"}', '{"schema": "unslow.fit/1"}', "\xff"])
+def test_files_that_are_no_plan(tmp_path, text):
+    path = tmp_path / "plan.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"plan\.json"):
+        source_of(SYSTEM, request(str(path)))
+    with pytest.raises(UserError, match=r"none\.json"):
+        source_of(SYSTEM, request(str(tmp_path / "none.json")))
+
+
+def test_what_is_at_hand(tmp_path, tiny):
+    source: Source = source_of(SYSTEM, request(written(tmp_path, plan(tiny))))
+    cpu = Cpu(physical_cores=reported(4, "x"), logical_cpus=reported(8, "x"), allowed_cpus=reported(6, "x"))
+    hand = hand_of(SYSTEM, source, cpu, tiny)
+    assert (hand.cores, hand.logical, hand.draft) == (4, 6, tiny)
+    assert hand.draft_bytes > 0
+    assert hand.layers == len(hand.pieces.layers) > 0
+    named = msgspec.structs.replace(
+        source.plan.options[0], settings=(ChangeShown(knob="model_file", value=tiny), *source.plan.options[0].settings)
+    )
+    other = source._replace(plan=plan(tiny, options=(named,)), found=source.found._replace(quant="another"))
+    assert hand_of(SYSTEM, other, cpu, None).quant == source.found.quant
+    with pytest.raises(UserError, match="no GGUF file"):
+        hand_of(SYSTEM, source, cpu, "nothing.gguf")
+
+
+def seen(*, gpu: bool, server: bool, vram: int = 2**30) -> Snapshot:
+    process = GpuProcess(pid=7, name=reported("blender", "x"), vram_bytes=reported(vram, "x"))
+    card = Gpu(index=0, name=reported("NVIDIA GeForce RTX 4090", "x"), vendor=reported("nvidia", "x"),
+               kind=reported("discrete", "x"), processes=reported([process], "x"))  # fmt: skip
+    runtime = Runtime(name=reported("llama.cpp", "x"), url=reported("http://127.0.0.1:8080", "x"))
+    machine = Machine(gpus=reported((card,) if gpu else (), "x"))
+    subjects = (Subject(runtime=runtime),) if server else ()
+    return Snapshot(unslow_version="0", taken_at="", machine=machine, subjects=subjects)
+
+
+def test_others_on_the_gpu_are_asked_for():
+    with pytest.raises(UserError, match=r"llama.cpp at http://127.0.0.1:8080, blender \(7\)") as caught:
+        company(seen(gpu=True, server=True), allowed=False)
+    assert "--yes" in caught.value.hint
+    notes = company(seen(gpu=True, server=True), allowed=True)
+    assert "blender (7)" in notes[0]
+    assert company(seen(gpu=True, server=False, vram=2**20), allowed=False) == own_variables()
+
+
+def test_a_server_beside_it_without_a_gpu_is_only_said():
+    assert "llama.cpp at" in company(seen(gpu=False, server=True), allowed=False)[0]
+
+
+def test_what_the_environment_sets_is_said(monkeypatch):
+    monkeypatch.setenv("LLAMA_ARG_THREADS", "3")
+    assert "LLAMA_ARG_THREADS" in own_variables()[-1]
+
+
+def test_a_server_that_is_not_there_is_asked_for(tmp_path):
+    with pytest.raises(UserError, match="is not there") as caught:
+        tune(request("m.gguf", "--server", str(tmp_path / "llama-server")), Quiet())
+    assert "--server" in caught.value.hint

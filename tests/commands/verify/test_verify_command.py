@@ -1,0 +1,104 @@
+"""The whole command over real HTTP, against servers that replay a runtime at a given pace."""
+
+import pytest
+from doubles import Quiet
+from lab.replay import serve
+
+from unslow import __version__
+from unslow.commands.bench.server import Place
+from unslow.commands.diagnose.request import Manners
+from unslow.commands.diagnose.runtimes import subjects_at_url
+from unslow.commands.diagnose.target import with_subjects
+from unslow.commands.verify import comparison
+from unslow.commands.verify import rounds as command_alone
+from unslow.commands.verify.comparison import Saved, VerifySpec, verify
+from unslow.commands.verify.rounds import FEWEST_QUESTIONS
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Memory
+from unslow.facts.snapshot import Snapshot
+from unslow.facts.values import measured
+from unslow.look.system.live import LiveSystem
+from unslow.show.verify import render_side, render_verify
+from unslow.think.stats.verification import verify_status
+from unslow.think.stats.verification_report import VerifyReport
+
+MANNERS = Manners(evict=True)
+
+
+@pytest.fixture(autouse=True)
+def _only_the_server_is_looked_at(monkeypatch):
+    """The machine is not what these tests are about, and looking at it takes a second each time."""
+
+    def place_of(target: str, key: str, _progress: object) -> Place:
+        system, seen = LiveSystem(), Snapshot(unslow_version=__version__, taken_at="")
+        return Place(system, with_subjects(seen, subjects_at_url(system, target, key)))
+
+    monkeypatch.setattr(comparison, "place_of", place_of)
+    monkeypatch.setattr(
+        command_alone, "read_ram_bandwidth", lambda _system: Memory(read_bytes_per_s=measured(1e10, "told"))
+    )
+
+
+def request(**others: object) -> VerifySpec:
+    return VerifySpec(**{"prompt": 20, "answer": 8, "seconds": 1.0, "manners": MANNERS, "model": "qwen3", **others})
+
+
+def test_two_servers_that_run():
+    with serve("ollama", tokens_per_s=80.0) as before, serve("ollama", tokens_per_s=4000.0) as after:
+        report = verify(request(before=before, after=after, answers=False), Quiet())
+    assert isinstance(report, VerifyReport)
+    assert report.way == "in_turns"
+    assert report.figures[1].verdict == "faster"  # by the server's own clock, which no busy machine disturbs
+    assert report.figures[0].speedup.mid > 2
+    assert verify_status(report) == (0 if report.verdict == "faster" else 3)
+    assert report.figures[1].before.mid == pytest.approx(70.0, rel=0.05)  # 7 steps in the time of 8
+    assert report.answers.verdict == "cannot_tell"
+    shown = render_verify(report, "terminal", width=100, color=False)
+    assert shown.startswith((" FASTER ", " CAN'T TELL "))
+    assert "Whole request" in shown
+    assert "| Decode |" in render_verify(report, "markdown", width=100, color=False)
+    assert '"schema": "unslow.verify/1"' in render_verify(report, "json", width=100, color=False)
+
+
+def test_one_now_and_one_later(tmp_path):
+    path = str(tmp_path / "before.json")
+    with serve("ollama", tokens_per_s=4000.0) as url:
+        saved = verify(request(after=url, save=path), Quiet())
+    assert isinstance(saved, Saved)
+    assert FEWEST_QUESTIONS <= len(saved.side.answers) == len(saved.side.again)
+    assert saved.side.not_scored == "Ollama gives no probabilities of a text that it is given"
+    shown = render_side(saved.side, "terminal", path, width=400, color=False)
+    assert f"unslow verify --against {path}" in shown
+    with serve("ollama", tokens_per_s=80.0) as url:
+        report = verify(request(after=url, against=path, answers=False), Quiet())
+        assert isinstance(report, VerifyReport)
+        assert (report.way, report.figures[1].verdict) == ("apart", "slower")
+        assert saved.side.host_bytes_per_s[0] == 1e10
+        assert any("drift is not excluded" in note for note in report.notes)
+        with pytest.raises(UserError, match="another request"):
+            verify(request(after=url, against=path, prompt=77), Quiet())
+
+
+def test_ctrl_c_gives_what_is_there(monkeypatch):
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparison, "in_turns", interrupted)
+    with serve("ollama", tokens_per_s=2000.0) as before, serve("ollama", tokens_per_s=2000.0) as after:
+        report = verify(request(before=before, after=after), Quiet())
+    assert isinstance(report, VerifyReport)
+    assert report.interrupted
+    assert report.verdict == "cannot_tell"
+
+
+def test_a_server_and_a_command_do_not_go_together(monkeypatch):
+    monkeypatch.setattr(
+        comparison, "place_of", lambda *_: Place(LiveSystem(), Snapshot(unslow_version="1", taken_at=""))
+    )
+    with pytest.raises(UserError, match="one of them runs"):
+        verify(request(before="http://127.0.0.1:1", after="llama-server -m x.gguf"), Quiet())
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(UserError, match="No such file"):
+        verify(request(after="http://127.0.0.1:1", against="no_such_file.json"), Quiet())

@@ -1,0 +1,120 @@
+"""What `unslow verify` is asked, and what a plan means for it."""
+
+import msgspec
+import pytest
+
+from unslow.commands._dispatch import parse_words
+from unslow.commands.verify.comparison import VerifySpec, both_lines, its_server, read_plan
+from unslow.facts.errors import UserError
+from unslow.facts.verification import Work
+from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown
+
+URLS = ("--before", "http://127.0.0.1:1", "--after", "http://127.0.0.1:2")
+
+
+def asked(*words: str) -> VerifySpec:
+    return VerifySpec.of(parse_words(["verify", *words])[1])
+
+
+def test_two_servers():
+    request = asked(*URLS, "--prompt", "900", "--no-answers")
+    assert (request.before, request.after, request.answers) == ("http://127.0.0.1:1", "http://127.0.0.1:2", False)
+    assert request.work(Work()) == Work(prompt_tokens=900)
+    assert asked("--before", "a", "b").after == "b"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "two servers are needed"),
+        (["--before", "http://127.0.0.1:1"], "two servers are needed"),
+        ([*URLS, "http://127.0.0.1:3"], "twice"),
+        ([*URLS, "--seconds", "0"], "--seconds must be between 1 and 86,400 (got 0)"),
+        ([*URLS, "--allow", "-1"], "--allow must be between 0 and 10 (got -1)"),
+        ([*URLS, "--answer", "2"], "--answer must be between 8 and 32,768 (got 2)"),
+        ([*URLS, "--together"], "--together"),
+        ([*URLS, "--option", "0"], "--option is a number of a plan"),
+        (["--save", "a.json"], "which server"),
+        (["--save", "a.json", "--against", "b.json", "x"], "--save measures the first"),
+        (["--save", "a.json", "--before", "x", "y"], "one server at a time"),
+        (["--save", "no/such/folder/a.json", "x"], "--save"),
+    ],
+)
+def test_what_makes_no_sense_is_told(words, message):
+    with pytest.raises(UserError) as caught:
+        asked(*words)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def option(name: str, *commands: str) -> OptionShown:
+    quality = QualityShown(perplexity_increase=None)
+    return OptionShown(
+        name=name, quant="Q8_0", context=4096, changes=(), speed=None, quality=quality, speedup=1.4, commands=commands
+    )
+
+
+def plan_file(tmp_path, **others: object) -> str:
+    goal = GoalShown(
+        aim="speed", context=4096, prompt_tokens=300, kept_tokens=0, answer_tokens=64, users=1,
+        worst_perplexity_increase=0.01,
+    )  # fmt: skip
+    known = {
+        "current": option("now", "llama-server -m model.gguf"),
+        "options": (option("threads", "in a chat: /set", "-t 8", "llama-server -m model.gguf -t 8"), option("by hand")),
+        "recommended": 0, **others,
+    }  # fmt: skip
+    plan = PlanReport(
+        unslow_version="1", model="m", runtime="llama.cpp", machine="x", goal=goal, verdict="better", **known
+    )
+    path = tmp_path / "plan.json"
+    path.write_bytes(msgspec.json.encode(plan))
+    return str(path)
+
+
+def test_a_plan_names_both_lines_and_the_request(tmp_path):
+    planned = read_plan(plan_file(tmp_path), None)
+    assert both_lines(planned, "", "") == ("llama-server -m model.gguf", "llama-server -m model.gguf -t 8")
+    assert planned.work == Work(prompt_tokens=300, answer_tokens=64)
+    assert asked("--plan", "x").allowed(planned.floor) == 0.01
+    assert asked("--plan", "x", "--allow", "0.2").allowed(planned.floor) == 0.2
+
+
+def test_a_plan_without_a_line_asks_for_one(tmp_path):
+    planned = read_plan(plan_file(tmp_path, current=None), 1)
+    with pytest.raises(UserError, match="no command line of a server for --before"):
+        both_lines(planned, "", "")
+    assert both_lines(planned, "one", "other") == ("one", "other")
+
+
+def test_a_plan_says_which_server_it_was_made_for(tmp_path):
+    planned = read_plan(plan_file(tmp_path, current=None, url="http://127.0.0.1:8080"), 1)
+    assert its_server(planned) == "http://127.0.0.1:8080"
+    with pytest.raises(UserError) as caught:
+        both_lines(planned, "", "")
+    assert "--save before.json http://127.0.0.1:8080" in caught.value.hint
+    assert asked("--save", "b.json", "--plan", "x").plan == "x"
+    for elsewhere in ("", "http://192.0.2.1:8080"):
+        with pytest.raises(UserError, match="names no server of this machine"):
+            its_server(read_plan(plan_file(tmp_path, url=elsewhere), 1))
+
+
+def test_no_such_option(tmp_path):
+    with pytest.raises(UserError, match="no such option: it has 2"):
+        read_plan(plan_file(tmp_path), 2)
+    with pytest.raises(UserError, match="nothing fits"):
+        read_plan(plan_file(tmp_path, options=(), recommended=None, reason="nothing fits"), None)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "unslow.plan/1"}'])
+def test_what_is_no_plan_is_told(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_plan(str(path), None)
+    assert "unslow plan --json" in caught.value.hint
+
+
+def test_no_plan_at_all(tmp_path):
+    with pytest.raises(UserError, match="No such file"):
+        read_plan(str(tmp_path / "none.json"), None)

@@ -1,0 +1,138 @@
+import json
+
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.fleet.capacity.report import CapacityReport, CapacityRow, CurvePoint, Goal, Step, render_capacity
+from unslow.fleet.report import Statement
+from unslow.think.report import Range
+
+
+def users(low, mid, high):
+    return Range(low=low, mid=mid, high=high)
+
+
+def point(requests, speed, basis="measured"):
+    return CurvePoint(requests=requests, tokens_per_s=users(speed - 1, speed, speed + 1), basis=basis, samples=9)
+
+
+def row(**more):
+    given = {
+        "runtime": "vLLM", "model": "meta-llama/Llama-3.3-70B-Instruct", "devices": "4 x NVIDIA H100 80GB HBM3",
+        "instances": 12, "gpus": 48, "users_now": 310.4, "users_peak": 702.0, "users_at_goal": users(600, 768, 900),
+        "basis": "measured", "limit": "speed of each", "points": tuple(point(float(n), 90.0 - n) for n in range(1, 30)),
+        "next": (Step(what="one more instance on 4 GPUs", gpus=4, users=users(50, 64, 75), basis="measured"),),
+    }  # fmt: skip
+    return CapacityRow(**given | more)
+
+
+SIMULATED = row(
+    model="qwen3-8b", devices="NVIDIA L4", instances=1, gpus=1, basis="simulated", limit="KV cache",
+    because="2.0 times the highest load seen", users_at_goal=users(20, 32, 40), users_now=2.25, users_peak=8.0,
+    points=(point(1.0, 50.0), point(8.0, 40.0), point(32.0, 21.0, "simulated")),
+    next=(
+        Step(what="one more instance on 1 GPU", gpus=1, users=users(20, 32, 40), basis="simulated"),
+        Step(
+            what="an instance over 2 GPUs instead of 1", gpus=1, users=users(10, 25, 50), basis="simulated",
+            because="by physics",
+        ),
+    ),
+)  # fmt: skip
+UNTOLD = row(
+    model="tiny", runtime="llama.cpp", devices="", basis="cannot_tell", limit="", points=(), next=(), gpus=None,
+    users_at_goal=None, because="nobody was answered",
+)  # fmt: skip
+
+
+def report(*rows, **more):
+    given = {
+        "unslow_version": "1", "prometheus": "http://127.0.0.1:9090", "taken_at": "", "span_s": 86400.0, "queries": 40,
+        "seconds": 2.5, "complete": True, "goal": Goal(tokens_per_s=20.0, first_token_s=2.0), "rows": rows,
+    }  # fmt: skip
+    return CapacityReport(**given | more)
+
+
+def shown(*rows, form="terminal", width=80, **more):
+    return render_capacity(report(*rows, **more), form, width=width, color=False)
+
+
+def test_the_table_fits_80_columns_and_no_number_is_cut():
+    text = shown(row(), SIMULATED, UNTOLD)
+    assert max(map(len, text.splitlines())) <= 80
+    [line] = [line for line in text.splitlines() if line.startswith("qwen3-8b  ")]
+    assert line.split()[1:] == ["L4", "1", "2.2/8", "~32", "cache", "~+32", "(1)"]
+    assert " 310/702 " in text
+    assert " 768 " in text
+    assert "+64 (4)" in text
+
+
+def test_simulated_and_measured_are_told_apart():
+    text = shown(row(), SIMULATED, width=110)
+    assert text.startswith(" ~800 USERS ")
+    assert shown(row()).startswith(" 768 USERS ")
+    assert "600-900" in text
+    assert "1: 50.0, 8: 40.0, ~32: 21.0" in text
+    assert "~ is simulated, beyond what was measured" in text
+
+
+def test_a_long_curve_is_thinned_to_its_ends_and_some_between():
+    [line] = [line for line in shown(row(), width=160).splitlines() if "tok/s of each by requests" in line]
+    assert "1: 89.0, 2: 88.0, 3: 87.0, 4: 86.0, 7: 83.0, 11: 79.0, 18: 72.0, 29: 61.0" in line
+
+
+def test_what_can_not_be_told_says_why():
+    text = shown(UNTOLD)
+    assert text.startswith(" CAN'T TELL ")
+    assert "nobody was answered" in text
+    assert "no instance was found" in shown()
+    assert "1 group can't be told" in shown(SIMULATED, UNTOLD, width=118)
+
+
+def test_what_nothing_ends_has_a_plus():
+    assert "~32+" in shown(row(limit="nothing that was seen", basis="simulated", users_at_goal=users(20, 32, 32)))
+
+
+def test_the_goal_the_other_steps_and_the_statements_are_said():
+    said = Statement(kind="limit", text="3 moments were read", hint="--span less time")
+    text = shown(SIMULATED, statements=(said,))
+    assert "goal: 20 tok/s or more for each and the first token within 2 s" in text
+    assert "! 3 moments were read; --span less time" in text
+    assert "an instance over 2 GPUs instead of 1: ~+25 users, +10 to +50 likely; by physics" in " ".join(text.split())
+
+
+def test_a_step_that_buys_nothing_says_so_in_words():
+    step = Step(what="an instance over 2 GPUs", gpus=1, users=users(0, 0, 0), basis="simulated", because="by physics")
+    text = shown(row(next=(SIMULATED.next[0], step)))
+    assert "an instance over 2 GPUs: ~no more users; by physics" in text
+    assert "+0" not in text
+
+
+def test_a_statement_hangs_beside_its_mark_and_names_a_few():
+    said = Statement(kind="missing", text="nothing is known of " + "much " * 20, instances=9, such_as=("gpu-1",))
+    text = shown(SIMULATED, statements=(said,), width=60)
+    assert "(9 instances: gpu-1, ...)" in " ".join(text.split())
+    assert all(line.startswith("  ") for line in text.split("! ")[1].splitlines()[1:2])
+
+
+def test_many_groups_are_cut_and_the_rest_is_in_the_json():
+    text = shown(*[SIMULATED] * 60)
+    assert "and 20 groups more" in text
+    assert len(json.loads(shown(*[SIMULATED] * 60, form="json"))["rows"]) == 60
+
+
+def test_markdown_has_the_table_and_escapes_names():
+    text = shown(row(model="evil|<b>@name"), SIMULATED, form="markdown")
+    assert "| qwen3-8b | vLLM | L4 | 1 | 2.2/8 | ~32 | 20-40 | cache | ~+32 (1) |" in text
+    assert "<b>" not in text
+    assert "&#124;" in text
+    assert "### ~800 USERS" in text
+
+
+def test_a_name_can_not_drive_the_terminal():
+    assert "\x1b" not in shown(row(model="a\x1b[31mb"))
+
+
+def test_there_is_no_other_format():
+    render_capacity.check_format("markdown")
+    with pytest.raises(UserError, match="no format 'html'"):
+        render_capacity.check_format("html")

@@ -1,0 +1,60 @@
+"""Whoever does not want the answer any more is not kept waiting for it: Ctrl-C ends a question on its way."""
+
+import socket
+import time
+from threading import Thread
+
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.fleet.discovery import Asking
+from unslow.fleet.members import read_members
+from unslow.fleet.prometheus.client import Prometheus
+from unslow.fleet.prometheus.connection import Access
+from unslow.fleet.queries import Options
+
+AT_ONCE_S = 2.0
+
+
+@pytest.fixture
+def silent():
+    """The address of a server that takes questions and answers none."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_hanging_up_ends_the_question_of_another_thread(silent):
+    ended = []
+
+    def ask():
+        try:
+            prometheus.instant("up", at=1.0)
+        except UserError as error:
+            ended.append(error)
+
+    prometheus = Prometheus(Access(url=silent, timeout_s=20.0))
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    time.sleep(0.2)
+    prometheus.close()
+    asking.join(AT_ONCE_S)
+    assert not asking.is_alive()
+    assert len(ended) == 1
+
+
+def test_a_reading_that_is_interrupted_waits_for_no_answer(monkeypatch):
+    closed = []
+    monkeypatch.setattr(Asking, "__init__", lambda *_: None)
+    monkeypatch.setattr(Asking, "close", lambda _, wait=True: closed.append(wait))
+    monkeypatch.setattr("unslow.fleet.members.read_engines", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_members(Nobody(), Options())
+    assert closed == [False]
+
+
+class Nobody:
+    now_s = 0.0
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt

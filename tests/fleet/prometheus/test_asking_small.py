@@ -1,0 +1,83 @@
+"""Limits by their words, clocks that differ, and statements that are made once."""
+
+import pytest
+
+from unslow.fleet.prometheus.client import limit_in, parse_date_s, skew_text, span
+from unslow.fleet.prometheus.connection import Said, plain_text
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("query processing would load too many samples into memory in query execution", "samples in one query"),
+        ("cannot select more than -search.maxSamplesPerQuery=1000 samples", "samples in one query"),
+        ("the query exceeded the maximum number of series (limit: 3 series)", "series in one query"),
+        ("exceeded series limit: limit 1 violated (got 2)", "series in one query"),
+        ("the number of matching timeseries exceeds 300000; either narrow down", "series in one query"),
+        ("the number of matching unique timeseries exceeds 300000", "series in one query"),
+        ("the query time range exceeds the limit (query length: 1h0m0s)", "the time that one query may span"),
+        ("exceeded maximum resolution of 11,000 points per timeseries", "points of one curve"),
+        ("(err-mimir-max-chunks-per-query)", "data read for one query"),
+        ("the query exceeded the maximum number of chunks", "data read for one query"),
+        ("code = ResourceExhausted desc = bytes limit", "data read for one query"),
+        ("too many outstanding requests", "queries at a time"),
+    ],
+)
+def test_a_limit_is_known_by_the_words_of_the_server(text: str, what: str):
+    limit = limit_in(text)
+    assert limit is not None
+    assert limit.what == what
+    assert limit.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["unknown function with name foo", "boom", "", "many-to-many matching not allowed: labels on series"]
+)
+def test_other_words_are_no_limit(text: str):
+    assert limit_in(text) is None
+
+
+def test_clocks_that_differ_by_more_than_the_answer_took():
+    assert skew_text(1000.0, 1000.0, 0.1) == ""
+    assert skew_text(1004.0, 1000.0, 0.1) == ""
+    assert skew_text(1014.0, 1000.0, 20.0) == ""
+    assert skew_text(1420.0, 1000.0, 0.1).startswith("its clock is 7 min ahead of this machine's")
+    assert skew_text(1000.0, 1010.0, 0.1).startswith("its clock is 10 s behind this machine's")
+
+
+def test_spans_in_the_unit_that_a_person_would_choose():
+    assert [span(s) for s in (0.25, 30, 119, 420, 7199, 7200, 86400, 172800)] == (
+        ["0.25 s", "30 s", "119 s", "7 min", "120 min", "2 h", "24 h", "2 days"]
+    )
+
+
+def test_the_date_of_an_answer():
+    assert parse_date_s("Thu, 01 Jan 1970 00:01:00 GMT") == 60.0
+    assert parse_date_s("yesterday") is None
+    assert parse_date_s("") is None
+
+
+def test_a_text_of_a_server_is_one_short_line():
+    assert plain_text("a\x1b[31m\nb\u202ec") == "a [31m b c"
+    assert len(plain_text("x" * 10_000)) == 300
+
+
+def test_what_holds_for_several_queries_is_said_once():
+    said = Said()
+    for about in ("a", "b", "a", "c", "d"):
+        said.say("partial", "a store is away", "wait", about)
+    said.say("note", "no check")
+    said.say("limit", "too much", "", "a")
+    assert [(one.kind, one.text) for one in said.statements()] == [
+        ("partial", "a store is away (4 queries: a, b, c and 1 more)"),
+        ("note", "no check"),
+        ("limit", "too much (query: a)"),
+    ]
+
+
+def test_a_server_can_not_fill_the_report():
+    said = Said()
+    for n in range(1000):
+        said.say("partial", f"made up {n}")
+    assert len(said.statements()) == 101
+    assert said.statements()[-1].text == "more than 100 statements were left out"

@@ -1,0 +1,32 @@
+"""The page on alerts has everything that runbooks lead to."""
+
+import re
+from pathlib import Path
+
+from unslow.fleet.alerts import AlertRule, not_alerted, rule_groups
+from unslow.fleet.dashboard import alert_blocks
+
+DOCS = Path(__file__).parents[2] / "docs"
+RUNBOOKS = {
+    rule.annotations["runbook_url"] for group in rule_groups() for rule in group.rules if isinstance(rule, AlertRule)
+}
+
+
+def test_every_runbook_leads_to_a_page():
+    page = (DOCS / "how_to" / "alerts.md").read_text("utf-8")
+    for runbook in RUNBOOKS:
+        path, _, anchor = runbook.partition("#")
+        assert (DOCS.parent / path).is_file(), runbook
+        assert not anchor or f'<a id="{anchor}"></a>' in page, runbook
+
+
+def test_the_page_has_a_place_for_every_block():
+    page = (DOCS / "how_to" / "alerts.md").read_text("utf-8")
+    for name, text in alert_blocks().items():
+        assert f"<!-- {name}: written by docs/generate.py -->" in page
+        assert text.startswith("| ")
+        assert len({row.count(" | ") for row in text.splitlines() if not row.startswith("|---")}) == 1, name
+
+
+def test_causes_that_nobody_is_told_of_are_named():
+    assert set(re.findall(r"\[`(\w+)`\]", alert_blocks()["not alerted"])) == set(not_alerted())

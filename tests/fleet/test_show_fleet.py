@@ -1,0 +1,239 @@
+"""The fleet for a person: what is doubtful first, then what is lost and why, in eighty columns and in a pipe."""
+
+import json
+import subprocess
+
+import msgspec
+import pytest
+from judged_fleets import HEAD, PREEMPTS, QUEUE, alike, judged, slowed
+from real_prometheus import promtool
+
+from unslow.facts.errors import UserError
+from unslow.fleet.report import Instance, Judged, Loss, Statement
+from unslow.fleet.show import render_fleet
+from unslow.fleet.summary import fleet_of
+
+PARTIAL = Statement(kind="partial", text="2 of 31 queries were answered in part", hint="ask the store", instances=120)
+SKEW = Statement(kind="skew", text="the clock of the server is 90 s behind")
+NOTE = Statement(kind="note", text="12 series have no `model_name`")
+HOSTILE = "x\x1b[31m\u202eevil|`<b>@someone"
+
+
+def report(*more, **head):
+    fleet = alike(12)
+    fleet[3] = slowed(fleet[3], 0.5, **{"machine.gpus.0.power_limit_w": 250.0})
+    fleet += [judged(QUEUE, "prod/queue"), judged(PREEMPTS, "prod/preempts"), *more]
+    return fleet_of(fleet, msgspec.structs.replace(HEAD, **head))
+
+
+def shown(form="terminal", width=80, *more, **head):
+    return render_fleet(report(*more, **head), form, width=width, color=False)
+
+
+def untold(key, why):
+    instance = Instance(key=key, runtime="vLLM", model="m", verdict="cannot_tell", summary="s", lost=Loss(because=why))
+    return Judged(instance, {})
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_terminal_but_the_command_to_copy(width):
+    lines = shown("terminal", width, statements=(PARTIAL, SKEW, NOTE), complete=False).splitlines()
+    wide = [line for line in lines if len(line) > width]
+    assert all(line.lstrip().startswith("unslow fleet") for line in wide)
+
+
+def test_what_is_doubtful_is_said_before_anything_else():
+    text = shown(statements=(NOTE, SKEW, PARTIAL), complete=False)
+    assert text.startswith("! 2 of 31 queries were answered in part (120 instances)")
+    assert text.index("ask the store") < text.index("90 s behind") < text.index("14 instances")
+    assert text.index("12 series") > text.index("What loses most")
+    assert "not every answer was whole" in " ".join(text.split())
+
+
+def test_a_number_that_the_statement_has_already_is_not_said_again():
+    seven = Statement(kind="labels", text="7 engines don't say which model they serve", instances=7)
+    assert "serve\n" in shown(statements=(seven,))
+
+
+def test_the_first_line_counts_and_sums():
+    said = " ".join(shown().split())
+    assert "14 instances, 12 normal, 2 slow: 2,239 tok/s and 34.5 GPU-hours a day lost" in said
+
+
+def test_the_causes_the_instances_the_fixes_and_the_odd_one_are_told():
+    said = " ".join(shown().split())
+    assert "The KV cache is full 1 1,227 17.5" in said
+    assert "1. prod/preempts loses 1,227 tok/s, gives 460 tok/s, 17.5 GPU-hours a day lost" in said
+    assert "First: " in said
+    assert "power limit 250 W, its 12 peers have 450 W" in said
+    assert "unslow fleet --prometheus http://127.0.0.1:9090 --instance prod/preempts" in said
+
+
+def test_names_of_causes_are_whole_in_eighty_columns():
+    assert "Requests wait for their turn " in shown()
+    assert "MOST ON" in shown("terminal", 120)
+    assert "MOST ON" not in shown("terminal", 60)
+
+
+def test_top_cuts_and_says_so():
+    few = render_fleet(report(), "terminal", width=80, color=False, top=1)
+    assert "1 of 2" in few
+    assert "2. prod" not in few
+    everything = render_fleet(report(), "terminal", width=80, color=False, top=1, everything=True)
+    assert "2. prod/queue" in everything
+
+
+def test_why_some_could_not_be_judged_is_counted():
+    said = shown("terminal", 80, untold("a", "no GPU exporter"), untold("b", "no GPU exporter"))
+    assert "2: no GPU exporter" in said
+    assert "2 can't be told" in said
+
+
+def test_a_healthy_fleet_is_short():
+    text = render_fleet(fleet_of(alike(6), HEAD), "terminal", width=80, color=False)
+    assert "NORMAL" in text
+    assert "nothing lost" in text
+    assert "What loses most" not in text
+
+
+def test_nobody_is_said_plainly():
+    text = render_fleet(fleet_of([], HEAD), "terminal", width=80, color=False)
+    assert "CAN'T TELL" in text
+    assert "no instances" in text
+
+
+def test_what_a_server_calls_itself_drives_no_terminal_and_no_page():
+    base = judged(QUEUE)
+    hostile = Judged(msgspec.structs.replace(base.instance, key=HOSTILE, model=HOSTILE, lost_by={HOSTILE: 9.0}), {})
+    terminal, page = (shown(form, 80, hostile) for form in ("terminal", "markdown"))
+    assert "\x1b" not in terminal + page
+    assert "\u202e" not in terminal + page
+    assert "<b>" not in page
+    assert "@someone" not in page
+    assert all(line.count("|") - line.count("\\|") == 6 for line in page.splitlines() if line.startswith("| "))
+
+
+def test_the_command_to_copy_is_one_command_whatever_the_key():
+    base = judged(QUEUE)
+    odd = Judged(msgspec.structs.replace(base.instance, key="a; rm -rf $HOME"), {})
+    text = render_fleet(fleet_of([odd], HEAD), "terminal", width=80, color=False)
+    assert text.rstrip().endswith("--instance 'a; rm -rf $HOME'")
+
+
+def test_colours_only_where_they_are_wanted():
+    assert "\x1b[" in render_fleet(report(), "terminal", width=80, color=True)
+    assert "\x1b[" not in shown()
+
+
+def test_markdown_is_an_issue_as_it_stands():
+    page = shown("markdown", 80, statements=(PARTIAL, NOTE))
+    assert page.startswith("> **2 of 31 queries")
+    assert "### 14 instances, 12 normal, 2 slow" in page
+    assert "| The KV cache is full | 1 | 1,227 | 17.5 | prod/preempts |" in page
+    assert "1. **prod/preempts**" in page
+    assert "power limit 250 W" in page
+    assert page.endswith("<sub>Written by unslow 0.9.</sub>\n")
+
+
+def test_json_has_all_of_them():
+    read = json.loads(shown("json"))
+    assert read["schema"] == "unslow.fleet/1"
+    assert len(read["instances"]) == 14
+    assert read["instances"][0]["lost"]["tokens_per_s"] > 900
+
+
+def test_metrics_are_sums_alone():
+    lines = shown("openmetrics").splitlines()
+    assert 'unslow_fleet_instances{verdict="slow"} 2' in lines
+    assert 'unslow_fleet_cause_instances{cause="kv_cache_preemption"} 1' in lines
+    assert "unslow_fleet_odd_instances 2" in lines
+    assert lines[-1] == "# EOF"
+    assert not any("prod/" in line for line in lines)
+
+
+def test_the_tool_of_prometheus_has_nothing_to_say_against_the_metrics():
+    text = shown("openmetrics") + "\n"
+    done = subprocess.run([promtool(), "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_there_are_no_other_formats():
+    with pytest.raises(UserError, match="html"):
+        render_fleet(report(), "html", width=80, color=False)
+    assert set(render_fleet.formats) == {"terminal", "json", "markdown", "openmetrics"}
+
+
+def idle(key):
+    lost = Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=0.25, because="nobody asked it anything in the window")
+    one = Instance(key=key, runtime="vLLM", model="m", verdict="cannot_tell", summary="s", gpus=1, lost=lost)
+    return Judged(one, {})
+
+
+def test_a_fleet_that_nobody_asks_is_idle_and_no_riddle():
+    text = render_fleet(fleet_of([idle("a"), idle("b")], HEAD), "terminal", width=100, color=False)
+    assert " IDLE  2 instances, 2 idle: nothing lost" in text
+    assert "They give no tok/s on 2 GPUs, idle for 100% of the time (48.0 GPU-hours a day)." in text
+    assert "can't be told" not in text
+    assert "Why some" not in text
+
+
+def test_idle_ones_are_counted_apart_from_those_that_are_a_riddle():
+    said = " ".join(shown("terminal", 80, idle("a"), untold("b", "no size")).split())
+    assert "16 instances, 12 normal, 2 slow, 1 idle, 1 can't be told" in said
+    assert "1: no size" in said
+
+
+def test_one_instance_is_not_spoken_of_as_many():
+    text = render_fleet(fleet_of(alike(1), HEAD), "terminal", width=80, color=False)
+    assert "It gives " in text
+    assert "GPU-hours" not in text
+
+
+def test_of_nobody_no_speed_is_told():
+    for form in ("terminal", "markdown"):
+        assert "tok/s" not in render_fleet(fleet_of([], HEAD), form, width=80, color=False)
+
+
+def test_a_statement_names_a_few_and_says_what_to_do():
+    said = Statement(
+        kind="labels", text="7 engines say no model", hint="label them", instances=7, such_as=("a:1", "b:1")
+    )
+    text = shown(statements=(said,))
+    assert "7 engines say no model (a:1, b:1, ...)\n    label them" in text
+    assert "What would tell more" in text
+    assert "What would tell more" not in shown(statements=(NOTE,))
+
+
+def test_names_that_a_statement_gives_drive_no_page():
+    said = Statement(kind="labels", text="1 engine says none", instances=1, such_as=(HOSTILE,))
+    assert "<b>" not in shown("markdown", 80, statements=(said,))
+    assert "@someone" not in shown("markdown", 80, statements=(said,))
+
+
+def test_what_is_said_beside_peers_is_said_once_and_where_the_instance_is():
+    fleet = alike(12)
+    hot = slowed(fleet[3], 0.5, **{"machine.gpus.0.power_limit_w": 250.0})
+    slow = msgspec.structs.replace(hot.instance, verdict="slow", lost=Loss(tokens_per_s=9.0))
+    fleet[3], fleet[5] = Judged(slow, hot.facts), slowed(fleet[5], 0.5, **{"machine.gpus.0.power_limit_w": 240.0})
+    for form in ("terminal", "markdown"):
+        text = " ".join(render_fleet(fleet_of(fleet, HEAD), form, width=90, color=False).split())
+        assert text.count("power limit 250 W") == text.count("power limit 240 W") == 1
+        assert text.index("250 W") < text.index("Also slower than their peers") < text.index("240 W")
+
+
+def test_who_is_slow_for_no_reason_that_is_seen_is_to_be_looked_at_there():
+    base = judged(QUEUE)
+    bare = Judged(msgspec.structs.replace(base.instance, findings=(), by_itself=()), {})
+    for form in ("terminal", "markdown"):
+        assert "run `unslow` on its machine" in render_fleet(fleet_of([bare], HEAD), form, width=200, color=False)
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(None, "How many tokens they give is not known"), (0.0, "no tok/s")])
+def test_what_they_give_is_nothing_only_where_that_is_known(tokens, said):
+    unasked = [untold(name, "not answered: work").instance for name in ("a", "b")]
+    fleet = [Judged(msgspec.structs.replace(one, tokens_per_s=tokens), {}) for one in unasked]
+    whole = fleet_of(fleet, HEAD)
+    assert said in " ".join(render_fleet(whole, "terminal", width=80, color=False).split())
+    told = render_fleet(whole, "openmetrics", width=80, color=False)
+    assert ("\nunslow_fleet_tokens_per_second " in told) is (tokens is not None)
+    assert "\nunslow_fleet_gpus " not in told

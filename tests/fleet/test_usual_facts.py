@@ -1,0 +1,89 @@
+"""What peers have in common, and when a value is far off it."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unslow.fleet.differences import MOST_PEERS, Facts, comparable, is_off, usual_facts
+
+LIMIT, THREADS, VERSION = "machine.gpus.power_limit_w", "runtime.threads", "runtime.version"
+
+
+def usual(path, *values):
+    return usual_facts([{path: value} for value in values]).get(path)
+
+
+def is_far(path, value, *peers):
+    found = usual(path, *peers)
+    return found is not None and is_off(path, Facts({path: value}, {path: path}), found)
+
+
+def test_numbers_have_a_middle_and_a_spread():
+    found = usual(LIMIT, 690.0, 700.0, 700.0, 705.0, 710.0)
+    assert found
+    assert found.value == 700.0
+    assert found.share == 1.0
+    assert found.spread >= 0.12 * 700
+
+
+def test_names_count():
+    found = usual(VERSION, *["1"] * 9, "2")
+    assert found
+    assert (found.value, found.share) == ("1", 0.9)
+    assert not is_far(VERSION, "2", *["1"] * 8, "2", "2"), "healthy ones have it too"
+    assert is_far(VERSION, "3", *["1"] * 9, "2")
+    assert not is_far(VERSION, "1", *["1"] * 10)
+
+
+def test_what_peers_do_not_agree_in_or_hardly_tell_is_left_out():
+    assert usual(VERSION, "1", "2", "3", "4", "5") is None
+    assert usual(VERSION, "1", "1", "1") is None
+    few = [{VERSION: "1"}] * 4 + [{}] * 10
+    assert VERSION not in usual_facts(few)
+
+
+def test_names_among_measurements_and_numbers_that_are_none_are_left_out():
+    assert usual(THREADS, 1.5, "auto", 1.5, 1.5, 1.5) is None
+    assert usual(THREADS, *[float("nan")] * 6) is None
+    assert not is_far(THREADS, "auto", 8, 8, 8, 8, 8)
+
+
+def test_switches_are_names_not_numbers():
+    assert is_far("runtime.eager", True, *[False] * 6)
+    assert not is_far("runtime.eager", False, *[False] * 6)
+
+
+def test_only_the_worse_end_counts_where_there_is_one():
+    assert is_far(LIMIT, 350.0, *[700.0] * 6)
+    assert not is_far(LIMIT, 1400.0, *[700.0] * 6)
+    assert is_far(THREADS, 2, *[16] * 6)
+    assert is_far(THREADS, 64, *[16] * 6)
+
+
+def test_small_amounts_are_no_difference():
+    gib = 1024**3
+    assert not is_far("machine.memory.swap_used_bytes", gib // 8, *[0] * 6)
+    assert is_far("machine.memory.swap_used_bytes", gib, *[0] * 6)
+    assert not is_far("run.traffic.cache_used", 0.09, *[0.01] * 6)
+    assert not is_far("machine.load.busy_cpus", 0.9, *[0.1] * 6)
+    assert is_far("run.traffic.preemptions", 2, *[0] * 6)
+
+
+def test_the_worst_gpu_is_held_against_that_of_others_whatever_its_number():
+    facts = comparable({"machine.gpus.5.power_limit_w": 350.0, "runtime.url": "http://x"})
+    assert facts.values == {LIMIT: 350.0}
+    assert facts.paths == {LIMIT: "machine.gpus.5.power_limit_w"}
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(100, 1000), min_size=4, max_size=60), st.data())
+def test_no_peer_is_far_off_its_own_group_beyond_a_few(values, data):
+    """Whoever is taken from the group itself lies mostly within it."""
+    far = sum(is_far(LIMIT, value, *values) for value in values)
+    assert far <= 0.2 * len(values)
+    assert not is_far(LIMIT, data.draw(st.sampled_from(sorted(values)[len(values) // 2 :])), *values)
+
+
+def test_of_thousands_some_speak_for_all():
+    peers = [{LIMIT: 700.0 + n % 7} for n in range(20 * MOST_PEERS)]
+    found = usual_facts(peers)[LIMIT]
+    assert abs(float(found.value) - 703) <= 1

@@ -1,0 +1,152 @@
+"""Who holds the memory: the parts of a bar add up to what there is."""
+
+import msgspec
+import pytest
+from cases import cpu_case, gpu_case, with_facts
+
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.runtime import Buffer
+from unslow.facts.values import GIB, not_found, reported
+from unslow.live.tick import MOST_STRANGERS, RamNow, bars_of
+from unslow.think.view import MemoryBar, MemoryPart
+
+
+def buffers(*sizes: tuple[str, str, int]):
+    return [Buffer(device=device, kind=kind, bytes=size, on_gpu="CUDA" in device) for device, kind, size in sizes]
+
+
+def card(index: int = 0, *processes: GpuProcess) -> Gpu:
+    return Gpu(
+        index=index,
+        name=reported("RTX 4090", "nvml"),
+        vram_total_bytes=reported(24 * GIB, "nvml"),
+        vram_used_bytes=reported(10 * GIB, "nvml"),
+        processes=reported(list(processes), "nvml"),
+    )
+
+
+def with_cards(*cards: Gpu, **runtime):
+    case = gpu_case()
+    machine = msgspec.structs.replace(case.machine, gpus=reported(cards, "nvml"))
+    facts = {name: reported(value, "log") for name, value in runtime.items()}
+    return msgspec.structs.replace(case, machine=machine, runtime=msgspec.structs.replace(case.runtime, **facts))
+
+
+def sizes(bar) -> dict[str, int]:
+    return {part.name: part.bytes for part in bar.parts}
+
+
+def test_a_card_with_the_server_a_stranger_and_the_rest():
+    game = GpuProcess(pid=99, name=reported("/usr/bin/game", "nvml"), vram_bytes=reported(2 * GIB, "nvml"))
+    own = GpuProcess(pid=7, name=reported("llama-server", "nvml"), vram_bytes=reported(9 * GIB, "nvml"))
+    case = with_cards(
+        card(0, game, own),
+        pid=7,
+        buffers=buffers(
+            ("CUDA0", "model", 6 * GIB), ("CUDA0", "kv", GIB), ("CUDA0", "compute", GIB), ("CPU", "model", 5)
+        ),
+    )
+    (bar,) = bars_of(case, {0: 11.0 * GIB}, RamNow())
+    own = {"weights": 6 * GIB, "KV cache": GIB, "buffers": GIB, "server itself": GIB}
+    assert sizes(bar) == {**own, "game": 2 * GIB, "free": 13 * GIB}
+    assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
+
+
+def test_each_card_has_its_own_buffers():
+    case = with_cards(
+        card(0),
+        card(1),
+        buffers=buffers(("CUDA0", "model", 6 * GIB), ("CUDA1", "model", 4 * GIB), ("CUDA", "state", 7)),
+    )
+    first, second = bars_of(case, {}, RamNow())
+    assert (sizes(first)["weights"], sizes(second)["weights"]) == (6 * GIB, 4 * GIB)
+    assert sizes(first)["driver and others"] == 4 * GIB - 7, "as the probe saw it, where nobody samples"
+
+
+def laid_out(gpu: dict[str, int], host: dict[str, int], **changes):
+    def bar(parts, *, is_host):
+        found = tuple(MemoryPart(kind=kind, name=f"the {kind}", bytes=size) for kind, size in parts.items())
+        return MemoryBar(name="", is_host=is_host, capacity_bytes=1, parts=found, **{"fits": True, **changes})
+
+    return bar(gpu, is_host=False), bar(host, is_host=True)
+
+
+LAID = {"weights": 6 * GIB, "kv": 2 * GIB, "compute": GIB, "stranger": 3, "free": 5}
+
+
+def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
+    case = with_cards(card(0), pid=7)
+    case = with_facts(case, {"runtime.buffers": not_found("no log")})
+    bars = bars_of(case, {}, RamNow(16.0 * GIB, 12.0 * GIB, 3.0 * GIB), laid_out(LAID, {"weights": GIB}))
+    own = {"weights": 6 * GIB, "KV cache": 2 * GIB, "buffers": GIB}
+    assert sizes(bars[0]) == {**own, "driver and others": GIB, "free": 14 * GIB}
+    assert sizes(bars[1])["weights"] == GIB
+    for bar in bars:
+        assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
+
+
+@pytest.mark.parametrize(
+    "laid", [(), laid_out(LAID, {}, fits=False), laid_out({**LAID, "weights": 9 * GIB}, {}), laid_out(LAID, {})[1:]]
+)
+def test_where_it_cannot_lie_as_it_is_laid_out_nobody_is_named(laid):
+    case = with_facts(with_cards(card(0), pid=7), {"runtime.buffers": not_found("no log")})
+    (bar,) = bars_of(case, {}, RamNow(), laid)
+    assert sizes(bar) == {"not told whose": 10 * GIB, "free": 14 * GIB}
+
+
+def test_what_the_driver_says_that_the_server_holds_is_the_servers():
+    own = GpuProcess(pid=7, name=reported("llama-server", "nvml"), vram_bytes=reported(9 * GIB, "nvml"))
+    case = with_facts(with_cards(card(0, own), pid=7), {"runtime.buffers": not_found("no log")})
+    (bar,) = bars_of(case, {}, RamNow())
+    assert sizes(bar) == {"server itself": 9 * GIB, "driver and others": GIB, "free": 14 * GIB}
+
+
+def test_more_than_there_is_says_by_how_much():
+    (bar,) = bars_of(with_cards(card(), buffers=buffers(("CUDA0", "model", 30 * GIB))), {}, RamNow())
+    assert bar.parts[-1].kind == "lacking"
+    assert bar.parts[-1].bytes == 6 * GIB
+
+
+def test_many_strangers_are_told_together():
+    crowd = [GpuProcess(pid=n, vram_bytes=reported(n * GIB // 10, "nvml")) for n in range(1, 8)]
+    (bar,) = bars_of(with_cards(card(0, *crowd)), {}, RamNow())
+    strangers = [part for part in bar.parts if part.kind == "stranger"]
+    assert len(strangers) == MOST_STRANGERS + 1
+    assert strangers[0].name == "process 7"
+    assert strangers[-1].bytes == pytest.approx(0.6 * GIB, abs=9)
+
+
+def host(case, own=3 * GIB):
+    (bar,) = bars_of(case, {}, RamNow(16.0 * GIB, 12.0 * GIB, own))
+    return bar
+
+
+def test_mapped_weights_are_the_servers_though_the_kernel_calls_them_free():
+    case = with_facts(
+        cpu_case(), {"runtime.buffers": buffers(("CPU_Mapped", "model", 2 * GIB), ("CPU", "kv", GIB // 2))}
+    )
+    bar = host(case)
+    assert sizes(bar)["weights"] == 2 * GIB
+    assert sizes(bar)["server itself"] == GIB // 2
+    assert sizes(bar)["others"] == 3 * GIB, "of four in use one is the server's"
+    assert sum(part.bytes for part in bar.parts) == 16 * GIB
+
+
+def test_without_an_account_the_size_of_the_model_and_its_context_tell():
+    case = with_facts(cpu_case(), {"runtime.buffers": not_found("no"), "runtime.kv_bytes": 1000})
+    assert sizes(host(case, 90 * GIB))["KV cache"] == 1000
+    laid_out = with_facts(case, {"runtime.kv_bytes": not_found("no")})
+    assert sizes(host(laid_out, 90 * GIB))["KV cache"] > 1000
+    nothing = with_facts(laid_out, {"model.layers": not_found("no"), "runtime.context_length": not_found("no")})
+    assert "KV cache" not in sizes(host(nothing, 90 * GIB))
+
+
+def test_with_a_gpu_and_no_account_nobody_knows_what_lies_in_ram():
+    case = with_facts(
+        gpu_case(), {"runtime.buffers": not_found("no"), "machine.gpus.0.vram_total_bytes": not_found("no")}
+    )
+    assert {part.name for part in host(case).parts} == {"server itself", "others", "free"}
+
+
+def test_a_host_that_nobody_reads_has_no_bar():
+    assert bars_of(cpu_case(), {}, RamNow()) == ()

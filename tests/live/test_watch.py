@@ -1,0 +1,197 @@
+"""Watching a model from within its program: on a stand-in without torch, on a recording, and on the real thing."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from doubles import FakeSystem
+from fake_transformers import Model, Tensor
+
+import unslow
+from unslow.commands.diagnose.target import read_stored
+from unslow.facts.errors import UserError
+from unslow.facts.values import Absence, Unknown
+from unslow.live.transformers import ALREADY, Watch, replayed
+from unslow.look.system.live import LiveSystem
+from unslow.look.system.recorded import RecordedSystem, Recorder
+from unslow.think.judge.judge import diagnose
+
+WATCHED = Path(__file__).parent / "watched_llama"
+PROMPT = Tensor((1, 64))
+
+
+def test_the_report_is_there_when_the_watching_ends():
+    model = Model()
+    with unslow.watch(model, quiet=True) as watched:
+        for _ in range(3):
+            assert model.generate(PROMPT, max_new_tokens=8).shape == (1, 72)
+        assert watched.report is None
+    (subject,) = watched.report.subjects
+    assert subject.runtime.startswith("Transformers")
+    assert subject.measured["decode_tokens_per_s"] > 0
+    assert "generate" not in vars(model)
+    (seen,) = watched.snapshot.subjects
+    assert len(seen.run.completions.need()) == 2, "the first call warms up"
+    assert seen.runtime.running_requests.need() == 1
+
+
+def test_as_a_decorator():
+    model, calls = Model(), []
+
+    @unslow.watch(model, quiet=True)
+    def program() -> str:
+        calls.append(model.generate(PROMPT))
+        return "done"
+
+    assert program() == "done"
+    assert len(calls) == 1
+
+
+def test_around_generate_for_good():
+    model = Model()
+    model.generate = unslow.watch(model.generate, quiet=True)
+    assert model.generate(PROMPT, max_new_tokens=8).shape == (1, 72)
+    first = model.generate.watch.report
+    model.generate(PROMPT, max_new_tokens=8)
+    assert model.generate.watch.report is not first
+    assert len(model.generate.watch.timer.calls) == 2
+
+
+def test_the_report_is_shown_on_standard_error(capsys):
+    model = Model()
+    with unslow.watch(model):
+        model.generate(PROMPT, max_new_tokens=8)
+    out = capsys.readouterr()
+    assert out.out == ""
+    assert "Transformers" in out.err
+
+
+def test_a_program_that_fails_gets_its_own_error_and_no_report(capsys):
+    watched = Watch(Model(fails=True))
+    with pytest.raises(RuntimeError, match="out of memory"), watched:
+        watched.model.generate(PROMPT)
+    assert watched.report is None
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_was_called():
+    with unslow.watch(Model(), quiet=True) as watched:
+        pass
+    run = watched.snapshot.subjects[0].run
+    assert isinstance(run.decode_tokens_per_s, Unknown)
+    assert "not called" in run.decode_tokens_per_s.why
+    assert run.decode_tokens_per_s.absence is Absence.NOT_FOUND
+
+    (subject,) = watched.report.subjects
+    assert subject.verdict == "cannot_tell"
+    assert "not called" in subject.summary
+
+
+def test_a_pipeline_is_watched_by_its_model():
+    model = Model()
+    with unslow.watch(SimpleNamespace(model=model), quiet=True) as watched:
+        model.generate(PROMPT)
+    assert watched.model is model
+    assert len(watched.timer.calls) == 1
+
+
+def test_several_at_once_are_told(capsys):
+    model = Model()
+    with unslow.watch(model):
+        model.generate(Tensor((4, 64)), max_new_tokens=8)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "4 sequences were generated together; the speeds are those of each" in said
+
+
+def test_a_watch_within_another_only_takes_notes(capsys):
+    model = Model()
+    with unslow.watch(model) as outer:
+        with unslow.watch(model) as inner:
+            model.generate(PROMPT)
+        assert capsys.readouterr().err == ALREADY
+    assert capsys.readouterr().err.count("Transformers") == 1
+    assert len(outer.timer.calls) == len(inner.timer.calls) == 1
+    assert "generate" not in vars(model)
+    with unslow.watch(model):
+        model.generate(PROMPT)
+    assert "Transformers" in capsys.readouterr().err, "what ended is forgotten"
+
+
+def test_without_a_cache():
+    model = Model()
+    with unslow.watch(model, quiet=True) as watched:
+        model.generate(PROMPT, use_cache=False)
+    cache = watched.snapshot.subjects[0].runtime.prompt_cache
+    assert (cache.need(), cache.source) == (False, "generate(use_cache=False)")
+    assert any("use_cache" in note for note in watched.report.subjects[0].notes)
+
+
+def test_it_is_listed():
+    assert {"watch", "__version__"} <= set(dir(unslow))
+
+
+def test_what_is_no_model():
+    with pytest.raises(UserError, match="str is no model"):
+        unslow.watch("a model")
+
+
+def test_what_was_watched_and_recorded_is_replayed(tmp_path):
+    recorder, model = Recorder(LiveSystem(), tmp_path), Model()
+    with Watch(model, quiet=True, system=recorder) as watched:
+        for _ in range(3):
+            model.generate(PROMPT, max_new_tokens=8)
+    recorder.close()
+    again = replayed(RecordedSystem(tmp_path))
+    assert again.subjects == watched.snapshot.subjects
+    assert read_stored(str(tmp_path)).subjects == watched.snapshot.subjects
+
+
+def test_a_real_model_that_was_recorded():
+    """Eight layers of a Llama with made-up weights on two processors, watched for four calls."""
+    snapshot = read_stored(str(WATCHED))
+    (subject,) = snapshot.subjects
+    runtime, model, run = subject.runtime, subject.model, subject.run
+    assert (runtime.name.need(), runtime.version.need()) == ("Transformers", "5.22.2")
+    assert (runtime.attention.need(), runtime.threads.need()) == ("sdpa", 2)
+    assert isinstance(runtime.eager, Unknown), "no GPU, no graphs"
+    assert {"AVX2", "FMA", "F16C", "AVX"} <= set(runtime.build_features.need())
+    assert (runtime.gpu_layers.need(), runtime.layers.need(), model.quant.need()) == (0, 8, "F32")
+    assert "without CUDA and ROCm" in runtime.gpu_refused.need()
+    assert [c.generated_tokens for c in run.completions.need()] == [64, 64, 64]
+    assert run.decode_tokens_per_s.need() == pytest.approx(81.4, abs=0.1)
+    (report,) = diagnose(snapshot).subjects
+    assert report.verdict == "normal"
+    assert report.findings == ()
+
+
+def test_a_machine_without_proc_is_watched_all_the_same():
+    raw = {"calls": [], "model": {"class": "Tiny", "weights": {}}}
+    system = FakeSystem(asks={"transformers calls": raw["calls"], "transformers model": raw["model"]})
+    snapshot = replayed(system)
+    assert snapshot.subjects[0].model.name.need() == "Tiny"
+    assert isinstance(snapshot.subjects[0].run.own_cpus, Unknown)
+
+
+@pytest.mark.real
+@pytest.mark.filterwarnings("ignore")
+def test_a_real_model():
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=64, intermediate_size=176, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        vocab_size=1000,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).eval()
+    prompt = torch.randint(0, 1000, (2, 16))
+    with unslow.watch(model, quiet=True) as watched:
+        for _ in range(3):
+            model.generate(input_ids=prompt, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
+    (subject,) = watched.snapshot.subjects
+    assert [(c.prompt_tokens, c.generated_tokens) for c in subject.run.completions.need()] == [(16, 12)] * 2
+    assert all(c.prefill_s > 0 and c.decode_s > 0 for c in subject.run.completions.need())
+    assert subject.runtime.running_requests.need() == 2
+    assert subject.runtime.layers.need() == 2
+    assert subject.model.parameters.need() == sum(p.numel() for p in model.parameters())
+    assert subject.model.weights_bytes.need() == sum(p.numel() * p.element_size() for p in model.parameters())
+    assert subject.model.heads.need() == 4
+    assert "generate" not in vars(model)

@@ -1,0 +1,130 @@
+"""Bars and lines out of letters, and the same in words."""
+
+import io
+
+import pytest
+from watched_ticks import decoding
+
+from unslow.live.command import PlainLines, whole_moment
+from unslow.live.panels import io_words, speed_rows, suspicion_words, wall_rows
+from unslow.live.rows import ASCII, BLOCKS, chart, gauge, is_unicode, sparkline, stacked, wrapped
+from unslow.live.tick import HostNow, RequestsNow, ServerNow, SpeedNow, Suspicion, Tick, Wall, WallPart
+from unslow.think.view import Missing
+
+
+def test_a_sparkline_shows_any_speed_and_blanks_for_none():
+    assert sparkline([None, 0.0, 0.001, 4.0, 8.0], 8.0, 10, BLOCKS) == "  ▁▄█"
+    assert sparkline([8.0] * 20, 8.0, 5, ASCII) == "@@@@@"
+
+
+def test_a_chart_of_two_rows():
+    assert chart([1.0, 2.0], 2.0, 5, 2, BLOCKS) == [" █", "██"]
+
+
+def test_a_gauge_shows_now_what_was_expected_and_the_end():
+    assert gauge(2.0, 4.0, 6.0, 10.0, 11, ASCII) == "##--==----|"
+    assert gauge(99.0, 4.0, 6.0, 10.0, 11, ASCII) == "##########|"
+
+
+def test_a_stacked_bar_is_exact_and_hides_nobody():
+    bar = stacked([("weights", 97.0), ("kv", 0.1), ("stranger", 1.0), ("free", 1.9)], 20, ASCII)
+    assert sum(len(stretch) for _, stretch in bar) == 20
+    assert "K" in "".join(stretch for _, stretch in bar)
+
+
+def test_which_encodings_have_blocks():
+    assert is_unicode("utf-8")
+    assert not any(map(is_unicode, ("latin-1", None, "no such")))
+
+
+def test_long_words_are_cut_with_dots():
+    assert wrapped("one two three four", 8, 2) == ["one two", "thre ..."]
+
+
+def test_plain_lines_say_what_is_new_and_numbers_each_time():
+    plain = PlainLines()
+    first = plain.lines(decoding())
+    assert first[0].startswith("watching Qwen3 8B Q4_K_M")
+    assert "no prompt is sent" in first[0]
+    assert any("suspicion: The GPU is held back" in line for line in first)
+    (second,) = plain.lines(decoding(90.0))
+    assert second.startswith(
+        "10:20:30 decode, 90.0 tok/s (45.0 each), 2 running, 1 waiting, wall device memory reads 61%"
+    )
+    assert second.isascii()
+    changed = plain.lines(decoding(suspicion=Suspicion(kind="nothing", title="nothing stands out")))
+    assert changed[0] == "suspicion: nothing stands out"
+
+
+def test_plain_lines_of_a_server_that_goes_and_comes():
+    plain = PlainLines()
+    plain.lines(decoding())
+    gone = plain.lines(decoding(server=ServerNow(state="gone", model="Qwen3 8B Q4_K_M"), notes=("it went away",)))
+    assert "it went away" in gone
+    assert gone[-1] == "10:20:30 gone"
+    silent = ServerNow(state="silent", because="no answer for 4 s")
+    assert "no answer for 4 s" in plain.lines(decoding(server=silent))
+
+
+def test_plain_lines_without_a_server_and_without_a_speed():
+    plain = PlainLines()
+    assert plain.lines(Tick())[0].startswith("No server")
+    assert plain.lines(Tick()) == []
+    missing = SpeedNow(missing=Missing(why="it hides its slots", how_to_get="drop --no-slots"))
+    assert "no speed: it hides its slots. To get it: drop --no-slots." in plain.lines(decoding(speed=missing))
+
+
+def test_one_moment_as_a_whole():
+    text = whole_moment(decoding(), (), 100, ASCII)
+    assert text.isascii()
+    for label in ("Speed", "Wall", "Suspicion", "Phases", "Requests", "Devices", "Memory", "Host"):
+        assert f"\n{label} " in text
+
+
+def test_swapping_is_told_in_numbers():
+    host = HostNow(swap_in_bytes_per_s=5e6, swap_out_bytes_per_s=2e6, disk_read_bytes_per_s=9e8)
+    assert io_words(host) == "swap in 5, out 2 MB/s, disk reads 900 MB/s"
+
+
+def test_what_a_suspicion_costs_where_no_speed_up_is_known():
+    from unslow.think.report import Cost
+
+    found = Suspicion(kind="suspected", title="T", cost=Cost(seconds=0.5, per="request"), more=2)
+    assert suspicion_words(found) == "perhaps: T; costs 500 ms a request (and 2 more)"
+
+
+def test_a_speed_has_the_colour_of_what_was_expected_of_one():
+    def style(**changes: object) -> str:
+        first = speed_rows(decoding(**changes), (), 80, BLOCKS)[0]
+        return first.text.spans[0].style
+
+    alone = RequestsNow(running=1)
+    assert style(rate=90.0, requests=alone) == "bold red", "45, where one should get 60 at least"
+    assert style(rate=180.0, requests=alone) == "bold green"
+    assert style(rate=90.0) == "bold", "two share a step, which says nothing against either"
+
+
+def test_a_wall_that_nothing_explains_says_so():
+    parts = (WallPart(part="unexplained", seconds=0.035, share=0.99),)
+    (row,) = wall_rows(decoding(wall=Wall(phase="decode", per="token", parts=parts, measured=True)), 80)
+    assert row.text.plain == "not explained by what is known, 99% of the 35 ms of a token"
+
+
+def test_the_glyphs_of_a_terminal_without_utf8(monkeypatch):
+    from unslow.live import command
+
+    monkeypatch.setattr(command.sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    assert command.Looks().glyphs is ASCII
+    assert not command.is_terminal()
+
+
+@pytest.mark.parametrize(("language", "glyphs"), [("C", ASCII), ("POSIX", ASCII), ("C.UTF-8", BLOCKS), ("", BLOCKS)])
+def test_a_language_without_letters_beyond_ascii(monkeypatch, language, glyphs):
+    from unslow.live import command
+
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(command.sys, stream, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    monkeypatch.setenv("LC_ALL", language)
+    monkeypatch.delenv("LC_CTYPE", raising=False)
+    monkeypatch.delenv("LANG", raising=False)
+    assert command.Looks().glyphs is glyphs

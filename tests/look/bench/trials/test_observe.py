@@ -1,0 +1,49 @@
+import pytest
+
+from unslow.facts.values import Known, Unknown
+from unslow.look.bench.trials.server_work import Counted, Decoding, parse_counted_speed, parse_slots, parse_speed
+
+URL = "http://127.0.0.1:8080"
+
+
+def slot(number, decoded, task=7, busy=True, shape=list):
+    token = {"n_decoded": decoded}
+    return {"id": number, "id_task": task, "is_processing": busy, "next_token": [token] if shape is list else token}
+
+
+def test_both_shapes_of_a_slot():
+    assert parse_slots([slot(0, 5), slot(1, 9, busy=False)]) == {0: Decoding(7, 5)}
+    assert parse_slots([slot(0, 5, shape=dict)]) == {0: Decoding(7, 5)}
+
+
+@pytest.mark.parametrize(
+    "slots", [None, {}, [3], [{}], [{"is_processing": True}], [{"id": "a", "is_processing": True}]]
+)
+def test_garbage_is_no_slot(slots):
+    assert parse_slots(slots) == {}
+
+
+def test_the_speed_of_one_request():
+    speed = parse_speed({0: Decoding(7, 10)}, {0: Decoding(7, 60)}, 2.0, URL)
+    assert isinstance(speed, Known)
+    assert speed.value == 25
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {}),
+        ({0: Decoding(7, 10)}, {0: Decoding(8, 60)}),
+        ({0: Decoding(7, 10)}, {0: Decoding(7, 10)}),
+        ({0: Decoding(7, 10), 1: Decoding(8, 1)}, {0: Decoding(7, 20), 1: Decoding(8, 9)}),
+    ],
+    ids=["idle", "another task", "still prefilling", "two at once"],
+)
+def test_what_can_not_be_told(before, after):
+    assert isinstance(parse_speed(before, after, 2.0, URL), Unknown)
+
+
+def test_the_speed_of_one_counted_request():
+    assert parse_counted_speed(Counted(100, 1), Counted(160, 1), 2.0, URL).value_or(None) == 30
+    assert "several" in parse_counted_speed(Counted(100, 1), Counted(160, 2), 2.0, URL).why
+    assert "no request" in parse_counted_speed(Counted(100, 1), Counted(100, 1), 2.0, URL).why

@@ -1,0 +1,104 @@
+"""The cache that huggingface_hub wrote."""
+
+import pytest
+from stored import extracted
+
+from unslow.facts.stored_model import Kind
+from unslow.look.models.stores import Surroundings, described, huggingface
+from unslow.look.system.live import LiveSystem
+
+SYSTEM = LiveSystem()
+
+
+@pytest.fixture
+def hub(tmp_path):
+    return extracted(tmp_path) / "hf" / "hub"
+
+
+def found(hub):
+    return {m.name: described(SYSTEM, m) for m in huggingface.find(SYSTEM, str(hub)).models}
+
+
+def test_names_kinds_and_sizes(hub):
+    models = found(hub)
+    assert set(models) == {
+        "acme/tiny-llama",
+        "acme/tiny-llama@05829ae",
+        "acme/tiny-sharded",
+        "acme/tiny-GGUF:F16",
+        "acme/tiny-GGUF:BF16",
+        "acme/tiny-GGUF/mmproj-tiny-F16",
+    }
+    assert all(not m.broken for m in models.values())
+    assert all(m.place == str(hub) for m in models.values())
+    split = models["acme/tiny-GGUF:BF16"]
+    assert len(split.files) == 2
+    assert split.size_bytes == sum(f.bytes for f in split.files)
+    assert split.path.endswith("tiny-BF16-00001-of-00002.gguf")
+    assert (split.architecture, split.parameters) == ("llama", 328)
+
+
+def test_safetensors_whole_and_in_parts(hub):
+    models = found(hub)
+    assert (models["acme/tiny-llama"].parameters, models["acme/tiny-sharded"].parameters) == (464, 864)
+    assert len(models["acme/tiny-sharded"].files) == 2
+    assert {m.quant for m in models.values() if m.format == "safetensors"} == {"F16"}
+
+
+def test_the_older_revision_is_told_from_the_one_that_main_is_at(hub):
+    models = found(hub)
+    assert models["acme/tiny-llama@05829ae"].superseded
+    assert not models["acme/tiny-llama"].superseded
+    same = [models[name].files[0].inode for name in ("acme/tiny-llama", "acme/tiny-llama@05829ae")]
+    assert same[0] == same[1]
+
+
+def test_revisions_without_a_branch_are_all_shown(hub):
+    (hub / "models--acme--tiny-llama" / "refs" / "main").unlink()
+    names = [name for name, model in found(hub).items() if name.startswith("acme/tiny-llama@") and not model.superseded]
+    assert len(names) == 2
+
+
+def test_a_projector_goes_with_the_models_in_its_folder_and_below(hub):
+    models = found(hub)
+    projector = models["acme/tiny-GGUF/mmproj-tiny-F16"]
+    assert projector.kind is Kind.PROJECTOR
+    assert models["acme/tiny-GGUF:F16"].projectors == (projector.path,)
+    assert models["acme/tiny-GGUF:BF16"].projectors == (projector.path,)
+    assert projector.projectors == ()
+
+
+def test_a_blob_that_is_gone(hub):
+    for blob in (hub / "models--acme--tiny-sharded" / "blobs").iterdir():
+        blob.unlink()
+    assert "is a link that leads nowhere" in found(hub)["acme/tiny-sharded"].broken
+
+
+def test_a_part_that_was_not_downloaded(hub):
+    next((hub / "models--acme--tiny-sharded").glob("snapshots/*/model-00002-*")).unlink()
+    assert found(hub)["acme/tiny-sharded"].broken == "model-00002-of-00002.safetensors is missing"
+
+
+def test_downloads_that_are_not_finished(hub):
+    (hub / "models--acme--tiny-llama" / "blobs" / "abc.1234.incomplete").write_text("x")
+    assert huggingface.find(SYSTEM, str(hub)).notices == ["acme/tiny-llama: a download is not finished"]
+
+
+def test_datasets_are_not_looked_into(hub):
+    (hub / "datasets--acme--texts" / "snapshots" / "1").mkdir(parents=True)
+    (hub / "datasets--acme--texts" / "snapshots" / "1" / "x.gguf").write_text("GGUF")
+    assert not [name for name in found(hub) if "texts" in name]
+
+
+@pytest.mark.parametrize(
+    ("variables", "places"),
+    [
+        ({}, ["/h/.cache/huggingface/hub"]),
+        ({"HF_HOME": "/x"}, ["/x/hub", "/h/.cache/huggingface/hub"]),
+        ({"HF_HUB_CACHE": "/y", "HF_HOME": "/x"}, ["/y", "/h/.cache/huggingface/hub"]),
+        ({"HUGGINGFACE_HUB_CACHE": "/z"}, ["/z", "/h/.cache/huggingface/hub"]),
+        ({"XDG_CACHE_HOME": "/c"}, ["/c/huggingface/hub"]),
+    ],
+)
+def test_places(variables, places):
+    assert huggingface.places(SYSTEM, Surroundings("/h", variables)) == places

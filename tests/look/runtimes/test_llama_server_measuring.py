@@ -1,0 +1,60 @@
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import reported
+from unslow.look.runtimes.llama_cpp.bench import parse_unused_slot, parse_used_slots, read_key_of
+from unslow.look.system import LookError
+
+
+@pytest.mark.parametrize(
+    ("slots", "chosen"),
+    [
+        ([{"id": 0}, {"id": 1}], 1),
+        ([{"id": 0}, {"id": 1, "id_task": 4}], 0),
+        ([{"id": 0, "id_task": 3}], None),
+        ([{"id": 0, "id_task": 3, "params": {"ignore_eos": True}}], 0),
+        ([{"id": 0, "is_processing": True}], None),
+        ([{"id": "a"}, 3], None),
+        ({}, None),
+    ],
+    ids=["unused", "one used", "all used", "used by a benchmark", "busy", "garbage", "no list"],
+)
+def test_which_slot_may_be_used(slots, chosen):
+    assert parse_unused_slot(slots) == chosen
+
+
+def key(command: str, environment: str = "", **secrets: str) -> str:
+    process = {"/proc/7/cmdline": command.replace(" ", "\0"), "/proc/7/environ": environment}
+    asks = {f"secret {path}": text for path, text in secrets.items()}
+    system = FakeSystem(files=process, links={"/proc/7/cwd": "/srv"}, asks=asks)
+    return read_key_of(system, Runtime(pid=reported(7, "x")))
+
+
+@pytest.mark.parametrize("line", ["--api-key a,b", "--api-key=a", "--api-key , --api-key a"])
+def test_the_first_key_of_the_command_line(line):
+    assert key(f"llama-server {line}") == "a"
+
+
+def test_a_key_of_the_environment():
+    assert key("llama-server", "HOME=/x\0LLAMA_API_KEY=c") == "c"
+    assert key("llama-server --api-key a", "LLAMA_API_KEY=c") == "a"
+
+
+@pytest.mark.parametrize("place", ["/proc/7/root/srv/keys", "/srv/keys"])
+def test_the_first_key_of_a_file(place):
+    assert key("llama-server --api-key-file keys", **{place: "# ours\n\nd\ne\n"}) == "d"
+
+
+def test_no_key_and_no_file():
+    assert key("llama-server") == ""
+    assert key("llama-server --api-key-file keys") == ""
+    assert read_key_of(FakeSystem(files={"/proc/7/cmdline": LookError("denied")}), Runtime(pid=reported(7, "x"))) == ""
+    assert read_key_of(FakeSystem(), Runtime()) == ""
+
+
+def test_slots_that_hold_a_conversation_are_counted():
+    measured = {"id": 1, "id_task": 4, "params": {"ignore_eos": True}}
+    talked = {"id": 2, "id_task": 7, "params": {"ignore_eos": False}}
+    assert parse_used_slots([{"id": 0}, measured, talked, talked, "rubbish"]) == 2
+    assert parse_used_slots(None) == 0

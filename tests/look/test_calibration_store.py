@@ -1,0 +1,106 @@
+"""Calibrations are kept whole, found again, and a file that is none is told."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unslow.facts.calibration import LARGEST_BYTES, Calibration, MachineMark, dump_calibration, parse_calibration
+from unslow.facts.errors import UserError
+from unslow.look.calibration import CalibrationStore, calibration_file_name, data_folder, read_calibrations
+from unslow.look.system.live import LiveSystem
+
+SYSTEM = LiveSystem()
+ONE = Calibration(
+    unslow_version="1",
+    taken_at="2026-01-01T00:00:00+00:00",
+    seconds=30.0,
+    machine=MachineMark(cpu="Ryzen 7", cores=8),
+    engine="embedded llama.cpp",
+    engine_version="7",
+    backend="cpu",
+    device="cpu",
+    threads=8,
+)
+
+
+@pytest.fixture
+def store(tmp_path) -> CalibrationStore:
+    return CalibrationStore(tmp_path / "calibrations")
+
+
+def test_kept_and_found_again(store):
+    assert store.read_all(SYSTEM) == []
+    path = store.save(ONE)
+    assert path.name.startswith("calibration-embedded_llama_cpp-")
+    assert read_calibrations(SYSTEM, store) == [ONE]
+    assert [p.name for p in store.folder.iterdir()] == [path.name]
+
+
+def test_a_newer_one_takes_the_place_of_its_like(store):
+    store.save(ONE)
+    newer = msgspec.structs.replace(ONE, engine_version="8", taken_at="2026-02-01T00:00:00+00:00")
+    store.save(newer)
+    assert read_calibrations(SYSTEM, store) == [newer]
+    store.save(msgspec.structs.replace(ONE, threads=4))
+    assert [c.threads for c in read_calibrations(SYSTEM, store)] == [8, 4]
+
+
+def test_forgotten(store):
+    path = store.save(ONE)
+    (store.folder / "notes.txt").write_text("mine")
+    store.forget(str(path))
+    assert [p.name for p in store.folder.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is no calibration"),
+        (b"[]", "has the schema 'None'"),
+        (b'{"schema": "unslow.calibration/2"}', "this version reads unslow.calibration/1"),
+        (b'{"schema": "unslow.calibration/1"}', "missing required field"),
+        (b"[" * 100_000, "is no calibration"),
+        (b"\xff\xfe", "is no calibration"),
+        (dump_calibration(ONE).replace(b'"threads": 8', b'"threads": -8'), "$.threads"),
+        (dump_calibration(ONE).replace(b'"seconds": 30.0', b'"seconds": "x"'), "$.seconds"),
+    ],
+)
+def test_a_hostile_file_is_told_and_does_no_harm(store, data, words):
+    good = store.save(ONE)
+    bad = store.folder / good.name.replace(good.name[-17:-5], "0" * 12)
+    bad.write_bytes(data)
+    (problem,) = [s.problem for s in store.read_all(SYSTEM) if not s.calibration]
+    assert words in problem
+    assert read_calibrations(SYSTEM, store) == [ONE]
+
+
+def test_an_endless_file_is_no_calibration(store):
+    path = store.save(ONE)
+    path.write_bytes(b" " * (LARGEST_BYTES + 1))
+    (stored,) = store.read_all(SYSTEM)
+    assert "more than" in stored.problem
+    with pytest.raises(UserError, match="larger than 1 MiB"):
+        parse_calibration(path.read_bytes(), "x")
+
+
+def test_a_folder_that_can_not_be_written(tmp_path):
+    (tmp_path / "calibrations").write_text("a file")
+    with pytest.raises(UserError, match="can't write") as error:
+        CalibrationStore(tmp_path / "calibrations").save(ONE)
+    assert "UNSLOW_DATA_DIR" in error.value.hint
+
+
+def test_where_data_lies():
+    home = Path("/home/me")
+    assert data_folder({}, "linux", home) == home / ".local/share/unslow"
+    assert data_folder({"XDG_DATA_HOME": "/d"}, "linux", home) == Path("/d/unslow")
+    assert data_folder({"UNSLOW_DATA_DIR": "/e", "XDG_DATA_HOME": "/d"}, "linux", home) == Path("/e")
+    assert data_folder({}, "darwin", home) == home / "Library/Application Support/unslow"
+    assert data_folder({}, "win32", home) == home / "AppData/Local/unslow"
+
+
+def test_names_differ_by_machine_device_and_threads():
+    others = ({"threads": 4}, {"device": "RTX 4090"}, {"machine": MachineMark(cpu="Xeon")}, {"engine": "llama.cpp"})
+    names = {calibration_file_name(msgspec.structs.replace(ONE, **change)) for change in ({}, *others)}
+    assert len(names) == 5

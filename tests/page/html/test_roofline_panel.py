@@ -1,0 +1,62 @@
+import msgspec
+import pytest
+from tests.page.html.chart_geometry import drawings, points, words
+from tests.page.html.chart_samples import roofline
+
+from unslow.page.html.roofline import render_roofline
+from unslow.think.view import RooflineView
+
+
+def shapes(html: str, class_: str) -> list[object]:
+    return [shape for shape in drawings(html)[0] if shape.attrib.get("class") == class_]
+
+
+def test_both_phases_measured_and_predicted_below_two_roofs():
+    html = render_roofline(roofline(), 0)
+    for phase in ("decode", "prefill"):
+        assert len(shapes(html, f"mark measured {phase}")) == 1
+        assert len(shapes(html, f"mark predicted {phase}")) == 1
+    said = " ".join(words(drawings(html)[0]))
+    assert "NVIDIA H200: 989 TFLOP/s" in said
+    assert "memory, 4.8 TB/s" in said
+    assert "ridge 206" in said
+    assert "24% of its roof" in said
+    assert "bound by memory" in said
+    assert "bound by computing" in said
+
+
+def test_the_roof_is_a_slope_up_to_the_ridge_and_flat_behind():
+    html = render_roofline(msgspec.structs.replace(roofline(), roofs=roofline().roofs[:1]), 0)
+    (roof,) = shapes(html, "roof roof-1")
+    parent = drawings(html)[0]
+    for shape in list(parent):
+        if shape.attrib.get("class") != "roof roof-1":
+            parent.remove(shape)
+    foot, ridge, end = points(parent)
+    assert foot[0] < ridge[0] < end[0]
+    assert foot[1] > ridge[1] == end[1]
+    assert roof.find("title").text == "NVIDIA H200: 4.8 TB/s, 989 TFLOP/s"
+
+
+def test_what_was_not_measured_is_hollow_only():
+    predicted = tuple(msgspec.structs.replace(p, measured_flops_per_s=None) for p in roofline().points)
+    html = render_roofline(msgspec.structs.replace(roofline(), points=predicted), 0)
+    assert not shapes(html, "mark measured decode")
+    assert "decode, measured" not in html
+    assert "decode, predicted" in html
+
+
+def test_eight_of_a_kind_are_one_roof():
+    roofs = tuple(msgspec.structs.replace(roofline().roofs[0], device="H100") for _ in range(8))
+    html = render_roofline(msgspec.structs.replace(roofline(), roofs=roofs), 0)
+    assert len(shapes(html, "roof roof-1")) == 1
+    assert not shapes(html, "roof roof-2")
+    assert "8 × H100: 989 TFLOP/s" in words(drawings(html)[0])
+
+
+@pytest.mark.parametrize("field", ["bytes_per_s", "flops_per_s"])
+def test_a_roof_without_a_limit_is_not_drawn(field):
+    roofs = (msgspec.structs.replace(roofline().roofs[0], **{field: 0.0}),)
+    html = render_roofline(RooflineView(roofs=roofs, points=roofline().points, summary=""), 0)
+    assert "the limits of the device are not known" in html
+    assert "<td>989 TFLOP/s</td>" in html or field == "flops_per_s"

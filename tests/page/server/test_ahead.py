@@ -1,0 +1,93 @@
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+from page_server import serving
+
+from unslow.page.server.runs import RunList
+from unslow.page.server.state import MOST, Ahead, Place, neighbours
+from unslow.think import setup
+from unslow.think.memory.llama_cpp import need
+from unslow.think.view import Choice, Slider
+
+LAYERS = Slider(knob="gpu_layers", label="", value="2", choices=tuple(Choice(value=str(n), label="") for n in range(5)))
+SLOTS = Slider(knob="slots", label="", value="1", choices=(Choice(value="1", label=""), Choice(value="2", label="")))
+SOON_S = 10.0
+
+
+class BusyBook(RunList):
+    """With a run that goes on."""
+
+    @property
+    def is_busy(self) -> bool:
+        return True
+
+
+BUSY = BusyBook()
+
+
+def wait_until(true: Callable[[], bool]) -> bool:
+    until = time.monotonic() + SOON_S
+    while not true() and time.monotonic() < until:
+        time.sleep(0.02)
+    return true()
+
+
+def test_the_nearest_places_come_first_and_every_slider_has_its_turn() -> None:
+    found = list(neighbours(Place(0, (LAYERS, SLOTS), {"slots": "1"})))
+    assert found[:3] == [{"slots": "1", "gpu_layers": "1"}, {"slots": "2"}, {"slots": "1", "gpu_layers": "3"}]
+    assert len(found) == 5
+    assert next(neighbours(Place(0, (LAYERS,), {"gpu_layers": "99"}))) == {"gpu_layers": "1"}
+
+
+def test_a_new_question_ends_what_was_worked_out_for_the_old_one() -> None:
+    asked: list[Mapping[str, str]] = []
+    wide = tuple(Choice(value=str(n), label="") for n in range(3 * MOST))
+    slider = Slider(knob="gpu_layers", label="", value="0", choices=wide)
+
+    def answer(_: int, settings: Mapping[str, str]) -> None:
+        asked.append(settings)
+        if len(asked) == 2:
+            ahead.note(Place(0, (slider,), {"gpu_layers": "50"}))
+
+    ahead = Ahead(answer, lambda: True)
+    ahead.note(Place(0, (slider,), {}))
+    assert wait_until(lambda: len(asked) == 2 + MOST)
+    assert [one["gpu_layers"] for one in asked[:4]] == ["1", "2", "49", "51"]
+
+
+def test_nothing_is_worked_out_while_a_run_goes_on() -> None:
+    asked: list[Mapping[str, str]] = []
+    looked = threading.Event()
+
+    def is_wanted() -> bool:
+        looked.set()
+        return False
+
+    Ahead(lambda _, settings: asked.append(settings), is_wanted).note(Place(0, (SLOTS,), {}))
+    assert looked.wait(SOON_S)
+    assert not asked
+
+
+def test_after_the_page_was_opened_the_next_move_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[Mapping[str, str]] = []
+    laid_out: list[object] = []
+    answer, lay_out = Ahead._answer_and_rest, need.memory_of
+
+    def noted(ahead: Ahead, number: int, settings: Mapping[str, str]) -> float:
+        took = answer(ahead, number, settings)
+        known.append(settings)
+        return took
+
+    monkeypatch.setattr(Ahead, "_answer_and_rest", noted)
+    monkeypatch.setattr(setup, "memory_of", lambda *asked: laid_out.append(asked) or lay_out(*asked))
+    with serving() as page:
+        page.get("/view")  # which waits for the first look
+        page.open()
+        assert wait_until(lambda: any("slots" in settings for settings in known))
+        page.desk.book = BUSY  # which ends it
+        before = len(laid_out)
+        assert page.desk.what_if(0, known[0]).settings.items() >= known[0].items()
+        assert wait_until(lambda: not page.desk._ahead._works)
+        assert len(laid_out) <= before + 1  # that which it was at

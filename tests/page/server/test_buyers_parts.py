@@ -1,0 +1,193 @@
+"""The answers to a buyer as HTML: every number is there, names stay text, what is missing is said."""
+
+import ast
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from unslow.buy.cost import BreakEvenShown, CostReport, UseShown, WayShown
+from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
+from unslow.buy.offers import WayShown as WayOut
+from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown, SpeedShown
+from unslow.buy.tiers import MissesShown, RunsShown, TierShown, TiersReport
+from unslow.page.server import pages
+from unslow.page.server.endpoints import CHOOSE, COST, DEVICES, TIERS
+from unslow.page.server.pages import by_field
+from unslow.think.speed.report import RateShown
+
+GIB = 1024**3
+SOURCE = Path(pages.__file__).parents[2]
+HOSTILE = "<script>alert('1')</script>\"&"
+RATE = RateShown(low=90.0, mid=104.0, high=124.0)
+EACH = RateShown(low=45.0, mid=52.0, high=62.0)
+SPEED = SpeedShown(decode_tokens_per_s=RATE, each_tokens_per_s=EACH, prefill_tokens_per_s=RATE, first_token_s=RATE)
+ASKED = AskedShown(
+    model=HOSTILE,
+    quant="Q4_K_M",
+    parameters=8_000_000_000,
+    weights_bytes=5 * GIB,
+    context=8192,
+    users=2,
+    prompt_tokens=512,
+)
+PRICE = PriceShown(amount=1599.0, currency="USD", kind="launch", date="2022", source=HOSTILE, old=True)
+
+
+def rig(**more):
+    known = {
+        "name": HOSTILE,
+        "device": "RTX 4090",
+        "vendor": "NVIDIA",
+        "kind": "gpu",
+        "year": 2022,
+        "memory_bytes": 24 * GIB,
+        "bytes_per_s": 1e12,
+        "tdp_w": 450.0,
+        "price": PRICE,
+        "quant": "Q6_K",
+        "fits": "whole",
+        "speed": SPEED,
+        "price_per_token_per_s": 15.4,
+    }
+    return RigShown(**known | more)
+
+
+def devices():
+    bare = rig(name="none", price=None, speed=None, fits="no", reason="too small", memory_bytes=None, tdp_w=None)
+    return pages.devices(DevicesReport(unslow_version="0", asked=ASKED, devices=(rig(), bare), notes=(HOSTILE,)))
+
+
+def choice(*, found):
+    offer = OfferShown(rig=rig(), total=1599.0, reasons=(HOSTILE,))
+    refused = RefusedShown(why="too_dear", words="cost more than the budget", count=31, nearest=(offer,))
+    return pages.choose(
+        ChoiceReport(
+            unslow_version="0",
+            asked=ASKED,
+            budget=1600.0,
+            currency="USD",
+            goal_tokens_per_s=20.0,
+            chosen=offer if found else None,
+            runners_up=(OfferShown(rig=rig(), total=None),) if found else (),
+            refused=(refused,),
+            ways=() if found else (WayOut(gives="budget", words="400 USD more"),),
+        )
+    )
+
+
+def cost():
+    ways = (
+        WayShown(how="own", name=HOSTILE, price=PRICE, per_million=1.8, per_month=54.7, busy_share=0.11, enough=True),
+        WayShown(how="api", name="some API", enough=None, reason="no price is known"),
+    )
+    use = UseShown(tokens_per_day=1e6, prompt_tokens_per_day=3e6, prompt_ratio=3.0, said="tokens_per_day")
+    even = tuple(BreakEvenShown(own="A", against="B", months=months) for months in (None, 7.9, 136.0))
+    return pages.cost(
+        CostReport(
+            unslow_version="0",
+            asked=ASKED,
+            use=use,
+            currency="USD",
+            electricity_per_kwh=0.3,
+            years=3.0,
+            ways=ways,
+            break_even=even,
+        )
+    )
+
+
+def tiers():
+    runs = RunsShown(
+        model=HOSTILE,
+        parameters=8_000_000_000,
+        is_sparse=True,
+        quant="Q6_K",
+        weights_bytes=6 * GIB,
+        most_context=20480,
+        tokens_per_s=RATE,
+        alike=2,
+    )
+    misses = MissesShown(model="larger", parameters=1, quant="Q4_K_M", lacks_bytes=GIB, would_fit="a shorter context")
+    full = TierShown(
+        memory_bytes=8 * GIB, unified=True, device="X", devices=3, bytes_per_s=1e11, runs=(runs,), misses=(misses,)
+    )
+    empty = TierShown(memory_bytes=GIB, unified=False, device="", devices=0, bytes_per_s=None)
+    return pages.tiers(
+        TiersReport(unslow_version="0", context=8192, quant_least="Q4_K_M", models=212, tiers=(full, empty))
+    )
+
+
+ALL = {
+    "devices": devices,
+    "choice": lambda: choice(found=True),
+    "no choice": lambda: choice(found=False),
+    "cost": cost,
+    "tiers": tiers,
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_is_well_formed_and_names_stay_text(name):
+    html = str(ALL[name]())
+    ET.fromstring(f"<div>{html}</div>")
+    assert "<script" not in html
+    assert "style=" not in html
+    assert html.count("<th scope") >= 1 or name == "no choice"
+
+
+def test_devices_say_what_is_known_and_what_is_not():
+    html = devices()
+    for words in ("✓ fits", "✗ does not fit", "too small", "90.0 to 124", "1,599 USD", "launch 2022 old", "24.0 GiB"):
+        assert words in html
+
+
+def test_a_choice_has_its_price_and_a_missing_one_says_what_would_have_to_give():
+    assert "for 1,599 USD" in choice(found=True)
+    assert "price unknown" in choice(found=True)
+    assert "31: cost more than the budget" in choice(found=False)
+    assert "400 USD more" in choice(found=False)
+
+
+def test_flags_of_the_terminal_are_fields_of_the_page():
+    assert by_field('give yours with --price "RTX 3090=AMOUNT"') == "give yours with “Price”: RTX 3090=AMOUNT"
+    assert by_field("it is then worth nothing (--resale), --host-price adds one") == (
+        "it is then worth nothing (“Resale”), “Host price” adds one"
+    )
+    assert by_field("`unslow devices --model` shows how fast") == "`unslow devices --model` shows how fast"
+
+
+@pytest.mark.parametrize("module", ["choose", "cost", "offers", "tiers"])
+def test_every_flag_of_these_words_is_a_field_of_the_page(module):
+    text = "\n".join(
+        node.value
+        for node in ast.walk(ast.parse((SOURCE / "buy" / f"{module}.py").read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    fields = {parameter.name.replace("_", " ").capitalize() for parameter in (*DEVICES, *CHOOSE, *COST, *TIERS)}
+    assert set(re.findall("“([^”]+)”", by_field(text))) <= fields
+
+
+def test_a_choice_shows_what_one_conversation_gets_and_its_quant():
+    html = choice(found=True)
+    assert "<td>Q6_K</td>" in html
+    assert "45.0 to 62.0" in html
+
+
+def test_break_even_is_in_months_in_years_or_never():
+    html = cost()
+    for words in ("A never pays against B", "after 7.9 months", "would take 11.3 years", "no price is known", "11%"):
+        assert words in html
+
+
+def test_a_tier_names_what_runs_and_what_just_does_not():
+    html = tiers()
+    for words in (
+        "8.0 GiB unified",
+        "8.00B with experts",
+        "and 2 alike",
+        "lacks 1.0 GiB",
+        "Nothing of the catalogue fits",
+    ):
+        assert words in html

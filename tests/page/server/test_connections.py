@@ -1,0 +1,72 @@
+"""Nobody can keep the user out by holding connections open."""
+
+import socket
+import time
+from contextlib import ExitStack
+
+import pytest
+from page_server import serving
+
+from unslow.page.server import connections
+from unslow.page.server.state import ServerState
+
+PART = b"GET / HTTP/1.1\r\nHost: "
+
+
+def connected(page, stack, first=b""):
+    connection = stack.enter_context(socket.create_connection(("127.0.0.1", page.own.port), timeout=10))
+    connection.sendall(first)
+    return connection
+
+
+def is_hung_up(connection):
+    try:
+        return connection.recv(100) == b""
+    except ConnectionResetError:  # what it had sent was not read any more
+        return True
+
+
+@pytest.mark.parametrize("first", [b"", PART])
+def test_the_page_is_there_however_many_hold_on(page, first):
+    with ExitStack() as stack:
+        held = [connected(page, stack, first) for _ in range(2 * connections.MOST)]
+        assert page.open().status == 200
+        assert is_hung_up(held[0])  # the first ones made room
+
+
+def test_who_sends_no_whole_head_is_hung_up_on(monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    with serving() as page, ExitStack() as stack:
+        silent, slow = connected(page, stack), connected(page, stack, PART)
+        again = connected(page, stack, f"GET / HTTP/1.1\r\nHost: {page.own.hosts[0]}\r\n\r\n".encode())
+        assert b" 401 " in again.recv(2000)
+        began = time.monotonic()
+        with pytest.raises(OSError, match=r"reset|Broken"):  # noqa: PT012 (drop by drop, for ever)
+            while time.monotonic() - began < 5:
+                slow.sendall(b"1")
+                time.sleep(0.05)
+        assert is_hung_up(silent)
+
+
+def test_who_is_answered_slowly_is_waited_for(monkeypatch):
+    look = ServerState._look
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
+    monkeypatch.setattr(ServerState, "_look", lambda desk: (time.sleep(2), look(desk)))  # longer than a head may take
+    with serving() as page:
+        assert page.open().status == 200
+
+
+def test_a_client_that_leaves_within_its_body_is_no_bug(page, capfd):
+    with socket.create_connection(("127.0.0.1", page.own.port), timeout=20) as client:
+        headers = {
+            **page.usual,
+            "Origin": page.own.origins[0],
+            "Content-Length": "1000",
+            "Content-Type": "application/json",
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        client.sendall(f"POST /api/v1/runs HTTP/1.1\r\n{lines}\r\n{{".encode())
+        time.sleep(0.3)
+    time.sleep(0.5)
+    assert page.get("/version").status in (200, 404)
+    assert "ClientDisconnect" not in capfd.readouterr().err

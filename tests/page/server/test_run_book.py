@@ -1,0 +1,92 @@
+"""The lines of runs: bounded, numbered, the newest picture only."""
+
+import threading
+
+import pytest
+
+from unslow.page.server.runs import (
+    MOST_KEPT,
+    MOST_LINES,
+    BusyError,
+    DoneLine,
+    ErrorLine,
+    NotThereError,
+    PanelLine,
+    ProgressLine,
+    RunList,
+    RunWanted,
+    StartedRun,
+)
+
+WANTED = RunWanted(kind="bench", subject=0)
+
+
+def finished(entry):
+    entry.tell(DoneLine(text="over"))
+
+
+def test_lines_are_numbered_and_bounded():
+    entry = StartedRun(WANTED)
+    for number in range(MOST_LINES + 50):
+        entry.tell(ProgressLine(text=f"step {number}", share=0.5))
+    lines = entry.lines()
+    assert len(lines) == MOST_LINES
+    assert lines[-1].number == MOST_LINES + 50
+    assert [line.number for line in entry.lines(since=MOST_LINES + 48)] == [MOST_LINES + 49, MOST_LINES + 50]
+
+
+def test_a_picture_takes_the_place_of_the_one_before_it():
+    entry = StartedRun(WANTED)
+    for html in ("first", "second"):
+        entry.tell(PanelLine(subject=0, name="timeline", html=html))
+        entry.tell(PanelLine(subject=1, name="timeline", html=html))
+    assert [(line.subject, line.html) for line in entry.lines()] == [(0, "second"), (1, "second")]
+
+
+def test_the_last_line_says_how_it_ended():
+    entry = StartedRun(WANTED)
+    entry.tell(ProgressLine(text="measuring", share=0.25))
+    assert (entry.shown().state, entry.shown().text, entry.shown().share) == ("running", "measuring", 0.25)
+    entry.tell(DoneLine(text="enough", stopped=True))
+    assert (entry.shown().state, entry.shown().share) == ("stopped", 1.0)
+    failed = StartedRun(WANTED)
+    failed.tell(ErrorLine(message="no"))
+    assert (failed.shown().state, failed.shown().text) == ("failed", "no")
+
+
+def test_one_run_at_a_time_and_the_last_ones_are_kept():
+    book, go_on = RunList(), threading.Event()
+
+    def follow(entry):
+        go_on.wait(10)
+        finished(entry)
+
+    first = book.start(WANTED, follow)
+    with pytest.raises(BusyError):
+        book.start(WANTED, finished)
+    go_on.set()
+    first.thread.join(10)
+    for _ in range(MOST_KEPT):
+        book.start(WANTED, finished).thread.join(10)
+    assert len(book.entries()) == MOST_KEPT
+    with pytest.raises(NotThereError):
+        book.entry(first.id)
+
+
+def test_closing_stops_what_goes_on():
+    book, stopped = RunList(), threading.Event()
+
+    class Run:
+        def stop(self):
+            stopped.set()
+
+    def follow(entry):
+        entry.run = Run()
+        stopped.wait(10)
+        entry.tell(DoneLine(text="closed", stopped=True))
+
+    entry = book.start(WANTED, follow)
+    while entry.run is None:
+        pass
+    book.close()
+    assert entry.shown().state == "stopped"

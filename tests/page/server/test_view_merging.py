@@ -1,0 +1,73 @@
+"""What is measured, and what is shown after it, where several servers run."""
+
+import msgspec
+import pytest
+from page_server import SLOW
+
+from unslow.commands._command_lines import spelled
+from unslow.commands.bench.request import AskedSweep
+from unslow.commands.diagnose.look import Looked
+from unslow.commands.diagnose.request import QUICK, DiagnoseSpec, Manners
+from unslow.commands.diagnose.target import read_stored
+from unslow.facts.values import reported
+from unslow.page.build import SeenMachine, view_of
+from unslow.page.server.live_run import bench_of, diagnosis_of, only_url, subject_at, with_diagnosis
+from unslow.page.server.runs import RunWanted
+from unslow.page.server.state import ServeOptions
+from unslow.think.judge.judge import diagnose
+
+FIRST, SECOND = "http://127.0.0.1:1001", "http://127.0.0.1:1002"
+WANTED = ServeOptions(DiagnoseSpec(target=SLOW, manners=Manners(api_key="k")))
+
+
+def seen(*urls, speed=None):
+    """The recorded server, as if it ran at each of the addresses."""
+    stored = read_stored(SLOW)
+    (subject,) = stored.subjects
+    run = msgspec.structs.replace(subject.run, decode_tokens_per_s=reported(speed, "x")) if speed else subject.run
+    subjects = tuple(
+        msgspec.structs.replace(
+            subject, run=run, runtime=msgspec.structs.replace(subject.runtime, url=reported(url, "test"))
+        )
+        for url in urls
+    )
+    snapshot = msgspec.structs.replace(stored, subjects=subjects)
+    report = spelled(diagnose(snapshot), snapshot)
+    return SeenMachine(view_of(report, snapshot), snapshot, Looked(snapshot, tuple((f"of {url}",) for url in urls)))
+
+
+@pytest.fixture(scope="module")
+def two():
+    return seen(FIRST, SECOND)
+
+
+def test_one_of_two_is_measured_alone_and_the_other_stays(two):
+    number = next(n for n, one in enumerate(two.view.report.subjects) if one.url == SECOND)
+    asked = RunWanted(kind="diagnose", subject=number, quick=True)
+    request = diagnosis_of(two, WANTED.request, asked)
+    assert (request.target, request.limits, request.manners.api_key) == (SECOND, QUICK, "k")
+    after = with_diagnosis(two, seen(SECOND, speed=99.0), WANTED, only_url(two, asked))
+    found = {one.url: one for one in after.view.report.subjects}
+    assert set(found) == {FIRST, SECOND}
+    assert found[SECOND].measured["decode_tokens_per_s"] == pytest.approx(99)
+    assert found[FIRST].measured["decode_tokens_per_s"] < 20
+    assert found[FIRST].notes[0] == f"of {FIRST}"
+    assert found[SECOND].notes[0] == f"of {SECOND}"
+
+
+def test_all_are_measured_where_none_is_named_or_there_is_one(two):
+    assert only_url(two, RunWanted(kind="diagnose")) == ""
+    one = seen(FIRST)
+    assert only_url(one, RunWanted(kind="diagnose", subject=0)) == ""
+    after = seen(FIRST, speed=50.0)
+    assert with_diagnosis(one, after, WANTED, "") is after
+
+
+def test_a_benchmark_is_of_the_subject_that_was_named(two):
+    for number, subject in enumerate(two.view.report.subjects):
+        request = bench_of(two, WANTED.request, RunWanted(kind="users", subject=number, quick=True))
+        assert (request.target, request.model, request.sweeps) == (subject.url, None, (AskedSweep("users"),))
+        assert (request.protocol.name, request.manners.api_key) == ("quick", "k")
+        assert subject_at(two, number).runtime.url.value_or("") == subject.url
+    same = seen(FIRST, FIRST)
+    assert bench_of(same, WANTED.request, RunWanted(kind="bench", subject=0)).model  # which of the two models

@@ -1,0 +1,31 @@
+"""What is shown beside the diagnosis: benchmarks for their curves, a proof for before and after."""
+
+from pathlib import Path
+
+from page_server import SLOW, serving
+
+from unslow.commands.diagnose.request import Manners
+from unslow.commands.serve import ServeRequest
+from unslow.page.server.serve import wanted_of
+
+HERE = Path(__file__).parents[2]
+ASKED = ServeRequest(
+    target=SLOW,
+    goal=40.0,
+    quick=True,
+    bench=tuple(str(HERE / "benches" / f"h200_{name}.json") for name in ("users", "timeline")),
+    verify=str(HERE.parent / "lab" / "data" / "plan_gpu_whole" / "verify.json"),
+)
+
+
+def test_files_that_are_named_are_drawn():
+    wanted = wanted_of(ASKED)
+    assert (len(wanted.benches), wanted.request.goal, wanted.request.manners) == (2, 40.0, Manners())
+    with serving(SLOW, benches=wanted.benches, verified=wanted.verified) as page:
+        subject = page.get("/view").json["subjects"][0]
+        assert subject["users"]["measured_at"]
+        assert subject["timeline"]["tracks"]
+        assert subject["change"]["rows"]
+        html = page.open().text
+    assert 'id="users-0-figure"' in html
+    assert "Before and after" in html

@@ -1,0 +1,124 @@
+"""The curves: predicted where nothing was measured, measured where something was, both on one axis."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.cases import cpu_case, gpu_case, r, with_facts
+from tests.recorded_machines import first_case
+
+from unslow.facts.bench import Bench, parse_bench
+from unslow.facts.run import AtDepth, AtOnce, Run
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Unknown
+from unslow.page.speeds import depth_curve, depth_words, users_curve, users_words
+from unslow.think.case.slowness import expected_together
+from unslow.think.view import CurvePoint, CurveView
+
+BENCHES = Path(__file__).parents[1] / "benches"
+
+
+def bench(name: str) -> Bench:
+    path = BENCHES / name
+    return parse_bench(path.read_bytes(), str(path))
+
+
+def drawn(view: CurveView | Unknown) -> CurveView:
+    assert isinstance(view, CurveView), view
+    return view
+
+
+def test_a_curve_is_predicted_over_the_whole_context_where_nothing_was_measured():
+    case = with_facts(gpu_case(), {"run.depth_tokens": r(0)})
+    view = drawn(depth_curve(case))
+    assert (view.points[0].at, view.points[-1].at) == (256, 8192)
+    assert len(view.points) > 8
+    assert view.measured_at == ""
+    assert all(point.measured is None and point.predicted for point in view.points)
+    rates = [point.predicted or 0.0 for point in view.points]
+    assert rates == sorted(rates, reverse=True)
+    for point in view.points:
+        assert (point.predicted_low or 0) < (point.predicted or 0) < (point.predicted_high or 0)
+    assert view.because.startswith("Expected as it is set up")
+
+
+def test_the_one_depth_that_was_measured_is_on_it():
+    view = drawn(depth_curve(cpu_case()))
+    (measured,) = [point for point in view.points if point.measured is not None]
+    assert (measured.at, measured.measured) == (100, 3.3)
+    assert measured.predicted is not None
+
+
+def test_depths_that_a_diagnosis_tried():
+    tried = (AtDepth(depth_tokens=512, tokens_per_s=90.0), AtDepth(depth_tokens=4000, tokens_per_s=70.0))
+    view = drawn(depth_curve(with_facts(gpu_case(), {"run.depths": r(tried)})))
+    assert {point.at: point.measured for point in view.points if point.measured} == {512: 90.0, 4000: 70.0}
+    assert view.verdict == ""
+
+
+def test_a_sweep_that_is_kept_is_drawn_with_its_verdict():
+    view = drawn(depth_curve(first_case("h200_live_healthy"), [bench("h200_standard.json"), bench("h200_slope.json")]))
+    assert (view.verdict, view.measured_at) == ("slope", "2026-11-15T15:36:12+00:00")
+    measured = [point for point in view.points if point.measured is not None]
+    assert len(measured) > 4
+    assert all((point.low or 0) <= (point.measured or 0) <= (point.high or 0) for point in measured)
+    assert all(point.predicted for point in view.points)
+    assert view.because.startswith("each 1000 tokens of depth")
+
+
+def test_users_alone_and_together():
+    case = with_facts(gpu_case(), {"runtime.slots": r(4)})
+    view = drawn(users_curve(case))
+    by_users = {point.at: point.predicted or 0.0 for point in view.points}
+    assert list(by_users) == [1, 2, 3, 4, 6, 8]
+    assert by_users[4] == pytest.approx(expected_together(case, 4, case.run.depth_tokens.value_or(0) or 512))
+    assert by_users[1] < by_users[2] < by_users[4] == by_users[8]  # beyond four they wait
+    assert "It answers 4 requests at a time" in view.because
+
+
+def test_users_of_a_sweep_and_of_a_diagnosis():
+    view = drawn(users_curve(first_case("h200_live_healthy"), [bench("h200_users.json")]))
+    assert view.metric == "together_tokens_per_s"
+    assert view.verdict
+    assert sum(point.measured is not None for point in view.points) > 3
+    tried = (
+        AtOnce(requests=1, tokens_per_s=90.0, first_token_s=0.1),
+        AtOnce(requests=4, tokens_per_s=200.0, first_token_s=0.2),
+    )
+    told = drawn(users_curve(with_facts(gpu_case(), {"run.at_once": r(tried)})))
+    assert {point.at: point.measured for point in told.points if point.measured} == {1: 90.0, 4: 200.0}
+
+
+def test_without_a_prediction_what_was_measured_is_still_drawn():
+    tried = (AtDepth(depth_tokens=512, tokens_per_s=90.0),)
+    view = drawn(depth_curve(with_facts(Case(), {"run.depths": r(tried)})))
+    assert [(point.at, point.measured, point.predicted) for point in view.points] == [(512, 90.0, None)]
+    once = (AtOnce(requests=2, tokens_per_s=9.0, first_token_s=0.1),)
+    users = drawn(users_curve(with_facts(Case(), {"run.at_once": r(once)})))
+    assert [(point.at, point.measured, point.predicted) for point in users.points] == [(2, 9.0, None)]
+
+
+@pytest.mark.parametrize("curve", [depth_curve, users_curve])
+def test_nothing_known_and_nothing_that_loads(curve):
+    assert isinstance(curve(Case(), ()), Unknown)
+    failed = msgspec.structs.replace(with_facts(gpu_case(), {"runtime.state": r("failed")}), run=Run())
+    assert curve(failed, ()).why == "it does not load"
+
+
+def test_words_on_curves_that_tell_nothing():
+    assert depth_words([CurvePoint(at=1)], "") == ""
+    assert users_words([CurvePoint(at=1)], None, "") == ""
+    assert users_words([CurvePoint(at=1)], 1, "") == "It answers one request at a time."
+
+
+def test_what_several_users_do_not_gain_is_said_so():
+    flat = [CurvePoint(at=1, predicted=2.3), CurvePoint(at=2, predicted=2.3)]
+    assert users_words(flat, 1, "as it is") == (
+        "Expected as it is: 2.3 tokens per second alone, and no more for several together. "
+        "It answers one request at a time; the others wait."
+    )
+
+
+def test_a_depth_that_costs_nothing_is_no_loss_of_zero():
+    flat = [CurvePoint(at=256, predicted=50.0), CurvePoint(at=4096, predicted=50.1)]
+    assert depth_words(flat, "as it is").endswith("50 after 4,096, which is about the same.")

@@ -1,0 +1,130 @@
+"""The roofline: roofs, intensities, and how near the phases come to them."""
+
+import pytest
+from tests.cases import cpu_case, gpu_case
+from tests.recorded_machines import first_case
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Unknown
+from unslow.page.roofline import joined_roof, roofline_summary, roofline_view
+from unslow.think.case.prediction import Prediction, predict
+from unslow.think.view import Roof, RooflinePoint, RooflineView
+
+
+def drawn(case: Case) -> RooflineView:
+    found = roofline_view(case)
+    assert isinstance(found, RooflineView), found
+    return found
+
+
+def point(view: RooflineView, phase: str) -> RooflinePoint:
+    return next(one for one in view.points if one.phase == phase)
+
+
+@pytest.mark.parametrize("name", ["h200_live_healthy", "built_rtx_4060_llama_70b", "lab_cpu_cpu_contended"])
+def test_no_prediction_beats_the_roof_and_decode_reads_more_for_what_it_computes(name: str):
+    view = drawn(first_case(name))
+    for one in view.points:
+        assert one.predicted_flops_per_s is not None
+        assert 0 < one.predicted_flops_per_s <= one.roof_flops_per_s
+    assert 1 < point(view, "decode").flops_per_byte < 10
+    assert point(view, "prefill").flops_per_byte > 20 * point(view, "decode").flops_per_byte
+
+
+def test_the_flops_are_those_of_the_weights_at_the_predicted_speed():
+    case = gpu_case()
+    found, decode = predict(case), point(drawn(case), "decode")
+    assert isinstance(found, Prediction)
+    assert decode.predicted_flops_per_s is not None
+    flops = decode.predicted_flops_per_s / found.tokens_per_s.mid
+    assert flops == pytest.approx(2 * case.model.parameters.need(), rel=0.15)
+
+
+def test_a_model_on_one_gpu_has_one_roof_with_its_source():
+    (roof,) = drawn(first_case("h200_live_healthy")).roofs
+    assert roof.device == "NVIDIA H200"
+    assert roof.bytes_per_s == pytest.approx(4.81e12, rel=0.01)
+    assert roof.ridge_flops_per_byte == pytest.approx(roof.flops_per_s / roof.bytes_per_s)
+    assert "driver" in roof.source
+    assert "8-bit" in roof.source
+
+
+def test_a_spilled_model_has_two_roofs_and_a_lower_one_of_its_own():
+    view = drawn(first_case("built_rtx_4060_llama_70b"))
+    gpu, cpu = view.roofs
+    assert (gpu.device, cpu.device) == ("NVIDIA GeForce RTX 4060", "AMD Ryzen 7 5800X 8-Core Processor")
+    decode = point(view, "decode")
+    assert decode.roof_flops_per_s < 0.3 * decode.flops_per_byte * gpu.bytes_per_s
+    assert decode.bound_by == "memory"
+    assert point(view, "prefill").bound_by == "memory"  # weights come over the link
+
+
+def test_a_cpu_alone_has_its_own_roof():
+    view = drawn(cpu_case())
+    (roof,) = view.roofs
+    assert "cores" in roof.source
+    assert point(view, "prefill").bound_by == "compute"
+
+
+def test_gpus_in_turns_and_at_once():
+    view = drawn(first_case("built_two_rtx_3090_layer_split"))
+    assert [roof.device for roof in view.roofs] == [
+        "2 × NVIDIA GeForce RTX 3090, in turns",
+        "2 × NVIDIA GeForce RTX 3090 at once",
+    ]
+    assert view.roofs[1].flops_per_s == pytest.approx(2 * view.roofs[0].flops_per_s)
+    (shared,) = drawn(first_case("built_vllm_eight_h100")).roofs
+    assert shared.device == "8 × NVIDIA H100 80GB HBM3 at once"
+
+
+def test_unlike_gpus_are_both_named_and_counted():
+    view = drawn(first_case("built_rtx_3090_and_p40_uneven_split"))
+    assert view.roofs[0].device == "NVIDIA GeForce RTX 3090 and Tesla P40, in turns"
+    (alike, *_) = drawn(first_case("built_two_rtx_3090_layer_split")).roofs
+    assert view.roofs[0].flops_per_s < 0.8 * alike.flops_per_s
+    assert view.roofs[0].source.count("catalogue") >= 2
+
+
+def test_a_small_model_on_a_large_gpu_waits_for_launches():
+    assert point(drawn(first_case("h200_live_healthy")), "decode").bound_by == "overhead"
+
+
+def test_what_is_not_known_is_said():
+    found = roofline_view(Case())
+    assert isinstance(found, Unknown)
+    assert found.why
+
+
+def test_the_summary_says_what_each_phase_waits_for():
+    text = drawn(first_case("built_rtx_4060_llama_70b")).summary
+    assert text.startswith(
+        "NVIDIA GeForce RTX 4060: below 445 FLOP/byte its memory is the limit, above it its arithmetic."
+    )
+    assert "Generating (3.3 FLOP/byte) waits for memory, and reaches 80% of its roof." in text
+
+
+def test_a_measurement_above_the_roof_is_not_explained_away():
+    roof = Roof(device="X", bytes_per_s=1e9, flops_per_s=1e12, ridge_flops_per_byte=1e3, source="test")
+    above = RooflinePoint(
+        phase="prefill",
+        label="",
+        flops_per_byte=1e4,
+        measured_flops_per_s=3e12,
+        roof_flops_per_s=1e12,
+        bound_by="compute",
+    )
+    assert "not what it seems" in roofline_summary([roof], [above])
+    assert joined_roof(roof, 1) is roof
+
+
+def test_a_point_without_any_speed_says_nothing_of_one():
+    roof = Roof(device="X", bytes_per_s=1e9, flops_per_s=1e12, ridge_flops_per_byte=1e3, source="test")
+    bare = RooflinePoint(phase="decode", label="", flops_per_byte=2.0, roof_flops_per_s=2e9, bound_by="memory")
+    assert roofline_summary([roof], [bare]).endswith("Generating (2.0 FLOP/byte) waits for memory.")
+
+
+def test_arithmetic_that_is_the_wall_below_the_ridge_is_explained():
+    view = drawn(first_case("h200_seen_spilled"))
+    assert point(view, "decode").bound_by == "compute"
+    assert "waits for arithmetic, which one token at a time can't use at its peak, and reaches" in view.summary
+    assert "For Intel(R) Xeon(R) Processor that is " in view.summary

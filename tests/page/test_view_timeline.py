@@ -1,0 +1,130 @@
+"""The timeline as it is drawn: limits, holes, and which reasons of the driver cost speed."""
+
+import msgspec
+import pytest
+from tests.cases import r
+
+from unslow.facts.machine import Cpu, Gpu, Machine, Memory
+from unslow.facts.run import ReasonSeen, Span, Timeline, TrackSeen
+from unslow.facts.values import GIB
+from unslow.page.timeline import held, timeline_view
+from unslow.think.view import TimelineView, Track
+
+GPU = Gpu(
+    index=0,
+    vendor=r("NVIDIA"),
+    name=r("A GPU"),
+    clock_max_hz=r(2e9),
+    power_limit_w=r(300.0),
+    vram_total_bytes=r(24 * GIB),
+)
+MACHINE = Machine(gpus=r((GPU,)), cpu=Cpu(logical_cpus=r(8)), memory=Memory(total_bytes=r(64 * GIB)))
+
+
+def seen(clock_hz: float = 1.9e9, reason: str = "sw_power_cap") -> Timeline:
+    return Timeline(
+        times_s=(0.0, 1.0, 2.0, 3.0),
+        tracks=(
+            TrackSeen(name="clock_hz", device=0, values=(clock_hz,) * 4),
+            TrackSeen(name="power_w", device=0, values=(100.0, None, 290.0, 250.0)),
+            TrackSeen(name="temperature_c", device=0, values=(None, 61.0, None, 64.0)),
+            TrackSeen(name="vram_used_bytes", device=0, values=(float(GIB),) * 4),
+            TrackSeen(name="busy", device=0, values=(0.9,) * 4),
+            TrackSeen(name="pcie_receive_bytes_per_s", device=0, values=(1e6,) * 4),
+            TrackSeen(name="own_cpus", values=(1.0, 1.5, 1.0, 1.0)),
+            TrackSeen(name="memory_available_bytes", values=(float(60 * GIB), None, float(50 * GIB), float(65 * GIB))),
+        ),
+        spans=(Span(phase="decode", start_s=1.0, end_s=3.0),),
+        reasons=(ReasonSeen(device=0, reason=reason, start_s=1.0, end_s=3.0),),
+    )
+
+
+def track(view: TimelineView, name: str) -> Track:
+    return next(one for one in view.tracks if one.name == name)
+
+
+def test_tracks_have_the_limits_of_the_machine():
+    view = timeline_view(seen(), MACHINE)
+    limits = {one.name: one.limit for one in view.tracks}
+    assert limits["clock_hz"] == 2e9
+    assert limits["power_w"] == 300.0
+    assert limits["vram_used_bytes"] == 24 * GIB
+    assert limits["busy"] == 1.0
+    assert limits["own_cpus"] == 8
+    assert limits["temperature_c"] is None
+    assert limits["pcie_receive_bytes_per_s"] is None
+    assert {one.device for one in view.tracks} == {"A GPU", "host"}
+    assert [(s.phase, s.start_s, s.end_s) for s in view.spans] == [("decode", 1.0, 3.0)]
+
+
+def test_memory_that_is_available_is_shown_as_used():
+    used = track(timeline_view(seen(), MACHINE), "ram_used_bytes")
+    assert used.values == (4 * GIB, 4 * GIB, 14 * GIB, 0.0)
+    assert (used.limit, used.label) == (64 * GIB, "RAM in use")
+    assert track(timeline_view(seen(), Machine()), "memory_available_bytes").values[0] == 60 * GIB
+
+
+def test_a_value_stands_for_a_while_and_not_for_ever():
+    assert list(held((1.0, None, None, None, 2.0), (0.0, 1.0, 2.0, 3.0, 4.0))) == [1.0, 1.0, 1.0, None, 2.0]
+    assert list(held((None, 1.0), (0.0, 1.0))) == [None, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("clock_hz", "reason", "harmful"),
+    [
+        (1.9e9, "sw_power_cap", False),  # at its limit at full speed
+        (1.0e9, "sw_power_cap", True),
+        (1.0e9, "sw_thermal_slowdown", True),
+        (1.0e9, "hw_slowdown", True),
+        (1.0e9, "gpu_idle", False),
+        (1.0e9, "applications_clocks_setting", False),
+    ],
+)
+def test_a_reason_is_harmful_where_it_takes_clocks_from_work(clock_hz: float, reason: str, harmful: bool):
+    view = timeline_view(seen(clock_hz, reason), MACHINE)
+    (mark,) = view.marks
+    assert (mark.device, mark.reason, mark.harmful) == ("A GPU", reason, harmful)
+    assert ("Clocks held back for 2 s" in view.summary) is harmful
+
+
+def test_where_clocks_are_not_known_heat_counts_and_power_does_not():
+    marks = [timeline_view(seen(reason=name), Machine()).marks[0] for name in ("sw_thermal_slowdown", "sw_power_cap")]
+    assert [mark.harmful for mark in marks] == [True, False]
+    assert marks[0].device == "GPU 0"
+
+
+def test_several_gpus_are_told_apart():
+    two = Machine(gpus=r((GPU, Gpu(index=1, name=r("A GPU")))))
+    assert track(timeline_view(seen(), two), "clock_hz").device == "GPU 0: A GPU"
+
+
+def test_two_drivers_that_both_count_from_zero():
+    other = Gpu(index=0, vendor=r("AMD"), name=r("Another"), power_limit_w=r(100.0))
+    view = timeline_view(seen(), Machine(gpus=r((other, GPU))))
+    assert track(view, "power_w").limit == 300.0
+
+
+def test_the_summary_says_what_was_reached():
+    text = timeline_view(seen(), MACHINE, "Of yesterday.").summary
+    assert text == (
+        "Of yesterday. Watched for 3 s. A GPU reached 1.90 GHz, 290 W of 300, 64 °C, 1.0 GiB of memory. "
+        "The runtime used up to 1.5 processors of 8. Nothing held its clocks back."
+    )
+
+
+def test_an_empty_timeline_is_drawn_too():
+    view = timeline_view(Timeline(times_s=(), tracks=()), Machine())
+    assert (view.tracks, view.summary) == ((), "Watched for 0 s.")
+
+
+def test_two_reasons_at_once_are_no_more_time():
+    both = seen(1.0e9, "sw_thermal_slowdown")
+    marks = (*both.reasons, ReasonSeen(device=0, reason="hw_slowdown", start_s=2.0, end_s=3.5))
+    text = timeline_view(msgspec.structs.replace(both, reasons=marks), MACHINE).summary
+    assert "Clocks held back for 2.5 s: sw thermal slowdown, hw slowdown." in text
+
+
+def test_a_reason_between_two_columns_is_judged_by_the_clock_beside_it():
+    short = ReasonSeen(device=0, reason="hw_slowdown", start_s=1.6, end_s=1.8)
+    moved = msgspec.structs.replace(seen(1.0e9), times_s=(0.5, 1.5, 2.5, 3.5), reasons=(short,))
+    assert [mark.harmful for mark in timeline_view(moved, MACHINE).marks] == [True]

@@ -1,0 +1,72 @@
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.page.what_if.memory_view import (
+    cache_choices,
+    context_choices,
+    layer_choices,
+    parse_settings,
+    quant_choices,
+    slot_choices,
+)
+from unslow.think.view import Choice, Slider
+
+
+def values(choices: tuple[Choice, ...]) -> list[str]:
+    return [choice.value for choice in choices]
+
+
+def test_contexts_are_powers_of_two_with_what_is_now_and_what_was_trained() -> None:
+    assert values(context_choices(10_000, 40_960)) == ["2048", "4096", "8192", "10000", "16384", "32768", "40960"]
+    assert values(context_choices(512, 1024)) == ["512", "1024"]
+    assert context_choices(2048, 4096)[-1].label == "4,096 tokens, as trained"
+
+
+def test_layers_have_every_place() -> None:
+    assert values(layer_choices(3)) == ["0", "1", "2", "3"]
+    assert [choice.label for choice in layer_choices(2)] == ["none", "1 of 2", "all 2"]
+
+
+def test_types_go_from_small_to_large() -> None:
+    sizes = {"f16": 2.0, "q8_0": 1.06, "q4_0": 0.56, "q5_1": 0.75}
+    assert values(cache_choices("q5_1/f16", ["f16", "q8_0", "q4_0"], sizes)) == ["q4_0", "q5_1/f16", "q8_0", "f16"]
+    names = values(quant_choices("UD-Q4_K_XL", 4.9))
+    assert names.index("Q3_K_M") < names.index("UD-Q4_K_XL") < names.index("Q5_K_M") < names.index("BF16")
+
+
+def test_slots_have_what_is_now() -> None:
+    assert values(slot_choices(3)) == ["1", "2", "3", "4", "8", "16"]
+    assert [choice.label for choice in slot_choices(4, shared=True)] == ["1", "2", "4, sharing it", "8", "16"]
+
+
+SLIDERS = (
+    Slider(knob="context", label="", value="4096", choices=context_choices(4096, 8192)),
+    Slider(knob="kv_type", label="", value="f16", choices=cache_choices("f16", ["q8_0"], {})),
+    Slider(knob="gpu_layers", label="", value="60", choices=layer_choices(60)),
+)
+
+
+def test_what_is_not_asked_for_stays() -> None:
+    assert parse_settings(SLIDERS, {"kv_type": "q8_0"}) == {"context": "4096", "kv_type": "q8_0", "gpu_layers": "60"}
+
+
+def test_a_context_may_lie_between_the_places() -> None:
+    assert parse_settings(SLIDERS, {"context": "5000"})["context"] == "5000"
+    assert parse_settings(SLIDERS, {"context": "6k"})["context"] == "6144"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"threads": "4"}, "no slider 'threads'"),
+        ({"context": "many"}, "must be a whole number"),
+        ({"context": "1"}, "must be between"),
+        ({"context": "9" * 30}, "must be a whole number"),
+        ({"kv_type": "q9"}, "can't be"),
+        ({"gpu_layers": "61"}, "can't be"),
+        ({"gpu_layers": "-1"}, "can't be"),
+    ],
+)
+def test_nonsense_is_refused(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        parse_settings(SLIDERS, settings)

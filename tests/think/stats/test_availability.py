@@ -1,0 +1,40 @@
+from unslow.facts.bench import Failure, FailureKind, Gaps, Pass
+from unslow.think.stats.drift import Outage, availability_line, availability_of
+
+
+def passed(first_s: float = 0.1, longest_s: float = 0.2) -> Pass:
+    gaps = Gaps(count=9, p50_s=0.1, p95_s=0.1, p99_s=0.1, max_s=longest_s)
+    return Pass(
+        case="minutes", round=1, started_s=0, asked_tokens=10, prompt_tokens=5, generated_tokens=10,
+        client_first_token_s=first_s, client_last_token_s=2, client_total_s=2, gaps=gaps,
+    )  # fmt: skip
+
+
+def failed(kind: FailureKind, lasted_s: float = 1.0) -> Failure:
+    return Failure(case="minutes", round=1, started_s=0, lasted_s=lasted_s, kind=kind, why="because")
+
+
+def test_the_line_adds_up():
+    failures = [failed("broke_off"), failed("refused"), failed("broke_off"), failed("stalled", 61.0)]
+    found = availability_of([passed(), passed(3.0)], failures, [Outage(5, 9), Outage(20, 30.4)])
+    assert found.asked == 6
+    assert availability_line(found) == (
+        "6 requests: 2 answered, 4 failed (2 broken off, 1 refused, 1 stalled); not there for 14 s in 2 outages; "
+        "the longest silence 61.0 s"
+    )
+
+
+def test_a_good_server_has_a_short_line():
+    assert availability_line(availability_of([passed()] * 3, [], [])) == "3 requests: 3 answered, 0 failed"
+
+
+def test_every_kind_has_a_word():
+    kinds: tuple[FailureKind, ...] = ("refused", "not_answered", "stalled", "broke_off", "error", "gone")
+    assert availability_line(availability_of([], [failed(kind) for kind in kinds], [])).startswith(
+        "6 requests: 0 answered, 6 failed"
+    )
+
+
+def test_an_outage_in_a_stretch():
+    assert Outage(5, 9).within(0, 7) == 2
+    assert Outage(5, 9).within(10, 20) == 0

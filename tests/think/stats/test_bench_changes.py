@@ -1,0 +1,174 @@
+"""What changed between two benchmarks, and which of it to suspect."""
+
+import pytest
+from bench_cases import SETTINGS, bench
+
+from unslow.facts.bench import Comparison
+from unslow.facts.calibration import MachineMark
+from unslow.facts.values import Unknown
+from unslow.think.stats import comparison
+from unslow.think.stats.conditions import changes_between, earlier_of, suspect
+
+
+def compared(verdict: str = "slower") -> Comparison:
+    return Comparison(before="a", after="b", verdict=verdict, because="x")
+
+
+def facts(*benches) -> list[str]:
+    return [change.fact for change in changes_between(*benches)]
+
+
+def mark(**other) -> MachineMark:
+    known = {"cpu": "Ryzen 7 5800X", "cores": 8, "gpus": ("RTX 4090",), "drivers": ("575.64",), "kernel": "6.8.0-52"}
+    return MachineMark(**{**known, **other})
+
+
+BEFORE = bench(1)
+VERSION = bench(2, runtime_version="b9100")
+THREADS = bench(2, settings={**SETTINGS, "runtime.threads": "16"})
+LOWER = bench(2, conditions={"gpu_clock_hz": 1.4e9, "others_cpus": 0.1})
+NOTHING = bench(2)
+
+
+def test_nothing_changed():
+    assert changes_between(BEFORE, NOTHING) == ()
+    assert suspect(compared(), ()).startswith("No version or setting that is known changed, and nothing")
+
+
+def test_only_the_version_of_the_runtime():
+    changes = changes_between(BEFORE, VERSION)
+    assert [(c.name, c.before, c.after, c.kind) for c in changes] == [
+        ("runtime's version", "b9000", "b9100", "version")
+    ]
+    assert suspect(compared(), changes) == (
+        "Only the runtime's version changed, from b9000 to b9100: it is the one to suspect; measure b9000 once more "
+        "to be sure."
+    )
+
+
+def test_only_a_setting():
+    changes = changes_between(BEFORE, THREADS)
+    assert suspect(compared(), changes) == (
+        "Only the number of threads changed, from 8 to 16: one thread for each physical core is best; more wait for "
+        "each other."
+    )
+
+
+def test_what_follows_from_a_setting_is_no_second_change():
+    before = bench(1, settings={**SETTINGS, "runtime.threads_batch": "8"})
+    changes = changes_between(before, bench(2, settings={**THREADS.settings, "runtime.threads_batch": "16"}))
+    assert len(changes) == 2
+    assert suspect(compared(), changes).startswith("Only the number of threads changed, from 8 to 16")
+
+
+def test_several_things_can_not_be_told_apart():
+    changes = changes_between(BEFORE, bench(2, runtime_version="b9100", machine=mark(drivers=("580.1",), kernel="6.9")))
+    assert [c.fact for c in changes] == ["runtime.version", "driver", "machine.system.kernel"]
+    text = suspect(compared(), changes)
+    assert "Several things changed at once (runtime's version, GPU driver, kernel)" in text
+    assert "one at a time" in text
+
+
+def test_conditions_alone():
+    (change,) = changes_between(BEFORE, LOWER)
+    assert (change.name, change.before, change.after, change.worse) == ("GPU clock", "2,500 MHz", "1,400 MHz", True)
+    text = suspect(compared(), (change,))
+    assert text.startswith("No version or setting that is known changed, but the machine was different: GPU clock")
+
+
+def test_a_version_and_lower_clocks():
+    changes = changes_between(BEFORE, bench(2, runtime_version="b9100", conditions=LOWER.conditions))
+    assert "but the machine was different too (GPU clock 2,500 MHz, now 1,400 MHz)" in suspect(compared(), changes)
+
+
+def test_a_higher_clock_does_not_excuse_a_slower_version():
+    changes = changes_between(BEFORE, bench(2, runtime_version="b9100", conditions={"gpu_clock_hz": 2.9e9}))
+    assert facts(BEFORE, bench(2, runtime_version="b9100", conditions={"gpu_clock_hz": 2.9e9})) == [
+        "runtime.version",
+        "gpu_clock_hz",
+    ]
+    assert suspect(compared(), changes).startswith("Only the runtime's version changed")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "told"),
+    [
+        ("others_cpus", 0.0, 2.0, True),
+        ("others_cpus", 0.1, 0.3, False),
+        ("gpu_0_clock_hz", 1.98e9, 1.95e9, False),
+        ("gpu_memory_clock_hz", 2.6e9, 1.3e9, True),
+        ("gpu_temperature_c", 60.0, 85.0, True),
+        ("gpu_temperature_c", 60.0, 64.0, False),
+        ("ram_read_bytes_per_s", 40e9, 20e9, True),
+        ("gpu_vram_free_bytes", 8e9, 1e9, True),
+        ("cpu_throttled_share", 0.0, 0.5, True),
+        ("swap_in_bytes_per_s", 0.0, 1e8, True),
+        ("something_else", 0.0, 1e8, False),
+        ("gpu_busy", 0.9, 0.1, False),
+    ],
+)
+def test_conditions_count_where_they_are_really_others(name, before, after, told):
+    changes = changes_between(bench(1, conditions={name: before}), bench(2, conditions={name: after}))
+    assert bool(changes) == told
+    assert all(change.worse and change.why for change in changes)
+
+
+def test_power_shows_and_causes_nothing():
+    (change,) = changes_between(
+        bench(1, conditions={"gpu_power_w": 400.0}), bench(2, conditions={"gpu_power_w": 200.0})
+    )
+    assert change.worse is None
+    assert "and nothing that was seen" in suspect(compared(), (change,))
+
+
+def test_what_one_of_them_does_not_know_has_not_changed():
+    bare = bench(2, settings={}, conditions={}, machine=MachineMark(), runtime_version="", model_bytes=0)
+    assert changes_between(BEFORE, bare) == ()
+    assert changes_between(bare, BEFORE) == ()
+
+
+def test_another_tool_is_another_method():
+    imported = bench(2, protocol="imported", settings={"measured_with": "llama-bench", "test.decode": "tg128"})
+    assert facts(BEFORE, imported) == ["measured_with"]
+    text = suspect(compared("faster"), changes_between(BEFORE, imported))
+    assert text.startswith("They were not measured in the same way (measured with: unslow, then llama-bench)")
+    longer = bench(3, protocol="imported", settings={"measured_with": "llama-bench", "test.decode": "tg512"})
+    assert facts(imported, longer) == ["test.decode"]
+    assert facts(BEFORE, bench(2, protocol="quick")) == ["protocol"]
+
+
+@pytest.mark.parametrize(
+    ("other", "fact"),
+    [
+        ({"model": "qwen"}, "model"),
+        ({"runtime": "ollama", "runtime_version": "0.9"}, "runtime"),
+        ({"model_bytes": 5}, "model_bytes"),
+        ({"machine": mark(cpu="Xeon")}, "cpu"),
+        ({"machine": mark(cores=4)}, "cores"),
+        ({"machine": mark(gpus=("H200",))}, "gpus"),
+    ],
+)
+def test_another_thing_was_measured(other, fact):
+    assert facts(BEFORE, bench(2, **other)) == [fact]
+    assert suspect(compared(), changes_between(BEFORE, bench(2, **other))).startswith("It is not the same thing")
+
+
+def test_nothing_to_explain():
+    for verdict in ("same", "cannot_tell"):
+        assert suspect(compared(verdict), changes_between(BEFORE, VERSION)) == ""
+
+
+def test_faster_says_what_helped():
+    assert "it is what helped" in suspect(compared("faster"), changes_between(BEFORE, VERSION))
+    assert "and nothing that was seen" in suspect(compared("faster"), changes_between(BEFORE, LOWER))
+    assert "GPU clock 1,400 MHz, now 2,500 MHz" in suspect(compared("faster"), changes_between(LOWER, BEFORE))
+
+
+def test_the_earlier_one_as_a_fact_for_the_causes():
+    after = bench(2, 70.0, runtime_version="b9100", conditions={"gpu_clock_hz": 2.9e9, "others_cpus": 3.0})
+    fact = earlier_of(BEFORE, after, comparison.compare_benches(BEFORE, after), changes_between(BEFORE, after))
+    earlier = fact.need()
+    assert (earlier.slower, earlier.version, earlier.version_now) == (True, "b9000", "b9100")
+    assert earlier.also_changed == ("other programs",)
+    bare = bench(2, figures={}, samples={})
+    assert isinstance(earlier_of(BEFORE, bare, comparison.compare_benches(BEFORE, bare), ()), Unknown)

@@ -1,0 +1,234 @@
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lab.depth_series import (
+    GPU_SLOPE_S,
+    ON_CPU,
+    ON_H200,
+    doubling,
+    flat,
+    kv_on_host,
+    on_cpu,
+    on_gpu,
+    series,
+    stepping,
+)  # fmt: skip
+
+from unslow.commands.diagnose.target import read_stored
+from unslow.think.stats.depth import Expectation, Reading, expectation_of, judge_depths
+
+MACHINES = Path(__file__).parents[2] / "machines"
+COUNTS = [4, 5, 7, 9]
+NOISES = [0.01, 0.03, 0.05]
+
+
+def verdicts(make, expected, seeds=20) -> list[str]:
+    return [judge_depths(make(seed), expected).verdict for seed in range(seeds)]
+
+
+@pytest.mark.no_cover  # hundreds of curves through the same lines
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("count", COUNTS)
+def test_an_honest_slope_is_no_cliff_and_not_steep(count, noise):
+    found = verdicts(lambda seed: series(doubling(count), on_cpu, noise, seed), ON_CPU)
+    assert found.count("slope") >= 18
+    assert set(found) <= {"slope", "cannot_tell"}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_slope_that_hides_in_noise_is_never_a_cliff(count, noise):
+    found = verdicts(lambda seed: series(doubling(count), on_gpu, noise, seed), ON_H200)
+    assert "cliff" not in found
+    assert found.count("slope") >= 18 or count < 7
+
+
+@pytest.mark.no_cover  # hundreds of curves through the same lines
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("times", [1.5, 2.0, 5.0, 20.0])
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_cliff_is_found_wherever_it_is(count, times, noise):
+    depths = doubling(count)
+    found = [
+        (judge_depths(series(depths, stepping(times, depths[index]), noise, index)), depths[index])
+        for index in range(count - 1)
+    ]
+    right = [curve.verdict == "cliff" and curve.knee == knee for curve, knee in found]
+    assert all(right) or (times < 2 and noise > 0.03 and sum(right) >= count // 2)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_small_cliff_is_found_or_not_called_a_slope_where_noise_is_small(count):
+    depths = doubling(count)
+    for index in range(count - 1):
+        curve = judge_depths(series(depths, stepping(1.3, depths[index]), 0.01, index))
+        assert curve.verdict in ("cliff", "cannot_tell")
+        assert curve.knee == depths[index]
+
+
+def test_a_cliff_that_was_read_twice_is_clear():
+    once = judge_depths(series(doubling(6), stepping(3, 5000), 0.01, rounds=1))
+    twice = judge_depths(series(doubling(6), stepping(3, 5000), 0.01, rounds=2))
+    assert (once.verdict, once.clear) == ("cliff", False)
+    assert "seen once" in once.because
+    assert (twice.verdict, twice.clear, twice.knee, twice.beyond) == ("cliff", True, 4096, 8192)
+    assert "between depth 4096 and 8192" in twice.because
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_cache_in_host_memory_is_steep_and_straight(count, noise):
+    found = verdicts(lambda seed: series(doubling(count), kv_on_host, noise, seed), ON_H200)
+    assert found.count("steep") >= 17
+    assert set(found) <= {"steep", "cannot_tell"}
+
+
+def test_a_steep_slope_says_where_the_cache_is():
+    curve = judge_depths(series(doubling(7), kv_on_host, 0.01), ON_H200)
+    assert "the cache is in the host's memory" in curve.because
+    assert "50 GB/s" in curve.because
+    assert curve.clear
+
+
+def test_slow_attention_on_the_gpu_is_another_thing():
+    curve = judge_depths(series(doubling(8), lambda d: 0.0045 + 6 * GPU_SLOPE_S * d, 0.005), ON_H200)
+    assert curve.verdict == "steep"
+    assert "flash attention" in curve.because
+
+
+def test_without_physics_a_steep_slope_is_a_slope():
+    curve = judge_depths(series(doubling(7), kv_on_host, 0.01))
+    assert curve.verdict == "slope"
+    assert "not known" in curve.because
+
+
+def test_a_slope_is_held_against_physics():
+    curve = judge_depths(series(doubling(6), on_cpu, 0.005), ON_CPU)
+    assert "1.2 times what physics expects" in curve.because or "1.3 times what physics expects" in curve.because
+    assert curve.clear
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_flat_is_flat(count):
+    found = verdicts(lambda seed: series(doubling(count), flat, 0.02, seed), ON_H200)
+    assert found.count("flat") >= 18
+    assert "cliff" not in found
+
+
+def test_flat_where_physics_expects_a_slope_says_so():
+    curve = judge_depths(series(doubling(8), flat, 0.005), ON_H200)
+    assert "look back only so far" in curve.because
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("count", [5, 7, 9])
+@pytest.mark.parametrize("moment", [0.3, 0.5, 0.7])
+def test_what_is_taken_meanwhile_is_no_cliff_in_depth(count, noise, moment):
+    found = verdicts(
+        lambda seed: series(doubling(count), on_gpu, noise, seed, slower=lambda s: 3.0 if s > moment else 1.0), ON_H200
+    )
+    assert found.count("drift") >= 18
+    assert "cliff" not in found
+
+
+def test_throttling_little_by_little_is_drift():
+    curve = judge_depths(series(doubling(7), flat, 0.01, slower=lambda s: 1 + 0.4 * s))
+    assert curve.verdict == "drift"
+    assert "little by little: throttling" in curve.because
+
+
+def test_other_work_that_ends_is_drift_too():
+    curve = judge_depths(series(doubling(7), flat, 0.01, slower=lambda s: 1.5 - 0.5 * s))
+    assert curve.verdict == "drift"
+    assert "was in the way at first" in curve.because
+
+
+def test_a_small_drift_is_taken_out_of_a_large_slope():
+    curve = judge_depths(series(doubling(7), on_cpu, 0.005, slower=lambda s: 1 + 0.18 * s), ON_CPU)
+    assert curve.verdict == "slope"
+    assert "with time was taken out" in curve.because
+
+
+def test_a_single_disturbance_is_neither_cliff_nor_drift():
+    readings = series(doubling(6), on_cpu, 0.01, rounds=3)
+    readings[4] = readings[4]._replace(seconds=readings[4].seconds * 4)
+    assert judge_depths(readings, ON_CPU).verdict not in ("cliff", "drift")
+
+
+def test_a_wild_machine_is_said_to_be_one():
+    curve = judge_depths(series(doubling(6), on_cpu, 0.8, seed=2), ON_CPU)
+    assert curve.verdict == "cannot_tell"
+
+
+def test_a_bend_where_a_cpu_cache_ends_is_no_cliff():
+    curve = judge_depths(
+        series(doubling(6), lambda d: 0.012 + 1e-6 * min(d, 1000) + 5e-6 * max(0, d - 1000), 0.01), ON_CPU
+    )
+    assert curve.verdict != "cliff"
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, "no depth has a speed;"), (1, "only one depth has a speed;"), (2, "only 2 depths have a speed;")],
+)
+def test_too_few_depths_tell_nothing(count, told):
+    curve = judge_depths(series(doubling(count), on_cpu, 0.01))
+    assert curve.verdict == "cannot_tell"
+    assert curve.because.startswith(told)
+
+
+def test_a_cliff_with_signs_is_a_spill_and_one_without_is_not_known_to_be():
+    readings = series(doubling(6), stepping(4, 5000), 0.01)
+    calm, busy = {"own_cpus": 1.0}, {"own_cpus": 9.5}
+    seen = {d: busy if d > 5000 else calm for d in map(float, doubling(6))}
+    assert "It is a spill: the runtime used 9.5 CPUs instead of 1.0" in judge_depths(readings, ON_H200, seen).because
+    quiet = dict.fromkeys(map(float, doubling(6)), calm)
+    assert "Nothing else was seen to change" in judge_depths(readings, ON_H200, quiet).because
+    assert "Nobody watched" in judge_depths(readings, ON_H200).because
+
+
+@given(
+    st.lists(st.builds(Reading, st.integers(1, 10**6), st.floats(0, 1e6), st.floats(0, 1e6)), max_size=24),
+    st.builds(Expectation, st.floats(0, 1), st.booleans(), st.floats(0, 1e9), st.floats(0, 1e13), st.floats(0, 1e12)),
+)
+@settings(max_examples=200, deadline=None)
+def test_no_readings_break_it(readings, expected):
+    curve = judge_depths(readings, expected)
+    assert curve.because
+    assert curve.knee is None or (curve.beyond is not None and math.isfinite(curve.knee) and curve.knee < curve.beyond)
+
+
+@given(st.integers(5, 10), st.floats(0.001, 0.01), st.integers(0, 10**6), st.floats(1.0, 1.1))
+@settings(max_examples=60, deadline=None)
+def test_what_kernels_change_with_depth_is_no_cliff(count, noise, seed, times):
+    assert judge_depths(series(doubling(count), stepping(times, 3000), noise, seed), ON_H200).verdict != "cliff"
+
+
+MEASURED_ON_H200 = {
+    "llama-3.1-8b": {0: (3.65, 3.65, 3.84), 4096: (3.86, 3.99), 16384: (4.55, 4.61), 32768: (5.57, 5.72)},
+    "mistral-7b": {0: (3.45, 3.44, 3.44), 8192: (3.92, 3.92, 3.91), 32768: (5.29, 5.33)},
+    "llama-3.1-8b without flash attention": {0: (4.15, 4.31), 4096: (4.32, 4.48), 16384: (5.57, 5.67)},
+}
+"""Milliseconds for a token, Q4_K_M, as lab/data/h200_speed_*.jsonl has them."""
+
+
+@pytest.mark.parametrize("name", MEASURED_ON_H200)
+def test_what_was_measured_on_an_h200_is_an_honest_slope(name):
+    case = next(read_stored(str(MACHINES / "h200_llama_server_healthy_8b")).cases())
+    readings = [Reading(depth, ms / 1000) for depth, times in MEASURED_ON_H200[name].items() for ms in times]
+    curve = judge_depths(readings, expectation_of(case, 32768))
+    assert curve.verdict == "slope"
+    assert re.search(r"(1\.[2-4]|1\.9) times what physics expects", curve.because)
+
+
+def test_a_cache_that_an_h200_reads_from_its_host_would_be_steep():
+    case = next(read_stored(str(MACHINES / "h200_llama_server_kv_on_host")).cases())
+    expected = expectation_of(case, 32768)
+    slope = expected.kv_bytes / expected.host_bytes_per_s
+    curve = judge_depths(series(doubling(6), lambda depth: 0.0102 + slope * depth, 0.03), expected)
+    assert curve.verdict == "steep"
+    assert "the cache is in the host's memory" in curve.because

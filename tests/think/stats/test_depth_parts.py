@@ -1,0 +1,151 @@
+"""The parts that the judge of depths is made of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unslow.facts.machine import Cpu, Machine, Memory
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, measured
+from unslow.think.least_squares import least_squares
+from unslow.think.speed.chips import CORE_FLOPS_PER_S
+from unslow.think.stats.depth import (
+    Expectation,
+    asked_depths,
+    depth_between,
+    expectation_of,
+    expected_rates,
+    room_for,
+    spill_signs,
+    usual_depths,
+    worth_keeping,
+)
+
+
+def known(value) -> Known:
+    return measured(value, "test")
+
+
+CPU_CASE = Case(
+    machine=Machine(
+        cpu=Cpu(physical_cores=known(8), logical_cpus=known(16)),
+        memory=Memory(read_bytes_per_s=known(40e9), read_one_core_bytes_per_s=known(15e9)),
+        gpus=known(()),
+    ),
+    runtime=Runtime(threads=known(8), kv_bytes=known(131072 * 8192), kv_cells=known(8192)),
+    model=Model(
+        weights_bytes=known(4_900_000_000), layers=known(32), width=known(4096), vocabulary=known(128_256),
+        parameters=known(8_030_000_000),
+    ),
+)  # fmt: skip
+
+
+def test_physics_expects_a_nearly_straight_slope_on_a_cpu():
+    found = expectation_of(CPU_CASE, 8192)
+    assert not found.on_gpu
+    assert found.kv_bytes == 131072
+    attention = 32 * 2 * 4096 * 11.5 / (8 * CORE_FLOPS_PER_S)  # of all heads, with a key and a value
+    reading = 131072 / found.host_bytes_per_s
+    assert 0.8 * max(reading, attention) < found.slope_s < reading + attention, "both go on at the same time"
+    rates = expected_rates(CPU_CASE, [512.0, 4096.0, 8192.0])
+    steps = [1 / rates[4096.0] - 1 / rates[512.0], 1 / rates[8192.0] - 1 / rates[4096.0]]
+    assert steps[1] / 4096 == pytest.approx(steps[0] / 3584, rel=0.15)
+
+
+def test_of_an_unknown_machine_nothing_is_expected():
+    assert expectation_of(Case(), 8192) == Expectation(host_bytes_per_s=0.0)
+    assert expected_rates(Case(), [512.0]) == {}
+
+
+@pytest.mark.parametrize(
+    ("room", "depths"),
+    [
+        (32_000, [512, 1024, 2048, 4096, 8192, 16384, 32000]),
+        (16_384, [512, 1024, 2048, 4096, 8192, 16384]),
+        (3900, [128, 256, 512, 1024, 2048, 3900]),
+        (200, [8, 16, 32, 64, 128, 200]),
+    ],
+)
+def test_depths_double_up_to_what_there_is_room_for(room, depths):
+    assert usual_depths(room) == depths
+
+
+@given(st.integers(1, 10**7))
+def test_usual_depths_grow_and_fit(room):
+    depths = usual_depths(room)
+    assert depths == sorted(set(depths))
+    assert depths[0] > 0
+    assert depths[-1] <= room
+    assert len(depths) >= 5 or room < 16
+
+
+def test_an_unknown_context_is_taken_as_a_small_one():
+    assert room_for(None, 128) < 4096
+    assert room_for(100, 128) == 0
+
+
+def test_what_the_user_asks_for_is_put_in_order():
+    assert asked_depths((4096.0, 0.0, 512.4, 512.0)) == [1, 512, 4096]
+
+
+def test_between_two_depths_there_is_one_until_they_are_near():
+    assert depth_between(2048, 4096) == 3072
+    assert depth_between(2048, 2500) is None
+
+
+def test_a_fit_finds_the_line_and_how_sure_it_is():
+    rows = [[1.0, x] for x in (0.0, 1.0, 2.0, 3.0)]
+    fit = least_squares(rows, [1.0, 3.0, 5.0, 7.0])
+    assert fit.values == pytest.approx((1.0, 2.0))
+    assert fit.left_over == pytest.approx(0.0, abs=1e-12)
+    assert fit.errors[1] == pytest.approx((1 / 5) ** 0.5)
+
+
+def test_rows_that_say_the_same_determine_nothing():
+    assert least_squares([[1.0, 2.0], [1.0, 2.0]], [1.0, 1.0]) is None
+    assert least_squares([[1.0, 0.0], [1.0, 0.0]], [1.0, 1.0]) is None
+
+
+def test_pcie_traffic_with_full_memory_is_a_spill():
+    before = {"gpu0_pcie_receive_bytes_per_s": 1e7, "gpu0_vram_used_bytes": 60e9, "gpu0_busy": 0.99}
+    after = {"gpu0_pcie_receive_bytes_per_s": 2e10, "gpu0_vram_used_bytes": 79.9e9, "gpu0_busy": 0.98}
+    signs = spill_signs(before, after, 80e9)
+    assert signs == ("the GPU received 20.0 GB/s over PCIe instead of 0.0", "its memory was full")
+
+
+@pytest.mark.parametrize(
+    ("figure", "was", "now"),
+    [
+        ("own_cpus", 1.0, 1.4),
+        ("major_faults_per_s", 0.0, 3.0),
+        ("gpu0_pcie_receive_bytes_per_s", 1e6, 1e8),
+        ("gpu0_vram_used_bytes", 1e9, 80e9),
+    ],
+)
+def test_a_little_more_is_no_sign(figure, was, now):
+    assert spill_signs({figure: was}, {figure: now}, 80e9) == ()
+
+
+def test_what_nobody_watched_is_no_sign():
+    assert spill_signs({}, {"own_cpus": 12.0}) == ()
+    assert spill_signs({"own_cpus": 1.0}, {}) == ()
+
+
+def test_the_busiest_of_several_gpus_counts():
+    before = {"gpu0_pcie_receive_bytes_per_s": 0.0, "gpu1_pcie_receive_bytes_per_s": 0.0}
+    after = {"gpu0_pcie_receive_bytes_per_s": 0.0, "gpu1_pcie_receive_bytes_per_s": 6e9}
+    assert spill_signs(before, after)[0].startswith("the GPU received 6.0 GB/s")
+
+
+def test_only_what_tells_a_spill_is_kept():
+    seen = {
+        "gpu0_busy": 0.9,
+        "core12": 0.1,
+        "own_cpus": 2.0,
+        "gpu0_fan": 0.3,
+        "gpu3_power_w": 300.0,
+        "gpu0_clock_hz": -1.0,
+    }
+    assert set(worth_keeping(seen)) == {"gpu0_busy", "own_cpus", "gpu3_power_w"}

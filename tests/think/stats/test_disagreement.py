@@ -1,0 +1,56 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unslow.think.stats.repeats import disagreement
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([82, 100, 101], "the first of 3 was 18% slower than the others"),
+        ([100, 101, 99, 100, 60, 100], "the fifth of 6 was 40% slower than the others"),
+        ([100, 130, 101], "the second of 3 was 29% faster than the others"),
+        ([100, 90, 80], "the speed falls from repeat to repeat, by 20% from the start to the end"),
+        ([80, 84, 88, 93, 97], "the speed rises from repeat to repeat, by 21% from the start to the end"),
+        ([100, 80, 101, 81, 100, 80], "the repeats are in two groups: 3 were about 20% slower than the other 3"),
+        ([100, 130, 75, 110, 90, 120], "the repeats scatter: from -29% to +24% of the median"),
+    ],
+)
+def test_what_was_seen(values, said):
+    assert disagreement(values) == said
+
+
+def test_times_are_slower_when_larger():
+    assert disagreement([1.0, 1.01, 1.5], lower_is_better=True) == "the third of 3 was 49% slower than the others"
+    assert disagreement([1.0, 1.1, 1.2, 1.3], lower_is_better=True).startswith("the time rises")
+    said = disagreement([1.0, 2.0, 1.01, 2.01], lower_is_better=True)
+    assert said == "the repeats are in two groups: 2 were about 100% slower than the other 2"
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0], [100, 101, 102], [100, 104, 100, 104], [0, 0, 0]])
+def test_little_or_too_few_is_no_disagreement(values):
+    assert disagreement(values) == ""
+
+
+@pytest.mark.parametrize("count", [3, 6, 20])
+def test_calm_repeats_agree(count):
+    chance = random.Random(count)
+    runs = [[chance.gauss(100, 1.0) for _ in range(count)] for _ in range(300)]
+    assert sum(bool(disagreement(run)) for run in runs) <= 3
+
+
+@given(st.lists(st.floats(0, 1e18), max_size=20), st.booleans())
+def test_any_values_have_a_sentence_or_none(values, lower):
+    assert "\n" not in disagreement(values, lower_is_better=lower)
+
+
+def test_a_trend_of_a_long_run_is_told_at_once():
+    assert "falls from repeat to repeat, by 9%" in disagreement([100 - n / 1500 for n in range(20_000)])
+
+
+def test_repeats_of_nothing_are_no_crash():
+    assert disagreement([0.0, 0.0, 1.0, 5.0], lower_is_better=True)
+    assert disagreement([100.0, 101.0, 0.0]) == "the third of 3 was 100% slower than the others"

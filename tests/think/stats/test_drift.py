@@ -1,0 +1,123 @@
+import random
+import statistics
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unslow.think.stats.drift import Drift, Slice, judge_drift, what_changed
+
+VERDICTS = {"steady", "falls", "recovers", "unsteady", "cannot_tell"}
+
+
+def series(seed: int, level: Callable[[float], float], count: int = 20, deviation: float = 0.02) -> Drift:
+    """Slices of six requests each, one in twenty of which is an outlier."""
+    dice = random.Random(seed)
+    slices, speeds = [], []
+    for n in range(count):
+        some = [
+            level(n / count) * (1 + dice.gauss(0, deviation)) * (dice.uniform(0.3, 0.8) if dice.random() < 0.05 else 1)
+            for _ in range(6)
+        ]
+        speeds += some
+        slices.append(Slice(float(n), statistics.median(some)))
+    return judge_drift(slices, speeds)
+
+
+def share(verdict: str, level: Callable[[float], float], **options: float) -> float:
+    return sum(series(seed, level, **options).verdict == verdict for seed in range(40)) / 40  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("deviation", [0.005, 0.02, 0.05])
+def test_a_steady_server_is_steady(deviation: float):
+    assert share("steady", lambda _: 50.0, deviation=deviation) >= 0.95
+
+
+@pytest.mark.parametrize("count", [10, 20, 60])
+def test_throttling_by_a_tenth_is_found(count: int):
+    assert share("falls", lambda t: 50.0 if t < 0.4 else 45.0, count=count) >= 0.95
+
+
+def test_a_slow_decline_is_found():
+    assert share("falls", lambda t: 50.0 * (1 - 0.12 * t)) >= 0.95
+
+
+def test_a_slow_stretch_that_is_over_recovers():
+    assert share("recovers", lambda t: 38.0 if 0.3 <= t < 0.7 else 50.0) >= 0.95
+
+
+def test_a_slow_start_recovers():
+    assert share("recovers", lambda t: 38.0 if t < 0.3 else 50.0) >= 0.95
+
+
+def test_the_minute_of_the_fall_is_told():
+    drift = series(1, lambda t: 50.0 if t < 0.4 else 40.0)
+    assert drift.knee is not None
+    assert abs(drift.knee - 8) <= 1
+    assert "less)" in drift.because
+    assert drift.late == pytest.approx(40, rel=0.03)
+    assert drift.settled_since == drift.knee
+
+
+def test_changing_between_two_speeds_is_unsteady():
+    dice = random.Random(1)
+    found = 0
+    for seed in range(40):
+        dice.seed(seed)
+        found += series(seed, lambda _: dice.choice((50.0, 35.0))).verdict == "unsteady"
+    assert found >= 36
+
+
+def test_up_and_down_is_unsteady():
+    drift = series(2, lambda t: 50.0 if int(t * 6) % 2 else 38.0, count=60)
+    assert drift.verdict == "unsteady"
+    assert "the speed changed" in drift.because
+
+
+def test_what_noise_hides_can_not_be_told():
+    verdicts = [series(seed, lambda _: 50.0, count=6, deviation=0.15).verdict for seed in range(60)]
+    assert verdicts.count("steady") < 30
+
+
+def test_too_little_can_not_be_told():
+    drift = judge_drift([Slice(0, 50.0), Slice(1, 50.0), Slice(2, 0.0), Slice(3, 50.0)])
+    assert drift.verdict == "cannot_tell"
+    assert "only 3" in drift.because
+
+
+@given(st.lists(st.floats(0, 1e5), max_size=40), st.lists(st.floats(0, 1e5), max_size=40))
+def test_every_series_has_a_verdict(rates: list[float], speeds: list[float]):
+    drift = judge_drift([Slice(float(n), rate) for n, rate in enumerate(rates)], speeds)
+    assert drift.verdict in VERDICTS
+    assert drift.because
+    assert (drift.knee is not None) == (drift.verdict in ("falls", "recovers"))
+
+
+def test_what_fell_with_it_is_told():
+    hot = {"gpu0_clock_hz": 1.41e9, "gpu0_temperature_c": 84.0, "gpu0_power_w": 250.0, "own_cpus": 1.0}
+    cool = {"gpu0_clock_hz": 1.98e9, "gpu0_temperature_c": 61.0, "gpu0_power_w": 350.0, "own_cpus": 1.01}
+    slices = [Slice(float(n), 50.0 + n % 2, cool) for n in range(8)]
+    slices += [Slice(8.0 + n, 38.0 + n % 2, {**hot, "gpu0_reason_sw_thermal_slowdown": 0.9}) for n in range(8)]
+    drift = judge_drift([one._replace(seen={"gpu0_reason_sw_thermal_slowdown": 0.0, **one.seen}) for one in slices])
+    assert drift.verdict == "falls"
+    assert "gpu0 sw thermal slowdown in 90% of the samples instead of 0%" in drift.because
+    assert "gpu0 clock went from 1980 to 1410 MHz" in drift.because
+    assert "gpu0 temperature went from 61 to 84 °C" in drift.because
+    assert "cpus" not in drift.because
+
+
+def test_nothing_changed_is_not_told():
+    same = [Slice(0, 1.0, {"cpu_clock_hz": 3e9, "answered": 5.0, "disk_read_bytes_per_s": 1e5})]
+    assert (
+        what_changed(same, [Slice(1, 1.0, {"cpu_clock_hz": 2.99e9, "answered": 2.0, "disk_read_bytes_per_s": 9e5})])
+        == ""
+    )
+    assert what_changed(same, [Slice(1, 1.0)]) == ""
+
+
+def test_a_reason_that_was_never_set_before_is_told():
+    before = [Slice(0, 1.0, {"gpu0_clock_hz": 2e9})]
+    after = [Slice(1, 1.0, {"gpu0_clock_hz": 2e9, "gpu0_reason_sw_power_cap": 0.8}), Slice(2, 1.0, {"own_cpus": 1.0})]
+    assert what_changed(before, after) == "; with it, gpu0 sw power cap in 40% of the samples instead of 0%"
+    assert what_changed([Slice(0, 1.0)], after) == ""

@@ -1,0 +1,136 @@
+import msgspec
+import pytest
+
+from unslow.facts.bench import CLIENT_DECODE, DECODE, DECODE_AT_4K, FIRST, GAPS, PREFILL, Gaps, Pass
+from unslow.think.stats.figures import client_decode_rate, decode_rate, figures_of, prefill_rate
+
+SHORT = Pass(
+    case="short",
+    round=1,
+    started_s=0.0,
+    asked_tokens=101,
+    prompt_tokens=20,
+    generated_tokens=101,
+    server_prefill_s=0.1,
+    server_decode_s=2.0,
+    client_first_token_s=0.11,
+    client_last_token_s=2.13,
+    client_total_s=2.14,
+    gaps=Gaps(count=100, p50_s=0.02, p95_s=0.021, p99_s=0.03, max_s=0.03),
+)
+LONG = msgspec.structs.replace(
+    SHORT,
+    case="long",
+    prompt_tokens=3584,
+    server_prefill_s=7.168,
+    client_first_token_s=7.2,
+    client_last_token_s=11.2,
+    server_decode_s=4.0,
+)
+
+
+def made(base=SHORT, **changes):
+    return msgspec.structs.replace(base, **changes)
+
+
+def test_the_figures_of_the_standard_protocol():
+    passes = [
+        made(round=0, server_decode_s=50.0),
+        *(made(round=n, server_decode_s=s) for n, s in ((1, 2.0), (2, 2.02), (3, 1.98))),
+        *(made(LONG, round=n) for n in (1, 2, 3)),
+    ]
+    found = figures_of(passes)
+    assert found.figures[DECODE].median == pytest.approx(50.0)
+    assert found.samples[DECODE] == pytest.approx((50.0, 49.505, 50.505), rel=1e-4)
+    assert found.figures[DECODE_AT_4K].median == pytest.approx(25.0)
+    assert found.figures[PREFILL].median == pytest.approx(500.0)
+    assert found.figures[FIRST].median == pytest.approx(0.11)
+    assert found.figures[CLIENT_DECODE].median == pytest.approx(100 / 2.02)
+    assert [found.figures[name].median for name in GAPS] == [0.02, 0.021, 0.03]
+    assert found.notes == ()
+
+
+def test_the_warm_up_counts_for_nothing():
+    assert figures_of([made(round=0)]).figures == {}
+    assert figures_of([]).notes == ("nothing was measured",)
+
+
+def test_where_the_server_does_not_tell_the_client_does():
+    untold = made(LONG, server_prefill_s=None, server_decode_s=None, server_queue_s=0.032)
+    assert decode_rate(untold) == client_decode_rate(untold) == pytest.approx(25.0)
+    assert prefill_rate(untold) == pytest.approx(3584 / 7.168)
+    assert prefill_rate(made(server_prefill_s=None)) is None
+
+
+def test_cached_tokens_are_no_prefill():
+    cached = made(LONG, prompt_tokens=1792, cached_tokens=1792, server_prefill_s=3.584)
+    assert prefill_rate(cached) == pytest.approx(500.0)
+    notes = figures_of([cached]).notes
+    assert any(note.startswith("a prompt cache held 1792 of 3584 prompt tokens in 1 of 1 requests") for note in notes)
+
+
+def test_a_first_piece_of_several_tokens_is_not_counted_as_one():
+    pieces = made(gaps=Gaps(count=9, p50_s=0.2, p95_s=0.2, p99_s=0.2, max_s=0.2), generated_tokens=100)
+    assert client_decode_rate(pieces) == pytest.approx(90 / 2.02)
+    assert "a piece of the stream holds 10.0 tokens: the gaps are those between pieces" in figures_of([pieces]).notes
+
+
+def test_a_short_prompt_times_no_reading():
+    found = figures_of([made()])
+    assert PREFILL not in found.figures
+    assert found.notes == ("no prompt was long enough to time its reading: 20 tokens at most",)
+
+
+def test_without_the_protocols_cases_all_are_taken_and_the_longest_prompts():
+    passes = [made(case="depth", prompt_tokens=n, server_prefill_s=n / 100) for n in (100, 900, 1000)]
+    passes[0] = msgspec.structs.replace(passes[0], server_prefill_s=50.0)
+    found = figures_of(passes)
+    assert found.figures[DECODE].count == 3
+    assert found.samples[PREFILL] == pytest.approx((100.0, 100.0))
+    assert DECODE_AT_4K not in found.figures
+
+
+def test_a_long_prompt_of_the_quick_protocol_is_not_4k():
+    assert DECODE_AT_4K not in figures_of([made(LONG, prompt_tokens=1024)]).figures
+
+
+def test_an_answer_that_comes_out_of_a_buffer_at_once_is_no_rate():
+    at_once = made(server_decode_s=None, client_first_token_s=2.0, client_last_token_s=2.002)
+    assert client_decode_rate(at_once) is None
+    assert decode_rate(at_once) is None
+    quick = made(server_decode_s=None, client_first_token_s=2.0, client_last_token_s=2.02)
+    assert decode_rate(quick) == pytest.approx(5000)
+
+
+def test_an_answer_of_a_few_tokens_is_no_rate():
+    found = figures_of([made(generated_tokens=5, ended_early=True)])
+    assert DECODE not in found.figures
+    assert found.notes[0] == "no answer had more than 5 tokens, too few for a rate of decoding (8 are needed)"
+    assert "one after 5 of 101 tokens" in found.notes[1]
+
+
+def test_notes_on_thinking_and_waiting():
+    notes = figures_of([made(LONG, thinking_tokens=40, waited_for_cpu_s=5.35, client_total_s=10.7)]).notes
+    assert "40 of 101 generated tokens (40%) were thinking; they count too" in notes
+    assert any("waited for a processor, in the worst for 0.5 processors' worth" in note for note in notes)
+
+
+def test_clocks_that_disagree():
+    slow = figures_of([made(LONG, client_last_token_s=11.7)]).notes
+    assert slow == (
+        "the client sees 22.2 tokens per second, the server tells 25.0: the stream adds 5.00 ms to each token (11%)",
+    )
+    fast = figures_of([made(LONG, client_last_token_s=10.7)]).notes
+    assert fast[0].endswith("its clock holds 14% more than the time between the tokens")
+    late = figures_of([made(LONG, client_first_token_s=12.0, client_last_token_s=16.0)]).notes
+    assert late[0].startswith("4.83 s of the 12.00 s to the first token are neither reading the prompt")
+
+
+def test_repeats_that_disagree_are_said_to():
+    passes = [made(LONG, round=n, server_decode_s=s) for n, s in ((1, 5.0), (2, 4.0), (3, 4.0))]
+    assert "decode at 4K: the first of 3 was 20% slower than the others" in figures_of(passes).notes
+
+
+def test_a_speed_that_can_not_be_is_none():
+    assert decode_rate(made(server_decode_s=1e-300)) is None
+    assert prefill_rate(made(LONG, prompt_tokens=2**53, server_prefill_s=1e-6)) is None

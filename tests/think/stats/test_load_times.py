@@ -1,0 +1,52 @@
+"""Is it the disk that loading waits for."""
+
+import pytest
+
+from unslow.think.stats.load_times import Start, judge_load
+
+GB = 1e9
+
+
+@pytest.mark.parametrize(
+    ("cold_s", "warm_s", "verdict"),
+    [
+        (20.0, (4.0, 4.2), "disk_bound"),
+        (8.0, (4.0, 4.0), "disk_bound"),
+        (7.0, (4.0, 4.2), "not_disk"),
+        (4.3, (4.0, 4.1), "same"),
+        (0.5, (0.4, 0.4), "same"),
+        (5.0, (4.0, 5.1), "same"),  # warm starts differ by as much
+        (3.0, (4.0, 4.0), "same"),
+    ],
+)
+def test_where_the_time_of_a_cold_start_goes(cold_s, warm_s, verdict):
+    judged = judge_load(Start(cold_s), [Start(s) for s in warm_s], 5 * GB, 0.5 * GB)
+    assert judged.verdict == verdict
+
+
+def test_the_disk_that_gives_what_it_can():
+    judged = judge_load(Start(14.0, 5 * GB), [Start(4.0)], 5 * GB, 0.5 * GB)
+    assert "5 GB were read at 0.5 GB/s, the disk gives 0.5 GB/s" in judged.because
+    assert "small pieces" not in judged.because
+
+
+def test_the_disk_that_could_give_more():
+    judged = judge_load(Start(14.0), [Start(4.0)], 5 * GB, 3 * GB)
+    assert "reading in small pieces wastes it" in judged.because
+
+
+def test_the_first_request():
+    judged = judge_load(Start(4.0, 0.0, 2.0, 0.5), [Start(4.0)], 0, None)
+    assert "the first request after a cold start takes 2 s, later ones 0.5 s" in judged.because
+    assert "request" not in judge_load(Start(4.0, 0.0, 0.55, 0.5), [Start(4.0)], 0, None).because
+
+
+def test_other_work_that_had_the_processors():
+    calm, disturbed = Start(4.0, waited_s=0.1), Start(9.0, waited_s=5.0)
+    assert judge_load(disturbed, [calm], 5 * GB, 0.5 * GB).verdict == "cannot_tell"
+    assert judge_load(disturbed._replace(waited_s=0.5), [calm], 5 * GB, 0.5 * GB).verdict == "disk_bound"
+
+
+def test_without_a_cold_start_or_a_warm_one():
+    assert judge_load(None, [Start(1.0)], 1, 1).verdict == "cannot_tell"
+    assert judge_load(Start(1.0), [], 1, 1).verdict == "cannot_tell"

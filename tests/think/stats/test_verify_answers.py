@@ -1,0 +1,168 @@
+"""Answers before and after: what is the same, what is noise, what is broken."""
+
+import random
+
+import pytest
+
+from unslow.facts.verification import Scored, Side
+from unslow.think.stats.answers import (
+    Agreement,
+    agreement_of,
+    expected_of,
+    has_more_garbage,
+    is_far_below,
+    is_garbage,
+    judge_answers,
+    rarer_alike,
+    reads_alike,
+)
+
+PROSE = "The river rose slowly through the night, and by morning the lower fields were under water again."
+ANSWERS = tuple(f"Answer {n} is about {word}." for n, word in enumerate("abcdefghijkl"))
+
+
+def scored(shift: float = 0.0, noise: float = 0.0, other: float = 0.0, seed: int = 1, places: int = 200) -> Scored:
+    """The same text each time; `shift` and `noise` are what a change does to it, `other` the share of other choices."""
+    text, dice = random.Random(0), random.Random(seed)
+    base = [-text.expovariate(0.5) for _ in range(places)]
+    return Scored(
+        tokens=tuple(range(1000, 1900)),
+        at=tuple(range(16, 16 + 4 * places, 4)),
+        log_probabilities=tuple(min(0.0, value - shift + dice.gauss(0, noise)) for value in base),
+        likeliest=tuple(9 if dice.random() < other else 5 for _ in base),
+    )
+
+
+def side(
+    answers: tuple[str, ...] = ANSWERS, again: tuple[str, ...] | None = None, scores: Scored | None = None
+) -> Side:
+    return Side(what="x", answers=answers, again=answers if again is None else again, scored=scores)
+
+
+def test_agreement_counts_words_until_they_part():
+    found = agreement_of(["one two three four", "a b"], ["one two other four", "c b"])
+    assert found == Agreement(2, 1, pytest.approx((0.5 + 0.0) / 2))
+    assert agreement_of([], []) is None
+    assert agreement_of([""], [""]) == Agreement(1, 1, 1.0)
+
+
+def test_fishers_test_is_that_of_the_tables():
+    # 1 of 9 against 9 of 9: C(9,1) C(9,9) / C(18,10)
+    assert rarer_alike(Agreement(9, 1, 0), Agreement(9, 9, 1)) == pytest.approx(9 / 43758)
+    assert rarer_alike(Agreement(9, 9, 1), Agreement(9, 9, 1)) == pytest.approx(1.0)
+
+
+def test_far_below_is_by_far_and_by_more_than_chance():
+    usual = Agreement(12, 12, 1.0)
+    assert is_far_below(Agreement(12, 3, 0.1), usual)
+    assert not is_far_below(Agreement(12, 8, 0.3), usual)
+    assert not is_far_below(Agreement(3, 1, 0.3), Agreement(3, 3, 1.0))
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "!" * 40, "GGGGGGGGGGGGGGGGGGGG", "the cat " * 20])
+def test_garbage(answer):
+    assert is_garbage(answer)
+
+
+@pytest.mark.parametrize(
+    "answer", [PROSE, "Paris.", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13", "def f(x):\n return x"]
+)
+def test_no_garbage(answer):
+    assert not is_garbage(answer)
+
+
+def test_small_models_loop_now_and_then_by_themselves():
+    loop = "the cat " * 20
+    assert not has_more_garbage([PROSE] * 10 + [loop] * 2, [PROSE] * 9 + [loop] * 3)
+    assert has_more_garbage([PROSE] * 12, [PROSE] * 8 + [loop] * 4)
+
+
+def test_a_perplexity_of_the_same_thing_is_the_same():
+    found = expected_of(scored(), scored())
+    assert found is not None
+    assert found.places == 200
+    assert (found.low, found.increase, found.high, found.alike) == (0, 0, 0, 1)
+    assert found.before == found.after > 1
+
+
+def test_pairing_tells_a_percent():
+    found = expected_of(scored(), scored(shift=0.02, noise=0.03))
+    assert found is not None
+    assert 0.005 < found.low < 0.02 < found.high < 0.035
+
+
+def test_too_few_places_tell_nothing():
+    assert expected_of(scored(), scored(places=10)) is None
+
+
+def test_other_tokens_are_another_model():
+    other = Scored(tokens=(1, 2, 3), at=(1,), log_probabilities=(-1.0,), likeliest=(2,))
+    assert not reads_alike(scored(), other)
+    found = judge_answers(side(scores=scored()), side(scores=other))
+    assert found.verdict == "changed"
+    assert "other tokens" in found.because
+    assert found.perplexity is None
+
+
+def test_the_same_answers_are_kept():
+    found = judge_answers(side(scores=scored()), side(scores=scored(shift=0.001, noise=0.01)))
+    assert found.verdict == "kept"
+    assert "is excluded" in found.because
+    assert found.begin_alike == found.together == found.together_before == 1.0
+
+
+def test_a_worse_model_is_caught_however_alike_it_begins():
+    found = judge_answers(side(scores=scored()), side(scores=scored(shift=0.3, noise=0.3)))
+    assert found.verdict == "changed"
+    assert "more than the 5% that are allowed" in found.because
+    assert found.perplexity is not None
+    assert found.perplexity.increase.low > 0.05
+
+
+def test_what_is_allowed_is_not_caught():
+    found = judge_answers(side(scores=scored()), side(scores=scored(shift=0.3, noise=0.3)), 1.0)
+    assert found.verdict == "kept"
+
+
+def test_a_rise_that_may_be_chance_is_neither():
+    found = judge_answers(side(scores=scored()), side(scores=scored(shift=0.04, noise=0.5)))
+    assert found.verdict == "cannot_tell"
+    assert "neither seen nor excluded" in found.because
+
+
+def test_another_model_of_the_same_tokens_is_caught_by_its_choices():
+    found = judge_answers(side(scores=scored()), side(scores=scored(shift=-0.2, other=0.6)))
+    assert found.verdict == "changed"
+    assert "would choose another token" in found.because
+
+
+def test_without_probabilities_the_first_words_tell():
+    parted = tuple(f"Other {answer}" for answer in ANSWERS)
+    assert judge_answers(side(), side()).verdict == "kept"
+    found = judge_answers(side(), side(parted))
+    assert found.verdict == "changed"
+    assert "only 0 of 12 answers begin with the same word" in found.because
+
+
+def test_a_server_that_differs_from_itself_excuses_another():
+    parted = tuple(f"Other {answer}" for answer in ANSWERS)
+    assert judge_answers(side(again=parted), side(parted)).verdict == "kept"
+
+
+def test_garbage_is_caught():
+    found = judge_answers(side(), side(("!" * 50,) * 12))
+    assert found.verdict == "changed"
+    assert "12 of 12 answers are empty or repeat themselves" in found.because
+    assert (found.garbage_before, found.garbage_after) == (0, 12)
+
+
+def test_no_answers_tell_nothing():
+    assert judge_answers(side(()), side(())).verdict == "cannot_tell"
+
+
+def test_a_like_beginning_and_nothing_after_it_is_neither():
+    other = tuple(f"Answer to it: and then something else entirely comes after {n} or so." for n in range(12))
+    found = judge_answers(side(), side(other))
+    assert found.verdict == "cannot_tell"
+    assert found.begin_alike == 1.0
+    assert "of their words, 100% where the old one is asked twice" in found.because

@@ -1,0 +1,207 @@
+"""The whole report of two sides."""
+
+import msgspec
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.facts.verification import Sample, Scored, Side, Work, dump_side, parse_side
+from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown, SpeedShown
+from unslow.think.speed.report import RateShown
+from unslow.think.stats.gain import crowding
+from unslow.think.stats.verification import (
+    VerifyContext,
+    changes_of,
+    chosen_option,
+    judge_verification,
+    verify_status,
+    work_of,
+)
+
+TOLD = VerifyContext("1.0")
+ANSWERS = tuple(f"Answer {n} is fine." for n in range(12))
+WOBBLE = (1.0, 1.004, 0.997, 1.002, 0.999, 1.001, 0.998)
+
+
+def side(rate: float, **others: object) -> Side:
+    samples = tuple(
+        Sample(round=n, decode_tokens_per_s=rate * w, prefill_tokens_per_s=900 * w, request_s=128 / rate / w)
+        for n, w in enumerate(WOBBLE, 1)
+    )
+    known = {"what": "http://127.0.0.1:1", "samples": samples, "answers": ANSWERS, "again": ANSWERS, **others}
+    return msgspec.convert(known, Side, from_attributes=True)
+
+
+def option(speedup: float | None, rate: float = 20.0) -> OptionShown:
+    shown = RateShown(low=rate * 0.9, mid=rate, high=rate * 1.1)
+    speed = SpeedShown(decode_tokens_per_s=shown, prefill_tokens_per_s=shown, request_s=shown)
+    quality = QualityShown(perplexity_increase=0.0)
+    return OptionShown(
+        name="more threads", quant="Q4_K_M", context=4096, changes=(), speed=speed, quality=quality, speedup=speedup
+    )
+
+
+def test_faster():
+    report = judge_verification(side(10.0), side(15.0), TOLD)
+    assert report.verdict == "faster"
+    assert [figure.verdict for figure in report.figures] == ["faster", "faster", "same"]
+    assert report.figures[0].metric == "request_s"
+    assert report.figures[0].speedup.low < 1.5 < report.figures[0].speedup.high
+    assert report.figures[0].before.mid == pytest.approx(12.8, rel=0.01)
+    assert verify_status(report) == 0
+
+
+def test_slower_and_the_same():
+    assert verify_status(judge_verification(side(15.0), side(10.0), TOLD)) == 1
+    same = judge_verification(side(15.0), side(15.0), TOLD)
+    assert (same.verdict, verify_status(same)) == ("same", 0)
+
+
+def test_a_speed_up_that_broke_the_model_is_none():
+    report = judge_verification(side(10.0), side(30.0, answers=("!" * 60,) * 12), TOLD)
+    assert report.verdict == "answers_changed"
+    assert verify_status(report) == 1
+    assert report.figures[0].verdict == "faster"
+
+
+def test_nothing_answered_is_no_verdict():
+    report = judge_verification(
+        side(10.0), Side(what="gone", failures=("nothing listens there",)), TOLD._replace(interrupted=True)
+    )
+    assert (report.verdict, verify_status(report)) == ("cannot_tell", 3)
+    assert "nothing listens there" in report.because
+    assert "after: 1 request failed" in report.notes
+    assert "stopped before its time" in report.notes[-1]
+
+
+def test_what_differs_is_told():
+    report = judge_verification(
+        side(10.0, settings={"runtime.threads": "1", "runtime.batch": "512"}),
+        side(15.0, settings={"runtime.threads": "2", "runtime.batch": "512", "runtime.fit": "on"}, not_scored="no way"),
+        TOLD,
+    )
+    told = {change.setting: (change.before, change.after) for change in report.changes}
+    assert told == {"runtime.threads": ("1", "2"), "runtime.fit": ("", "on")}
+    assert report.notes == ("after: no perplexity: no way",)
+
+
+def test_nothing_differs_of_one_that_was_never_started():
+    known = side(10.0, settings={"runtime.threads": "1"}, runtime="llama.cpp", model="a model")
+    assert changes_of(known, Side(what="never started")) == ()
+    assert changes_of(known, side(10.0, settings={"runtime.threads": "1"}, runtime="llama.cpp"))[0].setting == "model"
+
+
+@pytest.mark.parametrize(
+    ("promised", "words"), [(1.5, "as promised"), (2.0, "less than promised"), (1.2, "more than promised")]
+)
+def test_next_to_what_the_plan_said(promised, words):
+    predicted = judge_verification(side(10.0), side(15.0), TOLD._replace(option=option(promised))).predicted
+    assert predicted is not None
+    assert predicted.because.endswith(words)
+    assert predicted.measured_over_predicted == pytest.approx(1.5 / promised, rel=0.01)
+    assert predicted.decode_tokens_per_s is not None
+
+
+def test_a_plan_without_a_promise():
+    predicted = judge_verification(side(10.0), side(15.0), TOLD._replace(option=option(None))).predicted
+    assert predicted is not None
+    assert predicted.measured_over_predicted is None
+    unmeasured = judge_verification(side(10.0), Side(what="gone"), TOLD._replace(option=option(2.0))).predicted
+    assert unmeasured is not None
+    assert "nothing could be measured" in unmeasured.because
+
+
+def test_the_option_and_the_request_of_a_plan():
+    goal = GoalShown(aim="speed", context=4096, prompt_tokens=900, kept_tokens=100, answer_tokens=50, users=1)
+    plan = PlanReport(
+        unslow_version="1", model="m", runtime="llama.cpp", machine="x", goal=goal, verdict="better",
+        recommended=1, options=(option(1.1), option(1.3)),
+    )  # fmt: skip
+    assert work_of(goal) == Work(prompt_tokens=900, kept_tokens=100, answer_tokens=50)
+    assert chosen_option(plan, None) is plan.options[1]
+    assert chosen_option(plan, 0) is plan.options[0]
+    assert chosen_option(plan, 1) is plan.options[1]
+    assert chosen_option(plan, 2) is None
+
+
+def test_measured_apart_a_small_gain_is_not_told():
+    told = TOLD._replace(way="apart")
+    small = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(10.2, host_bytes_per_s=(1e10,)), told)
+    large = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(20.0, host_bytes_per_s=(1e10,)), told)
+    assert small.verdict == "cannot_tell"
+    assert large.verdict == "faster"
+    assert "drift is not excluded" in large.notes[-1]
+
+
+def test_a_host_that_was_slower_widens_what_was_measured_apart():
+    told = TOLD._replace(way="apart")
+    calm = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(11.0, host_bytes_per_s=(1e10,)), told)
+    moved = judge_verification(
+        side(10.0, host_bytes_per_s=(1e10,), conditions={"gpu_clock_hz": 1e9}),
+        side(11.0, host_bytes_per_s=(1.3e10,), conditions={"gpu_clock_hz": 1.1e9}),
+        told,
+    )
+    width = [report.figures[0].speedup.high / report.figures[0].speedup.low for report in (calm, moved)]
+    assert width[1] > 1.3 * width[0]
+    assert "GPU's clock +10.0%" in moved.notes[-1]
+    unknown = judge_verification(side(10.0), side(11.0), told)
+    assert "not known" in unknown.notes[-1]
+
+
+def test_others_that_computed_meanwhile_widen_what_was_measured_apart():
+    told = TOLD._replace(way="apart")
+    crowd = {"cpu_pressure": 0.6, "others_cpus": 1.0, "own_cpus": 1.0}
+    assert judge_verification(side(14.0), side(10.0), told).verdict == "slower"
+    report = judge_verification(side(14.0, conditions=crowd), side(10.0), told)
+    assert report.verdict == "cannot_tell"
+    assert any("others took up to 50% of its processors the first time, 0% the second" in note for note in report.notes)
+
+
+def test_a_crowd_is_others_that_somebody_waited_for():
+    def seen(waited: float, others: float, own: float) -> float:
+        return crowding(side(1.0, conditions={"cpu_pressure": waited, "others_cpus": others, "own_cpus": own}))
+
+    assert seen(0.9, 0.0, 4.0) == 0.0  # own threads wait for each other
+    assert seen(0.0, 8.0, 1.0) == 0.0  # others have processors to themselves
+    assert seen(1.0, 99.0, 0.0) == 0.95
+    assert seen(0.2, 3.0, 1.0) == 0.2
+    assert crowding(side(1.0, conditions={"others_cpus": 1.0})) == 0.0
+
+
+def test_one_round_apart_is_too_few():
+    lone = side(10.0, samples=(Sample(round=1, request_s=1.0),))
+    assert judge_verification(lone, side(10.0), TOLD._replace(way="apart")).verdict == "cannot_tell"
+
+
+def test_a_side_survives_its_file():
+    scored = Scored(tokens=(1, 2, 3), at=(1, 2), log_probabilities=(-1.0, -2.0), likeliest=(2, 9))
+    kept = side(10.0, scored=scored, settings={"a": "b"})
+    assert parse_side(dump_side(kept), "x") == kept
+
+
+UNPAIRED = {"tokens": [1], "at": [1], "log_probabilities": [], "likeliest": [1]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{}",
+        b"[1]",
+        b"\xff\xfe",
+        b'{"schema": "unslow.verify_side/1"}',
+        b'{"schema": "unslow.verify_side/1", "what": "x", "samples": [{"round": -1}]}',
+        msgspec.json.encode({"schema": "unslow.verify_side/1", "what": "x", "scored": UNPAIRED}),
+        b" " * (5 * 1024**2),
+    ],
+)
+def test_what_is_no_side_is_told(data):
+    with pytest.raises(UserError) as caught:
+        parse_side(data, "before.json")
+    assert "before.json" in caught.value.message
+    assert "--save" in caught.value.hint
+
+
+def test_a_promise_next_to_noise_is_neither_held_nor_broken():
+    lone = [side(rate, samples=(Sample(round=1, request_s=1 / rate),)) for rate in (1.0, 2.0)]
+    predicted = judge_verification(*lone, TOLD._replace(option=option(2.0))).predicted
+    assert predicted is not None
+    assert predicted.because.endswith("measured ×2.00, which may be noise")

@@ -1,0 +1,91 @@
+"""A server that fails is not faster, and answers that nobody compared are not the same."""
+
+import msgspec
+import pytest
+
+from unslow.facts.verification import Sample, Side
+from unslow.think.stats.verification import VerifyContext, judge_verification, verify_status
+
+ANSWERS = tuple(f"Answer {n} is fine." for n in range(12))
+TOLD = VerifyContext("1.0")
+
+
+def side(rate: float, failed: int = 0, rounds: int = 7, answers: tuple[str, ...] = ANSWERS) -> Side:
+    samples = tuple(Sample(round=n, request_s=(1 + n % 3 / 500) / rate) for n in range(rounds))
+    return Side(what="x", samples=samples, failures=("reset",) * failed, answers=answers, again=answers)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "status"),
+    [(0, 8, "broken", 1), (8, 0, "cannot_tell", 3), (8, 8, "cannot_tell", 3), (2, 2, "faster", 0)],
+)
+def test_too_many_failures_are_no_speed_up(before, after, verdict, status):
+    report = judge_verification(side(10.0, before), side(20.0, after), TOLD)
+    assert (report.verdict, verify_status(report)) == (verdict, status)
+    assert ("8 of 15 requests failed (reset)" in report.because) == (verdict != "faster")
+
+
+def test_a_few_failures_of_many_requests_are_an_accident():
+    assert judge_verification(side(10.0), side(20.0, 4, rounds=100), TOLD).verdict == "faster"
+    assert judge_verification(side(10.0), side(20.0, 6, rounds=100), TOLD).verdict == "broken"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(0, 1, "broken"), (1, 2, "broken"), (2, 1, "cannot_tell"), (1, 1, "cannot_tell"), (0, 0, "cannot_tell")],
+)
+def test_an_early_end_is_laid_to_whoever_failed(before, after, verdict):
+    report = judge_verification(side(10.0, before), side(20.0, after), TOLD._replace(ended="x did not answer"))
+    assert report.verdict == verdict
+    assert verify_status(report) != 0
+    assert report.notes[-1] == "it ended before its time: x did not answer"
+
+
+def test_measured_apart_only_the_second_can_end_early():
+    told = TOLD._replace(way="apart", ended="3 requests in a row failed")
+    assert judge_verification(side(10.0, 2), side(20.0), told).verdict == "broken"
+
+
+def test_answers_that_were_wanted_and_not_had_are_no_success():
+    report = judge_verification(side(10.0), side(20.0, answers=()), TOLD)
+    assert (report.verdict, verify_status(report)) == ("faster", 3)
+    assert report.because.endswith("whether it still answers as before can't be told")
+    alone = judge_verification(side(10.0), side(20.0, answers=()), TOLD._replace(answers=False))
+    assert (alone.verdict, verify_status(alone), alone.answers.wanted) == ("faster", 0, False)
+    assert verify_status(judge_verification(side(20.0), side(10.0, answers=()), TOLD)) == 1
+
+
+def test_one_that_dies_at_the_questions_is_broken():
+    dead = msgspec.structs.replace(side(20.0, 2, answers=()), compared_tokens=12)
+    assert judge_verification(side(10.0), dead, TOLD).verdict == "broken"
+    assert judge_verification(dead, side(30.0), TOLD).verdict == "cannot_tell"
+
+
+def unstarted(rate: float) -> Side:
+    return msgspec.structs.replace(side(rate), starts_s=(1.0,) * 7, failed_starts=("no memory", "no memory"))
+
+
+def test_one_that_does_not_start_again_is_broken_only_where_it_is_the_changed_one():
+    told = TOLD._replace(ended="x did not start again in round 8: no memory")
+    report = judge_verification(side(10.0), unstarted(20.0), told)
+    assert (report.verdict, verify_status(report)) == ("broken", 1)
+    assert report.because.startswith("after: it did not start again (no memory); until then, a whole request: faster")
+    assert report.notes == (
+        "after: 2 starts of 9 failed (no memory)",
+        "it ended before its time: x did not start again in round 8: no memory",
+    )
+    report = judge_verification(unstarted(10.0), side(20.0), told)
+    assert (report.verdict, verify_status(report)) == ("faster", 0)
+    assert report.notes[0] == "before: 2 starts of 9 failed (no memory)"
+
+
+def test_how_long_it_took_is_said_where_that_was_not_asked_for():
+    before, after = (msgspec.structs.replace(side(10.0, rounds=2), starts_s=(40.0, 41.0)) for _ in range(2))
+    told = TOLD._replace(way="one_after_the_other", asked_s=100.0, took_s=180.0)
+    assert judge_verification(before, after, told).notes == (
+        "it took 180 s and not 100: 2 rounds, 162 s of it for 4 starts",
+        "there was time for 2 rounds only, 162 s of it for 4 starts: give it --seconds 270 or more",
+    )
+    assert judge_verification(side(10.0), side(20.0), TOLD._replace(asked_s=100.0, took_s=120.0)).notes == ()
+    apart = judge_verification(before, after, told._replace(way="apart"))
+    assert apart.notes[-2] == "it took 180 s and not 100: 2 rounds"

@@ -1,0 +1,67 @@
+import pytest
+
+from unslow.facts.account import Topic
+from unslow.think.text.comparisons import told_gain, told_times
+from unslow.think.text.prose import read_words
+
+
+@pytest.mark.parametrize(
+    ("line", "factor"),
+    [
+        ("setting top_k to 40 doubles the speed", 2.0),
+        ("a static cache triples the throughput", 3.0),
+        ("logprobs=20 cuts throughput in half", 2.0),
+        ("interleave=all is 60% faster", 1.6),
+        ("four threads are three times faster", 3.0),
+        ("it is 2.5x faster on one card", 2.5),
+        ("it is faster", None),
+        ("the context doubles", None),
+        ("0x faster", None),
+    ],
+)
+def test_factors(line, factor):
+    assert told_gain(line) == (None if factor is None else pytest.approx(factor))
+
+
+@pytest.mark.parametrize(
+    ("line", "slow_s", "fast_s"),
+    [
+        ("LangChain takes 40 s, curl with the same prompt 3 s", 40, 3),
+        ("load takes 6 min from /mnt/c, 20 s from ext4", 360, 20),
+        ("latency rises from 2 s to 11 s", 11, 2),
+        ("900 ms without, 4 seconds with json mode", 4, 0.9),
+    ],
+)
+def test_two_times_of_one_line(line, slow_s, fast_s):
+    (one,) = told_times(line)
+    assert (one.slow_s, one.fast_s) == (pytest.approx(slow_s), pytest.approx(fast_s))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "runs of 32 tokens with 10 s pauses, 30 s in all",
+        "40 s, then 41 s",
+        "3 s",
+        "1 s, 2 s, 3 s",
+        "0 s to 5 s",
+        "5 ms/token, 9 s",
+    ],
+)
+def test_other_times_are_no_trial(line):
+    assert list(told_times(line)) == []
+
+
+def test_times_are_rates_of_what_they_are_the_times_of():
+    (one,) = read_words(["load time 95 s with mmap, 12 s with --no-mmap"], "r").subject.account.comparisons.need()
+    assert (one.metric, one.differs) == ("load", (Topic.LOAD_MODE,))
+    assert one.fast / one.slow == pytest.approx(95 / 12)
+
+
+def test_the_phase_nearest_to_the_complaint():
+    def blamed(line):
+        return read_words([line], "r").subject.account.slow_metric.need()
+
+    assert blamed("model loading very slow, generation fine") == "load"
+    assert blamed("generation is fine, loading takes forever") == "load"
+    assert blamed("prompt processing is slow, generation is normal") == "prefill"
