@@ -35,7 +35,9 @@ def read_for_edit(path: str) -> tuple[str, bytes | None]:
     try:
         return real, read_whole(real)
     except (OSError, ValueError) as error:
-        raise UserError(_words_of_path(real, error), NOTHING_CHANGED) from error
+        raise UserError(
+            f"{real}: {error.strerror or error}" if isinstance(error, OSError) else str(error), NOTHING_CHANGED
+        ) from error
 
 
 def file_step(edit: Edit) -> FileStep:
@@ -52,7 +54,9 @@ def file_step(edit: Edit) -> FileStep:
     if now is not None:
         _check_file(real)
     folders = _missing_folders(real)
-    _check_folder(os.path.dirname(folders[0]) if folders else os.path.dirname(real))
+    folder = os.path.dirname(folders[0]) if folders else os.path.dirname(real)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
     looks = looks_of(real) if now is not None else Looks(mode=edit.mode)
     after = digest(edit.after) or ""
     return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=folders)
@@ -71,11 +75,6 @@ def _check_file(path: str) -> None:
         )
     if sys.platform != "win32" and os.geteuid() not in (0, seen.st_uid):
         raise UserError(f"{path} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
-
-
-def _check_folder(folder: str) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
 
 
 def _missing_folders(path: str) -> tuple[str, ...]:
@@ -146,10 +145,6 @@ def clean_file(disk: Disk, change: str, step: FileStep) -> None:
     if os.path.isdir(os.path.dirname(step.path)):
         disk.remove(step.beside(change, "new"))
         disk.remove(step.beside(change, "old"))
-
-
-def _words_of_path(path: str, error: Exception) -> str:
-    return f"{path}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
 
 
 _STOPPED = "it was stopped in the middle"
@@ -298,7 +293,11 @@ class Changes:
         name = f"change {journal.id} ({journal.what})"
         try:
             if journal.state == "written" or (journal.state == "backed up" and self._is_whole(journal)):
-                self._finish(self._with_digests(journal))
+                models = tuple(
+                    model if model.digest else msgspec.structs.replace(model, digest=self._ollama.made(model))
+                    for model in journal.models
+                )
+                self._finish(msgspec.structs.replace(journal, models=models))
                 return f"{name} was stopped when all was written: finished it"
             if journal.state == "undoing":
                 self._undo(journal)
@@ -313,13 +312,6 @@ class Changes:
         return all(file_state(step) == "after" for step in journal.files) and all(
             self._ollama.made(model) for model in journal.models
         )
-
-    def _with_digests(self, journal: Journal) -> Journal:
-        models = tuple(
-            model if model.digest else msgspec.structs.replace(model, digest=self._ollama.made(model))
-            for model in journal.models
-        )
-        return msgspec.structs.replace(journal, models=models)
 
     def foreign(self, journal: Journal) -> list[Foreign]:
         """What of a change is no longer as it was left; LookError where a server does not say."""
@@ -353,15 +345,13 @@ class Changes:
         self._check_foreign(journal, force=journal.forced)
         for foreign in self.foreign(journal):
             if foreign.number is not None:
-                self._keep_theirs(journal, foreign.number)
+                number = foreign.number
+                theirs = read_whole(journal.files[number].path)
+                if theirs is not None:
+                    self._journals.keep(journal.id, f"theirs-{number}", theirs)
+                self._restore(journal, number)
         self._take_back(journal, models=True)
         return self._now(journal, "undone", "asked for")
-
-    def _keep_theirs(self, journal: Journal, number: int) -> None:
-        theirs = read_whole(journal.files[number].path)
-        if theirs is not None:
-            self._journals.keep(journal.id, f"theirs-{number}", theirs)
-        self._restore(journal, number)
 
 
 def _words(error: Exception) -> tuple[str, str]:

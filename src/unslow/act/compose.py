@@ -191,10 +191,6 @@ def _outside_blocks(lines: Sequence[Line]) -> Iterator[Line]:
         block = line.indent if _BLOCK_START.search(line.text) else -1
 
 
-def _name(word: str) -> str:
-    return word.strip("\"'")
-
-
 def _inner(lines: Sequence[Line]) -> int:
     return next((line.indent for line in lines if line.indent >= 0), -1)
 
@@ -210,7 +206,7 @@ def _section(lines: list[Line], name: str, indent: int) -> tuple[list[Line], int
 
 def _key(line: Line) -> str:
     found = _KEY.match(line.text)
-    return _name(found[2]) if found else ""
+    return found[2].strip("\"'") if found else ""
 
 
 def _ends(line: Line, indent: int) -> bool:
@@ -268,19 +264,16 @@ def _flow(text: str, at: int) -> Command:
             position += 1
     if not words or text[position + 1 :].partition("\n")[0].strip(" ").partition("#")[0]:
         raise NotUnderstoodError("an empty command, or something behind it")
-    return Command(tuple(words), _flow_shape(words))
+    flow_shape = in_a_row(
+        words, lambda word, number: f", {compose_quoted(word)}" if number >= 0 else f"{compose_quoted(word)}, "
+    )
+    return Command(tuple(words), flow_shape)
 
 
 def _past_blanks(text: str, at: int) -> int:
     while text[at : at + 1] in (" ", "\n") and at < len(text):
         at += 1
     return at
-
-
-def _flow_shape(words: Sequence[Word]) -> Shape:
-    return in_a_row(
-        words, lambda word, number: f", {compose_quoted(word)}" if number >= 0 else f"{compose_quoted(word)}, "
-    )
 
 
 def _string(text: str, parts: Sequence[tuple[int, int]]) -> Command:

@@ -59,7 +59,12 @@ class Disk:
         descriptor = os.open(path, flags, 0o600)  # whoever may not read the original shall not read this either
         try:
             try:
-                self._write(descriptor, path, data)
+                half = len(data) // 2  # so that a file of which only a part was written is among what can be tried
+                for part in (data[:half], data[half:]):
+                    self.step("write", path)
+                    left = memoryview(part)
+                    while left:
+                        left = left[os.write(descriptor, left) :]
                 self._dress(descriptor, path, looks)
                 self.step("fsync", path)
                 os.fsync(descriptor)
@@ -72,14 +77,6 @@ class Disk:
             if isinstance(error, OSError) and error.filename is None:
                 error.filename = path  # which of the disks is full
             raise
-
-    def _write(self, descriptor: int, path: str, data: bytes) -> None:
-        half = len(data) // 2  # so that a file of which only a part was written is among what can be tried
-        for part in (data[:half], data[half:]):
-            self.step("write", path)
-            left = memoryview(part)
-            while left:
-                left = left[os.write(descriptor, left) :]
 
     def _dress(self, descriptor: int, path: str, looks: Looks) -> None:
         if sys.platform == "win32":  # files are changed by nobody there: `unslow.act.changes`
@@ -148,23 +145,19 @@ def _plain_failures_allowed() -> Iterator[None]:
 def looks_of(path: str) -> Looks:
     """What a file has besides its bytes."""
     seen = os.lstat(path)
-    return Looks(
-        mode=stat.S_IMODE(seen.st_mode),
-        owner=seen.st_uid,
-        group=seen.st_gid,
-        modified_ns=seen.st_mtime_ns,
-        attributes=_attributes(path),
-    )
-
-
-def _attributes(path: str) -> dict[str, bytes]:
-    """Access lists and labels too, where the file system keeps any."""
+    # Access lists and labels too, where the file system keeps any
     found: dict[str, bytes] = {}
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # not every file system
             for name in os.listxattr(path, follow_symlinks=False):
                 found[name] = os.getxattr(path, name, follow_symlinks=False)
-    return found
+    return Looks(
+        mode=stat.S_IMODE(seen.st_mode),
+        owner=seen.st_uid,
+        group=seen.st_gid,
+        modified_ns=seen.st_mtime_ns,
+        attributes=found,
+    )
 
 
 def read_whole(path: str) -> bytes | None:

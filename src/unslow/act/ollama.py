@@ -128,8 +128,7 @@ def _error(answer: Answer) -> str:
 def _holds(shown: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
     """Whether a model shows these parameters: a line for each, name and value."""
     lines = {tuple(line.split(None, 1)) for line in str(shown.get("parameters") or "").splitlines()}
-    return all((name, _word(value)) in lines for name, value in parameters.items())
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return all(
+        (name, str(value).lower() if isinstance(value, bool) else str(value)) in lines
+        for name, value in parameters.items()
+    )

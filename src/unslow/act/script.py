@@ -198,7 +198,9 @@ def edited_script(
     check_sure(words, old, new)
     after = rewritten(text, old, new, spaced(text, words, shlex.quote))
     if environment:
-        after = after[: words[0].start] + _with(environment) + after[words[0].start :]
+        away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
+        given = [f"{name}={value}" for name, value in environment.items() if value is not None]
+        after = after[: words[0].start] + (shlex.join(["env", *away, *given]) + " ") + after[words[0].start :]
     _check(after, new)
     return after
 
@@ -211,16 +213,14 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
     found = [words for start in line_starts(text) if (words := _fitting(text, start, command))]
     if len(found) == 1:
         return found[0]
-    if not found and any(_fitting(text, start, command) for start in _all_starts(text)):
+    if not found and any(
+        _fitting(text, start, command) for start in [0, *(match.end() for match in re.finditer(r"\n", text))]
+    ):
         raise NotUnderstoodError("the words that the server was started with stand only in a quoted text of it")
     if "\r\n" in text:
         raise NotUnderstoodError("its lines end as on Windows, and a shell takes that for a part of their last words")
     many = "several lines of it have" if found else "no line of it has"
     raise NotUnderstoodError(f"{many} the very words that the server was started with")
-
-
-def _all_starts(text: str) -> list[int]:
-    return [0, *(match.end() for match in re.finditer(r"\n", text))]
 
 
 def _fitting(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
@@ -244,12 +244,6 @@ def _own_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
         while at + 1 < len(words) and words[at].value == "-u" and words[at - 1].value != "exec":
             at += 2  # of env: a variable that it takes away
     return words[at:]
-
-
-def _with(environment: Mapping[str, str | None]) -> str:
-    away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
-    given = [f"{name}={value}" for name, value in environment.items() if value is not None]
-    return shlex.join(["env", *away, *given]) + " "
 
 
 def _check(after: str, new: Sequence[str]) -> None:

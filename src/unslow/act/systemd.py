@@ -97,7 +97,11 @@ def _word(line: str, at: int, *, variables: bool) -> Word:
         elif sign in "'\"" and not quote:
             quote, at = sign, at + 1
         elif sign == "\\":
-            at = _escape(line, at, meaning)
+            letter = line[at + 1 : at + 2]
+            if letter not in _ESCAPES:
+                raise NotUnderstoodError(f"the escape {line[at : at + 2]!r}")
+            meaning.add(_ESCAPES[letter])
+            at = at + 2
         elif sign == "%" or (sign == "$" and variables):
             at = _expanded(line, at, meaning)
         else:
@@ -107,14 +111,6 @@ def _word(line: str, at: int, *, variables: bool) -> Word:
         raise NotUnderstoodError("a quote that is not closed")
     word = meaning.word(start, at)
     return word._replace(splits=word.pattern is not None and _ALONE.fullmatch(line[start:at]) is not None)
-
-
-def _escape(line: str, at: int, meaning: Meaning) -> int:
-    letter = line[at + 1 : at + 2]
-    if letter not in _ESCAPES:
-        raise NotUnderstoodError(f"the escape {line[at : at + 2]!r}")
-    meaning.add(_ESCAPES[letter])
-    return at + 2
 
 
 def _expanded(line: str, at: int, meaning: Meaning) -> int:
@@ -143,7 +139,11 @@ def drop_in(
 ) -> str:
     """The text of the drop-in; `ours` is the one that is there already. NotUnderstoodError unless the unit is clear."""
     command = _command(files, old, new) if list(old) != list(new) or _has_command(ours) else ()
-    lines = [*_kept(ours, environment), *_variables(environment), *command]
+    if any(_CONTROL.search(f"{name}{value}") for name, value in environment.items()):
+        raise NotUnderstoodError("a variable with a control character")
+    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
+    variables = [*given, *(f"UnsetEnvironment={name}" for name, value in environment.items() if value is None)]
+    lines = [*_kept(ours, environment), *variables, *command]
     return "\n".join([HEAD, "[Service]", *lines]) + "\n"
 
 
@@ -171,13 +171,6 @@ def _quoted(word: str, dollars: str) -> str:
     if _CONTROL.search(word):
         raise NotUnderstoodError("a word with a control character")
     return in_unit(word, dollars=dollars)
-
-
-def _variables(environment: Mapping[str, str | None]) -> list[str]:
-    if any(_CONTROL.search(f"{name}{value}") for name, value in environment.items()):
-        raise NotUnderstoodError("a variable with a control character")
-    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
-    return [*given, *(f"UnsetEnvironment={name}" for name, value in environment.items() if value is None)]
 
 
 def _kept(ours: str, environment: Mapping[str, str | None]) -> list[str]:

@@ -147,16 +147,12 @@ def _affordable(market: Market, offers: Sequence[OfferShown], aim: Aim) -> _Pair
     ]  # fmt: skip
 
 
-def _promising(pairs: _Pairs) -> _Pairs:
-    """The most memory and bandwidth."""
-    by_memory = sorted(pairs, key=lambda pair: -pair[0].number * pair[0].each_bytes)[: _TRIED // 2]
-    by_speed = sorted(pairs, key=lambda pair: -pair[0].device.memory_bytes_per_s)[: _TRIED // 2]
-    return list(dict.fromkeys((*by_memory, *by_speed)))
-
-
 def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
     """The cheapest that reaches the goal in that quant; all are asked only where one of the promising does."""
-    first = _promising(rigs)
+    # The most memory and bandwidth
+    by_memory = sorted(rigs, key=lambda pair: -pair[0].number * pair[0].each_bytes)[: _TRIED // 2]
+    by_speed = sorted(rigs, key=lambda pair: -pair[0].device.memory_bytes_per_s)[: _TRIED // 2]
+    first = list(dict.fromkeys((*by_memory, *by_speed)))
     if not _fine(market, first, aim, quant):
         return None
     return min(_fine(market, rigs, aim, quant), key=lambda offer: rank(offer, aim), default=None)
@@ -242,6 +238,12 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     heaps = chosen(offers, aim)
     best = _explained(heaps, market, aim)
     seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
+    host = float(USUAL_HOST.bytes_per_s) / GB
+    said = (
+        f"what does not fit lies in the host's memory, which is taken to be large enough and to deliver {host:.0f} GB/s"
+    )
+    quants = ", ".join(market.quants)
+    notes = (f"the finest of {quants} that reaches the goal is taken",) if len(market.quants) > 1 else ()
     return ChoiceReport(
         unslow_version=__version__,
         asked=market.shown,
@@ -255,9 +257,9 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
         ways=() if best else tuple(ways_out(market, offers, aim)),
         assumptions=(
             *assumptions(aim, request.host_price, purse.currency, market.shown, request.have),
-            *_partly(request),
+            *((said,) if request.partly else ()),
         ),
-        notes=(*work_notes(market.shown), *_notes(market), *price_notes(seen, purse)),
+        notes=(*work_notes(market.shown), *notes, *price_notes(seen, purse)),
     )
 
 
@@ -267,16 +269,3 @@ def _explained(heaps: Chosen, market: Market, aim: Aim) -> OfferShown | None:
         return None
     weights = sum(tensor.bytes for tensor in market.in_quant(best.rig.quant).blueprint.tensors)
     return explained(best, heaps.runners_up, aim, market.purse.currency, weights)
-
-
-def _partly(request: ChooseRequest) -> tuple[str, ...]:
-    host = float(USUAL_HOST.bytes_per_s) / GB
-    said = (
-        f"what does not fit lies in the host's memory, which is taken to be large enough and to deliver {host:.0f} GB/s"
-    )
-    return (said,) if request.partly else ()
-
-
-def _notes(market: Market) -> tuple[str, ...]:
-    quants = ", ".join(market.quants)
-    return (f"the finest of {quants} that reaches the goal is taken",) if len(market.quants) > 1 else ()

@@ -203,6 +203,9 @@ def _way(how: How, rig: RigShown, price: PriceShown | None, use: Use, per_month:
     busy = busy_share(rig.speed, use) if rig.speed else 0.0
     most = use.tokens / busy if busy else 0.0
     made = min(use.tokens, most) * MONTH_DAYS
+    # What has to be said of it
+    less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
+    part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
     return WayShown(
         how=how,
         name=rig.name,
@@ -213,15 +216,8 @@ def _way(how: How, rig: RigShown, price: PriceShown | None, use: Use, per_month:
         busy_share=busy,
         most_tokens_per_day=most,
         enough=busy <= 1,
-        reason=_reason(rig, most, busy),
+        reason="; ".join(text for text in (less, part) if text),
     )
-
-
-def _reason(rig: RigShown, most: float, busy: float) -> str:
-    """What has to be said of it."""
-    less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
-    part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
-    return "; ".join(text for text in (less, part) if text)
 
 
 def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown | None:
@@ -368,7 +364,11 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
     (progress or Silent()).step("predicting", 0.0)
     rigs = [desk.rig(name) for name in request.device]
     use = _use(request, rigs)
-    terms = _terms(request, told)
+    given = request.electricity if request.electricity is not None else told.electricity
+    terms = Terms(
+        ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
+        request.power_share,
+    )  # fmt: skip
     _check_resale(rigs, terms)
     owned = [own(rig, rig.price, use, terms) for rig in rigs]
     others = [*_rented(desk, use, rigs), *_sold(desk, use)]
@@ -409,14 +409,6 @@ def _use_shown(request: CostRequest, use: Use) -> UseShown:
     return UseShown(
         tokens_per_day=use.tokens, prompt_tokens_per_day=use.tokens * use.prompt_ratio, prompt_ratio=use.prompt_ratio,
         said="tokens_per_day" if said == names[0] else "hours_per_day" if said == names[1] else "utilisation",
-    )  # fmt: skip
-
-
-def _terms(request: CostRequest, told: PricesFile) -> Terms:
-    given = request.electricity if request.electricity is not None else told.electricity
-    return Terms(
-        ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
-        request.power_share,
     )  # fmt: skip
 
 

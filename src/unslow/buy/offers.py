@@ -179,7 +179,15 @@ def _unlike(offers: Iterable[OfferShown], best: OfferShown | None) -> tuple[Offe
 
 def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
     since = max((offer.rig.year or 0 for offer in offers), default=0) - _RECENT_YEARS
-    near = sorted(offers, key=lambda offer: (_over(offer, aim), *_nearness(why, offer, since), offer.rig.name))
+    # Whether it would be too dear as well, for all that is known
+    near = sorted(
+        offers,
+        key=lambda offer: (
+            aim.budget is not None and (offer.total is None or offer.total > aim.budget),
+            *_nearness(why, offer, since),
+            offer.rig.name,
+        ),
+    )
     words = _NOT_EVEN_PARTLY if why == "does_not_fit" and aim.partly else _WORDS[why]
     return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:_NEAREST]))
 
@@ -200,11 +208,6 @@ def _once_cost(name: str) -> float:
     """What one was seen or launched for, which orders it where the price does not count; inf where nothing is known."""
     found = next((shop_price(device) for device in all_devices() if device.name == name), None)
     return found.usd if found else inf
-
-
-def _over(offer: OfferShown, aim: Aim) -> bool:
-    """Whether it would be too dear as well, for all that is known."""
-    return aim.budget is not None and (offer.total is None or offer.total > aim.budget)
 
 
 USUAL_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K")
@@ -255,7 +258,11 @@ class Market(NamedTuple):
     def offer(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
         """One offer."""
         shown = self._best(rig, beside, aim, quants or self.quants)
-        return OfferShown(rig=shown, total=self._total(rig, beside), margin=_margin(shown, aim))
+        return OfferShown(
+            rig=shown,
+            total=self._total(rig, beside),
+            margin=None if aim.goal is None or shown.speed is None else shown.speed.each_tokens_per_s.low / aim.goal,
+        )
 
     def _best(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str]) -> RigShown:
         """In the finest quant that reaches the goal; else in the coarsest that fits, which is the fastest."""
@@ -280,14 +287,14 @@ class Market(NamedTuple):
         if isinstance(new, Unknown) or isinstance(old, Unknown):
             return new if isinstance(new, Unknown) else old
         slower = min(new, old, key=lambda hardware: hardware.device.memory_bytes_per_s)
-        rooms = alike_rooms((*new.rooms, *old.rooms), self._largest_layer())
-        return slower._replace(devices=(slower.device,) * len(rooms), rooms=rooms, chips=slower.chips[:1] * len(rooms))
-
-    def _largest_layer(self) -> int:
-        """In the finest quant, which any other stays below."""
+        # In the finest quant, which any other stays below
         plan = self.in_quant(self.quants[0]).blueprint
         layers = plan.layer_tensors
-        return remembered(plan, "layer", lambda: max((sum(t.bytes for t in layer) for layer in layers), default=0))
+        largest_layer = remembered(
+            plan, "layer", lambda: max((sum(t.bytes for t in layer) for layer in layers), default=0)
+        )
+        rooms = alike_rooms((*new.rooms, *old.rooms), largest_layer)
+        return slower._replace(devices=(slower.device,) * len(rooms), rooms=rooms, chips=slower.chips[:1] * len(rooms))
 
     def _shown(self, rig: Rig, beside: Rig | None, quant: str, answer: Rated | Unknown) -> RigShown:
         shown = rig_shown(rig, self.purse, quant, answer)
@@ -318,10 +325,11 @@ class Market(NamedTuple):
         """The model in another quant."""
         if quant == self.found.quant:
             return self.found
-        return remembered(self.found.blueprint, ("quant", quant), lambda: self._requantised(quant))
-
-    def _requantised(self, quant: str) -> FoundModel:
-        return self.found._replace(blueprint=as_quant(self.found.blueprint, quant), quant=quant)
+        return remembered(
+            self.found.blueprint,
+            ("quant", quant),
+            lambda: self.found._replace(blueprint=as_quant(self.found.blueprint, quant), quant=quant),
+        )
 
 
 def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
@@ -358,9 +366,3 @@ def coarser_than(quants: Sequence[str]) -> tuple[str, ...]:
     """The usual quants below those."""
     below = min(find_mix(quant).bits_per_weight for quant in quants)
     return tuple(q for q in USUAL_QUANTS if find_mix(q).bits_per_weight < below)
-
-
-def _margin(shown: RigShown, aim: Aim) -> float | None:
-    if aim.goal is None or shown.speed is None:
-        return None
-    return shown.speed.each_tokens_per_s.low / aim.goal

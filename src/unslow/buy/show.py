@@ -75,7 +75,9 @@ _FULL = (
 def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
     asked, count = report.asked, len(report.devices)
     if asked is None:
-        title = head(f"{count}", _of_how_many(count, report.catalogue_devices))
+        every = report.catalogue_devices
+        of_all = f" of the {every:,} in the catalogue (--all shows every one)" if every and count < every else ""
+        title = head(f"{count}", f"device{'' if count == 1 else 's'}{of_all}")
         table = table_of(_PLAIN, (_plain_row(rig) for rig in report.devices), width)
         return Group(title, "", table, "", *(dim(note) for note in report.notes))
     order = f", by {report.sorted_by}" if report.sorted_by else ""
@@ -85,11 +87,6 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
     is_shown = any(column.header == "TOK/J" for column in table.columns)  # it goes first where there is no room
     notes = (note for note in report.notes if is_shown or note != NOTE_ON_JOULES)
     return Group(title, about, "", table, "", *_reasons(report), *(dim(note) for note in notes))
-
-
-def _of_how_many(count: int, every: int | None) -> str:
-    of_all = f" of the {every:,} in the catalogue (--all shows every one)" if every and count < every else ""
-    return f"device{'' if count == 1 else 's'}{of_all}"
 
 
 def _plain_row(rig: RigShown) -> tuple[str, ...]:
@@ -290,16 +287,14 @@ def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
     asked = f"the largest that fit whole, one of each family, {room}"
     parts: list[RenderableType] = [head(f"{report.models} models", "what each size of memory runs"), dim(asked)]
     for tier in report.tiers:
-        parts += ["", _title(tier), *_body(tier, width)]
+        kind = " shared" if tier.unified else ""
+        text = Text(f"{memory_words(tier.memory_bytes)} GB{kind}", style="bold")
+        if tier.device and tier.bytes_per_s:
+            text.append(
+                f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}", "dim not bold"
+            )
+        parts += ["", text, *_body(tier, width)]
     return Group(*parts, "", *(dim(note) for note in report.notes))
-
-
-def _title(tier: TierShown) -> Text:
-    kind = " shared" if tier.unified else ""
-    text = Text(f"{memory_words(tier.memory_bytes)} GB{kind}", style="bold")
-    if tier.device and tier.bytes_per_s:
-        text.append(f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}", "dim not bold")
-    return text
 
 
 def _body(tier: TierShown, width: int) -> Iterator[RenderableType]:

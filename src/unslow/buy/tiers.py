@@ -137,7 +137,9 @@ def shapes(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
     """
     groups: dict[tuple[str, int, str], list[WellKnown]] = {}
     for model in models:
-        if model.shape.context_trained >= context and not _is_no_chat(model):
+        if model.shape.context_trained >= context and not any(
+            part in model.name.lower() or part in model.architecture.lower() for part in _ARE_NO_CHAT
+        ):
             groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
     ordered = [sorted(group, key=_newest_first) for group in groups.values()]
     return sorted(ordered, key=lambda group: (_is_short(group[0]), -group[0].parameters, _newest_first(group[0])))
@@ -162,10 +164,6 @@ def family(model: WellKnown) -> str:
     """The first word of its name."""
     found = re.match(r"[a-z]+", model.name.lower())
     return found[0] if found else model.name
-
-
-def _is_no_chat(model: WellKnown) -> bool:
-    return any(part in model.name.lower() or part in model.architecture.lower() for part in _ARE_NO_CHAT)
 
 
 def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
@@ -300,15 +298,12 @@ class _Counter:
         question = self._asked(_plan(model, names[-1]))
         if (left := question.left()) < 0:
             return int(-left)
-        finer = self._affordable(question, left, names)
+        # The finer quants whose weights about fit into what the coarsest leaves, the finest first
+        weights, least = sum(t.bytes for t in question.blueprint.tensors), find_mix(names[-1]).bits_per_weight
+        sizes = [(name, weights * find_mix(name).bits_per_weight / least) for name in names[:-1]]
+        finer = [name for name, size in sizes if size - weights < _ROUGHLY * left]
         tried = ((name, self._asked(_plan(model, name))) for name in finer)
         return next(((name, asked) for name, asked in tried if asked.left() >= 0), (names[-1], question))
-
-    def _affordable(self, coarsest: Setup, left: float, names: Sequence[str]) -> list[str]:
-        """The finer quants whose weights about fit into what the coarsest leaves, the finest first."""
-        weights, least = sum(t.bytes for t in coarsest.blueprint.tensors), find_mix(names[-1]).bits_per_weight
-        sizes = [(name, weights * find_mix(name).bits_per_weight / least) for name in names[:-1]]
-        return [name for name, size in sizes if size - weights < _ROUGHLY * left]
 
     def _names(self, model: WellKnown) -> list[str]:
         """The quants that there are of a model: where its publisher ships one, that one."""

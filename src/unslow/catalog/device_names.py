@@ -68,11 +68,10 @@ def find_cpu(text: str) -> Device | None:
 def _processors() -> list[tuple[Device, int, re.Pattern[str]]]:
     """Every processor's names as patterns, in which `?` is a letter and `*` any number of them."""
     hosts = [(d, _phrase(name)) for d in all_processors() for name in (d.name, *d.also)]
-    return [(d, -sum(map(phrase.count, "?*")), _pattern(phrase)) for d, phrase in hosts]
-
-
-def _pattern(phrase: str) -> re.Pattern[str]:
-    return re.compile(re.escape(phrase).replace(r"\*", "[^ ]*").replace(r"\?", "[^ ]"))
+    return [
+        (d, -sum(map(phrase.count, "?*")), re.compile(re.escape(phrase).replace(r"\*", "[^ ]*").replace(r"\?", "[^ ]")))
+        for d, phrase in hosts
+    ]
 
 
 def _phrase(text: str) -> str:

@@ -299,7 +299,8 @@ def _best(written: Written, memory_bytes: int) -> Device | None:
     fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
     longest = max((likeness.words for likeness, _ in fits), default=0)
     fits = sorted((fit for fit in fits if fit[0].words == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
-    if len({_model_of(device) for _, device in fits}) > 1:
+    # What names the model, apart from its memory, its cores and its form
+    if len({(parse_device_name(device.name).words - FORMS) for _, device in fits}) > 1:
         sizes = _sizes_said(written, memory_bytes)
         return _settled([device for _, device in fits], *sizes)
     return fits[0][1] if fits else None
@@ -339,11 +340,6 @@ def _likeness(known: _Known, written: Written, memory_bytes: int) -> _Likeness:
 
 def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
     return [memory_bytes] if memory_bytes else [_parsed_bytes(size) for size in written.sizes]
-
-
-def _model_of(device: Device) -> frozenset[str]:
-    """What names the model, apart from its memory, its cores and its form."""
-    return parse_device_name(device.name).words - FORMS
 
 
 def _is_near_size(a: int, b: int) -> bool:

@@ -248,7 +248,10 @@ def find_model(word: str) -> WellKnown:
     for index, written in ((_by_name, _key), (_by_beginning, _joined)):
         for text in readings:
             if found := index().get(written(text)):
-                return _only(found, word)
+                models = _ordered(found)
+                if len(models) == 1:
+                    return models[0]
+                raise _several(models, word)
     if kind := _kind_unlisted(readings):
         raise UserError(f"{word}: {kind.why}", kind.hint)
     raise _NoSuchModelError(word)
@@ -331,13 +334,6 @@ def _place(model: WellKnown) -> tuple[str, float, list[str], int]:
     version = _VERSION.search(model.name.lower())
     kind = [word for word in words[1:] if word.isalpha() and word not in ("b", "m")]
     return family[0] if family else "", -float(version[1]) if version else 0.0, kind, model.parameters
-
-
-def _only(stems: Iterable[str], word: str) -> WellKnown:
-    models = _ordered(stems)
-    if len(models) == 1:
-        return models[0]
-    raise _several(models, word)
 
 
 def _several(models: list[WellKnown], word: str) -> UserError:

@@ -62,7 +62,9 @@ def _of_runtime(changes: Sequence[Change], case: Case, at_hand: AtHand, system: 
     """The changes by the runtime's own writer."""
     if not changes:
         return Commands()
-    looker = _looker(case.runtime)
+    looker = looker_of(case.runtime.name.value_or(""))
+    if looker is None:
+        raise UserError("which runtime the plan is for is not known", "name it, such as llama_cpp or ollama")
     at_hand = at_hand._replace(
         unit=_unit(case.runtime, system),
         options=_options(looker, case.runtime, system, at_hand.program),
@@ -107,13 +109,6 @@ def _named(runtime: Runtime, name: str) -> Runtime:
 def _plain(name: str) -> str:
     """A runtime's name as people type it: llama.cpp, llama_cpp, LM Studio, lm-studio."""
     return "_".join(name.lower().replace(".", " ").replace("-", " ").replace("_", " ").split())
-
-
-def _looker(runtime: Runtime) -> Looker:
-    looker = looker_of(runtime.name.value_or(""))
-    if looker is None:
-        raise UserError("which runtime the plan is for is not known", "name it, such as llama_cpp or ollama")
-    return looker
 
 
 def _unit(runtime: Runtime, system: System | None) -> Unit:
@@ -198,7 +193,10 @@ def _said_once(fixes: Iterator[Fix], seen: set[tuple[str, ...]]) -> Iterator[Fix
 def _fixes(finding: Finding, case: Case) -> Iterator[Fix]:
     for fix in finding.fixes:
         lines = _lines(Change(Knob(fix.knob), _value(fix, finding, case), fix.why), case)
-        yield msgspec.structs.replace(fix, commands=lines, why=_why(fix, lines))
+        # The word of the cause, unless it speaks of removing what is rather set to another value
+        removes = not lines or lines[0].startswith(("remove ", "start it without "))
+        why = fix.why if removes else fix.why.removeprefix("remove the setting: ")
+        yield msgspec.structs.replace(fix, commands=lines, why=why)
 
 
 def _lines(change: Change, case: Case) -> tuple[str, ...]:
@@ -210,31 +208,23 @@ def _lines(change: Change, case: Case) -> tuple[str, ...]:
     return (*commands.short, *commands.lines)
 
 
-def _why(fix: Fix, lines: Sequence[str]) -> str:
-    """The word of the cause, unless it speaks of removing what is rather set to another value."""
-    removes = not lines or lines[0].startswith(("remove ", "start it without "))
-    return fix.why if removes else fix.why.removeprefix("remove the setting: ")
-
-
 def _value(fix: Fix, finding: Finding, case: Case) -> Setting:
     """The value to spell: what the cause says, else what the case suggests."""
     match Knob(fix.knob), fix.value:
         case Knob.CONTEXT_LENGTH, None:
-            return _context(finding, case)
+            # Half of what it has now, where that is known and long; the very same where every client shall have one
+            now = _context_now(case.runtime)
+            if finding.cause == _ONE_FOR_ALL:
+                return now or None
+            return now // 2 if now // 2 >= SHORTEST_CONTEXT else None
         case Knob.GPU_BACKEND, None:
-            return _backend(case)
+            # The backend of the GPU there is; None of no GPU, or of several makers
+            makers = {gpu_maker(gpu) for gpu in case.machine.gpus.value_or(())} - {""}
+            return _BACKENDS.get(makers.pop()) if len(makers) == 1 else None
         case Knob.WIRED_LIMIT, int(mebibytes):
-            return min(mebibytes, _most_wired(case) or mebibytes)
+            return min(mebibytes, int(MOST_WIRED * case.machine.memory.total_bytes.value_or(0) / MIB) or mebibytes)
         case _, value:
             return value
-
-
-def _context(finding: Finding, case: Case) -> int | None:
-    """Half of what it has now, where that is known and long; the very same where every client shall have one."""
-    now = _context_now(case.runtime)
-    if finding.cause == _ONE_FOR_ALL:
-        return now or None
-    return now // 2 if now // 2 >= SHORTEST_CONTEXT else None
 
 
 def _context_now(runtime: Runtime) -> int:
@@ -245,13 +235,3 @@ def _context_now(runtime: Runtime) -> int:
     if runtime.name.value_or("") == "Ollama" and isinstance(of_one, Known) and (alone or of_one is not total):
         return int(of_one.value) * max(1, runtime.slots.value_or(1))
     return int(total.value_or(0))
-
-
-def _backend(case: Case) -> str | None:
-    """The backend of the GPU there is; None of no GPU, or of several makers."""
-    makers = {gpu_maker(gpu) for gpu in case.machine.gpus.value_or(())} - {""}
-    return _BACKENDS.get(makers.pop()) if len(makers) == 1 else None
-
-
-def _most_wired(case: Case) -> int:
-    return int(MOST_WIRED * case.machine.memory.total_bytes.value_or(0) / MIB)

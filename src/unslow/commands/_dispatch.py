@@ -120,7 +120,10 @@ def _is_address(word: str) -> bool:
 def dispatch(words: list[str]) -> int:
     """Run the command that the words name."""
     try:
-        return _run(words)
+        if words[:1] in (["-h"], ["--help"]):
+            top_parser().parse_args(["--help"])
+        run, request = parse_words(words)
+        return run(request)
     except UserError as error:
         from unslow.show.clean import safe  # only where there is something to say
 
@@ -139,13 +142,6 @@ def dispatch(words: list[str]) -> int:
 
         _complain(without_controls(traceback.format_exc()))
         return COULD_NOT_RUN
-
-
-def _run(words: list[str]) -> int:
-    if words[:1] in (["-h"], ["--help"]):
-        top_parser().parse_args(["--help"])
-    run, request = parse_words(words)
-    return run(request)
 
 
 def parse_words(words: list[str]) -> tuple[Callable[[Any], int], Any]:

@@ -376,13 +376,10 @@ def _parameter(field: Field, first: str) -> Parameter:
         default = default[0]
     if field.kind.takes is str and isinstance(default, int | float):  # it is written with its unit
         default = None
-    return Parameter(
-        field.name, by_place, default=Parameter.empty if field.is_needed else default, annotation=_annotation(field)
-    )
-
-
-def _annotation(field: Field) -> Any:
     takes = field.kind.takes
     if field.several:
         takes = str | Sequence[str] if takes is str else types.GenericAlias(Sequence, (takes,))
-    return takes if field.is_needed or (takes is bool and field.default is not None) else takes | None
+    annotation = takes if field.is_needed or (takes is bool and field.default is not None) else takes | None
+    return Parameter(
+        field.name, by_place, default=Parameter.empty if field.is_needed else default, annotation=annotation
+    )

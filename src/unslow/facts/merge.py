@@ -106,15 +106,17 @@ def overlaid(base: F, over: F) -> F:
             changes[name] = old + new
         elif isinstance(old, Known) and isinstance(new, Known) and isinstance(old.value, tuple):
             # known lists of things, such as the GPUs of two vendors
-            changes[name] = Known(_together(old.value, new.value), new.origin, f"{old.source}, {new.source}")
+            # Both lists; a GPU that both speak of stands there once
+            changes[name] = Known(
+                gpus_in_order(joined_gpus(old.value, new.value))
+                if are_gpus(old.value + new.value)
+                else old.value + new.value,
+                new.origin,
+                f"{old.source}, {new.source}",
+            )
         elif new != NOT_LOOKED and not (isinstance(old, Known) and isinstance(new, Unknown)):
             changes[name] = new
     return msgspec.structs.replace(base, **changes)
-
-
-def _together(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Both lists; a GPU that both speak of stands there once."""
-    return gpus_in_order(joined_gpus(old, new)) if are_gpus(old + new) else old + new
 
 
 def joined_gpus(old: tuple[Gpu, ...], new: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

@@ -188,7 +188,9 @@ def packed_tensors(tensors: Iterable[Tensor]) -> Table:
     kinds: dict[tuple[Tensor, ...], int] = {}
     order = []
     for layer, group in groupby(tensors, key=lambda t: layer_of(t.name)):
-        kind = tuple(_without(layer, t) for t in group)
+        kind = tuple(
+            (t if layer == _NO_LAYER else t._replace(name=_EXACT_LAYER.sub(_ANY_LAYER, t.name, count=1))) for t in group
+        )
         order.append((kinds.setdefault(kind, len(kinds)), layer))
     return Table([list(k) for k in kinds], order)
 
@@ -207,10 +209,6 @@ def layer_of(name: str) -> int:
     """The layer that a tensor belongs to, or -1."""
     found = _EXACT_LAYER.match(name)
     return int(found[1]) if found else _NO_LAYER
-
-
-def _without(layer: int, tensor: Tensor) -> Tensor:
-    return tensor if layer == _NO_LAYER else tensor._replace(name=_EXACT_LAYER.sub(_ANY_LAYER, tensor.name, count=1))
 
 
 def _of_layer(layer: int, kind: Sequence[Tensor]) -> Iterable[Tensor]:

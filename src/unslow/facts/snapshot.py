@@ -119,7 +119,12 @@ def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
         )
     try:
         raw = msgspec.json.decode(data)
-        _check_schema(raw, where)
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        if not isinstance(schema, str) or not schema.startswith("unslow.snapshot/"):
+            why = f"its schema is {schema[:_LONGEST_SHOWN]}" if isinstance(schema, str) else "no `schema` field"
+            raise UserError(f"{where} is not a snapshot: {why}", "write one with `unslow collect -o FILE`")
+        if schema != SCHEMA:
+            raise UserError(f"{where} has the schema {schema}; this version reads {SCHEMA}", "use a newer unslow")
         _check_texts(raw, where)
         snapshot = msgspec.convert(raw, Snapshot)
         known = msgspec.to_builtins(snapshot)
@@ -127,15 +132,6 @@ def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
         text = str(error) or type(error).__name__
         raise UserError(f"{where} is not a snapshot: {text}", "was it cut short, or edited by hand?") from error
     return msgspec.structs.replace(snapshot, kept=_missing(raw, known))
-
-
-def _check_schema(raw: Any, where: str) -> None:
-    schema = raw.get("schema") if isinstance(raw, dict) else None
-    if not isinstance(schema, str) or not schema.startswith("unslow.snapshot/"):
-        why = f"its schema is {schema[:_LONGEST_SHOWN]}" if isinstance(schema, str) else "no `schema` field"
-        raise UserError(f"{where} is not a snapshot: {why}", "write one with `unslow collect -o FILE`")
-    if schema != SCHEMA:
-        raise UserError(f"{where} has the schema {schema}; this version reads {SCHEMA}", "use a newer unslow")
 
 
 def _check_texts(raw: Any, where: str) -> None:

@@ -291,7 +291,7 @@ def _rule(rule: Recording | AlertRule) -> Value:
 def _tests(tests: list[RuleTest], interval: str, rule_file: str) -> str:
     fleet: Value = {
         "interval": "1m",
-        "input_series": [_series(test, name) for test in tests for name in test.series],
+        "input_series": [{"series": name, "values": test.series[name]} for test in tests for name in test.series],
         "promql_expr_test": [_firing(test, at) for test in tests for at in test.at],
         "alert_rule_test": _said(tests),
     }
@@ -301,17 +301,9 @@ def _tests(tests: list[RuleTest], interval: str, rule_file: str) -> str:
         "group_eval_order": [group.name for group in rule_groups()],
         "tests": [fleet],
     }
-    return _HEAD.format(" --tests") + _listed(tests) + as_yaml(whole)
-
-
-def _listed(tests: list[RuleTest]) -> str:
-    """What each cluster is there for, as promtool has no place for a name."""
+    # What each cluster is there for, as promtool has no place for a name
     rows = (f"#   {t.cluster}: {'fires' if t.fired else 'must not fire'}: {t.name}\n" for t in tests)
-    return "# Every cluster is one case:\n" + "".join(rows)
-
-
-def _series(test: RuleTest, name: str) -> Value:
-    return {"series": name, "values": test.series[name]}
+    return _HEAD.format(" --tests") + ("# Every cluster is one case:\n" + "".join(rows)) + as_yaml(whole)
 
 
 def _firing(test: RuleTest, at: str) -> Value:

@@ -198,15 +198,12 @@ def instance_report(request: FleetSettings, key: str, save: str, progress: Progr
     if save:
         save_snapshot(snapshot, save, progress)
     report = spelled(diagnose(snapshot), snapshot)
-    notes = (_whose(member, fleet), *about_of(member).notes)
+    # Which instance this is: a part of its key may be all that was given
+    host = f" on {member.host_name}" if member.host_name and member.host_name not in member.key else ""
+    whose = f"This is {member.key}{host}: the last {member.window_s / 60:g} min of {fleet.shown_url}."
+    notes = (whose, *about_of(member).notes)
     subjects = tuple(msgspec.structs.replace(s, notes=(*notes, *s.notes)) for s in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
-
-
-def _whose(member: Member, fleet: Fleet) -> str:
-    """Which instance this is: a part of its key may be all that was given."""
-    host = f" on {member.host_name}" if member.host_name and member.host_name not in member.key else ""
-    return f"This is {member.key}{host}: the last {member.window_s / 60:g} min of {fleet.shown_url}."
 
 
 def member_named(members: Sequence[Member], key: str) -> Member:
@@ -236,15 +233,16 @@ def queries_text(asked: FleetRequest) -> str:
     queries = (*all_queries(options), *ranges)
     if form == "json":
         return json.dumps([query._asdict() for query in queries], indent=1)
-    return "\n\n".join(_marked(query) if form == "markdown" else _plain(query) for query in queries)
+    return "\n\n".join(
+        f"### {query.of}: {query.name}\n{query.why}\n```promql\n{query.promql}\n```"
+        if form == "markdown"
+        else _plain(query)
+        for query in queries
+    )
 
 
 def _plain(query: Query) -> str:
     return f"# {query.of}: {query.name}: {query.why}\n{query.promql}"
-
-
-def _marked(query: Query) -> str:
-    return f"### {query.of}: {query.name}\n{query.why}\n```promql\n{query.promql}\n```"
 
 
 def fleet_report(request: FleetSettings, progress: Progress) -> FleetReport:

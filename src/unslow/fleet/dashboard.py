@@ -36,7 +36,8 @@ def laid_out(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
     panels: list[dict[str, Any]] = []
     top = 0
     for row in rows:
-        heading = _heading(row, top)
+        place = {"x": 0, "y": top, "w": COLUMNS, "h": 1}
+        heading = {"type": "row", "title": row.title, "collapsed": row.closed, "gridPos": place}
         placed, below = _placed(row.panels, top + 1)
         heading["panels"] = placed if row.closed else []
         panels += [heading] if row.closed else [heading, *placed]
@@ -50,11 +51,6 @@ def _every(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for panel in panels:
         yield panel
         yield from panel.get("panels", [])
-
-
-def _heading(row: Row, top: int) -> dict[str, Any]:
-    place = {"x": 0, "y": top, "w": COLUMNS, "h": 1}
-    return {"type": "row", "title": row.title, "collapsed": row.closed, "gridPos": place}
 
 
 def _placed(panels: tuple[Panel, ...], top: int) -> tuple[list[dict[str, Any]], int]:
@@ -72,7 +68,15 @@ def _placed(panels: tuple[Panel, ...], top: int) -> tuple[list[dict[str, Any]], 
 def _panel(panel: Panel) -> dict[str, Any]:
     named = {"title": panel.title, "description": f"{panel.why}{_needs(panel)}"}
     if panel.kind == "causes":
-        return named | {"type": "text", "options": {"mode": "markdown", "content": _causes()}}
+        return named | {
+            "type": "text",
+            "options": {
+                "mode": "markdown",
+                "content": "\n".join(
+                    f"- [{cause.title}]({PAGE}{name}.html) `{name}`" for name, cause in all_causes().items()
+                ),
+            },
+        }
     targets = [_target(query, number, panel) for number, query in enumerate(panel.queries)]
     shown: dict[str, Any] = {"type": panel.kind, "datasource": SOURCE, "targets": targets}
     return named | shown | _looks(panel)
@@ -101,19 +105,25 @@ def _looks(panel: Panel) -> dict[str, Any]:
     if panel.kind == "table":
         return _table()
     if panel.kind == "stat":
-        return {"fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": _coloured()}, "options": _STAT}
+        coloured = [
+            _override(verdict, "color", {"mode": "fixed", "fixedColor": colour})
+            for verdict, colour in _VERDICTS.items()
+        ]
+        return {"fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": coloured}, "options": _STAT}
     most = {} if panel.most is None else {"max": panel.most}
     custom: dict[str, Any] = {"fillOpacity": 10, "showPoints": "never"}
     defaults = {"unit": panel.unit, "min": 0, **most, "custom": custom}
     if panel.alert_at:
         custom["thresholdsStyle"] = {"mode": "dashed"}
-        defaults["thresholds"] = {"mode": "absolute", "steps": _steps(float(filled(panel.alert_at)))}
+        # One line; the first step is everything below it
+        defaults["thresholds"] = {
+            "mode": "absolute",
+            "steps": [
+                {"color": "transparent", "value": None},
+                {"color": "orange", "value": float(filled(panel.alert_at))},
+            ],
+        }
     return {"fieldConfig": {"defaults": defaults, "overrides": []}, "options": _SERIES}
-
-
-def _steps(alert_at: float) -> list[dict[str, Any]]:
-    """One line; the first step is everything below it."""
-    return [{"color": "transparent", "value": None}, {"color": "orange", "value": alert_at}]
 
 
 _SERIES = {
@@ -121,12 +131,6 @@ _SERIES = {
     "tooltip": {"mode": "multi", "sort": "desc"},
 }
 _STAT = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "background", "textMode": "value_and_name"}
-
-
-def _coloured() -> list[dict[str, Any]]:
-    return [
-        _override(verdict, "color", {"mode": "fixed", "fixedColor": colour}) for verdict, colour in _VERDICTS.items()
-    ]
 
 
 def _table() -> dict[str, Any]:
@@ -150,10 +154,6 @@ def _override(field: str, name: str, value: object) -> dict[str, Any]:
     return {"matcher": {"id": "byName", "options": field}, "properties": [{"id": name, "value": value}]}
 
 
-def _causes() -> str:
-    return "\n".join(f"- [{cause.title}]({PAGE}{name}.html) `{name}`" for name, cause in all_causes().items())
-
-
 SCHEMA = 41
 """That of Grafana 12; an older one leaves out what it does not know."""
 SERVED = "http://127.0.0.1:8000/"
@@ -168,6 +168,14 @@ def dashboard_text(pages: str = SERVED) -> str:
 
 
 def _dashboard(pages: str) -> dict[str, Any]:
+    # Changes of a version, as told by the exporter and by Kubernetes
+    info, images = 'unslow_subject_info{version!=""}', "unslow:model_image:count"
+    by_image = "cluster, namespace, model, image"
+    versions = f"{info} unless on ({_PLACE}) {info} offset 10m"
+    annotations = [
+        _annotation("Versions", versions, "{{subject}} {{version}}", "{{instance}}"),
+        _annotation("Images", f"{images} unless on ({by_image}) {images} offset 10m", "{{model}}", "{{image}}"),
+    ]
     return {
         "uid": "unslow-fleet",
         "title": "unslow: why the fleet is slow",
@@ -181,7 +189,7 @@ def _dashboard(pages: str) -> dict[str, Any]:
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "browser",
         "templating": {"list": _variables(pages)},
-        "annotations": {"list": _annotations()},
+        "annotations": {"list": annotations},
         "links": [],
         "panels": laid_out(dashboard_rows()),
     }
@@ -209,17 +217,6 @@ def _chosen(name: str, label: str, query: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _annotations() -> list[dict[str, Any]]:
-    """Changes of a version, as told by the exporter and by Kubernetes."""
-    info, images = 'unslow_subject_info{version!=""}', "unslow:model_image:count"
-    by_image = "cluster, namespace, model, image"
-    versions = f"{info} unless on ({_PLACE}) {info} offset 10m"
-    return [
-        _annotation("Versions", versions, "{{subject}} {{version}}", "{{instance}}"),
-        _annotation("Images", f"{images} unless on ({by_image}) {images} offset 10m", "{{model}}", "{{image}}"),
-    ]
-
-
 def _annotation(name: str, expr: str, title: str, text: str) -> dict[str, Any]:
     return {
         "name": name, "enable": True, "hide": False, "iconColor": "blue", "datasource": SOURCE, "expr": expr,
@@ -239,19 +236,11 @@ def fleet_files() -> dict[str, str]:
 
 def alert_blocks() -> dict[str, str]:
     """The generated parts of docs/how_to/alerts.md by the name of their block."""
-    return {
-        "alerts": _alerts_table(),
-        "alerts apart": _apart(),
-        "not alerted": _left_out(),
-        "recordings": _recordings(),
-    }
-
-
-def _alerts_table() -> str:
     rows = [_row(name, alert) for name, alert in alerts().items() if not alert.every_cause]
-    return "\n".join(
+    alerts_table = "\n".join(
         ["| alert | cause | after | severity | where its numbers come from |", "|---|---|---|---|---|", *rows]
     )
+    return {"alerts": alerts_table, "alerts apart": _apart(), "not alerted": _left_out(), "recordings": _recordings()}
 
 
 def _row(name: str, alert: Alert) -> str:

@@ -189,18 +189,18 @@ def value_words(path: str, value: Scalar) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return _reasons(value) if path.endswith(".event_reasons") else value or "none"
+        # What holds clocks down, in words; those that have none keep their name
+        return (
+            " and ".join(dict.fromkeys(_REASONS.get(reason, reason) for reason in value.split(", ")))
+            if path.endswith(".event_reasons")
+            else value or "none"
+        )
     if path.endswith(SHARES) and 0 <= value <= 1:
         return f"{value:.0%}"
     for ending, size, unit in _UNITS:
         if path.endswith(ending):
             return f"{_number(value / size)} {unit}"
     return _number(value)
-
-
-def _reasons(value: str) -> str:
-    """What holds clocks down, in words; those that have none keep their name."""
-    return " and ".join(dict.fromkeys(_REASONS.get(reason, reason) for reason in value.split(", ")))
 
 
 def _number(value: float) -> str:
@@ -330,7 +330,11 @@ _ALIKE = {
 
 def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared: Mapping[str, int]) -> list[Difference]:
     """In what the odd one is unlike its peers; `shared` counts by path how many odd ones are."""
-    cited, sources = _cited(odd), {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
+    # The causes by the facts that findings give as evidence
+    cited, sources = (
+        {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence},
+        {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence},
+    )
     off = [path for path, one in usual.items() if is_off(path, facts, one)]
     off.sort(key=lambda path: (-_telling(path, facts, usual[path], shared, cited), path))
     first = {_thing(path): path for path in reversed(off)}
@@ -377,11 +381,6 @@ def _telling(path: str, facts: Facts, usual: Usual, shared: Mapping[str, int], c
     follows = _FOLLOWS.get(path.rpartition(".")[2], 0.0)
     several = 0.0 if follows else math.log2(shared.get(path, 1)) / 2.0  # what follows is shared with its reason
     return weight - follows + far + usual.share + several
-
-
-def _cited(odd: Instance) -> dict[str, str]:
-    """The causes by the facts that findings give as evidence."""
-    return {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence}
 
 
 PARTS = ("machine", "runtime", "model", "run")

@@ -131,16 +131,15 @@ def _held(found: dict[str, Reading], raw: Raw) -> dict[str, Reading]:
     told, braked = found.pop("reasons_told", None), found.pop("power_braked", None)
     shares = {name: min(1.0, found[name].value) for name in _HELD if name in found}
     if told:
-        shares = {name: shares.get(name, 0.0) if _tells(raw, name) else 0.0 for name in _HELD}
+        # Whether a reason comes from the metric that is there, and not from one that counts less
+        shares = {
+            name: shares.get(name, 0.0) if (name in raw and raw[name][0] <= raw["reasons_told"][0]) else 0.0
+            for name in _HELD
+        }
     if braked and "power_throttled" in shares:
         shares["power_throttled"] = min(1.0, shares["power_throttled"] + braked.value)
     by = told.source.replace("the last of", "part of") if told else ""
     return {name: Reading(share, by or found[name].source) for name, share in shares.items()}
-
-
-def _tells(raw: Raw, name: str) -> bool:
-    """Whether a reason comes from the metric that is there, and not from one that counts less."""
-    return name in raw and raw[name][0] <= raw["reasons_told"][0]
 
 
 def host_readings(raw: Raw) -> dict[str, Reading]:

@@ -187,7 +187,11 @@ class Before:
         self.gone = Counter[str]()
         """How many engines are no more, by their workload or target."""
         for key, group in groups.items():
-            if (fewer := _distinct(group) - now[key]) > 0:
+            # How many engines, whoever scraped them
+            if (
+                fewer := len({(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group})
+                - now[key]
+            ) > 0:
                 self.gone["/".join(filter(None, key[:2]))] += fewer
 
     def give(self, engine: Engine) -> None:
@@ -218,11 +222,6 @@ class Before:
 def read_before(asking: Asking, engines: list[Engine], pasts: list[Past], labels: Labels) -> Before:
     """Everything of the time to compare with."""
     return Before(asking, engines, pasts, labels)
-
-
-def _distinct(group: list[Past]) -> int:
-    """How many engines, whoever scraped them."""
-    return len({(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group})
 
 
 def _together(group: list[Past]) -> _Raw:

@@ -53,7 +53,12 @@ def families_text(families: Iterable[Family], dialect: Dialect) -> str:
 
 def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
     sample_name = family.name + _SUFFIX[family.kind]
-    name, kind = (family.name, family.kind) if dialect == "openmetrics" else (sample_name, _as_text(family.kind))
+    # The older format knows no information metrics: they are gauges of 1
+    name, kind = (
+        (family.name, family.kind)
+        if dialect == "openmetrics"
+        else (sample_name, "gauge" if family.kind == "info" else family.kind)
+    )
     yield f"# HELP {name} {_escaped_help(family.help, dialect)}"
     yield f"# TYPE {name} {kind}"
     if family.unit and dialect == "openmetrics":
@@ -61,11 +66,6 @@ def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
     for sample in family.samples:
         if math.isfinite(sample.value):
             yield f"{sample_name}{_labels(sample.labels)} {_number(sample.value)}"
-
-
-def _as_text(kind: MetricKind) -> str:
-    """The older format knows no information metrics: they are gauges of 1."""
-    return "gauge" if kind == "info" else kind
 
 
 def _labels(labels: dict[str, str]) -> str:
@@ -305,7 +305,11 @@ def families_of(
     families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
     families += _looking(state) if state else []
     if report is not None:
-        families.append(single("unslow_subjects", "Servers that were found.", _found(report, state)))
+        families.append(
+            single(
+                "unslow_subjects", "Servers that were found.", len(report.subjects) + (state.left_out if state else 0)
+            )
+        )
         families += subject_families(subjects)
     if state is not None:
         seen = tuple(Sample(at, {"subject": key}) for key, at in state.seen_s if key in subjects)
@@ -315,10 +319,6 @@ def families_of(
         words = "1 where the server answers questions about itself; 0 while it loads, hangs or is gone."
         families.append(Family("unslow_subject_answers", words, up))
     return [*families, *(_own(own) if own else [])]
-
-
-def _found(report: Report, state: LookState | None) -> int:
-    return len(report.subjects) + (state.left_out if state else 0)
 
 
 def single(name: str, words: str, value: float | None, unit: str = "") -> Family:

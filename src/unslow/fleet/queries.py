@@ -159,7 +159,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for pair in filter(None, (part.strip() for part in self.join.split(","))):
             what, _, name = pair.partition("=")
             if what not in Labels.__struct_fields__ or not _LABEL.fullmatch(name):
-                raise UserError(f"{pair[:60]!r} does not say how to join", _join_hint())
+                raise UserError(
+                    f"{pair[:60]!r} does not say how to join",
+                    f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}",
+                )
             own[what] = (name, *getattr(usual, what))
         return msgspec.structs.replace(usual, **own)
 
@@ -174,10 +177,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         self.matchers(engines=True)
         self.labels()
         return self
-
-
-def _join_hint() -> str:
-    return f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}"
 
 
 SCOPE = (

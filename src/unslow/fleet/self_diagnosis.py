@@ -271,7 +271,9 @@ class WatchedServer:
         if self.failure is not None:
             raise self.failure
         case, now_s = self.watched.seen_case(), self._system.clock()
-        if self._shows_work():  # so its speed is that of the requests that were seen
+        if any(
+            look.work.running is not None for look in tuple(self.watched.looks)
+        ):  # so its speed is that of the requests that were seen
             case = without_past(case)
         if is_speed_seen(case.run):
             at_work = (look.at_s for look in tuple(self.watched.looks) if look.work.running)
@@ -279,9 +281,6 @@ class WatchedServer:
         elif self._kept is not None and self.seen_at_s is not None and now_s - self.seen_at_s <= KEEP_S:
             return msgspec.structs.replace(case, run=self._kept)
         return case
-
-    def _shows_work(self) -> bool:
-        return any(look.work.running is not None for look in tuple(self.watched.looks))
 
     @property
     def answers(self) -> bool:
@@ -363,7 +362,18 @@ class Looker:
             with self._request.watch.discretion.errors():
                 self.look()
         except Exception as error:  # noqa: BLE001 (it must go on: what is wrong now may be right at the next look)
-            self._failed(error, self._system.clock() - start_s)
+            seconds = self._system.clock() - start_s
+            report, state = self._standing
+            is_stale = self._good_at is None or self._system.clock() - self._good_at > self.stale_s
+            answers, failures = self._answering(), state.failures + 1
+            state = state._replace(success=False, duration_s=seconds, failures=failures, answers=answers)
+            self._standing = Standing(None if is_stale else report, state)
+            # Once for each reason, on standard error
+            told = isinstance(error, UserError | LookError)
+            words = str(error) if told else "".join(traceback.format_exception(error))
+            if words != self._said:
+                self._said = words
+                _tell(f"a look failed: {words.rstrip()}")
         else:
             self._said = ""
         self._looking_since = None
@@ -373,17 +383,15 @@ class Looker:
         start_s = self._system.clock()
         self.find()
         if self._seen is not None and self._measurements.is_due(self._system.clock()):
-            self._measure(self._seen)
+            seen = self._seen
+            measured = self._measurements.measure(seen, seen.subjects, self._system.clock())
+            for words in self._measurements.missed:
+                _tell(f"not measured: {words}")
+            self._refresh(seen)
+            for post in self._posts:
+                if place_of(post.watched.subject) in measured:
+                    post.note_measured()
         self.judge(start_s)
-
-    def _measure(self, seen: Snapshot) -> None:
-        measured = self._measurements.measure(seen, seen.subjects, self._system.clock())
-        for words in self._measurements.missed:
-            _tell(f"not measured: {words}")
-        self._refresh(seen)
-        for post in self._posts:
-            if place_of(post.watched.subject) in measured:
-                post.note_measured()
 
     def find(self) -> None:
         """Search for servers, where it is time; each is asked from then on by a thread of its own."""
@@ -394,7 +402,10 @@ class Looker:
         cost_s = time.process_time() - before_s
         self._find_at = self._system.clock() + cost_s / FIND_SHARE
         self._left_out = max(0, len(seen.subjects) - MOST_SUBJECTS)
-        self._refresh(msgspec.structs.replace(seen, subjects=_in_order(seen.subjects)))
+        # Always the same ones where there are too many: by their addresses
+        self._refresh(
+            msgspec.structs.replace(seen, subjects=tuple(sorted(seen.subjects, key=place_of)[:MOST_SUBJECTS]))
+        )
 
     def _refresh(self, seen: Snapshot) -> None:
         """Watch what is there, and no more what is gone."""
@@ -431,22 +442,6 @@ class Looker:
         """Whether each answers now: also of a server that is not found any more."""
         return tuple((key, post.answers) for key, post in self._judged.items())
 
-    def _failed(self, error: Exception, seconds: float) -> None:
-        report, state = self._standing
-        is_stale = self._good_at is None or self._system.clock() - self._good_at > self.stale_s
-        answers, failures = self._answering(), state.failures + 1
-        state = state._replace(success=False, duration_s=seconds, failures=failures, answers=answers)
-        self._standing = Standing(None if is_stale else report, state)
-        self._say(error)
-
-    def _say(self, error: Exception) -> None:
-        """Once for each reason, on standard error."""
-        told = isinstance(error, UserError | LookError)
-        words = str(error) if told else "".join(traceback.format_exception(error))
-        if words != self._said:
-            self._said = words
-            _tell(f"a look failed: {words.rstrip()}")
-
     @property
     def stale_s(self) -> float:
         """After how long what was known is known no more."""
@@ -479,11 +474,6 @@ def _tell(words: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(f"unslow exporter: {without_controls(words)}\n")
         sys.stderr.flush()
-
-
-def _in_order(subjects: tuple[Subject, ...]) -> tuple[Subject, ...]:
-    """Always the same ones where there are too many: by their addresses."""
-    return tuple(sorted(subjects, key=place_of)[:MOST_SUBJECTS])
 
 
 def _is_same(post: WatchedServer, subject: Subject) -> bool:

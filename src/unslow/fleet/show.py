@@ -355,14 +355,25 @@ def _parts(
     """`top` is how many instances are shown, `everything` shows all that are slow."""
     report, slow = shown_part(whole, top, everything=everything), _slow(whole)
     yield from _urgent(report)
-    yield _head(report, slow)
+    normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
+    untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
+    sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
+    word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
+    head = hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
+    yield head
     if given := given_words(report):
         yield dim(given)
     yield dim(about_words(report))
     if report.causes:
         yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
     if report.instances:
-        yield from ("", Text(_title(report, slow), style="bold"))
+        shown = len(report.instances)
+        title = (
+            "What loses most"
+            if shown >= slow
+            else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
+        )
+        yield from ("", Text(title, style="bold"))
         beside = beside_peers(report)
         for number, one in enumerate(report.instances, 1):
             yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
@@ -383,14 +394,6 @@ def _urgent(report: FleetReport) -> Iterator[RenderableType]:
         yield ""
 
 
-def _head(report: FleetReport, slow: int) -> RenderableType:
-    normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
-    untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
-    sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
-    word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
-    return hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
-
-
 def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableType:
     shown = report.causes if everything else report.causes[:MOST_CAUSES]
     rows = [
@@ -405,11 +408,6 @@ def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableT
     ]
     fits = sum(wide) <= width - _MARGIN  # the names of causes are worth more than that of an instance
     return table_of(_CAUSES if fits else _CAUSES[:-1], rows, width - _MARGIN)
-
-
-def _title(report: FleetReport, slow: int) -> str:
-    shown = len(report.instances)
-    return "What loses most" if shown >= slow else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
 
 
 def _instance(number: int, one: Instance, window_s: float, beside: str) -> Iterator[RenderableType]:

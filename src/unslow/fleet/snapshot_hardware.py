@@ -242,7 +242,12 @@ def tensor_parallel(runtime: str, gpus: tuple[Gpu, ...], model: Model, facts: di
         return estimated(1, f"{SOURCE}: one GPU belongs to it")
     copies = _filled_gpus(gpus, model, facts)
     if copies is None:
-        return _by_weights(gpus, model)
+        memory, weights = min(gpu.vram_total_bytes.value_or(0) for gpu in gpus), model.weights_bytes.value_or(0)
+        if memory and weights > _FILLED * memory:
+            return estimated(len(gpus), f"{SOURCE}: its weights do not fit one of its {len(gpus)} GPUs")
+        return not_supported(
+            f"nothing tells whether its {len(gpus)} GPUs share every layer, or have a copy of the model each"
+        )
     for count in (len(gpus), 1):
         if abs(copies - count) <= OFF * count:
             return estimated(count, f"{SOURCE}: weights and cache fill the memory of {copies:.1f} GPUs")
@@ -270,15 +275,6 @@ def _filled_bytes(gpus: tuple[Gpu, ...], given: Fact[Any] | None) -> float:
     if isinstance(given, Known):
         return float(given.value) * min(gpu.vram_total_bytes.value_or(0) for gpu in gpus)
     return float(min(gpu.vram_used_bytes.value_or(0) for gpu in gpus))
-
-
-def _by_weights(gpus: tuple[Gpu, ...], model: Model) -> Fact[int]:
-    memory, weights = min(gpu.vram_total_bytes.value_or(0) for gpu in gpus), model.weights_bytes.value_or(0)
-    if memory and weights > _FILLED * memory:
-        return estimated(len(gpus), f"{SOURCE}: its weights do not fit one of its {len(gpus)} GPUs")
-    return not_supported(
-        f"nothing tells whether its {len(gpus)} GPUs share every layer, or have a copy of the model each"
-    )
 
 
 # How much of a model that llama.cpp runs is on GPUs, by the memory that is in use there.

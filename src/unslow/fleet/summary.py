@@ -103,19 +103,17 @@ def _causes_of(one: Instance) -> dict[str, None]:
 
 def _count(cause: str, those: list[Instance]) -> CauseCount:
     most = sorted(those, key=lambda one: (-one.lost_by.get(cause, 0.0), one.key))
+    # What an instance loses to this cause; None where nothing tells what it loses
     return CauseCount(
         cause=cause or "unexplained",
         title=_title(cause),
         instances=len(those),
-        tokens_per_s=sum_of_known(_tokens(one, cause) for one in those),
+        tokens_per_s=sum_of_known(
+            (None if one.lost.tokens_per_s is None else one.lost_by.get(cause, 0.0)) for one in those
+        ),
         gpu_hours=sum_of_known(_hours(one, cause) for one in those),
         worst=tuple(one.key for one in most[:MOST_NAMED]),
     )
-
-
-def _tokens(one: Instance, cause: str) -> float | None:
-    """What an instance loses to this cause; None where nothing tells what it loses."""
-    return None if one.lost.tokens_per_s is None else one.lost_by.get(cause, 0.0)
 
 
 def _hours(one: Instance, cause: str) -> float | None:
@@ -255,13 +253,9 @@ def peer_groups(judged: Sequence[Judged], window_s: float) -> tuple[PeerGroup, .
     """Every group, those with odd ones first, then the largest."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
     for one in judged:
-        groups.setdefault(_kind(one.instance), []).append(one)
+        groups.setdefault((one.instance.runtime, one.instance.model, devices_words(one.instance)), []).append(one)
     found = [_group(kind, members, window_s) for kind, members in groups.items()]
     return tuple(sorted(found, key=lambda g: (-len(g.odd), -g.instances, g.runtime, g.model, g.devices)))
-
-
-def _kind(one: Instance) -> tuple[str, str, str]:
-    return one.runtime, one.model, devices_words(one)
 
 
 def devices_words(one: Instance) -> str:

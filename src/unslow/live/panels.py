@@ -334,7 +334,11 @@ def screen_lines(
 ) -> list[Text]:
     """Exactly as many lines as the screen has."""
     width, height = size
-    title, foot = _title(tick, width, glyphs, paused=paused), _foot(tick, width, glyphs)
+    more = "  arrows choose" if len(tick.servers) > 1 else ""
+    words = f"{ONLY_LOOKS}  {KEYS}{more}"
+    if len(words) > width:
+        words = f"Only looks. {KEYS}{more}"
+    title, foot = _title(tick, width, glyphs, paused=paused), cut(styled((words, "dim")), width, glyphs.ellipsis)
     rows = fitted(panel_rows(tick, history, width, glyphs), height - 2)
     drawn = chart_rows(tick.speed, history, width, height - 2 - len(rows), glyphs)
     after = max((at for at, row in enumerate(rows) if row.panel == SPEED), default=-1) + 1
@@ -354,7 +358,10 @@ def panel_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: 
     rows += speed_rows(tick, history, width, glyphs) + wall_rows(tick, width)
     rows += suspicion_rows(tick, width) + phase_rows(tick, width, glyphs) + request_rows(tick)
     rows += device_rows(tick, width, glyphs) + memory_rows(tick, width, glyphs) + host_rows(tick)
-    return rows + server_rows(tick, glyphs) + _note_rows(tick, width)
+    note_rows = [
+        Row("Notes", styled((line, "dim")), 9) for note in tick.notes for line in wrapped(note, room(width), 2)
+    ]
+    return rows + server_rows(tick, glyphs) + note_rows
 
 
 def _state_rows(tick: Tick, width: int) -> list[Row]:
@@ -367,10 +374,6 @@ def _state_rows(tick: Tick, width: int) -> list[Row]:
     return [Row("Server", styled((line, "bold yellow"))) for line in wrapped(text, room(width), 2)]
 
 
-def _note_rows(tick: Tick, width: int) -> list[Row]:
-    return [Row("Notes", styled((line, "dim")), 9) for note in tick.notes for line in wrapped(note, room(width), 2)]
-
-
 def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:
     server, minutes = tick.server, int(tick.seconds)
     clock = "paused" if paused else f"{minutes // 3600}:{minutes // 60 % 60:02}:{minutes % 60:02}"
@@ -381,14 +384,6 @@ def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:
     left.append(" " * max(1, width - left.cell_len - len(clock))).append(clock)
     left.stylize("reverse")
     return left
-
-
-def _foot(tick: Tick, width: int, glyphs: Glyphs) -> Text:
-    more = "  arrows choose" if len(tick.servers) > 1 else ""
-    words = f"{ONLY_LOOKS}  {KEYS}{more}"
-    if len(words) > width:
-        words = f"Only looks. {KEYS}{more}"
-    return cut(styled((words, "dim")), width, glyphs.ellipsis)
 
 
 def help_lines(size: tuple[int, int], glyphs: Glyphs) -> list[Text]:

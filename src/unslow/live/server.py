@@ -373,7 +373,9 @@ class Watched:
 
     def _run(self) -> Run:
         """What was found of its runs, with the last minute laid over it."""
-        run, looks = self.subject.run, self._recent()
+        start_s = self._system.clock() - MINUTE_S
+        recent = [look for look in tuple(self.looks) if look.at_s >= start_s and look.work.running is not None]
+        run, looks = self.subject.run, recent
         if len(looks) > 1 and any(look.work.running for look in looks):
             source = f"{len(looks)} looks at {looks[-1].work.source}"
             speed = speed_alone(looks, source)
@@ -383,10 +385,6 @@ class Watched:
             run = bounded(run)
         telemetry = self.sampler.recent(MINUTE_S)
         return joined_telemetry(run, measured(telemetry, UNDER_LOAD)) if telemetry.samples else run
-
-    def _recent(self) -> list[Look]:
-        start_s = self._system.clock() - MINUTE_S
-        return [look for look in tuple(self.looks) if look.at_s >= start_s and look.work.running is not None]
 
     def is_there(self) -> bool:
         """Whether the process that was found still lives; taken for granted where none is known."""

@@ -19,7 +19,7 @@ from unslow.think.causes import all_causes
 from unslow.think.judge.judge import judge
 from unslow.think.judge.phases import PER
 from unslow.think.memo import one_judgement
-from unslow.think.report import Cost, Finding, Per, Range, SubjectReport, Untold
+from unslow.think.report import Cost, Per, Range, SubjectReport, Untold
 from unslow.think.view import MemoryBar, MemoryPart, Missing, PartKind, Shown
 
 SCHEMA = "unslow.watch/1"
@@ -225,7 +225,14 @@ def judgement(
 def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float] | None = None) -> Suspicion:
     """The first finding; else what is suspected; else that it is normal, or that it can't be told."""
     if report.findings:
-        return _found(report.findings, at)
+        findings = report.findings
+        first = findings[0]
+        fix, command = next(((fix.why, fix.commands[0]) for fix in first.fixes if fix.commands), ("", ""))
+        fix = fix or (first.fixes[0].why if first.fixes and not command else "")
+        return Suspicion(
+            kind="found", title=first.title, because=first.because, cause=first.cause, cost=first.cost,
+            speedup=first.speedup, more=len(findings) - 1, fix=fix, command=command, at=at,
+        )  # fmt: skip
     suspected = [untold for untold in report.cannot_tell if untold.suspected and _matters(untold, shares or {})]
     if suspected:
         return _suspected(suspected, at)
@@ -234,7 +241,14 @@ def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float
     if DECODE not in report.measured:
         return Suspicion(kind="cannot_tell", title=NO_SPEED, because=report.summary, at=at)
     if report.verdict == "cannot_tell":
-        return Suspicion(kind="cannot_tell", title=_against(report) or UNSURE, because=report.summary, at=at)
+        # The first question of the checklist that has a bad answer; empty where none has
+        return Suspicion(
+            kind="cannot_tell",
+            title=next((f"{item.item} No: {item.because}" for item in report.checklist if item.state == "bad"), "")
+            or UNSURE,
+            because=report.summary,
+            at=at,
+        )
     return Suspicion(kind="nothing", title=NOTHING, because=report.summary, at=at)
 
 
@@ -242,21 +256,6 @@ def _matters(untold: Untold, shares: Mapping[str, float]) -> bool:
     """Whether the phase that it would slow down took a part of the last minute that is worth a word."""
     phase, computed = all_causes()[untold.cause].phase, sum(shares.get(name, 0.0) for name in _COMPUTES)
     return phase not in _COMPUTES or not computed or shares.get(phase, 0.0) >= _MATTERS * computed
-
-
-def _against(report: SubjectReport) -> str:
-    """The first question of the checklist that has a bad answer; empty where none has."""
-    return next((f"{item.item} No: {item.because}" for item in report.checklist if item.state == "bad"), "")
-
-
-def _found(findings: tuple[Finding, ...], at: str) -> Suspicion:
-    first = findings[0]
-    fix, command = next(((fix.why, fix.commands[0]) for fix in first.fixes if fix.commands), ("", ""))
-    fix = fix or (first.fixes[0].why if first.fixes and not command else "")
-    return Suspicion(
-        kind="found", title=first.title, because=first.because, cause=first.cause, cost=first.cost,
-        speedup=first.speedup, more=len(findings) - 1, fix=fix, command=command, at=at,
-    )  # fmt: skip
 
 
 def _suspected(suspected: list[Untold], at: str) -> Suspicion:
@@ -351,19 +350,16 @@ def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], laid: list[Me
     strangers = _strangers(gpu, pid)
     left = used - sum(part.bytes for part in strangers)
     own = _own(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
-    parts = [*own, *_beside(own, gpu, pid), *strangers]
+    # What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told
+    held = sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]) if p.pid == pid)
+    more = held - sum(part.bytes for part in own)
+    beside = [MemoryPart(kind="compute", name=REST, bytes=more)] if more > 0 else []
+    parts = [*own, *beside, *strangers]
     rest = used - sum(part.bytes for part in parts)
     if rest > 0:
         # in containers the driver does not list the server's own process
         parts.append(MemoryPart(kind="reserve", name=UNNAMED if len(parts) > len(strangers) else NOT_TOLD, bytes=rest))
     return MemoryBar(name=gpu.name.value_or("GPU"), capacity_bytes=capacity, parts=_filled(parts, capacity))
-
-
-def _beside(own: list[MemoryPart], gpu: Gpu, pid: int | None) -> list[MemoryPart]:
-    """What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told."""
-    held = sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]) if p.pid == pid)
-    more = held - sum(part.bytes for part in own)
-    return [MemoryPart(kind="compute", name=REST, bytes=more)] if more > 0 else []
 
 
 def _number(buffer: Buffer) -> int:

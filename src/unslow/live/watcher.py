@@ -316,7 +316,10 @@ class Watching:
         tick = Tick(at=self._system.now(), seconds=now_s - self._started, notes=tuple(self._events))
         if watched is None or seen is None:
             return tick
-        devices, host = self._machine(watched, seen, now_s)
+        sampler = watched.sampler
+        window_s = max(2 * self._request.interval_s, 2.5 / self._hz)
+        sampled = sampler.seen(now_s - window_s)
+        devices, host = devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
         used = {d.number: d.vram_used_bytes for d in devices if d.vram_used_bytes is not None}
         ram = RamNow(host.ram_total_bytes, host.ram_available_bytes, host.own_ram_bytes)
         judged, rates = watched.judgement, watched.rates
@@ -336,12 +339,6 @@ class Watching:
             suspicion=judged.suspicion if judged else None,
             notes=(*tick.notes, *notes_on(watched.subject, watched.work)),
         )
-
-    def _machine(self, watched: Watched, seen: Snapshot, now_s: float) -> tuple[tuple[DeviceNow, ...], HostNow]:
-        sampler = watched.sampler
-        window_s = max(2 * self._request.interval_s, 2.5 / self._hz)
-        sampled = sampler.seen(now_s - window_s)
-        return devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
 
 
 def _found_words(before: Watched | None, found: Subject) -> str:

@@ -235,17 +235,18 @@ def measure_in_rounds(
             engine = start_engine(system, guest.path, threads=threads, context=CONTEXT)
             running.append(_Running(guest, stack.enter_context(engine)))
         for one in running:
-            one.tokens = _tokens_for(_sample(system, one, FEWEST_TOKENS, limits))
-        return _watched(system, running, threads, limits, progress)
-
-
-def _watched(system: System, running: Sequence[_Running], threads: int, limits: Limits, progress: Progress) -> Rounds:
-    others = OtherPrograms(system, [one.engine.pid for one in running])
-    quiet = _take_turns(system, running, limits, progress, lambda: others.cpus_since_last() <= QUIET_SHARE * threads)
-    counted = quiet if len(quiet) >= limits.fewest_rounds else None
-    measured = [_measured(one, counted) for one in running]
-    missing = tuple(one.guest.name for one in measured if not one.steps_s)
-    return Rounds([one for one in measured if one.steps_s], others.use(), missing, quiet=counted is not None)
+            # As many tokens as a moment holds
+            warm = _sample(system, one, FEWEST_TOKENS, limits)
+            fit = int(MOMENT_S / statistics.median(warm.steps_s)) if warm and warm.steps_s else FEWEST_TOKENS
+            one.tokens = max(FEWEST_TOKENS, min(MOST_TOKENS, fit))
+        others = OtherPrograms(system, [one.engine.pid for one in running])
+        quiet = _take_turns(
+            system, running, limits, progress, lambda: others.cpus_since_last() <= QUIET_SHARE * threads
+        )
+        counted = quiet if len(quiet) >= limits.fewest_rounds else None
+        measured = [_measured(one, counted) for one in running]
+        missing = tuple(one.guest.name for one in measured if not one.steps_s)
+        return Rounds([one for one in measured if one.steps_s], others.use(), missing, quiet=counted is not None)
 
 
 def _take_turns(
@@ -290,12 +291,6 @@ def _sample(system: System, one: _Running, tokens: int, limits: Limits, prompt: 
         if one.engine.ended or system.clock() - started < limits.one_sample_s:
             raise UserError(f"{one.guest.name} could not be measured: {error.why}", "try again") from error
         return None
-
-
-def _tokens_for(warm: Sample | None) -> int:
-    """As many tokens as a moment holds."""
-    fit = int(MOMENT_S / statistics.median(warm.steps_s)) if warm and warm.steps_s else FEWEST_TOKENS
-    return max(FEWEST_TOKENS, min(MOST_TOKENS, fit))
 
 
 def _measured(one: _Running, rounds: set[int] | None) -> Measured:

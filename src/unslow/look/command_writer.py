@@ -276,7 +276,11 @@ def write_commands(program: Program, changes: Sequence[Change], runtime: Runtime
 
     Of a server whose command line nobody saw, only the words of the changes: what else it was told must not get lost.
     """
-    answers = _answers(program, changes, Wanted({c.knob: c.value for c in changes}, runtime, at_hand))
+    wanted = Wanted({c.knob: c.value for c in changes}, runtime, at_hand)
+    by_knob = {change.knob: change for change in changes}  # the last word on a knob counts
+    order = [*(knob for knob in program.turns if program.ordered), *by_knob]
+    asked = [by_knob[knob] for knob in dict.fromkeys(order) if knob in by_knob]
+    answers = [(change, _answer(program, change, wanted)) for change in asked]
     words = [answer for _, answer in answers if isinstance(answer, Words)]
     short = tuple(dict.fromkeys(filter(None, (_short(program, each, runtime) for each in words))))
     advice = tuple(line for _, answer in answers if isinstance(answer, Advice) for line in answer.lines)
@@ -289,13 +293,6 @@ def write_commands(program: Program, changes: Sequence[Change], runtime: Runtime
         elsewhere = tuple(_short(program, each, runtime) for each in words if each.missing or not each.words)
         return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *advice), left_out=left)
     return msgspec.structs.replace(whole, short=short, lines=(*whole.lines, *advice), left_out=left)
-
-
-def _answers(program: Program, changes: Sequence[Change], wanted: Wanted) -> list[tuple[Change, Answer]]:
-    by_knob = {change.knob: change for change in changes}  # the last word on a knob counts
-    order = [*(knob for knob in program.turns if program.ordered), *by_knob]
-    asked = [by_knob[knob] for knob in dict.fromkeys(order) if knob in by_knob]
-    return [(change, _answer(program, change, wanted)) for change in asked]
 
 
 def _answer(program: Program, change: Change, wanted: Wanted) -> Answer:

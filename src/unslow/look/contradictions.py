@@ -40,11 +40,14 @@ _NOTABLE_BYTES = 256 * MIB
 def device_contradictions(runtimes: Sequence[Runtime], machine: Machine) -> list[Contradiction]:
     """Threads against the processors that may be used, and planned bytes against those on the device."""
     state = stated(runtimes, "state")
-    return [c for c in (_threads(runtimes, machine), None if _away(state) else _vram(runtimes, machine)) if c]
-
-
-def _away(state: Known[str] | None) -> bool:
-    return state is not None and state.value in ("asleep", "failed")
+    return [
+        c
+        for c in (
+            _threads(runtimes, machine),
+            None if (state is not None and state.value in ("asleep", "failed")) else _vram(runtimes, machine),
+        )
+        if c
+    ]
 
 
 def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:

@@ -233,7 +233,8 @@ def reading_database(path: Path) -> Iterator[sqlite3.Connection | None]:
             return
         with closing(_opened(path, _reading_mode(path))) as connection:
             if _version(connection, path) < len(MIGRATIONS):
-                _upgrade(path)
+                with writing_database(path):
+                    pass
             yield connection
 
 
@@ -250,7 +251,14 @@ def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(_opened(path, "rw")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                _migrate(connection, path)
+                # Bring the tables to this version; whoever holds the lock looks again, as another may have been faster
+                empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+                if empty:
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                for step in MIGRATIONS[_version(connection, path) :]:
+                    for statement in step.split(";"):
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
                 yield connection
             except BaseException:
                 if connection.in_transaction:  # a full disk has ended it already, and must be what is told
@@ -320,22 +328,6 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
             f"{path} was written by a newer unslow (version {version} of the history)", "use a newer unslow"
         )
     return int(version)
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables to this version; whoever holds the lock looks again, as another may have been faster."""
-    empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-    if empty:
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    for step in MIGRATIONS[_version(connection, path) :]:
-        for statement in step.split(";"):
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-
-
-def _upgrade(path: Path) -> None:
-    with writing_database(path):
-        pass
 
 
 # The history of benchmarks: whole ones, those that were interrupted, and what is left of one that was killed.
@@ -416,7 +408,11 @@ class History:
         With `like`, LAST counts only those of its machine, runtime, model and protocol, and never that one itself.
         """
         last = _LAST.fullmatch(word.strip())
-        return self._last(int(last[1] or 0), like) if last else self._read(self._meant(word.strip()).id)
+        return (
+            self._read(self._entry_of_last(int(last[1] or 0), like).id)
+            if last
+            else self._read(self._meant(word.strip()).id)
+        )
 
     def latest(self, like: Bench | None = None) -> Bench | None:
         """The newest one; with `like`, of its machine, runtime, model and protocol, and not that one itself."""
@@ -432,16 +428,14 @@ class History:
         """Remove the one that is meant, or those with that label; what was removed."""
         gone = self._entries(_Where("label = ? AND label != ''", (word,)), MOST)
         if not gone:
-            gone = [self._meant_or_last(word)]
+            last = _LAST.fullmatch(word.strip())
+            meant_or_last = self._entry_of_last(int(last[1] or 0), None) if last else self._meant(word.strip())
+            gone = [meant_or_last]
         with writing_database(self.path) as connection:
             for entry in gone:
                 connection.execute("DELETE FROM benches WHERE id = ?", (entry.id,))
                 connection.execute("DELETE FROM pieces WHERE bench = ?", (entry.id,))
         return gone
-
-    def _meant_or_last(self, word: str) -> Entry:
-        last = _LAST.fullmatch(word.strip())
-        return self._entry_of_last(int(last[1] or 0), None) if last else self._meant(word.strip())
 
     def _meant(self, word: str) -> Entry:
         for condition in ("id = ?", "label = ? AND label != ''"):
@@ -454,9 +448,6 @@ class History:
             several = ", ".join(entry.id for entry in begins[:4])
             raise UserError(f"several benchmarks begin with {word[:80]!r}: {several}", "give more of the id")
         raise UserError(f"no benchmark {word[:80]!r} is kept", _STORE_HINT)
-
-    def _last(self, back: int, like: Bench | None) -> Bench:
-        return self._read(self._entry_of_last(back, like).id)
 
     def _entry_of_last(self, back: int, like: Bench | None) -> Entry:
         found = self._entries(_alike(like), back + 1)

@@ -61,7 +61,8 @@ def spell_machine(change: Change, host: Host = Host()) -> list[str]:  # noqa: B0
         case ((Knob.CPU_QUOTA | Knob.MEMORY_LIMIT | Knob.VIRTUAL_CPU), _):
             return _of_the_box(change, host)
         case Knob.WIRED_LIMIT, int(size):
-            return _lent_to_the_gpu(_mebibytes(size), host)
+            number = int(size or 0)
+            return _lent_to_the_gpu(number // MIB if number >= _SMALLEST_BYTES else number, host)
         case Knob.ALLOCATOR, str(settings):
             return [f"export PYTORCH_CUDA_ALLOC_CONF={settings}"]
         case _:
@@ -146,8 +147,3 @@ def _clocks(host: Host) -> list[str]:
     if host.system in ("", "Linux") and host.maker in _UNCLOCKED:
         return _UNCLOCKED[host.maker]
     return [labelled_line(Place.HAND, _UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))]
-
-
-def _mebibytes(size: Setting) -> int:
-    number = int(size or 0)
-    return number // MIB if number >= _SMALLEST_BYTES else number

@@ -33,11 +33,12 @@ def merged_machine(machines: Iterable[Machine]) -> Machine:
         gpus = _merged_gpus(whole.gpus, machine.gpus)
         whole = overlaid(whole, msgspec.structs.replace(machine, gpus=NOT_LOOKED))
         whole = msgspec.structs.replace(whole, gpus=gpus)
-    return msgspec.structs.replace(whole, gpus=_in_order(whole.gpus))
-
-
-def _in_order(gpus: Fact[tuple[Gpu, ...]]) -> Fact[tuple[Gpu, ...]]:
-    return Known(gpus_in_order(gpus.value), gpus.origin, gpus.source) if isinstance(gpus, Known) else gpus
+    return msgspec.structs.replace(
+        whole,
+        gpus=Known(gpus_in_order(whole.gpus.value), whole.gpus.origin, whole.gpus.source)
+        if isinstance(whole.gpus, Known)
+        else whole.gpus,
+    )
 
 
 def _merged_gpus(first: Fact[tuple[Gpu, ...]], second: Fact[tuple[Gpu, ...]]) -> Fact[tuple[Gpu, ...]]:
@@ -144,7 +145,9 @@ def _merged_runtime(base: Runtime, over: Runtime) -> Runtime:
     return msgspec.structs.replace(
         merged,
         warnings=_all_warnings(base.warnings, over.warnings),
-        loads=_longer(base.loads, over.loads),
+        loads=base.loads
+        if len(base.loads.value_or(())) > len(over.loads.value_or(()))
+        else first_known(over.loads, base.loads),
         environment=_both(base.environment, over.environment),
     )
 
@@ -167,10 +170,6 @@ def _all_warnings(first: Fact[list[str]], second: Fact[list[str]]) -> Fact[list[
     if isinstance(first, Known) and isinstance(second, Known):
         return Known(list(dict.fromkeys(first.value + second.value)), second.origin, first.source)
     return first_known(first, second)
-
-
-def _longer(first: Fact[list[Any]], second: Fact[list[Any]]) -> Fact[list[Any]]:
-    return first if len(first.value_or(())) > len(second.value_or(())) else first_known(second, first)
 
 
 def _both(first: Fact[dict[str, str]], second: Fact[dict[str, str]]) -> Fact[dict[str, str]]:

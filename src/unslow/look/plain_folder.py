@@ -221,10 +221,13 @@ def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_descri
         return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
     done = tuple(timings.completion(_at(file.run_delay_s, n)) for n, timings in enumerate(file.runs))
     gpus = summarise_series(numbered_rows(parse_rows(series), gpus_described), source=SERIES)
+    # What the rest of the machine used: all but the server's own
+    pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
+    others = _shares(done, [None if busy is None or own is None else max(0.0, busy - own) for busy, own in pairs])
     return msgspec.structs.replace(
         run_of_completions(measured(done, RUN_FILE), load_s),
         own_cpus=median_fact(_shares(done, file.server_cpu_s), Origin.MEASURED, RUN_FILE),
-        others_cpus=median_fact(_others(done, file), Origin.MEASURED, RUN_FILE),
+        others_cpus=median_fact(others, Origin.MEASURED, RUN_FILE),
         gpus=measured(gpus, SERIES) if gpus else NOT_LOOKED,
     )
 
@@ -237,12 +240,6 @@ def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[f
     """CPU seconds for each second of a run."""
     pairs = ((cpu, run.prefill_s + run.decode_s) for cpu, run in zip(cpu_s, done, strict=False))
     return [cpu / seconds for cpu, seconds in pairs if cpu is not None and seconds > 0]
-
-
-def _others(done: Sequence[Completion], file: RunFile) -> list[float]:
-    """What the rest of the machine used: all but the server's own."""
-    pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
-    return _shares(done, [None if busy is None or own is None else max(0.0, busy - own) for busy, own in pairs])
 
 
 LARGEST_FILE_BYTES = 16 * 1024**2
@@ -330,7 +327,12 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
     log = folder.log
     seen = Subject() if isinstance(log, Unknown) else Subject(runtime=log.runtime, model=log.model)
     asked, command = _asked(run)
-    subject = settled_subject(asked, _answers(folder), seen)
+    props, models, slots = (folder.json(_ANSWERS[name]) for name in ("props", "models", "slots"))
+    metrics: Any = folder.text(_ANSWERS["metrics"])
+    metrics = metrics.value if isinstance(metrics, Known) else metrics
+    health = Unknown("the folder holds no answer of /health")
+    answers = subject_of(Answers(health, props, models, slots, metrics), {**_ANSWERS, "health": "the folder"})
+    subject = settled_subject(asked, answers, seen)
     own = Runtime(
         name=reported("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
         command=command,
@@ -357,14 +359,6 @@ def _asked(run: RunFile | Unknown) -> tuple[Runtime, Fact[list[str]]]:
         return Runtime(), run
     command = ["llama-server", *run.args]
     return requested_settings(parse_settings(command, run.env), complete=True), reported(command, "run.json")
-
-
-def _answers(folder: _Folder) -> Subject:
-    props, models, slots = (folder.json(_ANSWERS[name]) for name in ("props", "models", "slots"))
-    metrics: Any = folder.text(_ANSWERS["metrics"])
-    metrics = metrics.value if isinstance(metrics, Known) else metrics
-    health = Unknown("the folder holds no answer of /health")
-    return subject_of(Answers(health, props, models, slots, metrics), {**_ANSWERS, "health": "the folder"})
 
 
 def _state(run: RunFile | Unknown, runtime: Runtime) -> Fact[Any]:

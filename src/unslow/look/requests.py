@@ -147,7 +147,14 @@ class PartialAnswer:
         self._keep(text)
         thinks = self._thinks
         if thinks or self._tail or "<" in text or "[" in text:
-            thinks = self._follow_tags(text)
+            # Whether any of the text is thought, tags and all; a tag may be spread over pieces
+            seen, thought = self._tail + text, self._thinks
+            while tag := next((tag for tag in (_ENDS if self._thinks else _BEGINS) if tag in seen), ""):
+                seen = seen.partition(tag)[2]
+                self._thinks, thought = not self._thinks, True
+            tail = seen[-_LONGEST_TAG:]
+            self._tail = tail if "<" in tail or "[" in tail else ""
+            thinks = thought
         self.thoughts += thinks
 
     def thought(self, seconds: float) -> None:
@@ -169,16 +176,6 @@ class PartialAnswer:
         if self._room > 0:
             self._kept.append(text[: self._room])
             self._room -= len(text)
-
-    def _follow_tags(self, text: str) -> bool:
-        """Whether any of the text is thought, tags and all; a tag may be spread over pieces."""
-        seen, thought = self._tail + text, self._thinks
-        while tag := next((tag for tag in (_ENDS if self._thinks else _BEGINS) if tag in seen), ""):
-            seen = seen.partition(tag)[2]
-            self._thinks, thought = not self._thinks, True
-        tail = seen[-_LONGEST_TAG:]
-        self._tail = tail if "<" in tail or "[" in tail else ""
-        return thought
 
 
 def thinking_tokens(heard: PartialAnswer, generated: int, counted: int | None, *, shown: bool) -> int | None:

@@ -24,7 +24,6 @@ from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
 from unslow.facts.masking import masked, masked_text
-from unslow.facts.run import Timeline
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.look.history import History, default_history
@@ -40,7 +39,7 @@ from unslow.think.report import Report, SubjectReport
 from unslow.think.speed.calibration import mark_of
 from unslow.think.stats.conditions import settings_of
 from unslow.think.stats.verification_report import VerifyReport
-from unslow.think.view import ChangeView, MemoryView, Missing, RooflineView, SpeedRow, SubjectView, TimelineView, View
+from unslow.think.view import ChangeView, MemoryView, Missing, SubjectView, TimelineView, View
 
 MOST_KEPT = 20
 """Of one setup: the newest ones; older curves are of little use."""
@@ -164,20 +163,17 @@ def _user() -> str:
 def _cleaned(value: Any, rules: Sequence[Rule]) -> Any:
     match value:
         case str():
-            return _text(value, rules)
+            text = value
+            text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(text)))
+            for pattern, instead in rules:
+                text = pattern.sub(instead, text)
+            return text
         case list() | tuple():
             return [_cleaned(one, rules) for one in value]
         case dict():
             return {key: _cleaned(one, rules) for key, one in value.items()}
         case _:
             return value
-
-
-def _text(text: str, rules: Sequence[Rule]) -> str:
-    text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(text)))
-    for pattern, instead in rules:
-        text = pattern.sub(instead, text)
-    return text
 
 
 def _listens(found: re.Match[str]) -> str:
@@ -233,16 +229,13 @@ class Panels:
         found = {name: _made(make) for name, make in makers.items()}
         missing = {name: self._missing(name, why) for name, why in found.items() if isinstance(why, Unknown)}
         panels = {name: panel for name, panel in found.items() if not isinstance(panel, Unknown)}
-        told = _made(lambda: self._speeds(panels.get("roofline")))
+        told = _made(lambda: speed_rows(self._report, self._case, self._sources.snapshot.wish, panels.get("roofline")))
         panels["speeds"] = () if isinstance(told, Unknown) else told
         if isinstance(told, Unknown):
             missing["speeds"] = self._missing("speeds", told)
         elif not told:
             missing["speeds"] = Missing(why="no speed is known", how_to_get=self._command("unslow"))
         return Built(panels, missing)
-
-    def _speeds(self, drawn: RooflineView | None) -> tuple[SpeedRow, ...]:
-        return speed_rows(self._report, self._case, self._sources.snapshot.wish, drawn)
 
     def _missing(self, name: str, unknown: Unknown) -> Missing:
         is_failed = self._report.verdict == "failed" and name != "change" and not unknown.why.startswith(BUG)
@@ -265,7 +258,7 @@ class Panels:
     def _timeline(self) -> TimelineView | Unknown:
         seen = self._case.run.telemetry
         own = seen.value.timeline if isinstance(seen, Known) else None
-        kept = next(((b, t) for b in self._benches if (t := _timeline_of(b))), None)
+        kept = next(((b, t) for b in self._benches if (t := (b.telemetry.timeline if b.telemetry else None))), None)
         is_newer = kept is not None and kept[0].taken_at > self._sources.snapshot.taken_at
         if own is not None and not is_newer:
             return timeline_view(own, self._case.machine)
@@ -310,10 +303,6 @@ def _moment(bench: Bench) -> str:
     return bench.taken_at[:16].replace("T", " ")
 
 
-def _timeline_of(bench: Bench) -> Timeline | None:
-    return bench.telemetry.timeline if bench.telemetry else None
-
-
 def _own(case: Case, sources: Sources) -> Sequence[Bench]:
     """The benchmarks of this subject: of its model, where there are several."""
     if sources.alone:
@@ -343,7 +332,15 @@ def view_of(
 ) -> View:
     """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
     cases = list(snapshot.cases())
-    sources = Sources(snapshot, system, _newest_first(benches), verified, last_change, ready, len(cases) == 1)
+    sources = Sources(
+        snapshot,
+        system,
+        tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True)),
+        verified,
+        last_change,
+        ready,
+        len(cases) == 1,
+    )
     subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
     return View(
         unslow_version=report.unslow_version,
@@ -360,10 +357,6 @@ def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectVie
     case = list(sources.snapshot.cases())[report.number]
     found = Panels(report, case, sources).all()
     return SubjectView(number=number, **found.panels, missing=found.missing)
-
-
-def _newest_first(benches: Sequence[Bench]) -> tuple[Bench, ...]:
-    return tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
 
 
 def view_target(

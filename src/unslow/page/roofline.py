@@ -123,14 +123,14 @@ _ARM_SETS = frozenset({"neon", "sve", "sve2", "i8mm", "dotprod"})
 def cpu_peak(cpu: Cpu) -> CpuPeak:
     """The most that a core of this CPU can do; by its name where nobody listed its instructions."""
     kind = find_cpu(cpu.model.value_or(""))
-    peak = _of_arm(cpu) if _is_arm(cpu) else _of_x86(cpu)
+    peak = (
+        _of_arm(cpu)
+        if (bool(_ARM_SETS & set(cpu.instruction_sets.value_or([]))) or cpu.model.value_or("").startswith("Apple"))
+        else _of_x86(cpu)
+    )
     if kind is None or not kind.narrow_cores:
         return peak
     return CpuPeak(peak.floats / 2, peak.integers / 2, peak.name)
-
-
-def _is_arm(cpu: Cpu) -> bool:
-    return bool(_ARM_SETS & set(cpu.instruction_sets.value_or([]))) or cpu.model.value_or("").startswith("Apple")
 
 
 def _of_arm(cpu: Cpu) -> CpuPeak:
@@ -191,7 +191,14 @@ def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool =
         return None
     rate, _ = host_bandwidth(case)
     threads = threads_for_prompts(case) if prompts else computing_threads(case)
-    each, how = _core(case)
+    # Operations a second of one core, and how it comes to them
+    cpu = case.machine.cpu
+    peak, clock = cpu_peak(cpu), clock_of(cpu)
+    a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
+    each, how = (
+        a_cycle * clock,
+        f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz",
+    )
     source = f"{_ram_source(case, rate)}; {_cores(threads)} of at most {each / GB:,.0f} GFLOP/s: {how}"
     return HostPart(totals, _roof(case.machine.cpu.model.value_or("the CPU"), rate, threads * each, source))
 
@@ -232,17 +239,6 @@ def _ram_source(case: Case, rate: float) -> str:
         less = " by one core, times the threads" if rate < measured.value else ""
         return f"RAM as {measured.origin.value}{less}"
     return "RAM estimated from the number of cores"
-
-
-def _core(case: Case) -> tuple[float, str]:
-    """Operations a second of one core, and how it comes to them."""
-    cpu = case.machine.cpu
-    peak, clock = cpu_peak(cpu), clock_of(cpu)
-    a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
-    return (
-        a_cycle * clock,
-        f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz",
-    )
 
 
 def _cores(threads: float) -> str:
@@ -298,7 +294,7 @@ def _decode_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]:
         question = asked.question
         roof = devices_roof(case, question)
         roof = roof if question.split == SPLIT_BY_LAYER else joined_roof(roof, float(question.gpus))
-        loads.append(_of_step(_totals(question).step(depth, question.element_bytes), roof))
+        loads.append(_of_step((question.totals or Totals()).step(depth, question.element_bytes), roof))
     left = host_roof(case, shape, placement)
     if left:
         loads.append(_of_step(left.totals.step(depth, element_bytes_of(case)), left.roof))
@@ -335,10 +331,6 @@ def _of_prompt(totals: Totals, tokens: float, each: float, roof: Roof) -> Load:
     weights = max(0.0, float(totals.dense_weights - totals.output_weights)) + float(met)
     flops = 2 * (weights + float(totals.attention_products(tokens / 2)))
     return Load(flops, float(shared.dense_bytes + shared.expert_bytes) / each, roof)
-
-
-def _totals(question: SpeedQuestion) -> Totals:
-    return question.totals or Totals()
 
 
 def _decode_point(case: Case, loads: list[Load], basis: Basis) -> RooflinePoint | None:
@@ -383,9 +375,9 @@ def _bound(found: Prediction | None, loads: list[Load]) -> Bound:
     shares: dict[Bound, float] = {"memory": 0.0, "compute": 0.0, "overhead": 0.0}
     for part in found.parts:
         lent = part.name == LINK and any(load.lent for load in loads)
-        shares["memory" if lent else _kind(part.name)] += part.seconds
+        shares[
+            "memory"
+            if lent
+            else ("compute" if part.name in _COMPUTE else "memory" if part.name in _MEMORY else "overhead")
+        ] += part.seconds
     return max(shares, key=lambda kind: shares[kind])
-
-
-def _kind(part: str) -> Bound:
-    return "compute" if part in _COMPUTE else "memory" if part in _MEMORY else "overhead"

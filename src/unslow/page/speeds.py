@@ -61,13 +61,10 @@ def speed_rows(
     report: SubjectReport, case: Case, wish: Wish, roofline: RooflineView | None = None
 ) -> tuple[SpeedRow, ...]:
     """One row for each metric of which anything is known; the roof of prompts is that of the roofline."""
-    rows = (_decode(report, wish), _prefill(report, case, roofline), _row(report, FIRST_TOKEN))
-    return tuple(row for row in rows if _tells(row))
-
-
-def _decode(report: SubjectReport, wish: Wish) -> SpeedRow:
     goal = wish.tokens_per_s.value if isinstance(wish.tokens_per_s, Known) else None
-    return _row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
+    decode = _row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
+    rows = (decode, _prefill(report, case, roofline), _row(report, FIRST_TOKEN))
+    return tuple(row for row in rows if _tells(row))
 
 
 def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -> SpeedRow:
@@ -189,7 +186,12 @@ def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
     seen, basis = _swept("depth", DECODE, benches) or _depths_of(case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("depth", DECODE, _measured_only(seen), seen, "") if seen.points else basis
-    grid = _grid(SHALLOWEST, _deepest(case, seen.points))
+    # As far as one conversation may go
+    runtime = case.runtime
+    facts = (runtime.context_per_slot, runtime.context_length, runtime.context_set, case.model.context_trained)
+    context = next((fact.value for fact in facts if isinstance(fact, Known) and fact.value), USUAL_CONTEXT)
+    deepest = float(min(DEEPEST, max([context, SHALLOWEST, *seen.points])))
+    grid = _grid(SHALLOWEST, deepest)
     points = _with_predictions(seen.points, grid, lambda depth: _at_depth(case, depth, basis.cure))
     return _view("depth", DECODE, points, seen, depth_words(points, basis.words))
 
@@ -200,7 +202,9 @@ def users_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
     seen, basis = _swept("users", TOGETHER, benches) or _at_once_of(case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("users", TOGETHER, _measured_only(seen), seen, "") if seen.points else basis
-    slots = _slots(case)
+    # How many conversations are answered at once; None where nobody says
+    runtime = case.runtime
+    slots = runtime.slots.value_or(runtime.max_sequences.value_or(None)) or None
     most = max([2 * slots if slots else USUAL_USERS, FEWEST_USERS, *seen.points])
     grid = [n for n in _grid(1, min(MOST_USERS, most)) if n == int(n)]
     points = _with_predictions(seen.points, grid, lambda users: _of_users(case, int(users), slots, basis.cure))
@@ -266,20 +270,6 @@ def _grid(first: float, last: float) -> list[float]:
     return [*found, float(last)]
 
 
-def _deepest(case: Case, measured: Iterable[float]) -> float:
-    """As far as one conversation may go."""
-    runtime = case.runtime
-    facts = (runtime.context_per_slot, runtime.context_length, runtime.context_set, case.model.context_trained)
-    context = next((fact.value for fact in facts if isinstance(fact, Known) and fact.value), USUAL_CONTEXT)
-    return float(min(DEEPEST, max([context, SHALLOWEST, *measured])))
-
-
-def _slots(case: Case) -> int | None:
-    """How many conversations are answered at once; None where nobody says."""
-    runtime = case.runtime
-    return runtime.slots.value_or(runtime.max_sequences.value_or(None)) or None
-
-
 def _measured_only(seen: _Measured) -> tuple[CurvePoint, ...]:
     return tuple(seen.points[at] for at in sorted(seen.points))
 
@@ -291,18 +281,19 @@ def _with_predictions(
     found = []
     for at in sorted({*measured, *grid}):
         point, expected = measured.get(at, CurvePoint(at=at)), predicted(at)
-        found.append(_expecting(point, expected) if expected else point)
+        found.append(
+            msgspec.structs.replace(
+                point, predicted=expected.mid, predicted_low=expected.low, predicted_high=expected.high
+            )
+            if expected
+            else point
+        )
     return tuple(found)
 
 
-def _expecting(point: CurvePoint, expected: Interval) -> CurvePoint:
-    return msgspec.structs.replace(
-        point, predicted=expected.mid, predicted_low=expected.low, predicted_high=expected.high
-    )
-
-
 def _at_depth(case: Case, depth: float, cure: Cure) -> Interval | None:
-    found = predict(_with_depth(case, depth), cure)
+    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that is drawn"))
+    found = predict(msgspec.structs.replace(case, run=run), cure)
     return found.tokens_per_s if isinstance(found, Prediction) else None
 
 
@@ -314,11 +305,6 @@ def _of_users(case: Case, users: int, slots: int | None, cure: Cure) -> Interval
     if together is None or alone is None:
         return None
     return Interval(together * alone.low / alone.mid, together, together * alone.high / alone.mid)
-
-
-def _with_depth(case: Case, depth: float) -> Case:
-    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that is drawn"))
-    return msgspec.structs.replace(case, run=run)
 
 
 MOST_CHANGES = 12

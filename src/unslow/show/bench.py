@@ -115,7 +115,14 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
         Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}").append(sweep.because, "not bold default"),
         (0, 0, 0, 2),
     )
-    yield _table(title, sweep.points)
+    points = sweep.points
+    names = [name for name in _COLUMNS if any(name in point.figures for point in points)]
+    expected = [name for name in names if any(name in point.expected for point in points)]
+    failed = any(point.failures for point in points)
+    columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
+    rows = [_point_row(point, names, expected, failed=failed) for point in points]
+    table = noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
+    yield table
     if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
         yield dim("~ the repeats disagree")
     if sweep.stopped_early:
@@ -123,20 +130,14 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
     yield ""
 
 
-def _table(title: str, points: Sequence[SweepPoint]) -> RenderableType:
-    names = [name for name in _COLUMNS if any(name in point.figures for point in points)]
-    expected = [name for name in names if any(name in point.expected for point in points)]
-    failed = any(point.failures for point in points)
-    columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
-    rows = [_point_row(point, names, expected, failed=failed) for point in points]
-    return noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
-
-
 def _point_row(point: SweepPoint, names: Sequence[str], expected: Sequence[str], *, failed: bool) -> tuple[str, ...]:
     cells = [
         cell
         for name in names
-        for cell in (_figure(point, name), *([_point_expected(point, name)] if name in expected else []))
+        for cell in (
+            _figure(point, name),
+            *([_amount(name, point.expected[name]) if name in point.expected else ""] if name in expected else []),
+        )
     ]
     label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
     return f"  {label}", *cells, *([str(point.failures or "")] if failed else [])
@@ -147,10 +148,6 @@ def _figure(point: SweepPoint, name: str) -> str:
     if spread is None:
         return "-"
     return _amount(name, spread.median) + ("" if spread.agree else " ~")
-
-
-def _point_expected(point: SweepPoint, name: str) -> str:
-    return _amount(name, point.expected[name]) if name in point.expected else ""
 
 
 def _amount(name: str, value: float) -> str:
@@ -238,7 +235,7 @@ def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[Rende
     ]
     if phases:
         table = plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
-        for row in (*_gpu_rows(phases), *_host_rows(phases)):
+        for row in (*_gpu_rows(phases), *_rows("", _HOST, [phase.host for phase in phases])):
             table.add_row(*row)
         yield table
     yield dim(
@@ -262,10 +259,6 @@ def _gpu_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
         for reason in reasons:
             shares = [gpu.reasons.get(reason, 0.0) if gpu else 0.0 for gpu in gpus]
             yield (f"  {name} {reason.replace('_', ' ')}", *(f"{share:.0%} of the time" for share in shares))
-
-
-def _host_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
-    return _rows("", _HOST, [phase.host for phase in phases])
 
 
 def _rows(
@@ -330,11 +323,27 @@ def _all_parts(result: Result, _width: int) -> Iterator[RenderableType]:
 
 
 def _parts(bench: Bench) -> Iterator[RenderableType]:
-    yield _head(bench)
-    yield dim(_subject(bench))
+    if bench.interrupted:
+        word, style = "STOPPED", YELLOW
+    elif not bench.figures and not bench.sweeps:
+        word, style = "NOTHING MEASURED", RED
+    else:
+        word, style = "MEASURED", GREEN
+    yield head(word, bench.model or "unknown model", style)
+    devices = ", ".join(bench.machine.gpus) or bench.machine.cpu
+    words = [" ".join(w for w in (bench.runtime, bench.runtime_version) if w), devices]
+    answered = sum(1 for done in bench.passes if done.round)
+    words += [f"{answered} requests"] if answered else []
+    words += [_duration(bench.seconds)] if bench.seconds else []
+    subject = " · ".join(word for word in (*words, bench.label, bench.id) if word)
+    yield dim(subject)
     yield ""
     if bench.figures:
-        yield _figures(bench)
+        known = [name for name in _NAMES if name in bench.figures]
+        names = [*known, *(name for name in bench.figures if name not in _NAMES)]
+        rows = [_figure_row(name, bench.figures[name]) for name in names]
+        figures = noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
+        yield figures
         yield from (dim(line) for name in bench.figures if (line := _expected(bench, name)))
         yield ""
     for sweep in bench.sweeps:
@@ -348,35 +357,9 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
         yield _requirement(requirement)
 
 
-def _head(bench: Bench) -> Text:
-    if bench.interrupted:
-        word, style = "STOPPED", YELLOW
-    elif not bench.figures and not bench.sweeps:
-        word, style = "NOTHING MEASURED", RED
-    else:
-        word, style = "MEASURED", GREEN
-    return head(word, bench.model or "unknown model", style)
-
-
-def _subject(bench: Bench) -> str:
-    devices = ", ".join(bench.machine.gpus) or bench.machine.cpu
-    words = [" ".join(w for w in (bench.runtime, bench.runtime_version) if w), devices]
-    answered = sum(1 for done in bench.passes if done.round)
-    words += [f"{answered} requests"] if answered else []
-    words += [_duration(bench.seconds)] if bench.seconds else []
-    return " · ".join(word for word in (*words, bench.label, bench.id) if word)
-
-
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _figures(bench: Bench) -> RenderableType:
-    known = [name for name in _NAMES if name in bench.figures]
-    names = [*known, *(name for name in bench.figures if name not in _NAMES)]
-    rows = [_figure_row(name, bench.figures[name]) for name in names]
-    return noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
 
 
 def _figure_row(name: str, spread: Spread) -> tuple[str, ...]:

@@ -137,14 +137,13 @@ def _name(metric: str) -> str:
 def _differences(differences: Sequence[Difference]) -> Table:
     table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
     for one in differences:
-        before, after = (_amount(one.metric, value) for value in (one.before, one.after))
+        before, after = (
+            (span(value) if one.metric in LOWER_IS_BETTER else f"{rate(value)} tok/s")
+            for value in (one.before, one.after)
+        )
         row = (f"  {_name(one.metric)}", before, after, f"×{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}")
         table.add_row(*row, Text(_WORDS[one.verdict], style=_STYLES[one.verdict]))
     return table
-
-
-def _amount(metric: str, value: float) -> str:
-    return span(value) if metric in LOWER_IS_BETTER else f"{rate(value)} tok/s"
 
 
 def _changes(changes: Sequence[_Changed]) -> Iterator[RenderableType]:

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.calibration import Calibration, Point, Rates, Scale, dump_calibration
+from unslow.facts.calibration import Calibration, Rates, dump_calibration
 from unslow.facts.values import GB
 from unslow.show.clean import as_json, cleaned, safe, safe_json
 from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_table
@@ -46,34 +46,36 @@ def render_forgotten(paths: Sequence[str], form: str) -> str:
 
 
 def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
-    yield _head(calibration)
-    yield dim(_subject(calibration))
-    yield ""
-    if calibration.rates:
-        yield _costs(calibration.rates)
-        yield ""
-        yield _points(calibration.points)
-        yield ""
-        yield dim(f"These costs explain the measured times within {calibration.rates.error:.1%} (median).")
-    if calibration.scale:
-        yield _scale(calibration.scale)
-        yield dim(_SERVER_HINT)
-    if calibration.disturbed:
-        yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
-
-
-def _head(calibration: Calibration) -> Text:
     word, style = ("DISTURBED", YELLOW) if calibration.disturbed else ("CALIBRATED", GREEN)
     device = calibration.machine.cpu if calibration.backend == "cpu" else calibration.device
-    return head(word, device or "this machine", style)
-
-
-def _subject(calibration: Calibration) -> str:
+    yield head(word, device or "this machine", style)
     words = [f"{calibration.engine} {calibration.engine_version}"]
     words += [_threads(calibration.threads)] if calibration.threads else []
     words += [f"memory {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
     words += [f"last cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
-    return " · ".join([*words, f"{calibration.seconds:.0f} s"])
+    yield dim(" · ".join([*words, f"{calibration.seconds:.0f} s"]))
+    yield ""
+    if calibration.rates:
+        yield _costs(calibration.rates)
+        yield ""
+        table = plain_table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
+        for point in calibration.points:
+            prompt = rate(point.prompt_tokens / point.prefill_s) if point.prefill_s else "-"
+            reads = size(sum(point.demand.bytes_by_type.values()))
+            table.add_row(f"  {point.name}", reads, rate(1 / max(point.decode_s, 1e-9)), prompt, str(point.samples))
+        yield table
+        yield ""
+        yield dim(f"These costs explain the measured times within {calibration.rates.error:.1%} (median).")
+    if calibration.scale:
+        scale = calibration.scale
+        measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
+        text = (
+            f"  {scale.model}: {rate(measured)} tokens/s, and {rate(expected)} were expected (×{1 / scale.factor:.2f})."
+        )
+        yield Text(text)
+        yield dim(_SERVER_HINT)
+    if calibration.disturbed:
+        yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
 
 
 def _costs(rates: Rates) -> Table:
@@ -87,21 +89,6 @@ def _costs(rates: Rates) -> Table:
     table.add_row("  a thousand words of vocabulary", span(1e3 * rates.vocabulary_entry_s), "")
     table.add_row("  attention, a million elements", span(1e6 * rates.attention_element_s), "")
     return table
-
-
-def _points(points: Sequence[Point]) -> Table:
-    table = plain_table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
-    for point in points:
-        prompt = rate(point.prompt_tokens / point.prefill_s) if point.prefill_s else "-"
-        reads = size(sum(point.demand.bytes_by_type.values()))
-        table.add_row(f"  {point.name}", reads, rate(1 / max(point.decode_s, 1e-9)), prompt, str(point.samples))
-    return table
-
-
-def _scale(scale: Scale) -> Text:
-    measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
-    text = f"  {scale.model}: {rate(measured)} tokens/s, and {rate(expected)} were expected (×{1 / scale.factor:.2f})."
-    return Text(text)
 
 
 def _kept_parts(report: KeptList, _width: int) -> Iterator[RenderableType]:

@@ -29,13 +29,9 @@ def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iter
             yield ""
     if len(report.claims) > 1:
         yield from [""] * bool(shown)
-        yield Text(_counted(report))
-
-
-def _counted(report: CheckReport) -> str:
-    numbers = {verdict: sum(c.verdict == verdict for c in report.claims) for verdict in _HEADS}
-    words = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in numbers.items() if n)
-    return f"{len(report.claims)} claims: {words}"
+        numbers = {verdict: sum(c.verdict == verdict for c in report.claims) for verdict in _HEADS}
+        words = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in numbers.items() if n)
+        yield Text(f"{len(report.claims)} claims: {words}")
 
 
 def _claim(claim: Judged) -> Iterator[RenderableType]:

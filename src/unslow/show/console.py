@@ -182,12 +182,10 @@ def _of_place(place: Place, lines: list[Line], indent: str) -> Iterator[str]:
         if place is not Place.SHELL:
             yield ""
             yield f"{indent}{place.value[0].upper()}{place.value[1:]}:"
-        texts = [part for line in lines for part in _parts(place, line.text)]
+        texts = [
+            part for line in lines for part in (line.text.split("\n") if place in _WHOLE else [_one_line(line.text)])
+        ]
         yield from _fence(texts, _LANGUAGES.get(place, "text"), indent)
-
-
-def _parts(place: Place, text: str) -> list[str]:
-    return text.split("\n") if place in _WHOLE else [_one_line(text)]
 
 
 def _flag(line: Line) -> str:

@@ -76,7 +76,12 @@ def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: boo
     rows: list[_Row] = [("costs", Text(price, style="green"))] if price else []
     rows += [("because", Text(root.because)), *_fixes(root.fixes), *_evidence(root)]
     rows += [row for link in chain.after for row in _link(link, best, everything=everything)]
-    return Group(_numbered(number, head), *_arrows(chain), *_in_columns(rows))
+    # The title of a chain; where it is longer than a line, its words stay right of the number
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(f"  {number}.", style="bold"), head)
+    return Group(grid, *_arrows(chain), *_in_columns(rows))
 
 
 def _in_columns(rows: list[_Row]) -> Iterator[RenderableType]:
@@ -90,15 +95,6 @@ def _in_columns(rows: list[_Row]) -> Iterator[RenderableType]:
             for name, words in (row for row in some if not isinstance(row, str)):
                 grid.add_row(f"     {name}", words)
             yield grid
-
-
-def _numbered(number: int, head: Text) -> RenderableType:
-    """The title of a chain; where it is longer than a line, its words stay right of the number."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(f"  {number}.", style="bold"), head)
-    return grid
 
 
 def _arrows(chain: Chain) -> Iterator[RenderableType]:

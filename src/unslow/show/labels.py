@@ -221,8 +221,8 @@ def folded(parts: list[BudgetPart]) -> list[BudgetPart]:
         seconds=sum(p.seconds for p in small),
         per=parts[0].per,
     )
-    return [*(p for p in parts if p not in small and p.part != UNEXPLAINED), rest, *_unexplained(parts)]
-
-
-def _unexplained(parts: list[BudgetPart]) -> list[BudgetPart]:
-    return [p for p in parts if p.part == UNEXPLAINED]
+    return [
+        *(p for p in parts if p not in small and p.part != UNEXPLAINED),
+        rest,
+        *[p for p in parts if p.part == UNEXPLAINED],
+    ]

@@ -46,7 +46,8 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
     lines += _suspicions([item for item in subject.cannot_tell if item.suspected], found=bool(subject.findings))
     lines += _contradictions(subject)
     lines += _questions(subject)
-    lines += _known(subject)
+    known = _folded("What was understood", [f"- {_cited(item)}" for item in subject.known]) if subject.known else []
+    lines += known
     if everything and subject.ruled_out:
         lines += _folded("Ruled out", _ruled_out(subject.ruled_out))
     return "\n".join(lines).rstrip()
@@ -65,7 +66,9 @@ def _finding(number: int, chain: Chain) -> Iterator[str]:
     gain = f" (about {finding.speedup:.1f}× slower than without it)" if finding.speedup and finding.speedup > 1 else ""
     yield f"**{number}. {finding.title}**{gain}"
     yield ""
-    yield _sentence(finding.because)
+    text = finding.because
+    text = prose(text[:1].upper() + text[1:])
+    yield (text if text.endswith((".", "!", "?")) else f"{text}.")
     yield ""
     yield from (f"- {_cited(evidence)}" for evidence in finding.evidence)
     for fix in finding.fixes:
@@ -129,17 +132,8 @@ def _questions(subject: SubjectReport) -> Iterator[str]:
     yield ""
 
 
-def _known(subject: SubjectReport) -> list[str]:
-    return _folded("What was understood", [f"- {_cited(item)}" for item in subject.known]) if subject.known else []
-
-
 def _folded(title: str, lines: list[str]) -> list[str]:
     return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]
-
-
-def _sentence(text: str) -> str:
-    text = prose(text[:1].upper() + text[1:])
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def prose(text: str) -> str:

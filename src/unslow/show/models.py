@@ -27,7 +27,9 @@ def safe(text: str) -> str:
 
 
 def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Iterator[RenderableType]:
-    shown = [m for m in inventory.models if everything or not _is_aside(m)][: None if everything else _MOST_ROWS]
+    shown = [m for m in inventory.models if everything or not (m.superseded or m.kind in (Kind.OTHER, Kind.REMOTE))][
+        : None if everything else _MOST_ROWS
+    ]
     if shown:
         yield _table(shown, width)
         yield ""
@@ -39,11 +41,11 @@ def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Ite
         yield from (part for m in shown for part in (_line(m.name, "dim"), _line(m.path, indent=4)))
     if everything or not shown:
         yield Text("Looked in", style="bold")
-        yield _places(inventory)
-
-
-def _is_aside(model: StoredModel) -> bool:
-    return model.superseded or model.kind in (Kind.OTHER, Kind.REMOTE)
+        grid = pair_grid()
+        for place in inventory.places:
+            why = place.why.removeprefix(f"{place.path}: ")
+            grid.add_row(f"  {place.tool}", Text(safe(f"{place.path}{': ' if why else ''}{why}")))
+        yield grid
 
 
 def _line(text: str, style: str = "", indent: int = 2) -> Padding:
@@ -63,21 +65,17 @@ def _table(models: Sequence[StoredModel], width: int) -> Table:
             max_width=_MOST.get(name),
         )
     for model in models:
-        cells = _cells(model)
+        cells = {
+            "NAME": safe(model.name),
+            "KIND": model.kind,
+            "ARCHITECTURE": safe(model.architecture or "?"),
+            "PARAMS": count(model.parameters) if model.parameters else "?",
+            "QUANT": safe(model.quant or "?"),
+            "SIZE": _size(model.size_bytes),
+            "IN": _end(safe(model.place), _MOST["IN"]) if model.tool in ("folder", "file") else model.tool,
+        }
         table.add_row(*(cells[name] for name in names), style="red" if model.broken else None)
     return table
-
-
-def _cells(model: StoredModel) -> dict[str, str]:
-    return {
-        "NAME": safe(model.name),
-        "KIND": model.kind,
-        "ARCHITECTURE": safe(model.architecture or "?"),
-        "PARAMS": count(model.parameters) if model.parameters else "?",
-        "QUANT": safe(model.quant or "?"),
-        "SIZE": _size(model.size_bytes),
-        "IN": _end(safe(model.place), _MOST["IN"]) if model.tool in ("folder", "file") else model.tool,
-    }
 
 
 def _size(number: int) -> str:
@@ -100,14 +98,6 @@ def _totals(inventory: Inventory, aside: int) -> str:
     parts += [f"{broken} broken"] if broken else []
     parts += [f"{aside} not shown (--all)"] if aside else []
     return ", ".join(parts)
-
-
-def _places(inventory: Inventory) -> Table:
-    grid = pair_grid()
-    for place in inventory.places:
-        why = place.why.removeprefix(f"{place.path}: ")
-        grid.add_row(f"  {place.tool}", Text(safe(f"{place.path}{': ' if why else ''}{why}")))
-    return grid
 
 
 def _readable(text: str) -> str:

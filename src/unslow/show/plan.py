@@ -22,7 +22,9 @@ _OF_DEFAULTS = ("DEFAULTS ARE BEST", GREEN)
 
 
 def _answer(report: PlanReport, _width: int) -> RenderableType:
-    parts: list[RenderableType] = [_head(report), dim(_goal(report))]
+    fresh = report.verdict == "already_best" and not report.of_running
+    word, style = _OF_DEFAULTS if fresh else _HEADS[report.verdict]
+    parts: list[RenderableType] = [head(word, f"{report.model} · {report.machine}", style), dim(_goal(report))]
     if report.reason:
         parts += ["", indented(report.reason, "bold")]
     if report.hint:
@@ -35,7 +37,11 @@ def _answer(report: PlanReport, _width: int) -> RenderableType:
     if report.options:
         parts += ["", Text("Pareto front of speed, context and quality", style="bold"), _table(report)]
     if report.rejected:
-        parts += ["", Text("Why not", style="bold"), *(_because(r.what, r.because) for r in report.rejected)]
+        parts += [
+            "",
+            Text("Why not", style="bold"),
+            *(Padding(Text(r.what).append(f": {r.because}", "dim"), (0, 0, 0, 2)) for r in report.rejected),
+        ]
     if report.notes:
         parts += ["", *(dim(note) for note in report.notes)]
     return Group(*parts)
@@ -50,12 +56,6 @@ def _stays(report: PlanReport) -> bool:
     """Whether what is now is what to take: what runs, or what a runtime does by itself where nothing runs."""
     now = report.current
     return report.verdict == "already_best" and bool(now and not (report.of_running and now.changes))
-
-
-def _head(report: PlanReport) -> Text:
-    fresh = report.verdict == "already_best" and not report.of_running
-    word, style = _OF_DEFAULTS if fresh else _HEADS[report.verdict]
-    return head(word, f"{report.model} · {report.machine}", style)
 
 
 def _goal(report: PlanReport) -> str:
@@ -74,10 +74,6 @@ def _context(report: PlanReport) -> str:
     if goal.users == 1 or report.of_running or report.runtime in ("vllm", "transformers"):
         return f"{goal.context:,}"
     return f"{goal.users * goal.context:,} in {goal.users} slots of {goal.context:,} tokens"
-
-
-def _because(what: str, because: str) -> Padding:
-    return Padding(Text(what).append(f": {because}", "dim"), (0, 0, 0, 2))
 
 
 def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:

@@ -10,7 +10,6 @@ from unslow.show.console import GREEN, RED, YELLOW, ReportKind, command_text, di
 from unslow.show.units import rate, span
 from unslow.show.verify import interval, work_words
 from unslow.think.stats.tuning import TrialShown, TuneReport
-from unslow.think.stats.verification_report import IntervalShown
 
 _HEADS = {
     "faster": ("FASTER", GREEN),
@@ -68,27 +67,18 @@ def _table(report: TuneReport) -> Table:
     best = report.trials[report.winner] if report.winner is not None else None
     for trial in order:
         if trial.request_s:
-            table.add_row(
-                *_row(trial, trial.request_s), style="green" if trial is best else "dim" if trial.dropped else ""
-            )
+            over = trial.over_default
+            speeds = trial.decode_tokens_per_s, trial.prefill_tokens_per_s
+            rates = [rate(value) if value else _NONE for value in speeds]
+            gain = (f"{over.mid:.3f}", interval(over) if over.high < _ENDLESS else _NONE) if over else ("1", _NONE)
+            row = trial.name, span(trial.request_s.mid), *rates, *gain, str(trial.rounds)
+            table.add_row(*row, style="green" if trial is best else "dim" if trial.dropped else "")
     return table
 
 
 def _rank(trial: TrialShown) -> tuple[float, float]:
     """By the ratio within common rounds: seconds of different rounds tell of different minutes."""
     return -(trial.over_default.mid if trial.over_default else 1.0), trial.request_s.mid if trial.request_s else 0.0
-
-
-def _row(trial: TrialShown, request: IntervalShown) -> tuple[str, ...]:
-    over = trial.over_default
-    speeds = trial.decode_tokens_per_s, trial.prefill_tokens_per_s
-    rates = [rate(value) if value else _NONE for value in speeds]
-    gain = (f"{over.mid:.3f}", _ends(over)) if over else ("1", _NONE)
-    return trial.name, span(request.mid), *rates, *gain, str(trial.rounds)
-
-
-def _ends(over: IntervalShown) -> str:
-    return interval(over) if over.high < _ENDLESS else _NONE
 
 
 render_tune = ReportKind(TuneReport, _parts, crop=False)

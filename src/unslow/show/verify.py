@@ -159,7 +159,12 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
         yield dim(time_words(report))
     yield ""
     if report.figures:
-        yield _figures(report, width)
+        # The widest table that fits: rather narrow gaps than fewer columns, rather fewer columns than half a figure
+        rows = [_row(one) for one in report.figures]
+        left_out: tuple[tuple[str, ...], ...] = ((), ("ROUNDS",), ("ROUNDS", "95 % INTERVAL"))
+        tables = [_table(rows, ()), *(_table(rows, names, gap=1) for names in left_out)]
+        fitting = (table for table in tables if Console(width=_ANY_WIDTH).measure(table).maximum <= width)
+        yield (next(fitting, None) or _folded(tables[-1]))
         yield ""
     said, *rest = answer_lines(report.answers)
     if report.verdict != "answers_changed":  # else it is the headline
@@ -170,15 +175,6 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
     yield ""
     yield from _sides(report)
     yield from map(warning, report.notes)
-
-
-def _figures(report: VerifyReport, width: int) -> Table:
-    """The widest table that fits: rather narrow gaps than fewer columns, rather fewer columns than half a figure."""
-    rows = [_row(one) for one in report.figures]
-    left_out: tuple[tuple[str, ...], ...] = ((), ("ROUNDS",), ("ROUNDS", "95 % INTERVAL"))
-    tables = [_table(rows, ()), *(_table(rows, names, gap=1) for names in left_out)]
-    fitting = (table for table in tables if Console(width=_ANY_WIDTH).measure(table).maximum <= width)
-    return next(fitting, None) or _folded(tables[-1])
 
 
 def _row(one: FigureShown) -> dict[str, RenderableType]:

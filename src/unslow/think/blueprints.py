@@ -144,18 +144,13 @@ def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[
     """Every key that the layout has a value for, under the architecture's name."""
     whole = Numbers(stated, layout.numbers)
     each = [Numbers(stated, layout.numbers, layer) for layer in range(whole.layers)]
-    varying = _varying(layout, stated)
-    found = {key: _value(setting, whole, each, varying) for key, setting in layout.metadata.items()}
-    return {f"{architecture}.{key}": value for key, value in found.items() if value is not None}
-
-
-def _varying(layout: Layout, stated: Stated) -> set[str]:
-    """The names that differ from layer to layer: those given as lists, and all that are worked out from one."""
+    # The names that differ from layer to layer: those given as lists, and all that are worked out from one
     varying = {"layer", *(name for name, value in stated.items() if isinstance(value, list))}
     derived = {name: names_in(text) for name, text in layout.numbers.items() if stated.get(name) is None}
     while more := {name for name, used in derived.items() if used & varying} - varying:
         varying |= more
-    return varying
+    found = {key: _value(setting, whole, each, varying) for key, setting in layout.metadata.items()}
+    return {f"{architecture}.{key}": value for key, value in found.items() if value is not None}
 
 
 def _value(setting: LayoutValue, whole: Numbers, each: list[Numbers], varying: set[str]) -> MetadataValue | None:

@@ -257,20 +257,16 @@ def room_of_gpu(gpu: Gpu, memory: Memory) -> Room | None:
     """A GPU's own memory, or the machine's where it has none of its own; None where neither was read."""
     name = gpu.name.value_or("GPU").removeprefix("NVIDIA ").removeprefix("GeForce ")
     if not isinstance(gpu.vram_total_bytes, Known):
-        return _shared_with_host(name, memory)
+        # Drivers report no memory for a GPU that uses the host's; the catalogue knows which ones do
+        device = next((d for d in devices_meant(parse_device_name(name).words) if d.unified), None)
+        host = host_room_of(memory)
+        if device is None or host is None:
+            return None
+        return unified_room(name, device, host.capacity_bytes)._replace(others_bytes=host.others_bytes)
     total = gpu.vram_total_bytes.value
     driver = gpu.vram_reserved_bytes.value_or(driver_reserve(total))
     free = gpu.vram_free_bytes.value_or(total - driver)
     return Room(name, total, max(0, total - driver - free), driver)
-
-
-def _shared_with_host(name: str, memory: Memory) -> Room | None:
-    """Drivers report no memory for a GPU that uses the host's; the catalogue knows which ones do."""
-    device = next((d for d in devices_meant(parse_device_name(name).words) if d.unified), None)
-    host = host_room_of(memory)
-    if device is None or host is None:
-        return None
-    return unified_room(name, device, host.capacity_bytes)._replace(others_bytes=host.others_bytes)
 
 
 def unified_room(name: str, device: Device, size: int, note: str = "") -> Room:

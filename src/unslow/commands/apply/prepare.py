@@ -51,7 +51,14 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
     if not plan.options:
         raise UserError(f"the plan has nothing to apply: {plan.reason or plan.verdict}", plan.hint or HINT)
     if wanted is None:
-        return _recommended(plan)
+        number = plan.recommended
+        if plan.verdict == "already_best" and plan.of_running:
+            raise UserError(
+                "nothing is better than what runs, by the plan", "to take another option, name it: --option N"
+            )
+        if number is None or not 0 <= number < len(plan.options):
+            raise UserError(f"the plan recommends nothing: {plan.reason or plan.verdict}", "name an option: --option N")
+        return plan.options[number]
     names = ", ".join(f"{number}: {option.name}" for number, option in enumerate(plan.options))
     if wanted.isdecimal() and len(wanted) <= len(str(len(plan.options))):
         if int(wanted) < len(plan.options):
@@ -61,15 +68,6 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
     if len(fitting) != 1:
         raise UserError(f"{len(fitting)} options of the plan are called {wanted!r}", names)
     return fitting[0]
-
-
-def _recommended(plan: PlanReport) -> OptionShown:
-    number = plan.recommended
-    if plan.verdict == "already_best" and plan.of_running:
-        raise UserError("nothing is better than what runs, by the plan", "to take another option, name it: --option N")
-    if number is None or not 0 <= number < len(plan.options):
-        raise UserError(f"the plan recommends nothing: {plan.reason or plan.verdict}", "name an option: --option N")
-    return plan.options[number]
 
 
 def changes_of(plan: PlanReport, option: OptionShown, *, anew: bool = False) -> list[Change]:

@@ -405,13 +405,9 @@ def requests_for(protocol: Protocol, runtime: str) -> int:
     return 1 + followed * (2 if runtime.endswith(SAVES) else 1)
 
 
-def _saves(bencher: Bencher) -> bool:
-    return bencher.target.runtime.endswith(SAVES)
-
-
 def settle(bencher: Bencher) -> None:
     """Have the server save what it has read; its prompt is none of the protocol's own, which take turns."""
-    if _saves(bencher):
+    if bencher.target.runtime.endswith(SAVES):
         bencher.ask(Wanted(SETTLE, 1, SETTLE_PROMPT, round=0))
 
 

@@ -364,7 +364,11 @@ def _asked(place: Place, request: BenchSpec, progress: Progress, discretion: Dis
         parts = None
         try:
             _announce(bencher, request, progress)
-            _measure(bencher, request, record)
+            # The sweeps that were asked for, else the protocol
+            if not request.sweeps:
+                why = run_protocol(bencher, request.protocol.within(context_of(bencher)))
+                record.notes += (why,) if why else ()
+            _sweep(bencher, request, record)
             if request.parts and not bencher.interrupted:
                 parts = split_parts(bencher, request.llama_bench)
         except KeyboardInterrupt:
@@ -385,14 +389,6 @@ def _series_note(bencher: Bencher, path: str | None) -> tuple[str, ...]:
     except UserError as error:
         return (f"the series was not written: {error.message}",)
     return ()
-
-
-def _measure(bencher: Bencher, request: BenchSpec, record: Record) -> None:
-    """The sweeps that were asked for, else the protocol."""
-    if not request.sweeps:
-        why = run_protocol(bencher, request.protocol.within(context_of(bencher)))
-        record.notes += (why,) if why else ()
-    _sweep(bencher, request, record)
 
 
 def _sweep(asks: Bencher | Own, request: BenchSpec, record: Record) -> None:

@@ -137,20 +137,16 @@ def measured_rounds(bencher: Bencher, limits: Limits = LIMITS) -> Measured:
 
 def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
     end = bencher.system.clock() + limits.seconds
-    tokens = _tokens(bencher, limits)
+    # As many tokens for each answer as the time is enough for, by a warm-up
+    warm = bencher.ask(_wanted(USUAL, WARM_UP_TOKENS))
+    rate = decode_rate(warm) if isinstance(warm, Pass) else None
+    share = limits.seconds / (limits.repeats * len(WAYS))
+    tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
     for number in range(limits.repeats):
         bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
         yield _round(bencher, tokens, number)
         if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
             return
-
-
-def _tokens(bencher: Bencher, limits: Limits) -> int:
-    """As many tokens for each answer as the time is enough for, by a warm-up."""
-    warm = bencher.ask(_wanted(USUAL, WARM_UP_TOKENS))
-    rate = decode_rate(warm) if isinstance(warm, Pass) else None
-    share = limits.seconds / (limits.repeats * len(WAYS))
-    return max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
 
 
 def _wanted(way: Way, tokens: int) -> Wanted:
@@ -161,11 +157,9 @@ def _round(bencher: Bencher, tokens: int, number: int) -> dict[str, Pass]:
     """Each way once; the first of a round is never the same twice in a row, so that drift favours none."""
     turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
     answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
-    return {name: one for name, one in answers.items() if isinstance(one, Pass) and _long_enough(one)}
-
-
-def _long_enough(done: Pass) -> bool:
-    return done.generated_tokens >= FEWEST_TOKENS
+    return {
+        name: one for name, one in answers.items() if isinstance(one, Pass) and (one.generated_tokens >= FEWEST_TOKENS)
+    }
 
 
 def round_of(answers: dict[str, Pass]) -> Round:

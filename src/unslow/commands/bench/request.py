@@ -49,10 +49,17 @@ class BenchSpec(NamedTuple):
     @classmethod
     def of(cls, asked: BenchRequest) -> "BenchSpec":
         """The request that was asked for; UserError where they make no sense."""
-        manners = Manners(quick=asked.quick, evict=asked.evict, api_key=asked.api_key or _key())
+        manners = Manners(
+            quick=asked.quick, evict=asked.evict, api_key=asked.api_key or os.environ.get("UNSLOW_API_KEY")
+        )
+        protocol = QUICK if asked.quick else STANDARD
+        if asked.tokens:
+            protocol = protocol._replace(tokens=asked.tokens)
+        if asked.repeats:
+            protocol = protocol._replace(rounds=asked.repeats, most_rounds=asked.repeats)
         request = cls(
             asked.target,
-            _protocol(asked),
+            protocol,
             tuple(parse_sweep(word) for word in asked.sweep),
             manners,
             asked.model,
@@ -81,19 +88,6 @@ def check_writable(flag: str, path: str | None) -> None:
     place = path if is_device else os.path.dirname(os.path.realpath(path))  # noqa: PTH120
     if os.path.isdir(path) or not os.path.exists(place) or not os.access(place, os.W_OK):  # noqa: PTH110, PTH112
         raise UserError(f"{flag} {path}: no file can be written there", "name a file in a folder that exists")
-
-
-def _key() -> str | None:
-    return os.environ.get("UNSLOW_API_KEY")
-
-
-def _protocol(asked: BenchRequest) -> Protocol:
-    protocol = QUICK if asked.quick else STANDARD
-    if asked.tokens:
-        protocol = protocol._replace(tokens=asked.tokens)
-    if asked.repeats:
-        protocol = protocol._replace(rounds=asked.repeats, most_rounds=asked.repeats)
-    return protocol
 
 
 def parse_sweep(word: str) -> AskedSweep:

@@ -37,7 +37,6 @@ from unslow.look.models.gguf import part_paths
 from unslow.look.observer import current_observer
 from unslow.look.probes import meminfo
 from unslow.look.processes import read_process, read_processes, started_by
-from unslow.look.requests import Target
 from unslow.look.runtimes import lookers
 from unslow.look.runtimes.llama_cpp.bench import read_used_slots
 from unslow.look.runtimes.llama_cpp.urls import read_embedded
@@ -262,7 +261,9 @@ class Own:
     def started(self, settings: Settings) -> Iterator[Bencher]:
         """A server with these settings, and otherwise as it was given; it is ended with the block."""
         self._check_memory()
-        self._announce()
+        if not self._announced:
+            self.progress.say(f"starting a server of its own, and no other is touched: {self.starter.described()}")
+        self._announced = True
         what = next((f"{name} {value}" for name, value in settings.items()), "")  # the others follow from the first
 
         def waiting(seconds: float) -> None:
@@ -270,7 +271,12 @@ class Own:
 
         with self.starter.started(self.system, settings, self.timeout_s, waiting) as server:
             self.load_s = server.load_s
-            bencher = self._bencher(with_machine(server.subject, self.machine), server.api_key)
+            subject = with_machine(server.subject, self.machine)
+            manners = Manners(evict=True, api_key=server.api_key or None)  # nobody else has a conversation there
+            bencher = Bencher(self.system, subject, target_of(self.system, subject, manners), self.progress)
+            bencher.began_s = self.began_s
+            bencher.case = Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)
+            self.case = self.case or bencher.case
             try:
                 yield bencher
             finally:
@@ -279,23 +285,13 @@ class Own:
                 if self.flush is not None:
                     self.flush()
 
-    def _bencher(self, subject: Subject, api_key: str) -> Bencher:
-        manners = Manners(evict=True, api_key=api_key or None)  # nobody else has a conversation there
-        bencher = Bencher(self.system, subject, target_of(self.system, subject, manners), self.progress)
-        bencher.began_s = self.began_s
-        bencher.case = Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)
-        self.case = self.case or bencher.case
-        return bencher
-
-    def _announce(self) -> None:
-        if not self._announced:
-            self.progress.say(f"starting a server of its own, and no other is touched: {self.starter.described()}")
-        self._announced = True
-
     def _check_memory(self) -> None:
         """UserError where another copy of the model has no room; a word where it has none on the GPUs."""
         needed = MEMORY_OVER * self.file_bytes()
-        free, vram = self._free_bytes(), self._free_vram_bytes()
+        # What this program may still take of the system's memory; None where that is not known
+        now = meminfo.read(self.system).memory.available_bytes
+        known = [fact.value for fact in (now, self.machine.memory.limit_bytes) if isinstance(fact, Known)]
+        free, vram = float(min(known)) if known else None, self._free_vram_bytes()
         if free is not None and needed > free + (vram or 0):
             told = f"the model takes {needed / GB:.1f} GB, and {(free + (vram or 0)) / GB:.1f} GB are free"
             raise UserError(f"there is no room for a server of its own: {told}", _SMALLER)
@@ -304,12 +300,6 @@ class Own:
                 f"{vram / GB:.1f} GB are free on the GPUs and the model takes {needed / GB:.1f} GB: "
                 "what is measured may partly run on the processors, other than where it has them for itself"
             )
-
-    def _free_bytes(self) -> float | None:
-        """What this program may still take of the system's memory; None where that is not known."""
-        now = meminfo.read(self.system).memory.available_bytes
-        known = [fact.value for fact in (now, self.machine.memory.limit_bytes) if isinstance(fact, Known)]
-        return float(min(known)) if known else None
 
     def _free_vram_bytes(self) -> float | None:
         """What is free on all GPUs; None where there is none, or the embedded engine has no use for it."""
@@ -419,19 +409,15 @@ def running_bencher(place: Place, subject: Subject, request: BenchSpec, progress
     if isinstance(slot, Unknown):
         raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
     if any(asked.axis == "users" for asked in request.sweeps) and not request.manners.evict:
-        _check_all_unused(place.system, target)
+        # UserError where many users at once would push out a conversation: they take every slot
+        used = read_used_slots(target.server(place.system))
+        if used:
+            raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
     if care := caution(subject.runtime):
         progress.say(f"{target.url}: {care}")
     bencher = Bencher(place.system, subject, target, progress)
     bencher.slot, bencher.case = slot, case_of(place.snapshot, subject)
     return bencher
-
-
-def _check_all_unused(system: System, target: Target) -> None:
-    """UserError where many users at once would push out a conversation: they take every slot."""
-    used = read_used_slots(target.server(system))
-    if used:
-        raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
 
 
 def case_of(snapshot: Snapshot, subject: Subject) -> Case:

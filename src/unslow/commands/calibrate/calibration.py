@@ -73,7 +73,9 @@ def calibrate_embedded(
     rounds = measure_in_rounds(system, guests, threads, limits or Limits(), progress.step)
     speed = max(speed, read_ram_bandwidth(system).read_bytes_per_s.value_or(0.0))
     points = tuple(point_of(system, one) for one in rounds.measured)
-    rates = _rates(points)
+    rates = fit_rates(points)
+    if rates is None or not rates.types:
+        raise UserError("too little could be measured to learn from", "try again when the machine is idle")
     return Calibration(
         unslow_version=__version__,
         taken_at=system.now(),
@@ -134,13 +136,6 @@ def disturbance(rounds: Rounds, rates: Rates) -> str:
     if rates.error > FIT_ERROR:
         reasons.append(f"the costs explain the measured times only within {rates.error:.0%}")
     return "; ".join(reasons)
-
-
-def _rates(points: Sequence[Point]) -> Rates:
-    rates = fit_rates(points)
-    if rates is None or not rates.types:
-        raise UserError("too little could be measured to learn from", "try again when the machine is idle")
-    return rates
 
 
 def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress) -> None:

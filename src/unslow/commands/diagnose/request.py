@@ -122,7 +122,10 @@ def _not_ready(runtime: Runtime) -> Unknown | None:
 def _not_idle(runtime: Runtime) -> Unknown | None:
     in_work = requests_in_work(runtime)
     if isinstance(in_work, Unknown):
-        return _silent(runtime, in_work)
+        # A llama-server can say whether it is busy; of others that can't, `caution` tells
+        if not is_llama_server(runtime):
+            return None
+        return not_found(f"it does not say whether it is busy: {in_work.why}", in_work.how_to_get or "is it alive?")
     return busy(in_work.value) if in_work.value else None
 
 
@@ -134,13 +137,6 @@ def busy(requests: int) -> Unknown:
 def requests_in_work(runtime: Runtime) -> Fact[int]:
     """How many requests it answers now."""
     return first_known(runtime.busy_slots, runtime.running_requests)
-
-
-def _silent(runtime: Runtime, busy: Unknown) -> Unknown | None:
-    """A llama-server can say whether it is busy; of others that can't, `caution` tells."""
-    if not is_llama_server(runtime):
-        return None
-    return not_found(f"it does not say whether it is busy: {busy.why}", busy.how_to_get or "is it alive?")
 
 
 def caution(runtime: Runtime) -> str:

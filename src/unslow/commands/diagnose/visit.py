@@ -57,9 +57,12 @@ HELD = not_found("every slot holds a conversation that a measurement would push 
 def target_of(system: System, subject: Subject, manners: Manners) -> Target:
     """The server of a subject, with all that asking it needs."""
     runtime = subject.runtime
+    # The user's key; else, for a llama-server here, the one that it was started with
+    own = is_llama_server(subject.runtime) and not subject.runtime.embedded
+    key = manners.api_key or (read_key_of(system, subject.runtime) if own else "")
     return Target(
         url=runtime.url.need(),
-        api_key=_key(system, subject, manners),
+        api_key=key,
         pid=runtime.pid.value_or(None),
         runtime=runtime.name.value_or("llama.cpp"),
         model=subject.model.name.value_or("") if _wants_a_name(subject) else "",
@@ -71,12 +74,6 @@ def _wants_a_name(subject: Subject) -> bool:
     """A llama-server alone has one model, whatever it is called; through a router it must be named."""
     runtime = subject.runtime
     return not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
-
-
-def _key(system: System, subject: Subject, manners: Manners) -> str:
-    """The user's key; else, for a llama-server here, the one that it was started with."""
-    own = is_llama_server(subject.runtime) and not subject.runtime.embedded
-    return manners.api_key or (read_key_of(system, subject.runtime) if own else "")
 
 
 def slot_of(system: System, subject: Subject, target: Target, manners: Manners) -> int | Unknown | None:
@@ -331,24 +328,27 @@ class Measuring:
     def _next(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
         """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
         if self._recorded is not None:
-            return self._as_recorded(visits)
+            while self._ahead:
+                number, name = self._ahead.pop(0)
+                if number < len(visits) and (choice := visits[number].named(name)):
+                    return number, choice
+            return None
         if self._door and self._door.is_stopped:
             return None
-        found = [(number, visit.next(self._left_for(visit))) for number, visit in enumerate(visits)]
+        found = [
+            (number, visit.next(self._left() if visit.performed else max(self._left(), FIRST_S)))
+            for number, visit in enumerate(visits)
+        ]
         known = [(number, choice) for number, choice in found if choice]
         return max(known, key=lambda one: _urgency(one[1]), default=None)
-
-    def _as_recorded(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
-        while self._ahead:
-            number, name = self._ahead.pop(0)
-            if number < len(visits) and (choice := visits[number].named(name)):
-                return number, choice
-        return None
 
     def _perform(self, visits: Sequence[Visit], number: int, choice: Choice) -> None:
         visit, name = visits[number], choice.measurement.name
         waiting = sum(not v.performed for v in visits) if name in FIRST else 1
-        seconds = max(self._share_of(name) / max(1, waiting), 0.0 if visit.performed else FIRST_S)
+        # What there is for a measurement: all that is left, and less for the first one of a hurried diagnosis
+        hurried = name == SPEED and self._limits.seconds < USUAL.seconds
+        share_of = min(self._left(), HURRIED_SHARE * self._limits.seconds) if hurried else self._left()
+        seconds = max(share_of / max(1, waiting), 0.0 if visit.performed else FIRST_S)
         if self._door:
             self._door.close_in(seconds)
         visit.perform(choice, seconds, lambda text, _share: self._say(visit, choice, text))
@@ -359,14 +359,6 @@ class Measuring:
         left = max(0.0, self._left())
         words = f"{left:.0f} s left at most: {visit.label}{text}, {choice.measurement.why}"
         self._progress.step(words, 1 - left / self._limits.seconds)
-
-    def _left_for(self, visit: Visit) -> float:
-        return self._left() if visit.performed else max(self._left(), FIRST_S)
-
-    def _share_of(self, name: str) -> float:
-        """What there is for a measurement: all that is left, and less for the first one of a hurried diagnosis."""
-        hurried = name == SPEED and self._limits.seconds < USUAL.seconds
-        return min(self._left(), HURRIED_SHARE * self._limits.seconds) if hurried else self._left()
 
     def _left(self) -> float:
         total = self._limits.seconds

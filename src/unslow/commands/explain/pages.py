@@ -43,13 +43,16 @@ def page(name: str) -> Page:
 
 def _of_cause(name: str, cause: Cause) -> Page:
     needs = tuple(n if isinstance(n, str) else " or ".join(n) for n in cause.needs)
-    return Page(name, cause.title, cause.phase, needs, cause.explains, _doc(f"unslow.think.causes.{name}"))
+    return Page(
+        name,
+        cause.title,
+        cause.phase,
+        needs,
+        cause.explains,
+        (importlib.import_module(f"unslow.think.causes.{name}").__doc__ or "").strip(),
+    )
 
 
 def _of_verdict() -> Page:
     text = normal_for_this_hardware.__doc__ or ""
     return Page(VERDICT, normal_for_this_hardware.TITLE, "verdict", (), (), text)
-
-
-def _doc(module: str) -> str:
-    return (importlib.import_module(module).__doc__ or "").strip()

@@ -22,7 +22,7 @@ from unslow.facts.values import GIB, MIB, NOT_LOOKED, reported
 from unslow.look.system import System
 from unslow.think.fit import answers
 from unslow.think.fit.answers import FITS, rule_of_thumb, verdict_of
-from unslow.think.fit.report import FitReport, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
+from unslow.think.fit.report import FitReport, ModelShown, QuantShown, WayShown
 from unslow.think.hardware import Room
 from unslow.think.memo import one_judgement
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
@@ -200,7 +200,14 @@ def gguf_answer(system: System, request: FitRequest) -> FitReport:
     request, found, setup = find_setup(system, request)
     hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
     notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
-    said = (*found.notes, *notes, *hardware.memory_notes, *_estimate_note(setup), *_newer_note(setup, hyper))
+    why = setup.memory().estimated
+    said = (
+        *found.notes,
+        *notes,
+        *hardware.memory_notes,
+        *((f"compute buffers are estimated: {why}",) if why else ()),
+        *_newer_note(setup, hyper),
+    )
     return _Gguf(request, found, setup).report(said)
 
 
@@ -230,11 +237,6 @@ def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, FoundMo
 def trained_context(plan: Blueprint) -> int:
     """What a model was trained for; what is usual where its header does not say."""
     return plan.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
-
-
-def _estimate_note(setup: Setup) -> tuple[str, ...]:
-    why = setup.memory().estimated
-    return (f"compute buffers are estimated: {why}",) if why else ()
 
 
 def _newer_note(setup: Setup, hyper: Hyper) -> tuple[str, ...]:
@@ -285,6 +287,9 @@ class _Gguf:
             notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
         self._tight = verdict == "tight"
         lines = self._lines(runs_so) if runs_so else self._changed_lines(changed) if changed else {}
+        needed = sum(d.total_bytes for d in (*devices, host))
+        room = sum(r.usable_bytes for r in self._setup.hardware.rooms) if self._setup.hardware.rooms else None
+        rule = rule_of_thumb(self._found.parameters, self._found.quant, room, needed)
         return FitReport(
             unslow_version=__version__,
             model=_model_shown(found),
@@ -303,7 +308,7 @@ class _Gguf:
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
             **lines,
             ways=tuple(self._ways(placed, changed, smaller)) if FITS[verdict] is False else (),
-            rule_of_thumb=self._rule(devices, host),
+            rule_of_thumb=rule,
             notes=notes,
         )
 
@@ -464,11 +469,6 @@ class _Gguf:
     @property
     def _weights_bytes(self) -> int:
         return sum(t.bytes for t in self._found.blueprint.tensors)
-
-    def _rule(self, devices: tuple[MemoryShown, ...], host: MemoryShown) -> RuleShown | None:
-        needed = sum(d.total_bytes for d in (*devices, host))
-        room = sum(r.usable_bytes for r in self._setup.hardware.rooms) if self._setup.hardware.rooms else None
-        return rule_of_thumb(self._found.parameters, self._found.quant, room, needed)
 
 
 def _model_shown(found: FoundModel) -> ModelShown:

@@ -40,7 +40,7 @@ from unslow.facts.model import Blueprint, HfShape, Tensor
 from unslow.facts.stored_model import StoredModel
 from unslow.look.models.gguf import Gguf, blueprint, model_facts, read_gguf, read_gguf_pipe, read_gguf_url
 from unslow.look.models.hf_config import Config, hf_shape, named_quant, shape_of_config
-from unslow.look.models.safetensors import Checkpoint, read_checkpoint, read_config_alone
+from unslow.look.models.safetensors import read_checkpoint, read_config_alone
 from unslow.look.system import LookError, System
 from unslow.show.units import size
 from unslow.think.blueprints import made_up, shape_of_blueprint
@@ -151,13 +151,9 @@ def _from_files(system: System, stored: StoredModel) -> FoundShape:
         packing=checkpoint.quantization.method if checkpoint.quantization else "",
         source=stored.path,
         parameters=stored.parameters or 0,
-        dtype_bytes=_WIDE if _main_type(checkpoint) == "F32" else 2,
+        dtype_bytes=_WIDE if next(iter(checkpoint.type_bytes), "") == "F32" else 2,
         checkpoint=stored.path,
     )
-
-
-def _main_type(checkpoint: Checkpoint) -> str:
-    return next(iter(checkpoint.type_bytes), "")
 
 
 def _shape_from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:

@@ -31,18 +31,14 @@ def obstacle(system: System, path: str) -> str:
     try:
         head = system.read_head(path, len(_POINTER))
     except LookError as error:
-        return _unopened(system, path, error)
+        if error.absence is Absence.NOT_FOUND:
+            return "is a link that leads nowhere" if _is_named(system, path) else ""
+        if error.absence is Absence.NOT_SUPPORTED:
+            return "is a pipe or a device, not a file; `-` reads what is piped in"
+        return error.why.removeprefix(f"{path}: ")
     if not head:
         return "is empty"
     return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it" if head == _POINTER else ""
-
-
-def _unopened(system: System, path: str, error: LookError) -> str:
-    if error.absence is Absence.NOT_FOUND:
-        return "is a link that leads nowhere" if _is_named(system, path) else ""
-    if error.absence is Absence.NOT_SUPPORTED:
-        return "is a pipe or a device, not a file; `-` reads what is piped in"
-    return error.why.removeprefix(f"{path}: ")
 
 
 def _is_folder(system: System, path: str) -> bool:
@@ -224,7 +220,8 @@ SLOW_S = 1.0
 def list_models(system: System, where: Sequence[str], progress: Progress) -> Inventory:
     """Every model of every store and of further folders or files, sound or broken."""
     for path in where:
-        _check(system, path)
+        if not exists(system, expanded(path)):
+            raise UserError(f"{path}: no such file or folder", "WHERE is a folder or a file with models")
     seen = find_everywhere(system, [expanded(path) for path in where])
     models = sorted(_described(system, seen, progress), key=_order)
     notices = list(seen.notices)
@@ -251,11 +248,6 @@ def _order(model: StoredModel) -> tuple[bool, str, str]:
 def _total(models: Sequence[StoredModel]) -> int:
     files = {file.inode or file.path: file.bytes for model in models for file in model.files}
     return sum(files.values())
-
-
-def _check(system: System, path: str) -> None:
-    if not exists(system, expanded(path)):
-        raise UserError(f"{path}: no such file or folder", "WHERE is a folder or a file with models")
 
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)

@@ -263,18 +263,14 @@ def plan_for_model(
     question = _question(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(hardware.machine) or question.threads
     planned, current = plan_with_or_without_gpus(question, (), itself)
-    alone = _incomparable(question, planned, current)
+    told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
+    alone = (told,) if current is None and planned.recommended is not None else ()
     taken = (*host_notes(hardware, request), *context_notes(goal, found.blueprint), *alone)
     notes = (*found.notes, *hardware.notes, *taken, *planned.notes)
     names = [device.name for device in hardware.devices]
     report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room))
     report = msgspec.structs.replace(report, current=current, notes=notes, stands_for=found.stands_for)
     return request, report, found
-
-
-def _incomparable(question: LlamaPlanQuestion, planned: Planned, current: OptionShown | None) -> tuple[str, ...]:
-    told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
-    return (told,) if current is None and planned.recommended is not None else ()
 
 
 def goal_of(request: PlanRequest, found: FoundModel, rooms: Sequence[Room]) -> Goal:

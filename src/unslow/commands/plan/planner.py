@@ -13,7 +13,7 @@ from unslow.commands.models.stored import exists, expanded
 from unslow.commands.plan import PlanRequest
 from unslow.commands.plan.gguf import check_drafting, decides, plan_for_model
 from unslow.commands.plan.running import plan_running, seen_model, untold
-from unslow.commands.plan.subjects import Subject, UnreadModelError, find_subject, is_target
+from unslow.commands.plan.subjects import UnreadModelError, find_subject, is_target
 from unslow.facts.commands import Commands
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
@@ -99,7 +99,11 @@ def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
     commands = speller.commands(option)
     if commands is None or not (option.changes or speller.fresh):
         return option
-    left = [_left(change, why) for change, why in commands.left_out if change.value is not None]
+    left = [
+        f"{change.knob.value.replace('_', ' ')} {change.value} is not in these lines: {why}"
+        for change, why in commands.left_out
+        if change.value is not None
+    ]
     risk = "; ".join(filter(None, (option.risk, *left)))
     changes = tuple(_as_written(change, commands) for change in option.changes)
     return msgspec.structs.replace(option, changes=changes, commands=commands.lines, risk=risk)
@@ -110,10 +114,6 @@ def _as_written(change: ChangeShown, commands: Commands) -> ChangeShown:
     if change.knob != Knob.GPU_LAYERS or change.value is not None or "-ngl" not in commands.argv:
         return change
     return msgspec.structs.replace(change, value=-1, why="without a number this build takes none")
-
-
-def _left(change: Change, why: str) -> str:
-    return f"{change.knob.value.replace('_', ' ')} {change.value} is not in these lines: {why}"
 
 
 def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
@@ -136,13 +136,26 @@ def planned(system: System, request: PlanRequest, progress: Progress | None = No
     """The plan with commands, for a model or for something that runs."""
     said = progress or Silent()
     if is_target(request.model):
-        return _for_subject(system, request, find_subject(system, request.model, said), said)
+        subject = find_subject(system, request.model, said)
+        request = _of_runtime(request, subject.case)
+        _check_flags(request)
+        case = _as_told(request, subject.case)
+        said.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
+        report = _planned_for(system, request, case, live=subject.live)
+        url = case.runtime.url.value_or("") if subject.live else ""
+        return msgspec.structs.replace(report, of_running=True, url=url, notes=(*subject.notes, *report.notes))
     _check_flags(request)
     said.step(f"searching settings for {request.model}", 0.3)
     if request.runtime in _ON_LLAMA_CPP:
         return _for_model(system, request)
     report = _other_planner(request.runtime)(system, request, None)
-    return with_commands(report, Speller(Runtime(), _named_model(system, request), fresh=True, name=request.runtime))
+    # A model by the word that the user wrote: a folder that is here, or a name
+    word = request.model or ""
+    path = expanded(word)
+    named_model = Model(
+        name=reported(word, "given"), path=reported(path, "given") if exists(system, path) else NOT_LOOKED
+    )
+    return with_commands(report, Speller(Runtime(), named_model, fresh=True, name=request.runtime))
 
 
 def _check_flags(request: PlanRequest) -> None:
@@ -188,23 +201,6 @@ def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
         path=reported(found.source, "given") if is_file else NOT_LOOKED,
         quant=reported(found.quant, "given"),
     )
-
-
-def _named_model(system: System, request: PlanRequest) -> Model:
-    """A model by the word that the user wrote: a folder that is here, or a name."""
-    word = request.model or ""
-    path = expanded(word)
-    return Model(name=reported(word, "given"), path=reported(path, "given") if exists(system, path) else NOT_LOOKED)
-
-
-def _for_subject(system: System, request: PlanRequest, subject: Subject, progress: Progress) -> PlanReport:
-    request = _of_runtime(request, subject.case)
-    _check_flags(request)
-    case = _as_told(request, subject.case)
-    progress.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
-    report = _planned_for(system, request, case, live=subject.live)
-    url = case.runtime.url.value_or("") if subject.live else ""
-    return msgspec.structs.replace(report, of_running=True, url=url, notes=(*subject.notes, *report.notes))
 
 
 def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:

@@ -173,11 +173,17 @@ def _answer(
     goal, hardware = question.goal, question.hardware
     by_itself = threads_by_itself(case.machine) or question.threads
     seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
-    now = now_of(seen, _kept_on_a_new_line(case), users_asked="users" in request.given)
+    # The same with the context, which a new line is told anyway
+    runtime, given = case.runtime, settings_given(case)
+    is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
+    if is_llama_cpp and (isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known)):
+        given.setdefault("context", str(runtime.context_length.value_or(0)))
+    now = now_of(seen, given, users_asked="users" in request.given)
     runs = case.runtime.state.value_or("loaded") != "failed"
     question = question._replace(current=current_of(seen) if runs else None)
     planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
-    report = gguf_report(request, found, goal, planned, _machine(case, hardware))
+    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
+    report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room))
     current = _measured(current, case) if runs else None
     said = (*said, *context_notes(goal, found.blueprint))
     notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
@@ -242,15 +248,6 @@ def settings_given(case: Case) -> dict[str, str]:
     return {name: setting.value for name, setting in settings.items()}
 
 
-def _kept_on_a_new_line(case: Case) -> dict[str, str]:
-    """The same with the context, which a new line is told anyway."""
-    runtime, given = case.runtime, settings_given(case)
-    is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
-    if is_llama_cpp and (isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known)):
-        given.setdefault("context", str(runtime.context_length.value_or(0)))
-    return given
-
-
 def _measured(current: OptionShown | None, case: Case) -> OptionShown | None:
     """What is now with the speed that was measured; nothing of it is to be changed."""
     if current is None:
@@ -285,11 +282,6 @@ def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple
             " `unslow` says what else slows it down"
         )
     return tuple(notes)
-
-
-def _machine(case: Case, hardware: Hardware) -> str:
-    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
-    return machine_words(names, hardware.host_room)
 
 
 def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:

@@ -9,7 +9,7 @@ from unslow import __version__
 from unslow.catalog.devices import find_device
 from unslow.catalog.models import find_model
 from unslow.catalog.quants import split_quant
-from unslow.catalog.weight_parts import Part, Role, find_scheme, packed_storage, parts_of_shape, plain_storage
+from unslow.catalog.weight_parts import Role, find_scheme, packed_storage, parts_of_shape, plain_storage
 from unslow.commands._hardware import HardwareRequest, find_hardware
 from unslow.commands.models.find import FoundShape, find_shape
 from unslow.commands.plan import PlanRequest
@@ -213,7 +213,7 @@ def hf_report(
         unslow_version=__version__,
         model=asked.found.name,
         runtime=request.runtime,
-        machine=_machine_words(cards),
+        machine=f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name,
         goal=asked.goal.shown(),
         verdict=_verdict(planned, asked, current),
         reason=planned.reason,
@@ -225,10 +225,6 @@ def hf_report(
         searched=planned.searched,
         notes=tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes))),
     )
-
-
-def _machine_words(cards: Hardware) -> str:
-    return f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name
 
 
 def _verdict(planned: Planned, asked: AskedPlan, current: OptionShown | None) -> Verdict:
@@ -353,7 +349,9 @@ def checkpoints_of(found: FoundShape, family: str) -> tuple[Checkpoint, ...]:
     first = _as_loaded(found)
     if found.packing or first.types != HALF or family not in PACKS_AT_LOAD:
         return (first,)
-    rounded = tuple(_rounded(part) for part in first.parts)
+    rounded = tuple(
+        (part._replace(bytes=part.bytes // 2) if part.role in _PACKED_AT_LOAD else part) for part in first.parts
+    )
     at_load = Checkpoint(found.name, "FP8", rounded, BYTES, "FP8 per tensor", packed_at_load=True)
     return first, at_load
 
@@ -368,10 +366,6 @@ def _as_loaded(found: FoundShape) -> Checkpoint:
 def _beside(found: FoundShape) -> Checkpoint:
     """Another checkpoint, by its folder."""
     return _as_loaded(found)._replace(path=found.source)
-
-
-def _rounded(part: Part) -> Part:
-    return part._replace(bytes=part.bytes // 2) if part.role in _PACKED_AT_LOAD else part
 
 
 def current_vllm(question: VllmPlanQuestion, case: Case) -> Choice:

@@ -82,7 +82,10 @@ class Case(NamedTuple):
         """Whether the memory holds so many conversations with this placement; None where nothing tells."""
         if self.setup is None:
             return None
-        settings = _placed(self.setup.settings, self.placement)
+        # The settings with that placement
+        placement = self.placement
+        layers = -1 if placement.gpu_layers >= placement.all_layers else placement.gpu_layers
+        settings = self.setup.settings._replace(gpu_layers=layers, experts_on_cpu=placement.experts_on_cpu)
         several = settings._replace(
             context=settings.context // settings.slots * conversations, slots=conversations, outputs=conversations
         )
@@ -218,12 +221,6 @@ def _does_not_fit(setup: Setup) -> Unknown:
         f"it does not fit: {where} {much}, and what is read from the disk at every token crawls",
         "take a smaller quant or model; `unslow fit` says which one fits",
     )
-
-
-def _placed(settings: Settings, placement: Placement) -> Settings:
-    """The settings with that placement."""
-    layers = -1 if placement.gpu_layers >= placement.all_layers else placement.gpu_layers
-    return settings._replace(gpu_layers=layers, experts_on_cpu=placement.experts_on_cpu)
 
 
 def _lacking_for_vllm(model: FoundShape, hardware: Hardware, request: PredictRequest) -> int:

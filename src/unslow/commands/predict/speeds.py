@@ -107,7 +107,10 @@ def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictR
     count = request.draft_tokens
     acceptance = USUAL_ACCEPTANCE if request.acceptance is None else request.acceptance
     plain = decode_outcome(case.question, case.group)
-    check_s, draft_s = _check_s(case, count), decode_outcome(small.question, small.group).seconds
+    # Checking is a step of so many tokens more, which share the keys and values of one conversation
+    tokens = count + 1.0
+    question = case.question._replace(tokens=tokens, depth=case.question.depth / tokens)
+    check_s, draft_s = decode_outcome(question, case.group).seconds, decode_outcome(small.question, small.group).seconds
     rate = speculative_rate(count, acceptance, check_s, draft_s)
     ratio = rate / plain.rate.mid
     interval = widened(Interval(*(end * ratio for end in plain.rate)), WIDER * case.trust.wider)
@@ -122,13 +125,6 @@ def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictR
     )
 
 
-def _check_s(case: Case, count: int) -> float:
-    """Checking is a step of so many tokens more, which share the keys and values of one conversation."""
-    tokens = count + 1.0
-    question = case.question._replace(tokens=tokens, depth=case.question.depth / tokens)
-    return decode_outcome(question, case.group).seconds
-
-
 _SAME = 0.004
 _ALSO = ("Q4_0",)
 """Mixes that are no longer offered as a matter of course, and still compared."""
@@ -141,10 +137,17 @@ def memory_wall_of(
     curve = batching_curve(case.question, case.group)
     known = _calibrated(found.blueprint, calibration, request)
     factor = known / curve[0].together if known else 1.0
+    # The usual mixes from the largest to the smallest, and the model's own
+    names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
+    plans = [(name, found.blueprint if name == found.quant else _plan(found, name)) for name in names]
+    if found.quant not in names:
+        plans.append((found.quant, found.blueprint))
+    shown = [_quant(name, plan, hardware, request, calibration) for name, plan in plans if plan is not None]
+    quants = _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
     return ExplainShown(
         batching=tuple(_batch(point, case, factor) for point in curve),
         ridge_conversations=ridge(case.question),
-        quants=tuple(_quants(found, hardware, request, calibration)),
+        quants=tuple(quants),
     )
 
 
@@ -161,18 +164,6 @@ def _batch(point: BatchPoint, case: Case, factor: float) -> BatchShown:
         each_tokens_per_s=point.each * factor,
         fits=case.holds(point.conversations),
     )
-
-
-def _quants(
-    found: FoundModel, hardware: Hardware, request: PredictRequest, calibration: Calibration | None
-) -> Iterator[QuantShown]:
-    """The usual mixes from the largest to the smallest, and the model's own."""
-    names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
-    plans = [(name, found.blueprint if name == found.quant else _plan(found, name)) for name in names]
-    if found.quant not in names:
-        plans.append((found.quant, found.blueprint))
-    shown = [_quant(name, plan, hardware, request, calibration) for name, plan in plans if plan is not None]
-    return _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
 
 
 def _apart(quants: Iterable[QuantShown], own: str) -> Iterator[QuantShown]:
@@ -291,14 +282,23 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     match = find_match(system, hardware, case, request)
     measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
     speeds = _as_measured(speeds_of(case, request), measured, request)
+    split = case.asked.split if hardware.device_count > 1 else request.split or SPLIT_BY_LAYER
+    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
+    settings = {**{name: getattr(request, name) for name in names}, "split": split}
+    prompt = PromptShown(
+        prompt_tokens=request.prompt,
+        micro_batch=min(request.ubatch, request.prompt),
+        tokens_per_s=_rate(speeds.prefill),
+        time_to_first_token_s=_rate(speeds.first_token_s(request)),
+    )
     return PredictionReport(
         unslow_version=__version__,
         model=_model(found),
         place=_place(hardware, case, request),
-        settings=_settings(request, case.asked.split if hardware.device_count > 1 else request.split or SPLIT_BY_LAYER),
+        settings=settings,
         placement=_placement(case) if case.asked.backend != "cpu" else None,
         decode=_speed(speeds.decode, request),
-        prefill=_prompt(speeds, request),
+        prefill=prompt,
         speculative=drafted(case, draft, hardware, request) if draft else None,
         explain=memory_wall_of(found, case, hardware, request, match.usable) if request.explain else None,
         basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
@@ -350,11 +350,6 @@ def _place(hardware: Hardware, case: Case, request: PredictRequest) -> PlaceShow
     )
 
 
-def _settings(request: PredictRequest, split: str) -> dict[str, str | int | float | bool]:
-    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
-    return {**{name: getattr(request, name) for name in names}, "split": split}
-
-
 def _placement(case: Case) -> PlacementShown:
     placement = case.placement
     return PlacementShown(
@@ -392,13 +387,4 @@ def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
             WallShown(part=w.part, seconds=w.seconds, share=w.share, binds=w.binds, halved_tokens_per_s=w.halved)
             for w in walls(decode, float(request.batch))
         ),
-    )
-
-
-def _prompt(speeds: Speeds, request: PredictRequest) -> PromptShown:
-    return PromptShown(
-        prompt_tokens=request.prompt,
-        micro_batch=min(request.ubatch, request.prompt),
-        tokens_per_s=_rate(speeds.prefill),
-        time_to_first_token_s=_rate(speeds.first_token_s(request)),
     )

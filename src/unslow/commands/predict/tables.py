@@ -48,7 +48,7 @@ class Layout:
 
     def read(self, rows: Sequence[Row]) -> Cells:
         """What the rows ask; a cell that a row does not have is empty."""
-        whole = [row if len(row) >= self._kept else self._filled(row) for row in rows]
+        whole = [row if len(row) >= self._kept else [*row, *[""] * (self._kept - len(row))] for row in rows]
         if self._numbers:
             whole = [self._with_points(row) for row in whole]
         return Cells([*map(self._named, whole)], self._column(DEPTH, whole), self._column(SIZE, whole))
@@ -56,9 +56,6 @@ class Layout:
     def _column(self, name: str, rows: Sequence[Row]) -> list[str]:
         place = self.places.get(name)
         return [""] * len(rows) if place is None else [row[place] for row in rows]
-
-    def _filled(self, row: Row) -> Row:
-        return [*row, *[""] * (self._kept - len(row))]
 
     def _with_points(self, row: Row) -> Row:
         row = list(row)
@@ -263,7 +260,12 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
             writer.writerow(layout.header)
             done = Done(0, 0)
             for rows in _pieces(reader, table):
-                done = _predict(rows, layout, writer, done)
+                found = predict_cells(layout.names, *layout.read(rows))
+                speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
+                added = zip(*speeds, found.basis, found.reasons, strict=True)
+                writer.writerows(layout.repeated(row, cells) for row, cells in zip(rows, added, strict=True))
+                answered = found.reasons.count("")
+                done = Done(done.rows + len(rows), done.predicted + answered)
                 progress.step("predicting", table.share_read())
     progress.step(f"{done.predicted:,} of {done.rows:,} rows predicted", 1.0)
     return done
@@ -291,12 +293,3 @@ def _pieces(reader: Iterator[Row], table: Input) -> Iterator[list[Row]]:
     rows = _checked(reader, table)
     while piece := list(islice(rows, PIECE)):
         yield [row for row in piece if row]  # a line with nothing in it is no row
-
-
-def _predict(rows: Sequence[Row], layout: Layout, writer: Writer, done: Done) -> Done:
-    found = predict_cells(layout.names, *layout.read(rows))
-    speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
-    added = zip(*speeds, found.basis, found.reasons, strict=True)
-    writer.writerows(layout.repeated(row, cells) for row, cells in zip(rows, added, strict=True))
-    answered = found.reasons.count("")
-    return Done(done.rows + len(rows), done.predicted + answered)

@@ -31,7 +31,7 @@ from unslow.think.judge.normal_for_this_hardware import reached
 from unslow.think.judge.questions import known_facts, questions
 from unslow.think.judge.summary import summary
 from unslow.think.judge.verdict import CONTRADICTION, TOO_FAST, lost_speed
-from unslow.think.report import ChecklistItem, Expected, Question, Range, Report, SubjectReport, Untold
+from unslow.think.report import ChecklistItem, Expected, Range, Report, SubjectReport, Untold
 from unslow.think.text.prose import read_words
 
 CHUNK_BYTES = 1 << 20
@@ -63,17 +63,13 @@ def read_text_source(word: str) -> Iterator[TextSource]:
         with open(word, "rb") as file:
             kind = os.fstat(file.fileno())
             size = kind.st_size if stat.S_ISREG(kind.st_mode) else 0
-            yield TextSource(_chunks(file), _name(word), size)
+            # What a file is called in sources of facts: printable, whatever bytes its name is made of
+            name = os.path.basename(word) or word  # noqa: PTH119 (a name, no file)
+            yield TextSource(_chunks(file), "".join(c if c.isprintable() else "?" for c in name), size)
     except IsADirectoryError as error:
         raise UserError(f"{word} is a folder", "a recorded machine is read by `unslow diagnose FOLDER`") from error
     except OSError as error:
         raise UserError(f"{word}: {error.strerror or error}", _HINT) from error
-
-
-def _name(path: str) -> str:
-    """What a file is called in sources of facts: printable, whatever bytes its name is made of."""
-    name = os.path.basename(path) or path  # noqa: PTH119 (a name, no file)
-    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -315,10 +311,10 @@ def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectRep
         note += " Lines that repeat were counted, not read one by one."
     judged = with_expectation(subject, case)
     asked = questions(case, _open(judged))
-    worded = judged if judged.summary != subject.summary else summary(case, judged, _advice(asked))
+    # The first command that is asked for, within a sentence
+    worded = (
+        judged
+        if judged.summary != subject.summary
+        else summary(case, judged, f"`{parse_line(asked[0].command).text}`" if asked else "")
+    )
     return msgspec.structs.replace(worded, ask_next=asked, known=known_facts(case), notes=(*subject.notes, note))
-
-
-def _advice(asked: tuple[Question, ...]) -> str:
-    """The first command that is asked for, within a sentence."""
-    return f"`{parse_line(asked[0].command).text}`" if asked else ""

@@ -176,7 +176,10 @@ def source_of(system: System, request: TuneSpec) -> Source:
 
 def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand:
     """What is at hand beside the plan: of the file that it recommends, where that is another one."""
-    other = _recommended_file(source.plan)
+    plan = source.plan
+    settings = plan.options[plan.recommended].settings if plan.recommended is not None else ()
+    file = str(as_settings(settings).get(Knob.MODEL_FILE) or "")
+    other = file if os.path.isfile(file) else ""  # noqa: PTH113 (the same)
     found = find_gguf_model(system, other, None) if other else source.found
     return Hand(
         Pieces(found.blueprint),
@@ -186,12 +189,6 @@ def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand
         cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
         *_draft(draft),
     )
-
-
-def _recommended_file(plan: PlanReport) -> str:
-    settings = plan.options[plan.recommended].settings if plan.recommended is not None else ()
-    file = str(as_settings(settings).get(Knob.MODEL_FILE) or "")
-    return file if os.path.isfile(file) else ""  # noqa: PTH113 (the same)
 
 
 def _draft(path: str | None) -> tuple[str, int]:
@@ -328,7 +325,12 @@ def tune(request: TuneSpec, progress: Progress) -> TuneReport:
     hand = hand_of(place.system, source, place.snapshot.machine.cpu, request.plan.draft)
     candidates = candidates_of(source.plan, hand)
     lines = lines_of(place.system, candidates.all, source.path, server)
-    _announce(source, candidates, request, progress)
+    work, count = source.work, len(candidates.all)
+    progress.say(
+        f"up to {count} settings around the plan, one server after the other, for about {request.seconds:.0f} s; "
+        f"each is asked for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}. {_memory(source.plan)}"
+        "No other server is touched; Ctrl-C gives the best so far"
+    )
     tuning = Tuning(source.work, candidates, lines, place, request.seconds)
     interrupted = tuning.run(progress)
     told = TuneContext(
@@ -385,9 +387,13 @@ class Tuning:
 
     def _turn(self, index: int, number: int, progress: Progress) -> None:
         trial, halving, system = self._trials[index], self.halving, self._place.system
-        steps = Steps(progress, self._words(index, number), min(1.0, halving.spent_s / halving.budget_s))
+        left = max(0.0, self.halving.budget_s - self.halving.spent_s)
+        name = self._candidates.all[index].name
+        words = f"round {number}, {len(self.halving.alive)} left, {left:.0f} s: {name}"
+        steps = Steps(progress, words, min(1.0, halving.spent_s / halving.budget_s))
         left_s = halving.budget_s - halving.spent_s
-        limits = limits_of(halving.budget_s, left_s, self._best_s(), is_new=self._is_new(index))
+        known = [s.request_s for trial in self._trials for s in trial.party.samples if s.request_s]
+        limits = limits_of(halving.budget_s, left_s, min(known, default=None), is_new=self._is_new(index))
         start = system.clock()
         prompts = self._prompts.setdefault(number, [])
         why = trial.turn(number, self._work, prompts, limits, steps)
@@ -397,27 +403,9 @@ class Tuning:
         else:
             halving.note(index, took, trial.requests_s(number))
 
-    def _words(self, index: int, number: int) -> str:
-        left = max(0.0, self.halving.budget_s - self.halving.spent_s)
-        name = self._candidates.all[index].name
-        return f"round {number}, {len(self.halving.alive)} left, {left:.0f} s: {name}"
-
     def _is_new(self, index: int) -> bool:
         """Whether nothing is known of it, and nothing is held against it."""
         return index not in self.halving.references and not self.halving.levels[index]
-
-    def _best_s(self) -> float | None:
-        known = [s.request_s for trial in self._trials for s in trial.party.samples if s.request_s]
-        return min(known, default=None)
-
-
-def _announce(source: Source, candidates: Candidates, request: TuneSpec, progress: Progress) -> None:
-    work, count = source.work, len(candidates.all)
-    progress.say(
-        f"up to {count} settings around the plan, one server after the other, for about {request.seconds:.0f} s; "
-        f"each is asked for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}. {_memory(source.plan)}"
-        "No other server is touched; Ctrl-C gives the best so far"
-    )
 
 
 def _memory(plan: PlanReport) -> str:

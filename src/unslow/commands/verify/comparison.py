@@ -81,15 +81,12 @@ def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
     lines = before or planned.before, after or planned.after
     for name, line in zip(("before", "after"), lines, strict=True):
         if not line:
-            raise UserError(f"the plan has no command line of a server for --{name}", _by_hand(planned))
+            # What else can be done
+            at = f" {planned.url}" if planned.url else " TARGET"
+            measured = f"`unslow verify --save before.json{at}`, change it, `unslow verify --against before.json{at}`"
+            by_hand = f"give the command lines: --before and --after; or {measured}"
+            raise UserError(f"the plan has no command line of a server for --{name}", by_hand)
     return lines
-
-
-def _by_hand(planned: Planned) -> str:
-    """What else can be done."""
-    at = f" {planned.url}" if planned.url else " TARGET"
-    measured = f"`unslow verify --save before.json{at}`, change it, `unslow verify --against before.json{at}`"
-    return f"give the command lines: --before and --after; or {measured}"
 
 
 def starting_line(option: OptionShown) -> str:
@@ -199,19 +196,15 @@ def context_of_command(system: System, command: Command) -> int | None:
     program, at = program_of(command.words)
     own = command.words[at:]
     if program.name == "llama.cpp":
-        return _of_llama(system, own, command)
+        # llama-server cuts a slot's context to what the model was trained for (`n_ctx_slot` in server-context.cpp).
+        told = parse_settings(own, command.variables)
+        given, path = (told.get(name, UNSET).value for name in ("context", "model"))
+        trained = None if any(word.startswith(_OVERRIDES) for word in own) else _trained(system, path)
+        known = [count for count in (_count(given), trained) if count]
+        return min(known, default=None)
     name = program.spelled["context"][0] if "context" in program.spelled else ""
     values = [own[end - 1].rpartition("=")[2] for flag, _, end in program.places(own) if flag == name]
     return _count(values[-1]) if values else None
-
-
-def _of_llama(system: System, own: tuple[str, ...], command: Command) -> int | None:
-    """llama-server cuts a slot's context to what the model was trained for (`n_ctx_slot` in server-context.cpp)."""
-    told = parse_settings(own, command.variables)
-    given, path = (told.get(name, UNSET).value for name in ("context", "model"))
-    trained = None if any(word.startswith(_OVERRIDES) for word in own) else _trained(system, path)
-    known = [count for count in (_count(given), trained) if count]
-    return min(known, default=None)
 
 
 def _trained(system: System, path: str) -> int | None:

@@ -466,7 +466,9 @@ def measure_alone(party: MeasuredServer, course: Course, system: System, progres
     with party.opened(progress) as bencher:
         progress.step(f"warming up: {party.what}", 0.0)
         why = warm_up(bencher, party, course.work) or _rounds(bencher, party, course, clock)
-        _note_machine(party, bencher, system)
+        _note_host(party, system)
+        telemetry = bencher.sampler.telemetry() if bencher.sampler else None
+        party.conditions = conditions_of(telemetry, Run(), bencher.case.machine) if telemetry else {}
         if course.answers and not why:
             extent = course.extent or extent_of(party, course.for_answers_s)
             compare_answers(bencher, party, extent, twice=course.extent is None)
@@ -490,9 +492,3 @@ def _note_host(party: MeasuredServer, system: System) -> None:
     """How fast the host reads its memory; nothing where that can't be measured, or the server is elsewhere."""
     if party.is_here and isinstance(speed := read_ram_bandwidth(system).read_bytes_per_s, Known):
         party.host.append(speed.value)
-
-
-def _note_machine(party: MeasuredServer, bencher: Bencher, system: System) -> None:
-    _note_host(party, system)
-    telemetry = bencher.sampler.telemetry() if bencher.sampler else None
-    party.conditions = conditions_of(telemetry, Run(), bencher.case.machine) if telemetry else {}

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from unslow.catalog.prometheus import Exporter, exporters_of
-from unslow.facts.snapshot import Case
 from unslow.fleet.capacity.limits import LikeInstances, Load, Moment, quantile
 from unslow.fleet.discovery import shown_label
 from unslow.fleet.member import Member
@@ -90,13 +89,11 @@ def load_of(running: Sequence[Row]) -> Load:
         return Load()
     least = quantile(sorted(sums), _BUSIEST)
     uneven = sorted(
-        _unevenness(column) for column in seen if len(column) >= FEWEST_SPREAD and sum(column) >= max(least, 1.0)
+        (quantile(sorted(column), _FULLEST) * len(column) / sum(column))
+        for column in seen
+        if len(column) >= FEWEST_SPREAD and sum(column) >= max(least, 1.0)
     )
     return Load(sum(sums) / len(sums), max(sums), quantile(uneven, 0.5) if uneven else None)
-
-
-def _unevenness(column: Sequence[float]) -> float:
-    return quantile(sorted(column), _FULLEST) * len(column) / sum(column)
 
 
 def likes_of(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> list[LikeInstances]:
@@ -116,6 +113,7 @@ def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid
     first = members[0]
     known = [rows[member.key] for member in members]
     places = [m.engine["places"].value for m in members if "places" in m.engine]
+    # The one of which most is known stands for all in physics
     return LikeInstances(
         runtime=first.runtime,
         model=first.model,
@@ -125,18 +123,14 @@ def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid
         moments=tuple(moment for those in known for moment in moments_of(those, grid.window_s)),
         load=load_of([those["running"] for those in known if "running" in those]),
         places=min(places) if places else None,
-        case=_case(_most_told(members)),
+        case=next(
+            snapshot_of(
+                max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
+            ).cases(),
+            None,
+        ),
         without="" if any("running" in those for those in known) else "it tells no requests at once over time",
     )
-
-
-def _most_told(members: Sequence[Member]) -> Member:
-    """The one of which most is known stands for all in physics."""
-    return max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
-
-
-def _case(member: Member) -> Case | None:
-    return next(snapshot_of(member).cases(), None)
 
 
 _MEAN, _SPREAD = "avg_over_time(", "stddev_over_time("
@@ -279,19 +273,19 @@ def read_curves(
 
 def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
     """Moments over the span: as many as one answer may hold, and no closer together than their windows."""
-    window = min(LONGEST_WINDOW_S, max(SHORTEST_WINDOW_S, SCRAPES * _scrape_s(members)), span_s)
+    # How often the instances are scraped, in the middle
+    every = [
+        m.window_s / m.engine["samples"].value for m in members if "samples" in m.engine and m.engine["samples"].value
+    ]
+    window = min(
+        LONGEST_WINDOW_S,
+        max(SHORTEST_WINDOW_S, SCRAPES * (statistics.median(every) if every else SHORTEST_WINDOW_S)),
+        span_s,
+    )
     most = min(MOST_PER_SERIES, max(FEWEST_MOMENTS, MOST_POINTS // max(1, len(members))))
     count = max(1, min(most, int(span_s / window)))
     step = max(window, span_s / count)
     return Grid(now_s - step * (count - 1), step, count, window)
-
-
-def _scrape_s(members: Sequence[Member]) -> float:
-    """How often the instances are scraped, in the middle."""
-    every = [
-        m.window_s / m.engine["samples"].value for m in members if "samples" in m.engine and m.engine["samples"].value
-    ]
-    return statistics.median(every) if every else SHORTEST_WINDOW_S
 
 
 def _statements(grid: Grid, span_s: float, whose: Whose, rows: dict[str, dict[str, Row]]) -> list[Statement]:

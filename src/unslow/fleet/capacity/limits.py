@@ -93,7 +93,10 @@ def curve(pairs: Iterable[tuple[float, float]]) -> list[At]:
     for requests, seconds in pairs:
         bins.setdefault(_bin(requests), []).append((requests, seconds))
     found = [_at(bins[number]) for number in sorted(bins) if len(bins[number]) >= FEWEST]
-    return _never_falling(found)
+    # Each end of the spread, and the middle, for itself
+    weights = [at.samples for at in found]
+    low, mid, high = (_risen([at[column] for at in found], weights) for column in (1, 2, 3))
+    return [at._replace(low_s=low[n], mid_s=mid[n], high_s=high[n]) for n, at in enumerate(found)]
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -131,13 +134,6 @@ def _at(members: list[tuple[float, float]]) -> At:
     requests = quantile(sorted(pair[0] for pair in members), 0.5)
     low, mid, high = spread(pair[1] for pair in members)
     return At(max(1.0, requests), low, mid, high, len(members))
-
-
-def _never_falling(found: list[At]) -> list[At]:
-    """Each end of the spread, and the middle, for itself."""
-    weights = [at.samples for at in found]
-    low, mid, high = (_risen([at[column] for at in found], weights) for column in (1, 2, 3))
-    return [at._replace(low_s=low[n], mid_s=mid[n], high_s=high[n]) for n, at in enumerate(found)]
 
 
 def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
@@ -201,7 +197,11 @@ class Beyond(NamedTuple):
             less, middle, more = self._growth(requests)
             return low * less, mid * middle, high * more
         if requests < self.points[0].requests:
-            share = self._shrunk(requests, self.points[0].requests)
+            # What a step for fewer than were ever seen takes, as a share of that for the fewest
+            first = self.points[0].requests
+            known = None if self.sloped else self._by_physics(requests, first)
+            start_s = max(self.start_s, 0.0)
+            share = known or (start_s + self.each_s * requests) / (start_s + self.each_s * first)
             return low * share, mid * share, high * share
         return low, mid, high
 
@@ -234,12 +234,6 @@ class Beyond(NamedTuple):
         """Whether physics can tell of this machine."""
         return self._by_physics(self.last, self.last) is not None
 
-    def _shrunk(self, requests: float, first: float) -> float:
-        """What a step for fewer than were ever seen takes, as a share of that for the fewest."""
-        known = None if self.sloped else self._by_physics(requests, first)
-        start_s = max(self.start_s, 0.0)
-        return known or (start_s + self.each_s * requests) / (start_s + self.each_s * first)
-
     def _by_physics(self, requests: float, than: float) -> float | None:
         then, now = (self.longer(n) if self.longer else None for n in (requests, than))
         return then / now if then and now else None
@@ -250,7 +244,22 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     last = points[-1].requests
     near = [point for point in points if point.requests >= last / NEAR]
     near = near if near[0].requests * APART <= last else list(points)
-    line = line_through([Point(p.requests, p.mid_s, _error(p), p.samples) for p in near]) if len(near) > 1 else None
+    # Of the middle of a bin, as a share
+    line = (
+        line_through(
+            [
+                Point(
+                    p.requests,
+                    p.mid_s,
+                    _NOISE + (p.high_s - p.low_s) / (2 * _EIGHT_OF_TEN * p.mid_s * math.sqrt(p.samples)),
+                    p.samples,
+                )
+                for p in near
+            ]
+        )
+        if len(near) > 1
+        else None
+    )
     if line is None or last < near[0].requests * APART:
         return Beyond(points, points[0].mid_s, 0.0, 0.0, sloped=False, longer=longer)
     each = max(0.0, line.slope_s)
@@ -258,11 +267,6 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     # where bins lie off the line by more than their noise, the slope is less sure by as much
     off = max(1.0, math.sqrt(line.left_over / max(1, len(near) - 2)))
     return Beyond(points, start, each, line.slope_error_s * off, sloped=True, longer=longer)
-
-
-def _error(point: At) -> float:
-    """Of the middle of a bin, as a share."""
-    return _NOISE + (point.high_s - point.low_s) / (2 * _EIGHT_OF_TEN * point.mid_s * math.sqrt(point.samples))
 
 
 def _low(at: At) -> float:

@@ -192,7 +192,12 @@ def _with_basis(found: Served, limit: Limit, curve: Beyond) -> Served:
 
 def _simulated(found: Served, limit: Limit, curve: Beyond) -> Served:
     if not curve.told:
-        return _one_load(found, limit, curve)
+        # One load tells no slope: the worst that can be is that a step grows as fast as the requests
+        because = (
+            f"only loads of about {curve.last:.0f} at once were seen, so what one more adds can't be told; an instance "
+            f"serves {math.floor(limit.low + NEARLY)} at least, if time grows no faster than the requests"
+        )
+        return found._replace(basis="cannot_tell", limit=None, because=because)
     farther = limit.mid / curve.last
     how = "by the line through what was measured" + (" and by physics" if curve.known_by_physics else "")
     if limit.what == CACHE:
@@ -200,15 +205,6 @@ def _simulated(found: Served, limit: Limit, curve: Beyond) -> Served:
     end = "; what lies farther can't be told" if limit.what == UNSEEN else ""
     because = f"{farther:.1f} times the highest load seen ({curve.last:.0f} at once on an instance), {how}{end}"
     return found._replace(basis="simulated", farther=farther, because=because)
-
-
-def _one_load(found: Served, limit: Limit, curve: Beyond) -> Served:
-    """One load tells no slope: the worst that can be is that a step grows as fast as the requests."""
-    because = (
-        f"only loads of about {curve.last:.0f} at once were seen, so what one more adds can't be told; an instance "
-        f"serves {math.floor(limit.low + NEARLY)} at least, if time grows no faster than the requests"
-    )
-    return found._replace(basis="cannot_tell", limit=None, because=because)
 
 
 def _unmeasured(like: LikeInstances, goal: Goal, others: tuple[Limit, ...], *, by_physics: bool) -> Served:
@@ -244,16 +240,17 @@ def next_steps(like: LikeInstances, goal: Goal, found: Served) -> tuple[Step, ..
     """What can be had, the like instance first; nothing where the capacity can't be told."""
     if found.limit is None:
         return ()
-    return (_one_more(like, found, found.limit), *_cut_in_two(like, goal, found), *_more_places(like, goal, found))
-
-
-def _one_more(like: LikeInstances, found: Served, limit: Limit) -> Step:
     gpus = like.gpus_each
     on = "" if not gpus else f" on {gpus} GPU{'' if gpus == 1 else 's'}"
     even = "" if like.instances == 1 else "each instance serves its own, if requests are spread evenly"
-    return Step(
-        what=f"one more instance{on}", gpus=gpus or 0, users=whole_users(limit, 1), basis=found.basis, because=even
+    one_more = Step(
+        what=f"one more instance{on}",
+        gpus=gpus or 0,
+        users=whole_users(found.limit, 1),
+        basis=found.basis,
+        because=even,
     )
+    return (one_more, *_cut_in_two(like, goal, found), *_more_places(like, goal, found))
 
 
 def _cut_in_two(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step]:
@@ -334,7 +331,10 @@ def points_of(found: Served) -> tuple[CurvePoint, ...]:
     """What was measured, and doublings of it as far as the answer goes."""
     if found.gaps:
         measured = [_measured(at, found.firsts) for at in found.gaps.points]
-        return (*measured, *(_simulated_point(found, found.gaps, n) for n in _beyond(found.gaps, found.limit)))
+        return (
+            *measured,
+            *(_point(n, found.gaps.seconds(n), _first(found.firsts, n)) for n in _beyond(found.gaps, found.limit)),
+        )
     if found.steps and found.limit:
         loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
         return tuple(_point(n, found.steps(n)) for n in loads)
@@ -356,10 +356,6 @@ def _measured(at: At, firsts: Beyond | None) -> CurvePoint:
         basis="measured",
         samples=at.samples,
     )
-
-
-def _simulated_point(found: Served, curve: Beyond, requests: float) -> CurvePoint:
-    return _point(requests, curve.seconds(requests), _first(found.firsts, requests))
 
 
 def _point(requests: float, seconds: tuple[float, float, float], first: Range | None = None) -> CurvePoint:

@@ -302,14 +302,12 @@ class Sending:
             return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
         if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
             nobody = error.kind == "refused" and not self._answers
-            return Refusal("partial", why, self._away_hint(error), "nobody" if nobody else "away")
+            alone = self._access.url.startswith("https://") and not self._access.certificate
+            away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
+            return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
         if isinstance(error, ExchangeError) and error.kind == "silent":
             return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
         raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
-
-    def _away_hint(self, error: ExchangeError) -> str:
-        alone = self._access.url.startswith("https://") and not self._access.certificate
-        return AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
 
 
 _LONGEST_NAME = 60
@@ -333,7 +331,13 @@ class Prometheus:
         self._sending, self._said, self._lock = Sending(self._access, say), Said(), RLock()
         self._now_s: float | None = None
         self._info = ""
-        self._state_manners()
+        # What the user asked for and a reader of the report should know
+        parts = urlsplit(self._access.url)
+        tls = parts.scheme == "https"
+        if tls and not self._access.check_certificate:
+            self._said.say("note", f"the certificate of {self.shown_url} was not checked, as asked for")
+        if not tls and self._access.secrets and not is_loopback(parts.hostname or ""):
+            self._said.say("note", "the password or token went over the network unencrypted", "use https://")
 
     @property
     def asked(self) -> int:
@@ -440,12 +444,3 @@ class Prometheus:
         if text := skew_text(server_s, before_s + took_s / 2, took_s):
             self._said.say("skew", text, "synchronize the clocks of both machines")
         return server_s
-
-    def _state_manners(self) -> None:
-        """What the user asked for and a reader of the report should know."""
-        parts = urlsplit(self._access.url)
-        tls = parts.scheme == "https"
-        if tls and not self._access.check_certificate:
-            self._said.say("note", f"the certificate of {self.shown_url} was not checked, as asked for")
-        if not tls and self._access.secrets and not is_loopback(parts.hostname or ""):
-            self._said.say("note", "the password or token went over the network unencrypted", "use https://")

@@ -222,7 +222,9 @@ def _measured(
         progress("warming up", 0.0)
         warm = warmed_up(system, target, plan, _prompt(stamp, 0))
         tokens = _tokens_for(warm.timed.completion, plan.seconds_per_completion)
-        while shared < MOST_SHARED and not repeats.enough(_completions(done), plan.seconds_per_completion):
+        while shared < MOST_SHARED and not repeats.enough(
+            [seen.timed.completion for seen in done], plan.seconds_per_completion
+        ):
             number = len(done) + 1
             progress(f"measuring, {number} of {_up_to(repeats)}: {tokens} tokens", number / (repeats.most + 1))
             company.look()
@@ -251,10 +253,6 @@ def _kept(done: Sequence[WatchedAnswer], warm: WatchedAnswer | None) -> Sequence
     """Those that came whole; a short answer that is whole, be it the warm-up's, tells more than half of one."""
     whole = [seen for seen in done if seen.whole]
     return whole or ([warm] if warm and warm.whole else done)
-
-
-def _completions(done: Sequence[WatchedAnswer]) -> list[Completion]:
-    return [seen.timed.completion for seen in done]
 
 
 def _up_to(repeats: Repeats) -> str:

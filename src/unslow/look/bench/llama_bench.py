@@ -99,11 +99,7 @@ def bench_row(raw: Mapping[str, Any]) -> BenchRow | None:
     tokens = row.n_prompt + row.n_gen
     if tokens <= 0 or row.n_prompt < 0 or row.n_gen < 0 or row.n_depth < 0:
         return None
-    return _timed(row, tokens)
-
-
-def _timed(row: BenchRow, tokens: int) -> BenchRow | None:
-    """With speeds that follow from the times, which have more digits; with one of the mean where no repeat is told."""
+    # With speeds that follow from the times, which have more digits; with one of the mean where no repeat is told
     times = tuple(int(ns) for ns in row.samples_ns if ns >= 1)
     speeds = tuple(1e9 * tokens / ns for ns in times) or tuple(ts for ts in row.samples_ts if ts > 0)
     speeds = tuple(speed for speed in speeds or (row.avg_ts,) if 0 < speed <= FASTEST)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.machine import Cpu, Memory
+from unslow.facts.machine import Memory
 from unslow.facts.values import GIB, MIB, Absence, Amount, Bytes, Count, Known, estimated, failed, measured
 from unslow.look.kernel.processors import read_last_level_cache_bytes
 from unslow.look.probes import cgroup, meminfo
@@ -172,9 +172,12 @@ def read_ram_bandwidth(system: System) -> Memory:
     cache_bytes = _read_cache_bytes(system)
     try:
         limits = cgroup.read_limits(system)
-        threads = _threads(limits.cpu)
+        # One for each processor that this process may keep busy
+        cpu = limits.cpu
+        allowed = cpu.allowed_cpus.value_or(os.cpu_count() or 1)
+        threads = max(1, min(allowed, math.ceil(cpu.quota_cpus.value_or(allowed)), MOST_THREADS))
         each = _bytes_each(threads, cache_bytes, _free_bytes(meminfo.read(system).memory, limits.memory))
-        answer = system.ask("ram_bandwidth", lambda: msgspec.to_builtins(_measure(threads, each)))
+        answer = system.ask("ram_bandwidth", lambda: msgspec.to_builtins(reading_of(scan_memory(threads, each), each)))
     except LookError as error:
         why = unknown(error)
         return Memory(read_bytes_per_s=why, read_one_core_bytes_per_s=why, read_now_bytes_per_s=why)
@@ -216,12 +219,6 @@ def _read_cache_bytes(system: System) -> int:
         return 0
 
 
-def _threads(cpu: Cpu) -> int:
-    """One for each processor that this process may keep busy."""
-    allowed = cpu.allowed_cpus.value_or(os.cpu_count() or 1)
-    return max(1, min(allowed, math.ceil(cpu.quota_cpus.value_or(allowed)), MOST_THREADS))
-
-
 def _free_bytes(memory: Memory, limits: Memory) -> int:
     """What may be used; where nothing says so, a GiB is thought to be there."""
     known = [fact.value for fact in (memory.available_bytes, limits.limit_bytes) if isinstance(fact, Known)]
@@ -237,17 +234,16 @@ def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
     return each // PIECE_BYTES * PIECE_BYTES
 
 
-def _measure(threads: int, bytes_each: int) -> Reading:
-    return reading_of(scan_memory(threads, bytes_each), bytes_each)
-
-
 def reading_of(scan: Scan, bytes_each: int) -> Reading:
     """The three figures that a scan holds."""
     threads = len(scan.together)
     one_core = len(scan.alone) * PIECE_BYTES / max(sum(piece.cpu_s for piece in scan.alone), 1e-9)
     pieces = [piece for thread in scan.together for piece in thread]
     wall_s = max(piece.end_s for piece in pieces) - min(piece.start_s for piece in pieces)
-    level = _fullest(levels(pieces))
+    # The level with most threads that lasted long enough to count; if none did, the one that lasted longest
+    found = levels(pieces)
+    long = [level for level in found if level.seconds >= LONG_ENOUGH_S]
+    level = long[-1] if long else max(found, key=lambda level: level.seconds, default=Level(0, 0.0, 0.0))
     return Reading(
         threads=threads,
         buffer_bytes=threads * bytes_each,
@@ -272,12 +268,6 @@ def levels(pieces: Iterable[Piece]) -> list[Level]:
         read[running] += rate_now * (moment - since)
         running, rate_now, since = running + change, rate_now + rate, moment
     return [Level(count, seconds[count], read[count]) for count in sorted(seconds) if count]
-
-
-def _fullest(found: list[Level]) -> Level:
-    """The level with most threads that lasted long enough to count; if none did, the one that lasted longest."""
-    long = [level for level in found if level.seconds >= LONG_ENOUGH_S]
-    return long[-1] if long else max(found, key=lambda level: level.seconds, default=Level(0, 0.0, 0.0))
 
 
 def _with_all(threads: int, level: Level, one_core: float) -> float:

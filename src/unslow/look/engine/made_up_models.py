@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from unslow.catalog.architectures import MadeUpShape, made_up_shapes
-from unslow.catalog.quants import FileType, Quant, file_type_of_mix, file_types, quants, quants_by_ggml_type
+from unslow.catalog.quants import Quant, file_type_of_mix, file_types, quants, quants_by_ggml_type
 from unslow.facts.errors import UserError
 from unslow.facts.values import GB, MB
 
@@ -160,14 +160,10 @@ def planned_tensors(shape: MadeUpShape, quant: str) -> Iterator[TensorPlan]:
     if not file_type.output:
         raise KeyError(quant)
     for wanted in _model(shape):
-        type_ = _fitting(_type_of(wanted.part, file_type, main), wanted.dimensions[0])
+        names = {"f32": "F32", "output": file_type.output, "more_bits": file_type.more_bits}
+        type_ = _fitting(quants()[names.get(wanted.part) or main.name], wanted.dimensions[0])
         row, *others = wanted.dimensions
         yield TensorPlan(wanted.name, wanted.dimensions, type_.ggml_type, type_.bytes_of(row) * math.prod(others))
-
-
-def _type_of(part: str, file_type: FileType, main: Quant) -> Quant:
-    names = {"f32": "F32", "output": file_type.output, "more_bits": file_type.more_bits}
-    return quants()[names.get(part) or main.name]
 
 
 def _fitting(quant: Quant, row: int) -> Quant:
@@ -349,7 +345,9 @@ class ModelCache:
 
     def model(self, shape: str, quant: str = "", progress: Progress = no_progress) -> Path:
         """The file of a made-up model, written now unless it is there; UserError where it can't be had."""
-        form = _shape(shape)
+        if shape not in made_up_shapes():
+            raise UserError(f"no shape is called {shape}", f"there are {', '.join(made_up_shapes())}")
+        form = made_up_shapes()[shape]
         quant = quant or form.quant
         path = self.folder / f"made-up-{shape}-{quant}-v{FORMAT}.gguf"
         model = _planned(form, shape, quant)
@@ -380,19 +378,17 @@ class ModelCache:
         if wanted > self.cap_bytes:
             limit = f"made-up models may take {self.cap_bytes / GB:.1f} GB"
             raise UserError(f"the model would take {wanted / GB:.1f} GB; {limit}", "choose a smaller one")
-        self._remove_oldest(self.cap_bytes - wanted, keep)
-        free = self.free_bytes(self.folder)
-        if free < wanted + SPARE_BYTES:
-            what = f"{wanted / GB:.1f} GB and {SPARE_BYTES / GB:.1f} GB to spare"
-            raise UserError(f"{self.folder} has {free / GB:.1f} GB free; the model needs {what}", _HINT)
-
-    def _remove_oldest(self, allowed: int, keep: Path) -> None:
-        """Let other models take no more than `allowed`, the most recently used ones."""
+        # Let other models take no more than `allowed`, the most recently used ones
+        allowed = self.cap_bytes - wanted
         models = sorted(self._own_files(_MODEL), key=_used_at, reverse=True)
         for path in (p for p in models if p != keep):
             allowed -= path.stat().st_size
             if allowed < 0:
                 path.unlink(missing_ok=True)
+        free = self.free_bytes(self.folder)
+        if free < wanted + SPARE_BYTES:
+            what = f"{wanted / GB:.1f} GB and {SPARE_BYTES / GB:.1f} GB to spare"
+            raise UserError(f"{self.folder} has {free / GB:.1f} GB free; the model needs {what}", _HINT)
 
     def _remove_stale_parts(self, fresh: Path) -> None:
         """Clear away what a killed run has left; one that is being written is about as new as the fresh one."""
@@ -428,12 +424,6 @@ def cache_folder(
     if platform == "win32":
         return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow" / "Cache"
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "unslow"
-
-
-def _shape(name: str) -> MadeUpShape:
-    if name not in made_up_shapes():
-        raise UserError(f"no shape is called {name}", f"there are {', '.join(made_up_shapes())}")
-    return made_up_shapes()[name]
 
 
 def _planned(shape: MadeUpShape, name: str, quant: str) -> MadeUp:

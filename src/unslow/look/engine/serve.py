@@ -28,7 +28,9 @@ _WISHES: dict[str, Any] = {  # which of these there are changes from version to 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Load, serve, and end when the input ends."""
     options = _parser().parse_args(arguments)
-    answer = _claim_output()
+    # The output, for the address alone: native code that prints there reaches the error output from now on
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     _end_with_input()
     server = _server(options)
     if not server.listening_address.startswith(f"http://{LOOPBACK}:"):
@@ -49,13 +51,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--slots", type=int)
     parser.add_argument("--port", type=int, default=0, help="0: the system chooses a free one")
     return parser
-
-
-def _claim_output() -> Any:
-    """The output, for the address alone: native code that prints there reaches the error output from now on."""
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return answer
 
 
 def _end_with_input() -> None:

@@ -39,7 +39,10 @@ def main(arguments: Sequence[str]) -> None:
     leaving.set()
     _end(server, float(grace_s))
     _end_rest(server.pid)
-    _remove(log)
+    # Remove the log and its folder: the one who asked may not be there any more to do it
+    with contextlib.suppress(OSError):
+        Path(log).unlink(missing_ok=True)
+        Path(log).parent.rmdir()
     os._exit(0)
 
 
@@ -100,30 +103,19 @@ def _end_rest(group: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, _SIGKILL)
     for _ in range(_MOST_ROUNDS):  # each of them may leave orphans of its own
-        children = _children()
+        # The children of this process; none where the kernel does not list them
+        found: list[int] = []
+        with contextlib.suppress(OSError):
+            for task in os.listdir("/proc/self/task"):
+                with open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
+                    found += [int(word) for word in file.read().split()]
+        children = found
         if not children:
             return
         for pid in children:
             with contextlib.suppress(OSError):
                 os.kill(pid, _SIGKILL)
                 os.waitpid(pid, 0)
-
-
-def _remove(log: str) -> None:
-    """Remove the log and its folder: the one who asked may not be there any more to do it."""
-    with contextlib.suppress(OSError):
-        Path(log).unlink(missing_ok=True)
-        Path(log).parent.rmdir()
-
-
-def _children() -> list[int]:
-    """The children of this process; none where the kernel does not list them."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
-                found += [int(word) for word in file.read().split()]
-    return found
 
 
 if __name__ == "__main__":

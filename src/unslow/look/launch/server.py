@@ -76,7 +76,9 @@ def launch(
     """Start a server with these settings on a free port of loopback; return once it answers with its model loaded."""
     file, port = found_file(command), free_port()
     words = on_loopback(with_settings(command.words, settings), port)
-    environment = _environment(command, settings)
+    # This program's own, with the variables of the command, without those that would set the same again
+    away = variables_of(command.words, {**settings, "host": "", "port": ""})
+    environment = {name: value for name, value in {**os.environ, **command.variables}.items() if name not in away}
     url = _address(words, environment, port)
     folder = Path(tempfile.mkdtemp(prefix="unslow-server-"))
     server = Launched(_guarded([file, *words[1:]], environment, folder / "server.log"), folder, url, tuple(words))
@@ -96,12 +98,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
-
-
-def _environment(command: Command, settings: Mapping[str, int | str]) -> dict[str, str]:
-    """This program's own, with the variables of the command, without those that would set the same again."""
-    away = variables_of(command.words, {**settings, "host": "", "port": ""})
-    return {name: value for name, value in {**os.environ, **command.variables}.items() if name not in away}
 
 
 def _address(words: list[str], environment: Mapping[str, str], port: int) -> str:
@@ -132,12 +128,11 @@ def _wait(system: System, server: Launched, health: str, timeout_s: float, waiti
     for seconds in silent_for(system, lambda: server.url + health):
         if server.ended:
             said = read_last_words(system, server.log_path)
-            raise UserError(f"the server ended before it answered: {said}", _again(server))
+            raise UserError(
+                f"the server ended before it answered: {said}",
+                f"does `{Path(server.words[0]).name}` start in a terminal with the same arguments?",
+            )
         if seconds > timeout_s:
             said = read_last_words(system, server.log_path)
             raise UserError(f"the server did not answer within {seconds:.0f} s; its log ends with: {said}")
         waiting(seconds)
-
-
-def _again(server: Launched) -> str:
-    return f"does `{Path(server.words[0]).name}` start in a terminal with the same arguments?"

@@ -89,10 +89,11 @@ class _Scale:
         if size is None:
             return not_found(f"not in the table of {self.source}")
         sure = self.sure or not (word or "").isdigit()
-        return Known(size, Origin.REPORTED if sure else Origin.ESTIMATED, self._source(sure=sure))
-
-    def _source(self, *, sure: bool) -> str:
-        return self.source if sure else f"{self.source}, taken to be in units of {self.unit_bytes} bytes"
+        return Known(
+            size,
+            Origin.REPORTED if sure else Origin.ESTIMATED,
+            self.source if sure else f"{self.source}, taken to be in units of {self.unit_bytes} bytes",
+        )
 
 
 def _available(scale: _Scale, memory: dict[str, str]) -> Fact[Bytes]:
@@ -162,12 +163,20 @@ def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
     """The processor; on one with several kinds of cores, their sum."""
     text = _first_output(text)
     blocks = _blocks(text)
+    names = [match[1].strip(_EDGES) for block in blocks[:8] if (match := _MODEL.search(block))]
+    names = [name for name in names if name not in ("", "-")]
+    model = reported(" + ".join(names), source) if names else not_found(f"no model name in {source}")
+    pairs = [(_CORES.search(block), _GROUPS.search(block)) for block in blocks]
+    cores = sum(int(each[1]) * int(groups[1]) for each, groups in pairs if each and groups)
+    physical_cores = reported(cores, source) if cores else not_found(f"no cores per socket in {source}")
+    counts = [int(number) for number in _THREADS.findall(text)]
+    threads_per_core = reported(max(counts), source) if counts else not_found(f"no threads per core in {source}")
     return Cpu(
-        model=_model(blocks, source),
+        model=model,
         sockets=_count(_SOCKETS, text, source) if len(blocks) == 1 else not_found(f"{source} counts clusters"),
-        physical_cores=_physical_cores(blocks, source),
+        physical_cores=physical_cores,
         logical_cpus=_count(_LOGICAL, text, source),
-        threads_per_core=_threads_per_core(text, source),
+        threads_per_core=threads_per_core,
         instruction_sets=_instruction_sets(text, source),
         frequency_hz=_frequency(text, source),
         frequency_max_hz=_megahertz(_MAX_MHZ, text, source),
@@ -186,23 +195,6 @@ def _blocks(text: str) -> list[str]:
     if len(starts) < 2:  # noqa: PLR2004 (one kind)
         return [text]
     return [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
-
-
-def _model(blocks: list[str], source: str) -> Fact[str]:
-    names = [match[1].strip(_EDGES) for block in blocks[:8] if (match := _MODEL.search(block))]
-    names = [name for name in names if name not in ("", "-")]
-    return reported(" + ".join(names), source) if names else not_found(f"no model name in {source}")
-
-
-def _physical_cores(blocks: list[str], source: str) -> Fact[Count]:
-    pairs = [(_CORES.search(block), _GROUPS.search(block)) for block in blocks]
-    cores = sum(int(each[1]) * int(groups[1]) for each, groups in pairs if each and groups)
-    return reported(cores, source) if cores else not_found(f"no cores per socket in {source}")
-
-
-def _threads_per_core(text: str, source: str) -> Fact[Count]:
-    counts = [int(number) for number in _THREADS.findall(text)]
-    return reported(max(counts), source) if counts else not_found(f"no threads per core in {source}")
 
 
 def _instruction_sets(text: str, source: str) -> Fact[list[str]]:

@@ -55,7 +55,10 @@ def _markdown(text: Text) -> Iterator[Row]:
     waiting: list[Row] = []
     for index, line in enumerate(text.lines):
         if build := _BUILD.search(line):
-            yield from (_with_build(row, build[1], build[2]) for row in waiting)
+            yield from (
+                row._replace(columns={**row.columns, "build_commit": build[1], "build_number": build[2]})
+                for row in waiting
+            )
             waiting = []
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
         if "t/s" in cells and "test" in cells:
@@ -75,10 +78,6 @@ def _markdown_row(names: list[str], cells: list[str], text: Text, index: int) ->
         return None
     prompt, generated, depth = (int(test[group] or 0) for group in (2, 4, 5))
     return Row(prompt, generated, depth, float(speed[1]), columns, text.where(index), index)
-
-
-def _with_build(row: Row, commit: str, number: str) -> Row:
-    return row._replace(columns={**row.columns, "build_commit": commit, "build_number": number})
 
 
 def _csv(text: Text) -> Iterator[Row]:

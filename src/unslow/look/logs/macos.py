@@ -78,9 +78,13 @@ def parse_powermetrics(text: str, source: str = POWERMETRICS_SOURCE, first_line:
 
 def _gpus(rows: Labelled) -> tuple[Gpu, ...]:
     """The GPU of an Apple chip; none where the sample does not speak of it."""
+    # The residency lists every step that the clock can take
+    labels = ("GPU HW active residency", "GPU active residency")
+    steps = [int(mhz) for mhz in _STEPS.findall(rows.text(*labels))]
+    highest_step = reported(max(steps) * MHZ, rows.source(*labels)) if steps else NOT_LOOKED
     facts: dict[str, Fact[Any]] = {
         "clock_hz": _either(rows, "frequency", "MHz"),
-        "clock_max_hz": _highest_step(rows),
+        "clock_max_hz": highest_step,
         "busy": _busy(rows),
         "power_w": rows.amount("GPU Power", "mW"),
         "temperature_c": rows.amount("GPU die temperature", "C"),
@@ -102,13 +106,6 @@ def _busy(rows: Labelled) -> Fact[Any]:
     if idle and idle[1]:
         return reported(round(max(0.0, 1 - float(idle[1]) / _PERCENT), 6), rows.source("GPU idle residency"))
     return _either(rows, "residency", "%")
-
-
-def _highest_step(rows: Labelled) -> Fact[Any]:
-    """The residency lists every step that the clock can take."""
-    labels = ("GPU HW active residency", "GPU active residency")
-    steps = [int(mhz) for mhz in _STEPS.findall(rows.text(*labels))]
-    return reported(max(steps) * MHZ, rows.source(*labels)) if steps else NOT_LOOKED
 
 
 def parse_powermetrics_text(text: Text) -> Seen:
@@ -259,7 +256,8 @@ def _cpu(rows: Labelled) -> Cpu:
 
 def _gpu(index: int, lines: list[Numbered]) -> Gpu:
     rows, source = Labelled(lines, _PAIR), lines[0].source
-    maker = _maker(f"{rows.text('Vendor')} {rows.text('Chipset Model')}")
+    text = f"{rows.text('Vendor')} {rows.text('Chipset Model')}"
+    maker = next((vendor for sign, vendor in _VENDORS if re.search(rf"\b{sign}\b", text, re.IGNORECASE)), "")
     built_in = maker == "Apple" or "built-in" in rows.text("Bus").casefold()
     facts: dict[str, Fact[Any]] = {
         "name": rows.word("Chipset Model"),
@@ -272,10 +270,6 @@ def _gpu(index: int, lines: list[Numbered]) -> Gpu:
     if metal:
         facts["architecture"] = reported(metal[0], rows.source(*labels))
     return gpu_of(index, maker, source, facts)
-
-
-def _maker(text: str) -> str:
-    return next((vendor for sign, vendor in _VENDORS if re.search(rf"\b{sign}\b", text, re.IGNORECASE)), "")
 
 
 def parse_system_profiler_text(text: Text) -> Seen:

@@ -66,7 +66,14 @@ def _gpu(index: int, address: str, lines: list[str], driver: Fact[Any]) -> Gpu:
         texts.setdefault(entry.path[-1:], entry.value)
         texts.setdefault(entry.path[-2:], entry.value)
     facts = {name: _fact(texts, name) for name in _PATHS}
-    facts |= _reasons(entries) | _thresholds(texts, facts)
+    # Newer GPUs print a threshold as its distance below T.Limit zero; with the margin it is a temperature again.
+    now, margin = facts["temperature_c"], facts["temperature_margin_c"]
+    found: dict[str, Fact[Any]] = {}
+    for which in ("slowdown", "shutdown"):
+        below = values.parse_quantity(texts.get(("temperature", f"gpu {which} t.limit temp"), ""), "C", Q_SOURCE)
+        if isinstance(now, Known) and isinstance(margin, Known) and isinstance(below, Known):
+            found[f"temperature_{which}_c"] = estimated(now.value + margin.value - below.value, Q_SOURCE)
+    facts |= _reasons(entries) | found
     facts |= {"driver": driver, "bus_id": values.parse_bus_id(address, Q_SOURCE), "processes": _processes(entries)}
     return gpu_of(index, "NVIDIA", Q_SOURCE, facts)
 
@@ -136,17 +143,6 @@ _PATHS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _thresholds(texts: dict[tuple[str, ...], str], facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
-    """Newer GPUs print a threshold as its distance below T.Limit zero; with the margin it is a temperature again."""
-    now, margin = facts["temperature_c"], facts["temperature_margin_c"]
-    found: dict[str, Fact[Any]] = {}
-    for which in ("slowdown", "shutdown"):
-        below = values.parse_quantity(texts.get(("temperature", f"gpu {which} t.limit temp"), ""), "C", Q_SOURCE)
-        if isinstance(now, Known) and isinstance(margin, Known) and isinstance(below, Known):
-            found[f"temperature_{which}_c"] = estimated(now.value + margin.value - below.value, Q_SOURCE)
-    return found
-
-
 def _reasons(entries: list[Entry]) -> dict[str, Fact[Any]]:
     """The active reasons, also those of drivers newer than this program."""
     sections = ("clocks event reasons", "clocks throttle reasons")
@@ -195,7 +191,16 @@ def parse_nvidia_smi(text: str) -> tuple[Gpu, ...]:
     driver = next((reported(m[1], TABLE_SOURCE) for m in map(_TABLE_DRIVER.search, lines) if m), NOT_LOOKED)
     processes = _table_processes(lines)
     return tuple(
-        gpu_of(index, "NVIDIA", TABLE_SOURCE, {**facts, "driver": driver, "processes": _of_gpu(processes, index)})
+        gpu_of(
+            index,
+            "NVIDIA",
+            TABLE_SOURCE,
+            {
+                **facts,
+                "driver": driver,
+                "processes": NOT_LOOKED if processes is None else reported(processes.get(index, []), TABLE_SOURCE),
+            },
+        )
         for index, facts in _gpus(lines)
     )
 
@@ -267,10 +272,6 @@ def _table_processes(lines: list[str]) -> dict[int, list[GpuProcess]] | None:
             process = gpu_process(int(match["pid"]), values.parse_word(match["name"], TABLE_SOURCE), size)
             found.setdefault(int(match["gpu"]), []).append(process)
     return found
-
-
-def _of_gpu(processes: dict[int, list[GpuProcess]] | None, index: int) -> Fact[Any]:
-    return NOT_LOOKED if processes is None else reported(processes.get(index, []), TABLE_SOURCE)
 
 
 # From the coarsest to the finest: what a later one says is laid over what an earlier one said.

@@ -164,19 +164,15 @@ def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
     """The event reasons of a row: from the column with all bits, else from the columns of single reasons."""
     text = next((row[column] for column in _REASON_BITS if column in row), None)
     if text is not None:
-        return _reasons_of_bits(text, source)
+        match = _BITS.fullmatch(text.strip())
+        if not match:
+            why = parse_absence(text, source) or failed(f'{source} says "{text.strip()[:40]}", which is no bit mask')
+            return {"event_reasons": why, "event_reason_bits": why}
+        return reason_facts(reason_names(int(match[1], 16)), source)
     single = {m[1]: row[column] for column in row if (m := _REASON.fullmatch(column)) and m[1] not in _NO_REASON}
     return (
         reason_facts([name for name, state in single.items() if state.casefold() == "active"], source) if single else {}
     )
-
-
-def _reasons_of_bits(text: str, source: str) -> dict[str, Fact[Any]]:
-    match = _BITS.fullmatch(text.strip())
-    if not match:
-        why = parse_absence(text, source) or failed(f'{source} says "{text.strip()[:40]}", which is no bit mask')
-        return {"event_reasons": why, "event_reason_bits": why}
-    return reason_facts(reason_names(int(match[1], 16)), source)
 
 
 GPU_SOURCE = "nvidia-smi --query-gpu"
@@ -367,6 +363,10 @@ def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
     def over(name: str, combine: Callable[[list[Any]], Any]) -> Fact[Any]:
         return _combined([row_fact(row, name, source) for row in rows], combine, source)
 
+    # Every reason that was ever set while the GPU worked; the idle rows between say nothing about the load
+    working = [row for row in rows if row_fact(row, "busy", source).value_or(1) > 0]
+    found = [row_reasons(row, source).get("event_reasons", NOT_LOOKED) for row in working]
+    reasons = _combined(found, lambda lists: list(dict.fromkeys(name for names in lists for name in names)), source)
     facts = {
         "busy": over("busy", fmean),
         "memory_busy": over("memory_busy", fmean),
@@ -374,7 +374,7 @@ def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
         "temperature_max_c": over("temperature_c", max),
         "power_max_w": over("power_w", max),
         "vram_used_max_bytes": over("vram_used_bytes", max),
-        "event_reasons": _reasons(rows, source),
+        "event_reasons": reasons,
         "pcie_generation_max_seen": over("pcie_generation", max),
         "pcie_width_max_seen": over("pcie_width", max),
     }
@@ -385,10 +385,3 @@ def _combined(facts: list[Fact[Any]], combine: Callable[[list[Any]], Any], sourc
     """The known values as one; where none is known, why the last one is not."""
     known = [fact.value for fact in facts if isinstance(fact, Known)]
     return reported(combine(known), source) if known else facts[-1] if facts else NOT_LOOKED
-
-
-def _reasons(rows: list[Row], source: str) -> Fact[Any]:
-    """Every reason that was ever set while the GPU worked; the idle rows between say nothing about the load."""
-    working = [row for row in rows if row_fact(row, "busy", source).value_or(1) > 0]
-    found = [row_reasons(row, source).get("event_reasons", NOT_LOOKED) for row in working]
-    return _combined(found, lambda lists: list(dict.fromkeys(name for names in lists for name in names)), source)

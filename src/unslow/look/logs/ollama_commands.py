@@ -183,23 +183,21 @@ class LoadedModel(NamedTuple):
 
     def subject(self) -> Subject:
         """The model as a subject."""
+        # Unless a log or a command says otherwise there is one slot
         given: dict[str, Any] = {
             "vram_share": self.share,
             "size_bytes": self.size,
             "size_vram_bytes": self.size_vram,
             "context_per_slot": self.context,
-            "context_length": _all_slots(self.context),
+            "context_length": estimated(self.context.value, f"{self.context.source}: for one request")
+            if isinstance(self.context, Known)
+            else self.context,
             "keep_alive_s": self.keep_alive_s,
         }
         source = next(fact.source for fact in self if isinstance(fact, Known))
         known: dict[str, Any] = {name: fact for name, fact in given.items() if isinstance(fact, Known)}
         runtime = Runtime(name=reported("Ollama", source), state=reported("loaded", source), **known)
         return Subject(runtime=runtime, model=Model(name=self.name, quant=self.quant))
-
-
-def _all_slots(context: Fact[int]) -> Fact[int]:
-    """Unless a log or a command says otherwise there is one slot."""
-    return estimated(context.value, f"{context.source}: for one request") if isinstance(context, Known) else context
 
 
 def parse_ps_text(text: Text) -> Seen:
@@ -289,7 +287,9 @@ def _phrase(places: Places) -> Seen:
         share = 1.0 * (side == "GPU") if side else _share(cpu or other_cpu, gpu or other_gpu)
         if share is None or (not cpu and not _COMMAND.search(places.near(found, _NEAR))):
             continue
-        shares.append((share, _size_before(places, found), where))
+        # The column SIZE, where it stands right before the share: `52 GB 4%/96% CPU/GPU`
+        before = _SIZE_BEFORE.search(places.joined[max(0, found.start() - _NEAR) : found.start()])
+        shares.append((share, parse_size_bytes(before[1]) if before else None, where))
     if not shares:
         return Seen()
     share, size, where = min(shares, key=lambda each: each[0])  # of several the one with least on the GPU: the slowest
@@ -298,12 +298,6 @@ def _phrase(places: Places) -> Seen:
         sizes = {"size_bytes": reported(size, where), "size_vram_bytes": estimated(round(size * share), where)}
     runtime = Runtime(name=reported("Ollama", where), vram_share=reported(share, where), **sizes)
     return Seen(subject=Subject(runtime=runtime), lines=1)
-
-
-def _size_before(places: Places, found: re.Match[str]) -> int | None:
-    """The column SIZE, where it stands right before the share: `52 GB    4%/96% CPU/GPU`."""
-    before = _SIZE_BEFORE.search(places.joined[max(0, found.start() - _NEAR) : found.start()])
-    return parse_size_bytes(before[1]) if before else None
 
 
 # `ollama run --verbose` and the last part of an answer of /api/generate or /api/chat: counts and durations.
@@ -394,12 +388,14 @@ def _run(blocks: list[RunBlock]) -> Run:
     where = blocks[-1].where
     completions = [done for block in blocks if (done := _completion(block))]
     loads = [block.values["load_s"] for block in blocks if "load_s" in block.values]
+    totals = [block.values["total_s"] for block in blocks if "total_s" in block.values]
+    requests = reported(tuple(totals), blocks[-1].where) if totals else not_found(f"{blocks[0].where} has no totals")
     return Run(
         completions=reported(tuple(completions), where) if completions else not_found(f"{where} has no counts"),
         decode_tokens_per_s=_decode(blocks),
         prefill_tokens_per_s=_prefill(blocks),
         load_s=reported(max(loads), where) if loads else not_found(f"{where} times no load"),
-        request_s=_requests(blocks),
+        request_s=requests,
     )
 
 
@@ -438,11 +434,6 @@ def _completion(block: RunBlock) -> Completion | None:
     )
 
 
-def _requests(blocks: list[RunBlock]) -> Known[tuple[float, ...]] | Unknown:
-    totals = [block.values["total_s"] for block in blocks if "total_s" in block.values]
-    return reported(tuple(totals), blocks[-1].where) if totals else not_found(f"{blocks[0].where} has no totals")
-
-
 _VERSION = re.compile(r"\bollama version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
 _CLIENT = re.compile(r"\bclient version is v?(\d{1,4}(?:\.[\w+-]{1,30}){1,4})")
 _BOX = re.compile(
@@ -471,7 +462,9 @@ def parse_show_text(text: Text) -> Seen:
         spans.append(places.span(found))
     if spans:
         for found, where in places.find(_SET):
-            runtime |= _set(found[1], where)
+            rows = found[1]
+            pairs = dict(re.findall(r"(\w{2,30})[^\S\n]+(\S+)", rows))
+            runtime |= option_facts(pairs, where)
             spans.append(places.span(found))
     if not runtime and not model:
         return Seen()
@@ -500,11 +493,6 @@ def _shown_model(box: str, where: str) -> dict[str, Any]:
         if re.fullmatch(r"\d{1,9}", entries.get(name, "")):
             facts[fact] = reported(int(entries[name]), where)
     return facts
-
-
-def _set(rows: str, where: str) -> dict[str, Any]:
-    pairs = dict(re.findall(r"(\w{2,30})[^\S\n]+(\S+)", rows))
-    return option_facts(pairs, where)
 
 
 TEXT_DIALECTS: dict[str, TextDialect] = {

@@ -72,7 +72,9 @@ def _facts(entry: Entry) -> dict[str, Fact[Any]]:
     if key in _WORDS:
         return {_WORDS[key]: _word(entry)}
     if key.startswith(tuple(_CLOCKS)):
-        return _clock(_CLOCKS[key[:10]], entry)
+        name = _CLOCKS[key[:10]]
+        match = _CLOCK.search(entry.value)
+        return {name: reported(int(match[1]) * MHZ, entry.source)} if match else {}
     if key.startswith("pcie clock"):
         return link_facts(entry.value, entry.source)
     if key == "pci bus" and (bus := _BUS.search(entry.value)):
@@ -85,11 +87,6 @@ def _word(entry: Entry) -> Fact[Any]:
     if _NUMBER_NAME.fullmatch(entry.value.strip()):
         return not_found(f"{entry.source} has only the number {entry.value.strip()}")
     return parse_word(entry.value, entry.source)
-
-
-def _clock(name: str, entry: Entry) -> dict[str, Fact[Any]]:
-    match = _CLOCK.search(entry.value)
-    return {name: reported(int(match[1]) * MHZ, entry.source)} if match else {}
 
 
 def link_facts(text: str, source: str) -> dict[str, Fact[Any]]:

@@ -187,7 +187,11 @@ def subject_of(reading: Reading, name: str) -> Subject:
     facts: dict[str, Any] = {**reading.facts, **_work(reading), **_memory(reading)}
     if "preemptions" in reading.counted:
         facts["preemptions"] = reported(*reading.counted["preemptions"])
-    facts |= _hits(reading)
+    # The share of prompt tokens that came from the cache, where every line counts both
+    prompt, where = reading.counted.get("prompt_tokens", (0, ""))
+    cached, _ = reading.counted.get("cached_tokens", (0, ""))
+    hits = {"prefix_hit_rate": estimated(cached / prompt, f"{where} and on")} if prompt else {}
+    facts |= hits
     if reading.warnings:
         facts["warnings"] = reported(list(reading.warnings.values()), reading.warnings_where)
     runtime = Runtime(name=reported(name, reading.named) if reading.named else NOT_LOOKED, **facts)
@@ -208,13 +212,6 @@ def _work(reading: Reading) -> dict[str, Known[Any]]:
         )
         facts |= {name: reported(value, moment.where) for name, value in pairs if value is not None}
     return facts
-
-
-def _hits(reading: Reading) -> dict[str, Known[Any]]:
-    """The share of prompt tokens that came from the cache, where every line counts both."""
-    prompt, where = reading.counted.get("prompt_tokens", (0, ""))
-    cached, _ = reading.counted.get("cached_tokens", (0, ""))
-    return {"prefix_hit_rate": estimated(cached / prompt, f"{where} and on")} if prompt else {}
 
 
 def _memory(reading: Reading) -> dict[str, Known[Any]]:

@@ -238,7 +238,15 @@ class LogStream:
             self._head.append(block)
         else:
             self._tail.append(block)
-        self._read(block)
+        found = self._automaton.find_matches_as_indexes(block.data, overlapping=True)
+        long = self.bytes + len(block.data) > self.exact_bytes
+        wanted = sorted(self._sample(found) if long else ((at, needle) for needle, at, _ in found))
+        for line, number, needles in _cut(block, wanted):
+            where = f"{self.source}:{number}"
+            for name in dict.fromkeys(name for needle in sorted(needles) for name in self._owners[needle]):
+                if self.readers[name].take(line, where):
+                    self.recognised[name] += 1
+                    block.recognised.add(number)
         self.bytes += len(data)
         self.newlines += data.count(b"\n")
         self._open_line = not data.endswith(b"\n")
@@ -254,19 +262,6 @@ class LogStream:
             return [head] if head else []
         ends_at = head[-1].first + head[-1].data.count(b"\n")
         return [head + tail] if tail[0].first == ends_at else [head, tail]
-
-    def _read(self, block: _Block) -> None:
-        found = self._automaton.find_matches_as_indexes(block.data, overlapping=True)
-        long = self.bytes + len(block.data) > self.exact_bytes
-        wanted = sorted(self._sample(found) if long else ((at, needle) for needle, at, _ in found))
-        for line, number, needles in _cut(block, wanted):
-            self._show(line, f"{self.source}:{number}", needles, block, number)
-
-    def _show(self, line: str, where: str, needles: set[int], block: _Block, number: int) -> None:
-        for name in dict.fromkeys(name for needle in sorted(needles) for name in self._owners[needle]):
-            if self.readers[name].take(line, where):
-                self.recognised[name] += 1
-                block.recognised.add(number)
 
     def _sample(self, found: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
         """The first and last places of each needle; the readers are told how many lie between."""

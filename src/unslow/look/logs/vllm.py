@@ -337,24 +337,20 @@ def _moment(reading: Reading, found: re.Match[str], where: str) -> None:
     rate, prompt = _number(_GENERATION, line), _number(_PROMPT, line)
     waiting = [n for n in (_number(_WAITING, line), _number(_SWAPPED, line)) if n is not None]
     running = _number(_RUNNING, line)
+    # How full the cache is; the highest of several figures, where somebody tells how it rose
+    # on GPUs the other figure is about room for swapped requests
+    part = _USAGE.search(line) or _HOST_USAGE.search(line)
+    shares = [parse_share(text) for text in _PERCENT.findall(part[1])] if part else []
     reading.works(
         Moment(
             where=where,
             running=None if running is None else int(running),
             waiting=int(sum(waiting)) if waiting else None,
-            usage=_usage(line),
+            usage=max(shares, default=None),
             tokens_per_s=rate,
             prefills=bool(prompt),
         )
     )
-
-
-def _usage(line: str) -> float | None:
-    """How full the cache is; the highest of several figures, where somebody tells how it rose."""
-    # on GPUs the other figure is about room for swapped requests
-    part = _USAGE.search(line) or _HOST_USAGE.search(line)
-    shares = [parse_share(text) for text in _PERCENT.findall(part[1])] if part else []
-    return max(shares, default=None)
 
 
 def _number(pattern: re.Pattern[str], line: str) -> float | None:

@@ -57,7 +57,15 @@ def parse_objects(text: str) -> Machine:
     system = SystemFacts(name=_word(os.get("Caption")), version=_word(os.get("Version")))
     memory = _memory(os, kinds["ram"], kinds["page"])
     disks = _disks(kinds["disk"], kinds["part"])
-    return bounded(Machine(system=system, cpu=_cpu(kinds["cpu"]), memory=memory, disks=disks))
+    # One object for each socket
+    sockets = kinds["cpu"]
+    cpu = Cpu(
+        model=_word(sockets[0].get("Name")) if sockets else NOT_LOOKED,
+        sockets=reported(len(sockets), OBJECTS_SOURCE) if sockets else NOT_LOOKED,
+        physical_cores=_sum(sockets, "NumberOfCores", 1),
+        logical_cpus=_sum(sockets, "NumberOfLogicalProcessors", 1),
+    )
+    return bounded(Machine(system=system, cpu=cpu, memory=memory, disks=disks))
 
 
 def object_entries(value: Any) -> Iterator[dict[str, Any]]:
@@ -80,28 +88,25 @@ def _size(value: Any, unit_bytes: int) -> Fact[Any]:
     return NOT_LOOKED if number is None else reported(number * unit_bytes, OBJECTS_SOURCE)
 
 
-def _cpu(sockets: list[dict[str, Any]]) -> Cpu:
-    """One object for each socket."""
-    return Cpu(
-        model=_word(sockets[0].get("Name")) if sockets else NOT_LOOKED,
-        sockets=reported(len(sockets), OBJECTS_SOURCE) if sockets else NOT_LOOKED,
-        physical_cores=_sum(sockets, "NumberOfCores", 1),
-        logical_cpus=_sum(sockets, "NumberOfLogicalProcessors", 1),
-    )
-
-
 def _sum(objects: list[dict[str, Any]], name: str, unit: int) -> Fact[Any]:
     numbers = [number for entry in objects if (number := whole_number(entry.get(name))) is not None]
     return reported(sum(numbers) * unit, OBJECTS_SOURCE) if numbers else NOT_LOOKED
 
 
 def _memory(os: dict[str, Any], modules: list[dict[str, Any]], pages: list[dict[str, Any]]) -> Memory:
+    # The slowest module's speed: all run at it
+    names = {_TYPES.get(whole_number(module.get("SMBIOSMemoryType")) or 0, "") for module in modules}
+    speeds = [speed for module in modules if (speed := whole_number(module.get("ConfiguredClockSpeed")))]
+    name = names.pop() if len(names) == 1 else ""
+    kind = (
+        estimated(f"{name}-{min(speeds)}", f"{OBJECTS_SOURCE} Win32_PhysicalMemory") if name and speeds else NOT_LOOKED
+    )
     return Memory(
         total_bytes=_size(os.get("TotalVisibleMemorySize"), KIB),
         available_bytes=_size(os.get("FreePhysicalMemory"), KIB),
         swap_total_bytes=_sum(pages, "AllocatedBaseSize", MIB),
         swap_used_bytes=_sum(pages, "CurrentUsage", MIB),
-        kind=_kind(modules),
+        kind=kind,
     )
 
 
@@ -124,16 +129,6 @@ def _disk_kind(disk: dict[str, Any]) -> Fact[Any]:
     if bus in _NVME:
         return reported("nvme", _DISKS)
     return reported("ssd" if bus in _SATA and medium in _SOLID_STATE else "other", _DISKS)
-
-
-def _kind(modules: list[dict[str, Any]]) -> Fact[Any]:
-    """The slowest module's speed: all run at it."""
-    names = {_TYPES.get(whole_number(module.get("SMBIOSMemoryType")) or 0, "") for module in modules}
-    speeds = [speed for module in modules if (speed := whole_number(module.get("ConfiguredClockSpeed")))]
-    name = names.pop() if len(names) == 1 else ""
-    return (
-        estimated(f"{name}-{min(speeds)}", f"{OBJECTS_SOURCE} Win32_PhysicalMemory") if name and speeds else NOT_LOOKED
-    )
 
 
 COUNTERS_SOURCE = "performance counters"
@@ -276,17 +271,14 @@ def parse_adapters(text: str) -> tuple[Gpu, ...]:
     luids = list(dict.fromkeys(adapter_luid(reading.instance) for reading in readings))
     listed = {_luid(entry): entry for entry in object_entries(answer.get("directx"))}
     found = [(gpus_of_readings(_of(readings, luid)), listed.get(luid, {})) for luid in luids]
-    programs = _programs(answer.get("names"))
+    # The names of processes by their numbers: the counters know only these
+    value = answer.get("names")
+    named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(value))
+    programs = {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
     return tuple(
         _with_programs(_named(index, gpus[0], entry), programs)
         for index, (gpus, entry) in enumerate(pair for pair in found if pair[0])
     )
-
-
-def _programs(value: Any) -> dict[int, str]:
-    """The names of processes by their numbers: the counters know only these."""
-    named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(value))
-    return {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
 
 
 def _with_programs(gpu: Gpu, programs: dict[int, str]) -> Gpu:

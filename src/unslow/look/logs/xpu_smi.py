@@ -40,7 +40,14 @@ _WORDS = {"Device Name": "name", "Driver Version": "driver"}
 def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs that the text tells of, by index, each with all that any part of it says."""
     lines = list(numbered_lines(text, source, first_line))
-    return by_index(_of_dump(lines), _of_boxes(lines))
+    # Each GPU as its last row says
+    gpus: dict[int, Gpu] = {}
+    for line, row in _dump_rows(lines):
+        device = row.get("DeviceId", "")
+        if device.isdecimal() and int(device) < MOST_GPUS:
+            facts = {n: f for name, value in row.items() for n, f in _fact(name, value, line.source).items()}
+            gpus[int(device)] = gpu_of(int(device), "Intel", line.source, facts)
+    return by_index(tuple(gpus[index] for index in sorted(gpus)), _of_boxes(lines))
 
 
 def _of_boxes(lines: Iterable[Numbered]) -> tuple[Gpu, ...]:
@@ -70,17 +77,6 @@ def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
         return {_WORDS[key]: parse_word(value, source)}
     bus = _BUS.search(value) if key == "PCI BDF Address" else None
     return {"bus_id": reported(bus[0].lower(), source)} if bus else {}
-
-
-def _of_dump(lines: Iterable[Numbered]) -> tuple[Gpu, ...]:
-    """Each GPU as its last row says."""
-    gpus: dict[int, Gpu] = {}
-    for line, row in _dump_rows(lines):
-        device = row.get("DeviceId", "")
-        if device.isdecimal() and int(device) < MOST_GPUS:
-            facts = {n: f for name, value in row.items() for n, f in _fact(name, value, line.source).items()}
-            gpus[int(device)] = gpu_of(int(device), "Intel", line.source, facts)
-    return tuple(gpus[index] for index in sorted(gpus))
 
 
 def _dump_rows(lines: Iterable[Numbered]) -> Iterator[tuple[Numbered, dict[str, str]]]:

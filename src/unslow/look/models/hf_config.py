@@ -475,7 +475,19 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
             return _mlx(declared)  # it repeats itself under `quantization_config`, without naming the method
         for key in ("quantization_config", "compression_config"):
             if isinstance(declared := place.get(key), dict) and declared:
-                return _transformers(declared)
+                method = _text(declared, "quant_method") or (
+                    "bitsandbytes"
+                    if bool(declared.get("load_in_4bit") or declared.get("load_in_8bit"))
+                    else "quantized"
+                )
+                parse = _METHODS.get(method, _plain)
+                bits, name = parse(declared)
+                group_size = (
+                    _number(declared, "group_size")
+                    or _number(declared, "q_group_size")
+                    or next((_number(weights, "group_size") for weights, _ in _groups(declared)), 0)
+                )
+                return Quantization(method=method, name=name or _named(method, bits), bits=bits, group_size=group_size)
     return None
 
 
@@ -485,14 +497,6 @@ def named_quant(config: Mapping[str, Any]) -> str:
     named = next((p[key] for p in places for key in ("torch_dtype", "dtype") if isinstance(p.get(key), str)), "")
     packing = parse_quantization(config)
     return packing.name if packing else {"float32": "F32", "float16": "F16"}.get(named, "BF16")
-
-
-def _transformers(declared: Config) -> Quantization:
-    method = _text(declared, "quant_method") or ("bitsandbytes" if _has_bitsandbytes(declared) else "quantized")
-    parse = _METHODS.get(method, _plain)
-    bits, name = parse(declared)
-    group_size = _number(declared, "group_size") or _number(declared, "q_group_size") or _first_group_size(declared)
-    return Quantization(method=method, name=name or _named(method, bits), bits=bits, group_size=group_size)
 
 
 def _named(method: str, bits: int) -> str:
@@ -511,10 +515,6 @@ def _fp8(_: Config) -> tuple[int, str]:
 
 def _mxfp4(_: Config) -> tuple[int, str]:
     return 4, "MXFP4"
-
-
-def _has_bitsandbytes(declared: Config) -> bool:
-    return bool(declared.get("load_in_4bit") or declared.get("load_in_8bit"))
 
 
 def _bitsandbytes(declared: Config) -> tuple[int, str]:
@@ -549,10 +549,6 @@ def _groups(declared: Config) -> list[tuple[Config, Config]]:
     groups = declared.get("config_groups")
     listed = [g for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
     return [(_object(g, "weights"), _object(g, "input_activations")) for g in listed]
-
-
-def _first_group_size(declared: Config) -> int:
-    return next((_number(weights, "group_size") for weights, _ in _groups(declared)), 0)
 
 
 _TITLES = {"gptq": "GPTQ", "awq": "AWQ", "auto-round": "AutoRound", "intel/auto-round": "AutoRound", "hqq": "HQQ"}

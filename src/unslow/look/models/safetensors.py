@@ -113,22 +113,19 @@ def _placed(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]
         start, stop = info.data_offsets
         if start != end or stop < start:
             raise LookError(f"has a tensor at the wrong place: {name[:64]} at {start} to {stop}, where {end} was due")
-        yield _checked(name, info, stop - start)
+        # The tensor, of the size that its type and shape give; a type that is not known here is believed
+        size = stop - start
+        if len(name) > LONGEST_NAME:
+            raise LookError(f"has a tensor with a name of {len(name)} letters: {name[:64]} ...")
+        bits = BITS.get(info.dtype)
+        if bits and math.prod(info.shape) * bits != size * 8:
+            raise LookError(f"contradicts itself: {name[:64]} of {info.dtype} {info.shape} can't be {size} bytes")
+        yield Tensor(name, info.dtype, tuple(reversed(info.shape)), size)
         end = stop
     if end > data_bytes:
         raise LookError(f"is cut short: {end} bytes of tensors are due and {data_bytes} are there")
     if end < data_bytes:
         raise LookError(f"has {data_bytes - end} bytes that belong to no tensor")
-
-
-def _checked(name: str, info: _Info, size: int) -> Tensor:
-    """The tensor, of the size that its type and shape give; a type that is not known here is believed."""
-    if len(name) > LONGEST_NAME:
-        raise LookError(f"has a tensor with a name of {len(name)} letters: {name[:64]} ...")
-    bits = BITS.get(info.dtype)
-    if bits and math.prod(info.shape) * bits != size * 8:
-        raise LookError(f"contradicts itself: {name[:64]} of {info.dtype} {info.shape} can't be {size} bytes")
-    return Tensor(name, info.dtype, tuple(reversed(info.shape)), size)
 
 
 _WORDS, _BYTE, _NIBBLE = ("I32", "U32"), "U8", 4
@@ -499,17 +496,13 @@ def _checkpoint(path: str, files: Sequence[str]) -> Checkpoint:
             if tensor.name in tensors:
                 raise LookError(f"{file}: {tensor.name[:64]} is in another part already")
             tensors[tensor.name] = tensor
-        quant_types |= _quant_types(header)
+        # What the file's notes say of its packed tensors: one type for all of them, or one for each
+        packed = [t.name for t in header.tensors if t.type == "U32"]
+        pairs = ((n, header.notes.get(f"{n}.quant_type") or header.notes.get("quant_type")) for n in packed)
+        quant_types |= {name: kind for name, kind in pairs if kind}
         if len(tensors) > MOST_TENSORS:
             raise LookError(f"{path}: its parts have more than {MOST_TENSORS} tensors together")
     return Checkpoint(path=path, parts=parts, tensors=list(tensors.values()), quant_types=quant_types)
-
-
-def _quant_types(header: Header) -> dict[str, str]:
-    """What the file's notes say of its packed tensors: one type for all of them, or one for each."""
-    packed = [t.name for t in header.tensors if t.type == "U32"]
-    pairs = ((n, header.notes.get(f"{n}.quant_type") or header.notes.get("quant_type")) for n in packed)
-    return {name: kind for name, kind in pairs if kind}
 
 
 def _read_part(path: str) -> tuple[Header, int]:

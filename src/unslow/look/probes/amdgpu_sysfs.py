@@ -123,7 +123,13 @@ def read_card(
         "architecture": reported(node.architecture, node.source) if node else not_found("KFD does not list this GPU"),
         "processes": _read_processes(system, card, node, clients),
     }
-    facts |= _read_clocks(system, card.device, sensors) | _temperatures(sensors) | _power(sensors)
+    # Newer cards have the power of the moment in place of the average
+    power = {
+        "power_w": sensors.number(("power1_average", "power1_input"), MICRO),
+        "power_limit_w": sensors.number(("power1_cap",), MICRO),
+        "power_limit_default_w": sensors.number(("power1_cap_default",), MICRO),
+    }
+    facts |= _read_clocks(system, card.device, sensors) | _temperatures(sensors) | power
     if kind.value_or("") == "integrated":
         facts = _of_one_memory(facts)
     else:  # one that is part of the processor shows a link that leads nowhere
@@ -161,12 +167,14 @@ def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
     }
     processes = facts["processes"]
     if isinstance(processes, Known):
-        sums["processes"] = reported([_with_all(process) for process in processes.value], processes.source)
+        sums["processes"] = reported(
+            [
+                msgspec.structs.replace(process, vram_bytes=_sum(process.vram_bytes, process.gtt_bytes))
+                for process in processes.value
+            ],
+            processes.source,
+        )
     return facts | sums
-
-
-def _with_all(process: GpuProcess) -> GpuProcess:
-    return msgspec.structs.replace(process, vram_bytes=_sum(process.vram_bytes, process.gtt_bytes))
 
 
 def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
@@ -240,15 +248,6 @@ def _margin(sensors: Sensors) -> Fact[Any]:
     if not nearest:
         return not_supported("no sensor has a limit")
     return estimated(margins[nearest], f"{sensors.path}: {nearest} crit - input")
-
-
-def _power(sensors: Sensors) -> dict[str, Fact[Any]]:
-    """Newer cards have the power of the moment in place of the average."""
-    return {
-        "power_w": sensors.number(("power1_average", "power1_input"), MICRO),
-        "power_limit_w": sensors.number(("power1_cap",), MICRO),
-        "power_limit_default_w": sensors.number(("power1_cap_default",), MICRO),
-    }
 
 
 def _read_processes(

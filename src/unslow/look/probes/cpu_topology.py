@@ -39,7 +39,12 @@ def read_cpuinfo(system: System) -> Cpu:
 
 def parse_cpuinfo(text: str) -> Cpu:
     """Model and instruction sets of the first CPU listed, and how many are listed."""
-    model, flags, listed = _model(text), _FLAGS.search(text), len(_PROCESSOR.findall(text))
+    # On x86 "model" alone is a number, and only "model name" is the name
+    model, flags, listed = (
+        next((match[1].strip() for match in _MODEL.finditer(text) if not match[1].strip().isdigit()), ""),
+        _FLAGS.search(text),
+        len(_PROCESSOR.findall(text)),
+    )
     return Cpu(
         model=reported(model, CPUINFO) if model else not_found(f"{CPUINFO} names no model"),
         logical_cpus=reported(listed, CPUINFO) if listed else not_found(f"{CPUINFO} lists no processor"),
@@ -47,11 +52,6 @@ def parse_cpuinfo(text: str) -> Cpu:
         if flags
         else not_found(f"{CPUINFO} lists no flags"),
     )
-
-
-def _model(text: str) -> str:
-    """On x86 "model" alone is a number, and only "model name" is the name."""
-    return next((match[1].strip() for match in _MODEL.finditer(text) if not match[1].strip().isdigit()), "")
 
 
 def read_layout(system: System) -> Cpu:

@@ -117,7 +117,9 @@ def _read_hypervisor(system: System) -> Fact[str]:
         flags = _FLAGS.search(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
     except LookError as error:
         return unknown(error)
-    vendor, clock = _word_or_blank(system, DMI_VENDOR), _parse_clocks(_word_or_blank(system, CLOCKS))
+    text = _word_or_blank(system, CLOCKS)
+    parse_clocks = next((name for clock, name in _VIRTUAL_CLOCKS.items() if clock in text.split()), "")
+    vendor, clock = _word_or_blank(system, DMI_VENDOR), parse_clocks
     if not flags:
         virtual = vendor.lower().startswith(_VIRTUAL_VENDORS)
         return reported(vendor, DMI_VENDOR) if virtual else not_found("no sign of a hypervisor")
@@ -133,7 +135,3 @@ def _word_or_blank(system: System, path: str) -> str:
         return read_word(system, path)[:200]
     except LookError:
         return ""
-
-
-def _parse_clocks(text: str) -> str:
-    return next((name for clock, name in _VIRTUAL_CLOCKS.items() if clock in text.split()), "")

@@ -197,14 +197,11 @@ def read_api_key(process: Process) -> str:
     It is read when it is needed and kept in no fact.
     """
     command = words_of(process.command())
-    settings = parse_settings(command, _key_variables(process))
+    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
+    key_variables = {name: value for name, _, value in pairs if name in ("LLAMA_API_KEY", "LLAMA_ARG_API_KEY_FILE")}
+    settings = parse_settings(command, key_variables)
     given = next((key for key in settings.get("api_key", UNSET).value.split(",") if key.strip()), "")
     return given.strip() or _first_key_in_file(process, settings.get("api_key_file", UNSET).value)
-
-
-def _key_variables(process: Process) -> dict[str, str]:
-    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
-    return {name: value for name, _, value in pairs if name in ("LLAMA_API_KEY", "LLAMA_ARG_API_KEY_FILE")}
 
 
 def _first_key_in_file(process: Process, path: str) -> str:

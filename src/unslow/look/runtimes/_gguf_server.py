@@ -221,7 +221,11 @@ def parse_health(health: Any, source: str) -> Fact[Any]:
 def parse_props(props: Any, source: str) -> Subject:
     """Slots, context of each, build and model file."""
     if is_router(props):
-        return _router(source)
+        why = not_supported(
+            "this is a router: its models run in servers of their own", "look at the server of one model"
+        )
+        runtime = Runtime(name=reported("llama.cpp", source), slots=why, context_per_slot=why, state=why)
+        return Subject(runtime=runtime, model=Model(path=why, name=why))
     path = text_fact(props, source, "model_path")
     quant = text_fact(props, source, "model_ftype")
     alias = first_known(text_fact(props, source, "model_alias"), path)
@@ -251,12 +255,6 @@ def _props_state(props: Any, source: str) -> Fact[Any]:
 
 def _is_props(props: Any) -> bool:
     return isinstance(props, dict) and "default_generation_settings" in props
-
-
-def _router(source: str) -> Subject:
-    why = not_supported("this is a router: its models run in servers of their own", "look at the server of one model")
-    runtime = Runtime(name=reported("llama.cpp", source), slots=why, context_per_slot=why, state=why)
-    return Subject(runtime=runtime, model=Model(path=why, name=why))
 
 
 def parse_models(models: Any, source: str) -> Model:
@@ -434,22 +432,20 @@ def _name(path: str) -> str:
 
 def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runtime:
     """What the process itself shows."""
+    # The command line without its keys
     return Runtime(
         name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
         pid=reported(found.pid, "/proc"),
         url=url,
-        command=_shown(found.command),
+        command=reported(without_secrets(found.command.value), found.command.source)
+        if isinstance(found.command, Known)
+        else found.command,
         environment=found.environment,
         log_path=log_path,
         resident_bytes=found.resident_bytes,
         container=found.process.container(),
         front=front_of(found),
     )
-
-
-def _shown(command: Fact[list[str]]) -> Fact[list[str]]:
-    """The command line without its keys."""
-    return reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command
 
 
 def _run_of(log: LlamaLog) -> Run:

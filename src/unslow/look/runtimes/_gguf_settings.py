@@ -57,7 +57,11 @@ class GivenSettings(NamedTuple):
         if setting is None:
             return self.missing(name, default)
         value = whole_number(setting.value)
-        return _no_number(setting) if value is None else reported(value, setting.source)
+        return (
+            failed(f"{setting.source}: {setting.value!r} is not a number")
+            if value is None
+            else reported(value, setting.source)
+        )
 
     def natural(self, name: str, default: int | None = None) -> Fact[int]:
         """A whole number; less than nought leaves the choice to llama.cpp."""
@@ -107,10 +111,6 @@ class GivenSettings(NamedTuple):
             found = [math.nan]
         sane = all(0 <= part < 1e9 for part in found)  # noqa: PLR2004 (a share, however it is written)
         return reported(found, setting.source) if sane else failed(f"{setting.source}: not a list of numbers")
-
-
-def _no_number(setting: Setting) -> Fact[int]:
-    return failed(f"{setting.source}: {setting.value!r} is not a number")
 
 
 ALL_LAYERS = 9999
@@ -306,15 +306,11 @@ def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
     if not complete or not isinstance(runtime.threads, Unknown):
         return runtime
     settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
-    cores = _cores(machine)
+    cpu = machine.cpu
+    hybrid = isinstance(cpu.efficiency_cores, Known) and cpu.efficiency_cores.value > 0
+    cores = first_known(cpu.performance_cores, cpu.physical_cores) if hybrid else cpu.physical_cores
     if "threads" in settings or not isinstance(cores, Known):
         return runtime
     threads = estimated(cores.value, f"{_DEFAULT} ({cores.source})")
     batch = runtime.threads_batch if "threads_batch" in settings else first_known(runtime.threads_batch, threads)
     return msgspec.structs.replace(runtime, threads=threads, threads_batch=batch)
-
-
-def _cores(machine: Machine) -> Fact[int]:
-    cpu = machine.cpu
-    hybrid = isinstance(cpu.efficiency_cores, Known) and cpu.efficiency_cores.value > 0
-    return first_known(cpu.performance_cores, cpu.physical_cores) if hybrid else cpu.physical_cores

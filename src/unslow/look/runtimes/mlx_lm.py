@@ -77,11 +77,14 @@ def parse_arguments(words: Sequence[str]) -> dict[str, Setting]:
 
 def requested_settings(given: Mapping[str, Setting]) -> Runtime:
     """What the server was told; the defaults are those of mlx_lm/server.py."""
+    # Whether prompts of other conversations are kept; nought keeps none
+    size = _count(given, "--prompt-cache-size", 10)
+    caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
     facts: dict[str, Any] = {
         "max_sequences": _count(given, "--decode-concurrency", 32),
         "batch": _count(given, "--prefill-step-size", 2048),
         "cache_ram_bytes": _size(given, "--prompt-cache-bytes"),
-        "prompt_cache": _caches(given),
+        "prompt_cache": caches,
     }
     if "--draft-model" not in given:
         return Runtime(speculative=not_found("--draft-model was not given"), **facts)
@@ -96,12 +99,6 @@ def _count(given: Mapping[str, Setting], flag: str, default: int) -> Fact[int]:
     value, source = given[flag]
     sane = value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
     return reported(int(value), source) if sane else failed(f"{source}: not a number")
-
-
-def _caches(given: Mapping[str, Setting]) -> Fact[bool]:
-    """Whether prompts of other conversations are kept; nought keeps none."""
-    size = _count(given, "--prompt-cache-size", 10)
-    return Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
 
 
 def _size(given: Mapping[str, Setting], flag: str) -> Fact[int]:
@@ -146,7 +143,10 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
     name = given.get("--model", UNSET).value
     model = overlaid(http.model, _described(process, name)) if name else http.model
-    state = reported("loaded", given["--model"].source) if name and _answers_at(http) else runtime.state
+    # Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with
+    state = (
+        reported("loaded", given["--model"].source) if name and isinstance(http.runtime.name, Known) else runtime.state
+    )
     return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
 
 
@@ -223,11 +223,6 @@ def _answers(server: Server) -> Subject:
     if subject is None:
         return Subject(runtime=Runtime(state=not_found(f"something else answers at {server.url}")))
     return subject
-
-
-def _answers_at(http: Subject) -> bool:
-    """Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with."""
-    return isinstance(http.runtime.name, Known)
 
 
 def _described(process: Process, name: str) -> Model:

@@ -15,7 +15,7 @@ from unslow.facts.knob import Change
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Absence, Amount, Fact, Unknown, estimated, not_supported, reported
+from unslow.facts.values import Absence, Amount, Unknown, estimated, not_supported, reported
 from unslow.look.command_writer import NOTHING_AT_HAND, AtHand
 from unslow.look.openai_api import (
     LOCKED,
@@ -74,10 +74,11 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 def _subject(url: str, models: list[ListedModel]) -> Subject:
     source = f"{url}/v1/models"
     facts: dict[str, Any] = dict.fromkeys(_UNTOLD, not_supported("OpenAI's interface does not tell it", _HOW))
+    # A list of one is taken for what is loaded; a longer one is what could be
     runtime = Runtime(
         name=reported(_name(models), source),
         url=reported(url, "given"),
-        state=_state(models, source),
+        state=estimated("loaded", f"{source}: the only model") if len(models) == 1 else _which(models),
         context_length=models[0].context_length if len(models) == 1 else _which(models),
         **facts,
     )
@@ -87,11 +88,6 @@ def _subject(url: str, models: list[ListedModel]) -> Subject:
 def _name(models: list[ListedModel]) -> str:
     owners = {model.owner.lower() for model in models}
     return next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME)
-
-
-def _state(models: list[ListedModel], source: str) -> Fact[Any]:
-    """A list of one is taken for what is loaded; a longer one is what could be."""
-    return estimated("loaded", f"{source}: the only model") if len(models) == 1 else _which(models)
 
 
 def _which(models: list[ListedModel]) -> Unknown:

@@ -47,7 +47,7 @@ from unslow.look.runtimes._engine_server import (
     text,
     url_of,
 )
-from unslow.look.server_answers import Metrics, value_at
+from unslow.look.server_answers import value_at
 
 NAME = "TGI"
 
@@ -87,6 +87,9 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
     given = Given(NAME, FLAGS, settings, complete)
     kv_type = given.text("kv_type")
+    # A list of batch sizes to capture graphs for; `0` is none
+    sizes = given.text("graphs")
+    eager = reported(sizes.value.strip() == "0", sizes.source) if isinstance(sizes, Known) else sizes
     facts: dict[str, Any] = {
         "context_set": given.number("context"),
         "kv_type_k": kv_type,
@@ -95,7 +98,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "max_sequences": given.number("sequences", default=128),
         "max_batched_tokens": given.number("batched_tokens"),
         "kv_capacity_tokens": given.number("batch_total"),
-        "eager": _eager(given),
+        "eager": eager,
         "tensor_parallel": given.number("shards"),
         "quantization": given.text("quantization"),
         "weights_type": given.text("dtype"),
@@ -104,12 +107,6 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "prompt_cache": _cached(settings),
     }
     return Runtime(**facts)
-
-
-def _eager(given: Given) -> Fact[bool]:
-    """A list of batch sizes to capture graphs for; `0` is none."""
-    sizes = given.text("graphs")
-    return reported(sizes.value.strip() == "0", sizes.source) if isinstance(sizes, Known) else sizes
 
 
 def _known(name: str, settings: Mapping[str, Setting]) -> Fact[Any]:
@@ -181,26 +178,21 @@ def _asked(server: Server) -> Subject | None:
     model = model_of_name(text(value_at(info, "model_id")) or "", source)
     if metrics is None:
         return Subject(runtime=runtime, model=model)
-    return bounded(Subject(runtime=overlaid(runtime, _counted(metrics)), model=model, run=_run(metrics)))
-
-
-def _counted(metrics: Metrics) -> Runtime:
     busy = metrics.whole("tgi_batch_current_size")
-    return Runtime(
+    # By the mean time for each token, the first of every answer among them
+    counted = Runtime(
         busy_slots=busy,
         running_requests=busy,
         deferred_requests=metrics.whole("tgi_queue_size"),
-        decode_tokens_per_s=_decode(metrics),
+        decode_tokens_per_s=metrics.rate("tgi_request_mean_time_per_token_duration", least=_ENOUGH_REQUESTS),
     )
-
-
-def _decode(metrics: Metrics) -> Fact[float]:
-    """By the mean time for each token, the first of every answer among them."""
-    return metrics.rate("tgi_request_mean_time_per_token_duration", least=_ENOUGH_REQUESTS)
-
-
-def _run(metrics: Metrics) -> Run:
-    return Run(queue_s=metrics.ratio("tgi_request_queue_duration_sum", "tgi_request_queue_duration_count"))
+    return bounded(
+        Subject(
+            runtime=overlaid(runtime, counted),
+            model=model,
+            run=Run(queue_s=metrics.ratio("tgi_request_queue_duration_sum", "tgi_request_queue_duration_count")),
+        )
+    )
 
 
 def _split(value: knob.Setting, _wanted: Wanted) -> Answer:

@@ -150,12 +150,10 @@ class SpanUnion:
             start_s, end_s = min(start_s, self._starts[first]), max(end_s, self._ends[last - 1])
         self._starts[first:last], self._ends[first:last] = [start_s], [end_s]
         if len(self._starts) > MOST_PIECES:
-            self._let_go(MOST_PIECES // 2)
-
-    def _let_go(self, pieces: int) -> None:
-        self._closed_s += sum(self._ends[:pieces]) - sum(self._starts[:pieces])
-        self._floor_s = self._ends[pieces - 1]
-        del self._starts[:pieces], self._ends[:pieces]
+            pieces = MOST_PIECES // 2
+            self._closed_s += sum(self._ends[:pieces]) - sum(self._starts[:pieces])
+            self._floor_s = self._ends[pieces - 1]
+            del self._starts[:pieces], self._ends[:pieces]
 
     def pieces(self) -> list[tuple[float, float]]:
         """The stretches that are kept, in order."""
@@ -314,7 +312,8 @@ class SampledRows:
                 start, end = block.between(span.start_s, span.end_s)
                 for first, last in _runs(block, start, end, bit):
                     self._tallies[span.phase].add(block, first, last)
-                    _mark(block, first, last, bit)
+                    for at in range(first, last):
+                        block.phases[at] |= bit
             if len(block) and block.seconds[0] < span.start_s:
                 break
 
@@ -411,8 +410,3 @@ def _runs(block: Block, start: int, end: int, bits: int) -> Iterator[tuple[int, 
             first = at + 1
     if first < end:
         yield first, end
-
-
-def _mark(block: Block, first: int, last: int, bit: int) -> None:
-    for at in range(first, last):
-        block.phases[at] |= bit

@@ -196,14 +196,18 @@ def timeline_of(book: SampledRows) -> Timeline | None:
     if book.samples <= 1 or not book.first_s < book.last_s:
         return None
     wanted = list(_wanted(book))
-    columns = _columns(book.samples, len(wanted))
+    columns = min(book.samples, MOST_COLUMNS, max(FEWEST_COLUMNS, MOST_VALUES // max(1, len(wanted))))
     width_s = (book.last_s - book.first_s) / columns
     slices = _slices(book, columns, width_s)
     tracks = [TrackSeen(name=n, device=d, values=_means(slices, at, columns)) for n, d, at in wanted]
+    # Where each phase was; what lies closer together than a picture tells is one stretch
+    close_s = width_s / 2
+    while len(found := [span for phase in get_args(Phase) for span in _joined(book, phase, close_s)]) > MOST_SPANS:
+        close_s *= 2
     return Timeline(
         times_s=tuple(round((number + 0.5) * width_s, 3) for number in range(columns)),
         tracks=tuple(track for track in tracks if any(value is not None for value in track.values)),
-        spans=_spans(book, width_s),
+        spans=tuple(sorted(found, key=lambda span: span.start_s)),
         reasons=reasons_seen(book, width_s),
     )
 
@@ -218,10 +222,6 @@ def _wanted(book: SampledRows) -> Iterator[tuple[str, int | None, int]]:
     for name in OF_THE_HOST:
         if (at := places.get(name)) is not None:
             yield name, None, at
-
-
-def _columns(samples: int, tracks: int) -> int:
-    return min(samples, MOST_COLUMNS, max(FEWEST_COLUMNS, MOST_VALUES // max(1, tracks)))
 
 
 def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
@@ -248,19 +248,9 @@ def _means(slices: Sequence[_Slice], at: int, columns: int) -> tuple[float | Non
             total, count = sum(there), len(there)
         totals[column] += total
         counts[column] += count
-    return tuple(_short(total / count) if count else None for total, count in zip(totals, counts, strict=True))
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
-
-
-def _spans(book: SampledRows, width_s: float) -> tuple[Span, ...]:
-    """Where each phase was; what lies closer together than a picture tells is one stretch."""
-    close_s = width_s / 2
-    while len(found := [span for phase in get_args(Phase) for span in _joined(book, phase, close_s)]) > MOST_SPANS:
-        close_s *= 2
-    return tuple(sorted(found, key=lambda span: span.start_s))
+    return tuple(
+        float(f"{total / count:.{_DIGITS}g}") if count else None for total, count in zip(totals, counts, strict=True)
+    )
 
 
 def _joined(book: SampledRows, phase: Phase, close_s: float) -> list[Span]:

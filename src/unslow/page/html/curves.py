@@ -82,7 +82,14 @@ def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint])
     _line(drawing, plot, "measured", [(p.at, p.measured) for p in points])
     for point in points:
         _whisker(drawing, plot, point)
-        _marks(drawing, plot, point, part)
+        # Hollow for what was predicted, full for what was measured
+        x, where = plot.across.at(point.at), f"{point.at:,.0f} {FEET[part.axis]}"
+        for value, name, shape in ((point.predicted, "predicted", "diamond"), (point.measured, "measured", "round")):
+            if value is not None:
+                y, note = plot.up.at(value), f"; {point.note}" if point.note else ""
+                said = f"{where}: {amount(part.metric, sane(value))} {name}{note}"
+                drawing.path(marker(x, y, shape, 4.5), f"mark {name}", said)
+                plot.room.take(Box(x - 5, y - 5, x + 5, y + 5))
     _values(drawing, plot, points)
 
 
@@ -161,17 +168,6 @@ def _whisker(drawing: Drawing, plot: _Plot, point: CurvePoint) -> None:
     plot.room.take(Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
 
 
-def _marks(drawing: Drawing, plot: _Plot, point: CurvePoint, part: CurveView) -> None:
-    """Hollow for what was predicted, full for what was measured."""
-    x, where = plot.across.at(point.at), f"{point.at:,.0f} {FEET[part.axis]}"
-    for value, name, shape in ((point.predicted, "predicted", "diamond"), (point.measured, "measured", "round")):
-        if value is not None:
-            y, note = plot.up.at(value), f"; {point.note}" if point.note else ""
-            said = f"{where}: {amount(part.metric, sane(value))} {name}{note}"
-            drawing.path(marker(x, y, shape, 4.5), f"mark {name}", said)
-            plot.room.take(Box(x - 5, y - 5, x + 5, y + 5))
-
-
 def _values(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
     """Numbers beside the points where there is room: of all that was measured, and of the ends of the prediction."""
     predicted = [(point, point.predicted) for point in points if point.predicted is not None]
@@ -184,15 +180,11 @@ def _values(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None
 
 def _value(drawing: Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
     said = plot.unit.bare(value)
-    spots = _spots(plot.across.at(point.at), _interval_ends(plot, point, value), width(said, bold=True) + 2)
+    # From where to where a point with its interval reaches in height
+    heights = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
+    spots = _spots(plot.across.at(point.at), (min(heights), max(heights)), width(said, bold=True) + 2)
     if spot := plot.room.first_free(spots):
         drawing.words((spot.left + spot.right) / 2, spot.bottom - 3, said, "middle", class_)
-
-
-def _interval_ends(plot: _Plot, point: CurvePoint, value: float) -> tuple[float, float]:
-    """From where to where a point with its interval reaches in height."""
-    heights = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
-    return min(heights), max(heights)
 
 
 def _spots(x: float, ends: tuple[float, float], wide: float) -> Iterator[Box]:
@@ -221,13 +213,16 @@ def render_curve(part: CurveView, number: int) -> Markup:
     title = _TITLES[part.axis]
     said = ": ".join(text for text in (part.verdict.replace("_", " "), part.because) if text) or title
     points = sorted(part.points, key=lambda point: sane(point.at))[:MOST_POINTS]
+    columns = (FEET[part.axis], "measured", "interval", "predicted", "its interval", "note")
+    when = f", measured {part.measured_at}" if part.measured_at else ""
+    table = Table(f"{_TITLES[part.axis]}{when}", columns, [_row(part.metric, point) for point in part.points])
     return figure(
         f"{part.axis}-{number}",
         title,
         said,
         lambda drawing: curve_drawn(drawing, part, points),
         list(_keys(points)),
-        [_table(part)],
+        [table],
         FORMATS[1:],
     )
 
@@ -246,12 +241,6 @@ def _keys(points: Sequence[CurvePoint]) -> Iterator[Key]:
 def _line_sign(name: str, shape: str) -> Markup:
     mark = f'<path d="{marker(12, 6, shape, 4)}" class="mark {name}"/>'
     return Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
-
-
-def _table(part: CurveView) -> Table:
-    columns = (FEET[part.axis], "measured", "interval", "predicted", "its interval", "note")
-    when = f", measured {part.measured_at}" if part.measured_at else ""
-    return Table(f"{_TITLES[part.axis]}{when}", columns, [_row(part.metric, point) for point in part.points])
 
 
 def _row(metric: str, point: CurvePoint) -> tuple[str, ...]:

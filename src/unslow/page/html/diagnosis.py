@@ -197,7 +197,17 @@ def contradictions(items: Sequence[Contradicted]) -> Markup:
 def understood(items: Sequence[Evidence]) -> Markup:
     """What a text was understood to say."""
     rows = [
-        tag("div", tag("dt", label(i.fact)), tag("dd", worded_value(i.fact, i.value), " ", _source(i))) for i in items
+        tag(
+            "div",
+            tag("dt", label(i.fact)),
+            tag(
+                "dd",
+                worded_value(i.fact, i.value),
+                " ",
+                tag("span", f"{i.source}{', in words' if i.origin == 'told' else ''}", class_="source"),
+            ),
+        )
+        for i in items
     ]
     return folded("What was understood", tag("dl", *rows, class_="evidence"))
 
@@ -242,10 +252,6 @@ def _many(items: Sequence[object]) -> str:
 
 def _cause(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _source(item: Evidence) -> Markup:
-    return tag("span", f"{item.source}{', in words' if item.origin == 'told' else ''}", class_="source")
 
 
 _MARKS = {"ok": ("✓", "Yes: "), "bad": ("✗", "No: "), "unknown": ("?", "Not known: ")}

@@ -85,14 +85,22 @@ def framed(
     title: str, content: Markup, *, head: Markup = NOTHING, serving: Serving | None = None, tabs: tuple[Tab, ...] = ()
 ) -> str:
     """A whole document; `head` stands beside the name in its header. Without `serving` it is a file."""
+    theme = tag("button", "Dark theme", type="button", id="theme", class_="only-script", aria_pressed="false")
+    links = [tag("a", tab.label, href=tab.href, aria_current="page" if tab.current else None) for tab in tabs]
+    nav = tag("nav", *links, aria_label="Pages", class_="tabs") if tabs else NOTHING
+    header = tag("header", tag("div", tag("h1", title), head, class_="names"), nav, theme)
+    # What tells areas apart without their colour
+    line = tag("path", d="M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4", class_="hatch-line")
+    pattern = tag("pattern", line, id="hatch", width="8", height="8", patternUnits="userSpaceOnUse")
+    patterns = tag("svg", tag("defs", pattern), width="0", height="0", class_="patterns", aria_hidden="true")
     body = tag(
         "body",
         tag("a", "Skip to the content", class_="skip", href="#main"),
-        _header(title, head, tabs),
+        header,
         tag("main", content, id="main", tabindex="-1"),
         run_bar() if serving else NOTHING,
         tag("p", "", id="said", class_="for-ears", role="status", aria_live="polite"),
-        _patterns(),
+        patterns,
     )
     return f"<!doctype html>\n{tag('html', _head(title, serving), body, lang='en')}\n"
 
@@ -113,20 +121,6 @@ def _head(title: str, serving: Serving | None) -> Markup:
         tag("style", Markup(style()), nonce=nonce),
         tag("script", Markup(script()), nonce=nonce),
     )
-
-
-def _header(title: str, head: Markup, tabs: tuple[Tab, ...]) -> Markup:
-    theme = tag("button", "Dark theme", type="button", id="theme", class_="only-script", aria_pressed="false")
-    links = [tag("a", tab.label, href=tab.href, aria_current="page" if tab.current else None) for tab in tabs]
-    nav = tag("nav", *links, aria_label="Pages", class_="tabs") if tabs else NOTHING
-    return tag("header", tag("div", tag("h1", title), head, class_="names"), nav, theme)
-
-
-def _patterns() -> Markup:
-    """What tells areas apart without their colour."""
-    line = tag("path", d="M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4", class_="hatch-line")
-    pattern = tag("pattern", line, id="hatch", width="8", height="8", patternUnits="userSpaceOnUse")
-    return tag("svg", tag("defs", pattern), width="0", height="0", class_="patterns", aria_hidden="true")
 
 
 def _hash(content: str) -> str:
@@ -337,8 +331,15 @@ def document(
     parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
     if not subjects:
         parts += [tag("p", "Nothing was found to diagnose.", class_="empty"), run_buttons(offers, 0)]
-    name, content = safe(title) or _title(subjects), joined([*parts, _foot(view)])
-    return framed(name, content, head=_machine(view), serving=serving, tabs=tabs)
+    masked = (
+        MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
+    )
+    foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
+    name, content = safe(title) or _title(subjects), joined([*parts, foot])
+    # The machine on one line, and when it was looked at
+    facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
+    machine = tag("p", " · ".join(part for part in (*facts, _moment(view.taken_at)) if part), class_="quiet")
+    return framed(name, content, head=machine, serving=serving, tabs=tabs)
 
 
 def panel(view: View, number: int, name: str, offers: Sequence[Offered] = ()) -> str:
@@ -356,21 +357,12 @@ def _title(subjects: list[Shown]) -> str:
     return f"unslow: {report.model}{f' on {device}' if device else ''}"
 
 
-def _machine(view: View) -> Markup:
-    """The machine on one line, and when it was looked at."""
-    facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
-    return tag("p", " · ".join(part for part in (*facts, _moment(view.taken_at)) if part), class_="quiet")
-
-
 def _fact(key: str, value: str | float) -> str:
     if isinstance(value, str):
-        return _counted(value.replace("(R)", "").replace("(TM)", "").split(", "))
+        # Those that are alike counted
+        names = value.replace("(R)", "").replace("(TM)", "").split(", ")
+        return ", ".join(f"{many} x {name}" if many > 1 else name for name, many in Counter(names).items())
     return f"{worded_value(key, value)} {_PLACES.get(key) or label(key)}"
-
-
-def _counted(names: Sequence[str]) -> str:
-    """Those that are alike counted."""
-    return ", ".join(f"{many} x {name}" if many > 1 else name for name, many in Counter(names).items())
 
 
 def _moment(taken_at: str) -> str:
@@ -434,13 +426,6 @@ def _answer(answer: WhatIf, now: WhatIf, number: int) -> Markup:
     ((knob, value),) = moved
     html = render_answer(answer, number)
     return tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value)
-
-
-def _foot(view: View) -> Markup:
-    masked = (
-        MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
-    )
-    return tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
 
 
 _METRICS = ("decode_tokens_per_s", "prefill_tokens_per_s", "time_to_first_token_s")

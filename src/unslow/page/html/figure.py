@@ -96,7 +96,10 @@ def numbers(tables: Sequence[Table]) -> Markup:
 
 def _table(table: Table) -> Markup:
     caption, shown = safe(table.caption), table.rows[:MOST_ROWS]
-    classes = ["words" if _are_words(cells) else None for cells in zip(*shown, strict=True)]
+    # Numbers stand at the right, words at the left
+    classes = [
+        "words" if (not any(cell[:1].isdigit() for cell in cells)) else None for cells in zip(*shown, strict=True)
+    ]
     head = tag("tr", *(tag("th", n, scope="col", class_=c) for n, c in zip(table.columns, classes, strict=True)))
     left = len(table.rows) - MOST_ROWS
     more = tag("p", f"and {left:,} more rows", class_="more") if left > 0 else NOTHING
@@ -104,11 +107,6 @@ def _table(table: Table) -> Markup:
     body = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", rows))
     # scrolls by itself where it is too wide, and then can be reached by key
     return joined([tag("div", body, class_="scroll", tabindex=0, role="group", aria_label=caption), more])
-
-
-def _are_words(cells: Sequence[str]) -> bool:
-    """Numbers stand at the right, words at the left."""
-    return not any(cell[:1].isdigit() for cell in cells)
 
 
 def _row(cells: Sequence[str], classes: Sequence[str | None]) -> Markup:

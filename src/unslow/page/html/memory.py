@@ -57,7 +57,11 @@ def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
     hatch(drawing, "reserve", "hatch-reserve")
     hatch(drawing, "lacking", "hatch-lacking", crossed=True)
     for row in _rows(bars[:MOST_BARS]):
-        _bar(drawing, row)
+        top = _title(drawing, row)
+        scale = Linear(0, row.whole, _EDGE, drawing.format.width - _EDGE)
+        drawn = _parts(drawing, row.bar, scale, top)
+        _end(drawing, row.bar, scale, top)
+        drawing.height = _labels(drawing, drawn, top + _HIGH + 2) + _GAP
     if not bars:
         drawing.words(0, LINE, "no memory is known", class_="quiet")
         drawing.height = 2 * LINE
@@ -88,14 +92,6 @@ def _stretches(bar: MemoryBar) -> list[tuple[MemoryPart, float, float]]:
         found.append((part, start, end))
         before = max(before, end)
     return found
-
-
-def _bar(drawing: Drawing, row: _Row) -> None:
-    top = _title(drawing, row)
-    scale = Linear(0, row.whole, _EDGE, drawing.format.width - _EDGE)
-    drawn = _parts(drawing, row.bar, scale, top)
-    _end(drawing, row.bar, scale, top)
-    drawing.height = _labels(drawing, drawn, top + _HIGH + 2) + _GAP
 
 
 def _title(drawing: Drawing, row: _Row) -> float:

@@ -153,16 +153,14 @@ def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
         return
     x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
     for lines in _point_lines(point, value):
-        spots = around(x, y, _widest(lines) + 2, len(lines) * LINE, 12)
+        spots = around(
+            x, y, max(width(said, bold=not place) for place, said in enumerate(lines)) + 2, len(lines) * LINE, 12
+        )
         if spot := plot.room.first_free(spots):
             for place, said in enumerate(lines):
                 class_ = "quiet" if place else "strong"
                 drawing.words(spot.left + 1, spot.top + place * LINE + FONT - 1, said, class_=class_)
             return
-
-
-def _widest(lines: Sequence[str]) -> float:
-    return max(width(said, bold=not place) for place, said in enumerate(lines))
 
 
 def _point_lines(point: RooflinePoint, value: float) -> Iterator[list[str]]:
@@ -200,14 +198,12 @@ def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
             boxes = list(_along(x, y - 4, angle, half))
             if half + 6 <= long * min(share, 1 - share) and all(map(plot.room.is_free, boxes)):
                 plot.room.taken.extend(boxes)
-                _slanted(drawing, x, y, angle, said)
+                turned = f'transform="rotate({degrees(angle):.1f} {number(x)} {number(y)})"'
+                place = f'x="{number(x)}" y="{number(y)}"'
+                drawing.add(
+                    Markup(f'<text {place} {turned} text-anchor="middle" class="quiet">{joined([said])}</text>')
+                )
                 return
-
-
-def _slanted(drawing: Drawing, x: float, y: float, angle: float, said: str) -> None:
-    turned = f'transform="rotate({degrees(angle):.1f} {number(x)} {number(y)})"'
-    place = f'x="{number(x)}" y="{number(y)}"'
-    drawing.add(Markup(f'<text {place} {turned} text-anchor="middle" class="quiet">{joined([said])}</text>'))
 
 
 def _along(x: float, y: float, angle: float, half: float) -> Iterator[Box]:
@@ -249,26 +245,24 @@ MOST_ROOFS, MOST_POINTS = 6, 12
 
 def render_roofline(part: RooflineView, number: int) -> Markup:
     """The sentence, the picture, and its numbers."""
-    roofs = _different(part.roofs)[:MOST_ROOFS]
+    # Roofs that differ, each with its name; eight of a kind are one
+    groups: dict[tuple[float, float], list[Roof]] = {}
+    for roof in part.roofs:
+        if sane(roof.bytes_per_s) > 0 and sane(roof.flops_per_s) > 0 and _named([roof]).ridge > 0:
+            groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
+    roofs = [_named(alike) for alike in groups.values()][:MOST_ROOFS]
     points = [point for point in part.points if sane(point.flops_per_byte) > 0][:MOST_POINTS]
+    columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Its roof", "Bound by")
+    point_table = Table("Phases of this model", columns, [*map(_point_row, part.points)])
     return figure(
         f"roofline-{number}",
         "Roofline",
         part.summary,
         lambda drawing: roofline_drawn(drawing, roofs, points),
         list(_keys(points)),
-        [_roof_table(part.roofs), _point_table(part.points)],
+        [_roof_table(part.roofs), point_table],
         FORMATS[1:],
     )
-
-
-def _different(roofs: Sequence[Roof]) -> list[Named]:
-    """Roofs that differ, each with its name; eight of a kind are one."""
-    groups: dict[tuple[float, float], list[Roof]] = {}
-    for roof in roofs:
-        if sane(roof.bytes_per_s) > 0 and sane(roof.flops_per_s) > 0 and _named([roof]).ridge > 0:
-            groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
-    return [_named(alike) for alike in groups.values()]
 
 
 def _named(alike: Sequence[Roof]) -> Named:
@@ -302,11 +296,6 @@ def _roof_table(roofs: Sequence[Roof]) -> Table:
         for roof in roofs
     ]
     return Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), rows)
-
-
-def _point_table(points: Sequence[RooflinePoint]) -> Table:
-    columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Its roof", "Bound by")
-    return Table("Phases of this model", columns, [*map(_point_row, points)])
 
 
 def _point_row(point: RooflinePoint) -> tuple[str, ...]:

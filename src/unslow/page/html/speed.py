@@ -74,7 +74,19 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
         parts.append(tag("rect", x="0", y="11", width=f"{width:.3f}%", height="8", class_="bar-measured"))
     parts += [_line(value, top, name, 0, _BAR) for value, name in _marks(row) if value <= top]
     parts += _axis(row.metric, top)
-    return tag("svg", *parts, class_="bar", width="100%", height=f"{_BAR + 16}", role="img", aria_label=_said(row))
+    # The bar in words
+    measured = f"{amount(row.metric, row.measured)} measured" if row.measured is not None else "not measured"
+    best = f", {_reach(row.metric, row.achievable)} achievable" if row.achievable else ""
+    ceiling = f", {amount(row.metric, row.ceiling)} at most" if row.ceiling is not None else ""
+    return tag(
+        "svg",
+        *parts,
+        class_="bar",
+        width="100%",
+        height=f"{_BAR + 16}",
+        role="img",
+        aria_label=f"{metric_name(row.metric)}: {measured}{best}{ceiling}",
+    )
 
 
 def _percent(value: float, top: float) -> float:
@@ -140,14 +152,6 @@ def _reach(metric: str, reach: Range) -> str:
     return f"{low} to {high}{unit}, about {mid}"
 
 
-def _said(row: SpeedRow) -> str:
-    """The bar in words."""
-    measured = f"{amount(row.metric, row.measured)} measured" if row.measured is not None else "not measured"
-    best = f", {_reach(row.metric, row.achievable)} achievable" if row.achievable else ""
-    ceiling = f", {amount(row.metric, row.ceiling)} at most" if row.ceiling is not None else ""
-    return f"{metric_name(row.metric)}: {measured}{best}{ceiling}"
-
-
 def speeds(rows: Sequence[SpeedRow]) -> Markup:
     """The panel's content."""
     return bullets(rows) if rows else joined([tag("p", "No speed was measured.", class_="quiet")])
@@ -196,19 +200,20 @@ def _budget_bar(parts: list[BudgetPart], looks: list[str], total: float) -> Mark
     for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1):
         width = 100 * part.seconds / total
         if width > 0:
-            shapes.append(_segment(number, part, look, edge, width))
+            box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
+            hatch = tag("rect", **box, fill="url(#hatch)") if look in ("unexplained", "lost") else NOTHING
+            shows = width >= _ROOM_FOR_A_NUMBER
+            label = (
+                tag("text", str(number), x=f"{edge + width / 2:.3f}%", y="22", text_anchor="middle")
+                if shows
+                else NOTHING
+            )
+            name = tag("title", f"{part.part}: {span(part.seconds)}")
+            segment = tag("g", name, tag("rect", **box, class_="fill"), hatch, label, class_=f"part {look}")
+            shapes.append(segment)
         edge += width
     said = "; ".join(f"{part.part} {part.seconds / total:.0%}" for part in parts)
     return tag("svg", *shapes, class_="bar", width="100%", height=str(_HEIGHT), role="img", aria_label=said)
-
-
-def _segment(number: int, part: BudgetPart, look: str, edge: float, width: float) -> Markup:
-    box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
-    hatch = tag("rect", **box, fill="url(#hatch)") if look in ("unexplained", "lost") else NOTHING
-    shows = width >= _ROOM_FOR_A_NUMBER
-    label = tag("text", str(number), x=f"{edge + width / 2:.3f}%", y="22", text_anchor="middle") if shows else NOTHING
-    name = tag("title", f"{part.part}: {span(part.seconds)}")
-    return tag("g", name, tag("rect", **box, class_="fill"), hatch, label, class_=f"part {look}")
 
 
 def _budget_row(number: int, part: BudgetPart, look: str, total: float) -> Markup:
@@ -231,7 +236,12 @@ _HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
 def render_change(change: ChangeView, number: int) -> str:  # noqa: ARG001 (the same call for all panels)
     """The verdict, the figures, and what differs."""
     head = tag("p", badge(sign_of(change.verdict)), " ", sentence(change.because))
-    table = tag("table", _head(), tag("tbody", *map(_change_row, change.rows)), class_="figures")
+    table = tag(
+        "table",
+        tag("thead", tag("tr", *(tag("th", name, scope="col") for name in _HEADS))),
+        tag("tbody", *map(_change_row, change.rows)),
+        class_="figures",
+    )
     changes = (
         tag("ul", *(tag("li", worded(said)) for said in change.changes), class_="changes")
         if change.changes
@@ -258,27 +268,27 @@ def sign_of(verdict: str) -> Sign:
     return CHANGES.get(verdict) or Sign(verdict.replace("_", " "), "•", "plain")
 
 
-def _head() -> Markup:
-    return tag("thead", tag("tr", *(tag("th", name, scope="col") for name in _HEADS)))
-
-
 def _change_row(row: ChangeRow) -> Markup:
     before, after = (_both(row.metric, side) for side in (row.before, row.after))
-    cells = [tag("td", cell) for cell in (before, after, _speedup(row.speedup), badge(sign_of(row.verdict)))]
+    cells = [
+        tag("td", cell)
+        for cell in (
+            before,
+            after,
+            joined([tag("b", f"×{row.speedup.mid:.2f}"), tag("small", speedup_ends(row.speedup))]),
+            badge(sign_of(row.verdict)),
+        )
+    ]
     name = tag("th", metric_name(row.metric), scope="row")
-    return tag("tr", name, tag("td", _bars(row), class_="both"), *cells)
-
-
-def _bars(row: ChangeRow) -> Markup:
-    """Both as bars from zero, the earlier above, with their intervals."""
+    # Both as bars from zero, the earlier above, with their intervals
     top = max(row.before.high, row.after.high, 1e-12)
-    shapes = [_change_bar(side, name, place, top) for place, (name, side) in enumerate(_sides(row))]
+    shapes = [
+        _change_bar(side, name, place, top)
+        for place, (name, side) in enumerate((("before", row.before), ("after", row.after)))
+    ]
     said = f"before {amount(row.metric, row.before.mid)}, after {amount(row.metric, row.after.mid)}"
-    return tag("svg", *shapes, class_="bar", width="100%", height="26", role="img", aria_label=said)
-
-
-def _sides(row: ChangeRow) -> tuple[tuple[str, Range], tuple[str, Range]]:
-    return ("before", row.before), ("after", row.after)
+    bars = tag("svg", *shapes, class_="bar", width="100%", height="26", role="img", aria_label=said)
+    return tag("tr", name, tag("td", bars, class_="both"), *cells)
 
 
 def _change_bar(side: Range, name: str, place: int, top: float) -> Markup:
@@ -292,7 +302,3 @@ def _change_bar(side: Range, name: str, place: int, top: float) -> Markup:
 def _both(metric: str, side: Range) -> Markup:
     ends = f"{amount(metric, side.low)} to {amount(metric, side.high)}" if side.low != side.high else ""
     return joined([tag("b", amount(metric, side.mid)), tag("small", ends) if ends else NOTHING])
-
-
-def _speedup(value: Range) -> Markup:
-    return joined([tag("b", f"×{value.mid:.2f}"), tag("small", speedup_ends(value))])

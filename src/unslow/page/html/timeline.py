@@ -174,7 +174,13 @@ def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
     drawing.height = 2.0
     close_s = _CLOSE / max(1.0, time.end - time.start) * time.high
     for phase, found in list(joined_spans(part.spans[:MOST_SPANS], close_s).items())[:MOST_LANES]:
-        _phase(drawing, time, phase, found)
+        top, words = drawing.height, PHASES.get(phase, phase)
+        drawing.words(time.start - 8, top + _HIGH - 2, fitted(words, time.start - 8), "end")
+        drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
+        class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
+        for start, end in found:
+            drawing.box(_stretch(time, start, end, top, _HIGH), class_, f"{words}: {_when(start, end)}")
+        drawing.height = top + _HIGH + _GAP
     for marks in list(_reasons(part.marks))[:MOST_LANES]:
         _reason(drawing, time, marks)
     drawing.height += _GAP
@@ -191,16 +197,6 @@ def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[t
         else:
             stretches.append((start, end))
     return {phase: stretches for phase, stretches in found.items() if stretches}
-
-
-def _phase(drawing: Drawing, time: Linear, phase: str, found: Sequence[tuple[float, float]]) -> None:
-    top, words = drawing.height, PHASES.get(phase, phase)
-    drawing.words(time.start - 8, top + _HIGH - 2, fitted(words, time.start - 8), "end")
-    drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
-    class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
-    for start, end in found:
-        drawing.box(_stretch(time, start, end, top, _HIGH), class_, f"{words}: {_when(start, end)}")
-    drawing.height = top + _HIGH + _GAP
 
 
 def _when(start: float, end: float) -> str:
@@ -222,7 +218,12 @@ def _reasons(marks: Sequence[ThrottleMark]) -> list[list[ThrottleMark]]:
 
 def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> None:
     """The stretches with a pattern, and their words in the same lane where it is empty, else above."""
-    name, said = _reason_words(marks)
+    # Its class, and what it says
+    devices = ", ".join(dict.fromkeys(short_device(mark.device) for mark in marks))
+    reason = marks[0].reason.replace("_", " ")
+    name, said = (
+        ("harmful", f"{reason}, costs speed: {devices}") if marks[0].harmful else ("harmless", f"{reason}: {devices}")
+    )
     stretches = joined_spans((PhaseSpan(phase="", start_s=m.start_s, end_s=m.end_s) for m in marks), 0)[""]
     bold = name == "harmful"
     room = width(said, bold=bold) + 10
@@ -235,15 +236,6 @@ def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> No
     for start, end in stretches:
         drawing.box(_stretch(time, start, end, top, _HIGH), f"throttle {name}", f"{said}: {_when(start, end)}", name)
     drawing.height = top + _HIGH + _GAP
-
-
-def _reason_words(marks: Sequence[ThrottleMark]) -> tuple[str, str]:
-    """Its class, and what it says."""
-    devices = ", ".join(dict.fromkeys(short_device(mark.device) for mark in marks))
-    reason = marks[0].reason.replace("_", " ")
-    return (
-        ("harmful", f"{reason}, costs speed: {devices}") if marks[0].harmful else ("harmless", f"{reason}: {devices}")
-    )
 
 
 MOST_COLUMNS = {"wide": 800, "middle": 300, "narrow": 200}
@@ -262,21 +254,22 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
         area = Box(time.start, top, time.end, top + row.height)
         _held_back(drawing, time, part, row, area)
         up = Linear(row.low, row.high, area.bottom, area.top)
-        side_axis(drawing, area, up, _marks(row), row.unit.bare)
+        # Few numbers at the left, but two at least
+        few = 3 if row.is_tall else 2
+        tries = (round_ticks(row.low, row.high, most, row.unit) for most in range(few, few + 4))
+        marks = next((found for found in tries if len(found) > 1), (row.low, row.high))
+        side_axis(drawing, area, up, marks, row.unit.bare)
         if row.limit is not None:
             drawing.line(area.left, up.at(row.limit), area.right, up.at(row.limit), "limit")
         for place, line in sorted(enumerate(row.lines), key=lambda one: one[0] in row.odd):
             if shape := _shape(line.values[::every], row, area, places):
-                drawing.path(shape, _class(row, place), _about(row, line))
+                drawing.path(
+                    shape,
+                    _class(row, place),
+                    f"{line.device}: {row.label} {row.unit.bare(line.low)} to {row.unit.full(line.high)}",
+                )
         _title(drawing, row, area, _names(drawing, row, area, up))
         drawing.height = area.bottom + _ROW_GAP
-
-
-def _marks(row: Row) -> tuple[float, ...]:
-    """Few numbers at the left, but two at least."""
-    few = 3 if row.is_tall else 2
-    tries = (round_ticks(row.low, row.high, most, row.unit) for most in range(few, few + 4))
-    return next((found for found in tries if len(found) > 1), (row.low, row.high))
 
 
 def _held_back(drawing: Drawing, time: Linear, part: TimelineView, row: Row, area: Box) -> None:
@@ -302,10 +295,6 @@ def _class(row: Row, place: int) -> str:
     if row.are_few:
         return f"line series-{place + 1}"
     return "line odd" if place in row.odd else "line other"
-
-
-def _about(row: Row, line: Line) -> str:
-    return f"{line.device}: {row.label} {row.unit.bare(line.low)} to {row.unit.full(line.high)}"
 
 
 def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence[str]) -> str:
@@ -336,7 +325,14 @@ def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
     limit = [(up.at(row.limit), f"limit {row.unit.full(row.limit)}", "quiet")] if row.limit is not None else []
     said = [*_said(row, up), *limit]
     if drawing.format.is_narrow:
-        return _names_above(drawing, area, said)
+        # From the right end on, as many as there is room for beside the title
+        right = drawing.format.width
+        for _, words, class_ in said:
+            wide = width(words, bold=class_ in BOLD_WORDS)
+            if right - wide > drawing.format.width * 0.4:
+                drawing.words(right, area.top - 8, words, "end", class_)
+                right -= wide + 8
+        return right
     room = Room(Box(area.right, area.top - 10, drawing.format.width, area.bottom + 10))
     for y, words, class_ in said:
         shown = fitted(words, drawing.format.width - area.right - 8, bold=class_ in BOLD_WORDS)
@@ -361,17 +357,6 @@ def _beside(x: float, y: float, right: float) -> Iterator[Box]:
         yield Box(x, y - LINE / 2 + shift, right, y + LINE / 2 + shift)
 
 
-def _names_above(drawing: Drawing, area: Box, said: Sequence[_WORDS]) -> float:
-    """From the right end on, as many as there is room for beside the title."""
-    right = drawing.format.width
-    for _, words, class_ in said:
-        wide = width(words, bold=class_ in BOLD_WORDS)
-        if right - wide > drawing.format.width * 0.4:
-            drawing.words(right, area.top - 8, words, "end", class_)
-            right -= wide + 8
-    return right
-
-
 _TITLE = "What the devices did over time"
 _LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}
 _RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}
@@ -383,7 +368,13 @@ _HOUR_S, _MINUTE_S = 7200, 180
 def render_timeline(part: TimelineView, number: int) -> Markup:
     """The sentence, the rows, and the numbers of each."""
     rows = rows_of(part.tracks)
-    tables = [_track_table(part.tracks), _phase_table(part), _mark_table(part)]
+    tables = [
+        Table(
+            "Over the whole run", ("What", "Device", "Least", "Mean", "Most", "Limit"), [*map(_track_row, part.tracks)]
+        ),
+        _phase_table(part),
+        _mark_table(part),
+    ]
     return figure(
         f"timeline-{number}",
         _TITLE,
@@ -435,10 +426,6 @@ def _keys(part: TimelineView, rows: Sequence[Row]) -> list[Key]:
             sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
             keys.append(Key(Markup(sign), words))
     return keys
-
-
-def _track_table(tracks: Sequence[Track]) -> Table:
-    return Table("Over the whole run", ("What", "Device", "Least", "Mean", "Most", "Limit"), [*map(_track_row, tracks)])
 
 
 def _track_row(track: Track) -> tuple[str, ...]:

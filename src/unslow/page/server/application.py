@@ -101,8 +101,10 @@ def document_json(endpoints: Iterable[Endpoint]) -> str:
 def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
     content = {"schema": schema[one.answer] if one.answer else {"type": "string"}}
     failed = {"application/json": {"schema": {"$ref": "#/components/schemas/Failed"}}}
+    words = re.findall(r"[a-z]+", _MARK.sub("", one.path).replace(".html", "_html"))
+    identity = "_".join([one.method.lower(), *words, *(name for name, _ in _MARK.findall(one.path))])
     found: dict[str, Any] = {
-        "operationId": _identity(one),
+        "operationId": identity,
         "summary": one.summary,
         "responses": {
             str(one.status): {"description": one.summary, "content": {one.media: content}},
@@ -117,11 +119,6 @@ def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
     if one.body:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema[one.body]}}}
     return found
-
-
-def _identity(one: Endpoint) -> str:
-    words = re.findall(r"[a-z]+", _MARK.sub("", one.path).replace(".html", "_html"))
-    return "_".join([one.method.lower(), *words, *(name for name, _ in _MARK.findall(one.path))])
 
 
 def _of_path(one: Endpoint) -> Iterable[dict[str, Any]]:

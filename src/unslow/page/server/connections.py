@@ -29,7 +29,11 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self.idle_since_s = self.loop.time()
         self._wait_for_head()
-        self._make_room()
+        # Hang up on whoever is idle for the longest time, where there are too many
+        there = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
+        idle = [one for one in there if one.is_idle and one is not self]
+        if len(there) >= MOST and idle:
+            min(idle, key=lambda one: one.idle_since_s).transport.close()
 
     def data_received(self, data: bytes) -> None:
         """More of a head or of a body; a head that comes in drops has no more time than another."""
@@ -61,10 +65,3 @@ class Connection(H11Protocol):
         self._late = None
         if self.is_idle:
             self.transport.close()
-
-    def _make_room(self) -> None:
-        """Hang up on whoever is idle for the longest time, where there are too many."""
-        there = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
-        idle = [one for one in there if one.is_idle and one is not self]
-        if len(there) >= MOST and idle:
-            min(idle, key=lambda one: one.idle_since_s).transport.close()

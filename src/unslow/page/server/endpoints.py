@@ -51,7 +51,10 @@ class Parameter(NamedTuple):
         if self.kind == "number":
             return _number(self.name, values[0])
         if self.kind == "switch":
-            return _switch(self.name, values[0])
+            text = values[0]
+            if text.lower() not in _SWITCHES:
+                raise UserError(f"{self.name} {text[:60]!r} is neither true nor false", "write true or false")
+            return _SWITCHES[text.lower()]
         return values[0]
 
 
@@ -118,12 +121,6 @@ def _number(name: str, text: str) -> float:
     if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
         raise UserError(f"{name} {text[:60]!r} makes no sense", "write it like 0.5")
     return number
-
-
-def _switch(name: str, text: str) -> bool:
-    if text.lower() not in _SWITCHES:
-        raise UserError(f"{name} {text[:60]!r} is neither true nor false", "write true or false")
-    return _SWITCHES[text.lower()]
 
 
 PREFIX = "/api/v1"

@@ -145,12 +145,12 @@ def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
         return Refusal(403, "another page may not ask this server", _OPEN)
     if asked.changes and origin is None:
         return Refusal(403, "what starts or stops something must say where it comes from", f"Origin: {own.base}")
-    return None if own.knows(_token(asked)) else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
-
-
-def _token(asked: AskedRequest) -> str:
-    """The page has it in its address, for a browser can open it in no other way; all else sends it as a header."""
-    return asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, "")
+    # The page has it in its address, for a browser can open it in no other way; all else sends it as a header
+    return (
+        None
+        if own.knows(asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, ""))
+        else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
+    )
 
 
 def _wrong_form(asked: AskedRequest) -> Refusal | None:
@@ -199,7 +199,13 @@ class Guard:
             return  # no web sockets: uvicorn is told so too
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
         scope.setdefault("state", {})["nonce"] = nonce
-        await self._answer(_asked(scope))(scope, receive, _with_headers(send, nonce))
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            key = name.decode("latin-1").lower()
+            # a header that comes twice is read differently by different programs: as both, it equals nothing
+            headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
+        asked = AskedRequest(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
+        await self._answer(asked)(scope, receive, _with_headers(send, nonce))
 
     def _answer(self, asked: AskedRequest) -> ASGIApp:
         why = refusal(asked, self._own)
@@ -208,15 +214,6 @@ class Guard:
         if why.status == NO_TOKEN and asked.path == PAGE and self._ticket.take(asked.parameter("ticket")):
             return RedirectResponse(self._own.url.removeprefix(self._own.base), 303)
         return _refused(why, asked.path)
-
-
-def _asked(scope: Scope) -> AskedRequest:
-    headers: dict[str, str] = {}
-    for name, value in scope["headers"]:
-        key = name.decode("latin-1").lower()
-        # a header that comes twice is read differently by different programs: as both, it equals nothing
-        headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
-    return AskedRequest(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
 
 
 def _refused(why: Refusal, path: str) -> Response:

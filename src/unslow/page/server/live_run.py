@@ -532,7 +532,10 @@ def _follow(live: LiveRun, entry: StartedRun, seen: SeenMachine) -> None:
 def _line(event: Event, entry: StartedRun, seen: SeenMachine) -> RunLine | None:
     """An event as the page is told it; the last one waits until the page's view is new."""
     if event.kind in ("progress", "said"):
-        return ProgressLine(text=_on_a_page(event.text), share=event.share)
+        # What is told in a terminal, where no command was given and a button stops
+        return ProgressLine(
+            text=event.text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop"), share=event.share
+        )
     if event.kind == "timeline" and event.timeline and entry.watchers:
         return _picture(event.timeline, entry.wanted.subject or 0, seen)
     if event.kind == "answer" and event.answer and event.answer.round:
@@ -540,11 +543,6 @@ def _line(event: Event, entry: StartedRun, seen: SeenMachine) -> RunLine | None:
         words = f"{answer.case}: {answer.generated_tokens:,} tokens after {answer.prompt_tokens:,}"
         return PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s)
     return None
-
-
-def _on_a_page(text: str) -> str:
-    """What is told in a terminal, where no command was given and a button stops."""
-    return text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop")
 
 
 def _picture(timeline: TimelineView, number: int, seen: SeenMachine) -> PanelLine | None:
@@ -580,20 +578,17 @@ def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
     after = desk.seen()
     moved = _order(before) != _order(after)
     anyway = EVICTED if live.seen and _is_only_observed(live.seen) else ""
-    return DoneLine(text=_ended(last), stopped=last.stopped, reload=moved, anyway=anyway)
+    # What came of it in a sentence: the rest stands in the verdict
+    first, stop, _ = last.text.partition(". ")
+    said = first + stop.strip()
+    ended = f"stopped: {said}" if last.stopped and "stopped" not in said else said
+    return DoneLine(text=ended, stopped=last.stopped, reload=moved, anyway=anyway)
 
 
 def _is_only_observed(seen: SeenMachine) -> bool:
     """Whether nothing was asked for the sake of a conversation."""
     speeds = [subject.run.decode_tokens_per_s for subject in seen.snapshot.subjects]
     return any(isinstance(speed, Unknown) and speed.how_to_get == EVICT for speed in speeds)
-
-
-def _ended(last: Event) -> str:
-    """What came of it in a sentence: the rest stands in the verdict."""
-    first, stop, _ = last.text.partition(". ")
-    said = first + stop.strip()
-    return f"stopped: {said}" if last.stopped and "stopped" not in said else said
 
 
 def _order(seen: SeenMachine) -> list[tuple[int, str]]:

@@ -146,14 +146,20 @@ WAIT_S = 0.8
 
 def page_of(desk: ServerState, wanted: str, serving: Serving) -> str:
     """The page of that name; one that says what is wrong, where there is nothing to show."""
-    tabs = _tabs(serving.token, wanted)
+    secret = quote(serving.token)
+    tabs = (
+        Tab("Diagnosis", f"/?token={secret}", wanted != BUY),
+        Tab("What to buy", f"/?view={BUY}&token={secret}", wanted == BUY),
+    )
     if wanted == BUY:
         return framed("unslow: what to buy", buyers_content(), serving=serving, tabs=tabs)
     desk.look_again()
     try:
         seen = desk.seen(WAIT_S)
     except BusyError as error:
-        return _waiting(error.message, serving)
+        # A page that asks again at once, with or without a script; the next answer comes when there is something
+        page = framed("unslow", tag("p", sentence(error.message), role="status", class_="empty"), serving=serving)
+        return page.replace("<head>", '<head><meta http-equiv="refresh" content="0">', 1)
     except UserError as error:
         desk.was_told = True
         again = "When that is done, load this page again." if desk.is_live else ""
@@ -165,20 +171,6 @@ def page_of(desk: ServerState, wanted: str, serving: Serving) -> str:
     return document(
         seen.view, live=True, nonce=serving.nonce, token=serving.token, offers=offers_of(seen, desk.wanted), tabs=tabs
     )
-
-
-def _tabs(token: str, wanted: str) -> tuple[Tab, ...]:
-    secret = quote(token)
-    return (
-        Tab("Diagnosis", f"/?token={secret}", wanted != BUY),
-        Tab("What to buy", f"/?view={BUY}&token={secret}", wanted == BUY),
-    )
-
-
-def _waiting(message: str, serving: Serving) -> str:
-    """A page that asks again at once, with or without a script; the next answer comes when there is something."""
-    page = framed("unslow", tag("p", sentence(message), role="status", class_="empty"), serving=serving)
-    return page.replace("<head>", '<head><meta http-equiv="refresh" content="0">', 1)
 
 
 _FLAG = re.compile(r'(`[^`]*`)|--([a-z]+(?:-[a-z]+)*)(?: "([^"]{0,80})")?')
@@ -334,22 +326,20 @@ def choose(report: ChoiceReport) -> Markup:
     rows = [_offer(offer, report.currency, first=offer is best) for offer in offers]
     shown = table("The choice and the runners-up", heads, rows) if rows else NOTHING
     said = notes([*report.assumptions, *report.notes])
-    return joined([head, _asked(report), reasons, shown, _refused(report.refused, report.currency), said])
+    asked = report.asked
+    each = " each" if asked.users > 1 else ""
+    goal = f", goal {report.goal_tokens_per_s:g} tok/s{each}" if report.goal_tokens_per_s else ""
+    budget = f", {money(report.budget, report.currency)} at most" if report.budget is not None else ""
+    lead = f"{asked.model}, context {asked.context:,}, {users(asked.users)}{goal}{budget}"
+    return joined(
+        [head, tag("p", lead, class_="quiet"), reasons, shown, _refused(report.refused, report.currency), said]
+    )
 
 
 def _best(offer: OfferShown, report: ChoiceReport) -> Markup:
     pay = {None: ", whose price is not known", 0.0: ", with nothing to pay"}
     said = pay.get(offer.total, f" for {money(offer.total, report.currency)}")
     return tag("p", tag("strong", offer.rig.name), said, class_="best")
-
-
-def _asked(report: ChoiceReport) -> Markup:
-    asked = report.asked
-    each = " each" if asked.users > 1 else ""
-    goal = f", goal {report.goal_tokens_per_s:g} tok/s{each}" if report.goal_tokens_per_s else ""
-    budget = f", {money(report.budget, report.currency)} at most" if report.budget is not None else ""
-    lead = f"{asked.model}, context {asked.context:,}, {users(asked.users)}{goal}{budget}"
-    return tag("p", lead, class_="quiet")
 
 
 def _nothing(report: ChoiceReport) -> Markup:

@@ -173,7 +173,15 @@ def _sliders(subject: Subject, kinds: Sequence[str]) -> list[Slider]:
         "context": context_choices(now.context, plan.count("context_length", now.context) or now.context),
         "gpu_layers": layer_choices(subject.everything),
         "kv_type": cache_choices(now.kv_type, kinds, sizes),
-        "quant": quant_choices(now.quant, 8 * weights / max(1, subject.found.parameters or _elements(subject))),
+        "quant": quant_choices(
+            now.quant,
+            8
+            * weights
+            / max(
+                1,
+                subject.found.parameters or sum(math.prod(tensor.shape) for tensor in subject.found.blueprint.tensors),
+            ),
+        ),
         "slots": slot_choices(now.slots, shared=subject.is_shared),
     }
     labels = {**_LABELS, "context": _ONE_CONTEXT} if subject.is_shared or now.slots == 1 else _LABELS
@@ -182,7 +190,3 @@ def _sliders(subject: Subject, kinds: Sequence[str]) -> list[Slider]:
         for knob, places in choices.items()
         if knob in subject.knobs
     ]
-
-
-def _elements(subject: Subject) -> int:
-    return sum(math.prod(tensor.shape) for tensor in subject.found.blueprint.tensors)

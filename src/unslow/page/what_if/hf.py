@@ -33,7 +33,7 @@ from unslow.show.units import rate
 from unslow.think.case.prediction import predict, predict_prefill
 from unslow.think.case.vram import gpus_of
 from unslow.think.fit.report import FitReport, MemoryShown
-from unslow.think.hardware import Hardware, Room
+from unslow.think.hardware import Hardware
 from unslow.think.plan.vllm.choices import RECENT
 from unslow.think.view import Choice, MemoryBar, MemoryPart, Slider, WhatIf
 
@@ -176,12 +176,13 @@ def _as_it_runs(shown: MemoryShown) -> MemoryShown:
 def _bars(subject: _Subject, report: FitReport) -> tuple[MemoryBar, ...]:
     """A card whose engine takes a share of it may lack room for a request though something is free."""
     rows = zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True)
-    bars = [_noted(bar_of(room, _asked(shown, room), others), shown) for room, shown, others in rows]
+    bars = [
+        _noted(
+            bar_of(room, AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes)), others), shown
+        )
+        for room, shown, others in rows
+    ]
     return (*bars, *((host_bar(subject.hardware.host_room, parts_of(report.host)),) if report.host.total_bytes else ()))
-
-
-def _asked(shown: MemoryShown, room: Room) -> AskedBytes:
-    return AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
 
 
 def _noted(bar: MemoryBar, shown: MemoryShown) -> MemoryBar:

@@ -51,7 +51,14 @@ def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *,
     """The bar of a memory whose size is known."""
     kept = max(0, room.reserve_bytes + asked.context_bytes + asked.later_bytes - asked.beside_bytes)
     others = named_strangers(min(room.others_bytes, room.capacity_bytes), strangers, is_host=is_host)
-    wanted = [*others, *_reserve(kept, asked.later_bytes), *_own_parts(asked.parts)]
+    # What nobody gets: the driver's and the runtime's own first, which a shared memory may have less of
+    later = asked.later_bytes
+    later = min(kept, later)
+    every = (
+        MemoryPart(kind="reserve", name="driver and runtime", bytes=kept - later),
+        MemoryPart(kind="reserve", name="for the first prompt", bytes=later),
+    )
+    wanted = [*others, *[part for part in every if part.bytes], *_own_parts(asked.parts)]
     held, lacking = _cut(wanted, room.capacity_bytes)
     free = room.capacity_bytes - sum(part.bytes for part in held)
     ends = [
@@ -81,28 +88,14 @@ def _own_parts(parts: Parts) -> list[MemoryPart]:
     return [part for part in every if part.bytes]
 
 
-def _reserve(kept: int, later: int) -> list[MemoryPart]:
-    """What nobody gets: the driver's and the runtime's own first, which a shared memory may have less of."""
-    later = min(kept, later)
-    every = (
-        MemoryPart(kind="reserve", name="driver and runtime", bytes=kept - later),
-        MemoryPart(kind="reserve", name="for the first prompt", bytes=later),
-    )
-    return [part for part in every if part.bytes]
-
-
 def _cut(parts: Sequence[MemoryPart], room: int) -> tuple[list[MemoryPart], int]:
     """The parts as far as there is room, and what is left over of them together."""
     left, found = room, []
     for part in parts:
         held = min(part.bytes, left)
         left -= held
-        found.append(part if held == part.bytes else _partly(part, held))
+        found.append(part if held == part.bytes else msgspec.structs.replace(part, bytes=held, wanted_bytes=part.bytes))
     return found, sum(part.bytes for part in parts) - (room - left)
-
-
-def _partly(part: MemoryPart, held: int) -> MemoryPart:
-    return msgspec.structs.replace(part, bytes=held, wanted_bytes=part.bytes)
 
 
 def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool = False) -> list[MemoryPart]:

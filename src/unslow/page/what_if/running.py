@@ -71,7 +71,7 @@ class Placed(NamedTuple):
 
 def placed_unseen(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed | None:
     """Where layers should lie that nobody counted; None where they were counted, or where nothing came to lie."""
-    if not gpus or _is_counted(case):
+    if not gpus or (isinstance(case.runtime.gpu_layers, Known) or isinstance(case.runtime.buffers, Known)):
         return None
     share, everything = _share_told(case), answers.subject.everything
     if share is not None:
@@ -153,10 +153,6 @@ def _layers_of(answers: GgufAnswers, held: float) -> int:
     """The layers that so many bytes come nearest to."""
     taken = cache(lambda layers: _taken(answers, layers))
     return _most(answers.subject.everything, lambda layers: (taken(layers) + taken(layers - 1)) / 2 <= held)
-
-
-def _is_counted(case: Case) -> bool:
-    return isinstance(case.runtime.gpu_layers, Known) or isinstance(case.runtime.buffers, Known)
 
 
 def _is_known_otherwise(case: Case) -> bool:
@@ -353,17 +349,17 @@ def startable(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list
 def strangers_on(case: Case, gpu: Gpu) -> tuple[Stranger, ...]:
     """The programs that hold memory of a GPU and are not the runtime."""
     listed, others = gpu.processes.value_or([]), other_gpu_processes(case)
-    return tuple(Stranger(_name(p), _held(p)) for p in listed if p in others)
+    return tuple(
+        Stranger(_name(p), int(p.vram_bytes.value) if isinstance(p.vram_bytes, Known) else None)
+        for p in listed
+        if p in others
+    )
 
 
 def _name(process: GpuProcess) -> str:
     """The program's own name, without the folder that it lies in."""
     words = process.name.value_or("").replace("\\", "/").rpartition("/")[2].strip()
     return words[:60] or f"process {process.pid}"
-
-
-def _held(process: GpuProcess) -> int | None:
-    return int(process.vram_bytes.value) if isinstance(process.vram_bytes, Known) else None
 
 
 def _source(found: FoundModel) -> str:

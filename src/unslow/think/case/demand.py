@@ -140,7 +140,11 @@ def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
 
 
 def _needs(case: Case, plan: Blueprint, context: float, gpu_layers: int) -> list[Need] | None:
-    settings, shares = settings_of(case)._replace(context=int(context), gpu_layers=gpu_layers), _shares(case)
+    # The GPUs by their memory; one where they are not known
+    settings, shares = (
+        settings_of(case)._replace(context=int(context), gpu_layers=gpu_layers),
+        tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)) or (1.0,),
+    )
     return remembered(case.model, (settings, shares), lambda: _reckoned(plan, settings, shares))
 
 
@@ -149,11 +153,6 @@ def _reckoned(plan: Blueprint, settings: Settings, shares: tuple[float, ...]) ->
         return memory_of(plan, settings, shares).needs
     except UserError:  # numbers that can't be, from a header that nobody could load
         return None
-
-
-def _shares(case: Case) -> tuple[float, ...]:
-    """The GPUs by their memory; one where they are not known."""
-    return tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)) or (1.0,)
 
 
 def settings_of(case: Case) -> Settings:
@@ -231,7 +230,12 @@ class Demand(NamedTuple):
 def read_demand(case: Case, context: float | None = None) -> Demand:
     """The demand at the configured context, or at another; the runtime's own sum where nothing better is known."""
     runtime = case.runtime
-    if context is None and isinstance(runtime.asked_bytes, Known) and _counts_all(case):
+    # Whether the runtime's own sum is of the whole model: with a number of layers set, it is only of those
+    if (
+        context is None
+        and isinstance(runtime.asked_bytes, Known)
+        and (not isinstance(case.model.tensors, Known) and not isinstance(case.runtime.gpu_layers_set, Known))
+    ):
         return Demand(runtime.asked_bytes.value, margin_bytes(case), available_vram_bytes(case))
     if context is None:
         context = first_known(runtime.context_length, runtime.context_set, case.model.context_trained).need()
@@ -248,11 +252,6 @@ def must_have_room(case: Case) -> None:
     if read_demand(worst).lacking > 0:
         name = next(iter(unknown))
         raise MissingFactError(getattr(case.runtime, name), f"runtime.{name}")
-
-
-def _counts_all(case: Case) -> bool:
-    """Whether the runtime's own sum is of the whole model: with a number of layers set, it is only of those."""
-    return not isinstance(case.model.tensors, Known) and not isinstance(case.runtime.gpu_layers_set, Known)
 
 
 def _asked(case: Case, context: float) -> float:

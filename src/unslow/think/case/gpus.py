@@ -322,7 +322,9 @@ def loaded_gpus(case: Case) -> list[LoadedGpu]:
         if gpu in used and sample is not None:
             found.append(_sampled(gpu, number, *sample))
         elif gpu in used and _is_at_work(gpu):
-            found.append(_now(gpu, number))
+            at = f"machine.gpus.{number}"
+            now = LoadedGpu(gpu, at, at, gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
+            found.append(now)
     return found
 
 
@@ -376,11 +378,6 @@ def _sampled(gpu: Gpu, number: int, place: int, under: GpuUnderLoad) -> LoadedGp
         gpu, f"machine.gpus.{number}", f"run.gpus.{place}", under.busy, under.clock_hz, under.power_max_w,
         under.temperature_max_c, under.event_reasons,
     )  # fmt: skip
-
-
-def _now(gpu: Gpu, number: int) -> LoadedGpu:
-    at = f"machine.gpus.{number}"
-    return LoadedGpu(gpu, at, at, gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
 
 
 def is_held_back_by_heat(gpu: LoadedGpu) -> bool:

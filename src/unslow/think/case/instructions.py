@@ -80,7 +80,10 @@ def _whole(placeholder: str) -> re.Pattern[str]:
 
 @once
 def _known(case: Case) -> tuple[tuple[str, str], ...]:
-    name, file = _printed_name(case.model.name), _file(case)
+    command = case.runtime.command.value_or([])
+    given = [value for flag, value in pairwise(command) if flag in _FILE_FLAGS]
+    path = given[-1] if given else str(case.model.path.value_or(""))
+    name, file = _printed_name(case.model.name), path if path.endswith(".gguf") else ""
     files = (("MODEL.gguf", shell_quoted(file, system_of(case))),) if file else ()
     names = (("MODEL", name), ("NAME:TAG", f"{name.partition(':')[0]}:TAG")) if name else ()
     return *files, *names
@@ -98,13 +101,6 @@ def _printed_name(name: Fact[str]) -> str:
     """The model as the runtime calls it; what a person calls it may be nobody else's word."""
     known = isinstance(name, Known) and name.origin is not Origin.TOLD and _NAME.fullmatch(name.value)
     return name.value if known and isinstance(name, Known) else ""
-
-
-def _file(case: Case) -> str:
-    command = case.runtime.command.value_or([])
-    given = [value for flag, value in pairwise(command) if flag in _FILE_FLAGS]
-    path = given[-1] if given else str(case.model.path.value_or(""))
-    return path if path.endswith(".gguf") else ""
 
 
 _NAMED = re.compile(r"\{([a-z_]+)\}")

@@ -136,7 +136,10 @@ def _matrices(table: Table) -> tuple[str, ...]:
 def _sent_away(overrides: tuple[str, ...], names: _Names) -> SentAway:
     rules = _rules(overrides, names.layers * len(names.parts))
     if rules is None:
-        return _by_words(" ".join(overrides))
+        # Where a pattern can't be tried: by what it names; what names nothing known may be anything
+        text = " ".join(overrides)
+        experts, output = "exps" in text or "moe" in text.lower(), bool(re.search(r"(?<![\w.])output(?!_norm)", text))
+        return SentAway(output, experts, unread=not experts and not output)
     output = _leaves(names.output, rules)
     # who sends `output` away sends a part of attention too, which has that word in its name
     others = (part for part in names.parts if not is_expert(part) and not (output and part == "attn_output"))
@@ -221,9 +224,3 @@ def _is_plain(pattern: str) -> bool:
     except (re.error, OverflowError, RecursionError):  # of counts and brackets beyond reason
         return False
     return True
-
-
-def _by_words(text: str) -> SentAway:
-    """Where a pattern can't be tried: by what it names; what names nothing known may be anything."""
-    experts, output = "exps" in text or "moe" in text.lower(), bool(re.search(r"(?<![\w.])output(?!_norm)", text))
-    return SentAway(output, experts, unread=not experts and not output)

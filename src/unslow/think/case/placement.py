@@ -300,7 +300,10 @@ def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
         return partly
     forced = case.runtime.gpu_layers_set.value_or(None) is not None
     roomy = free_vram_bytes(case) > margin_bytes(case) + shape.layer_bytes
-    whole = held >= weights + _least_kv_bytes(case, shape)
+    # The keys and values of the configured context; where the heads are unknown, an f16 cache of one head in
+    # eight
+    for_one = shape.kv_bytes_per_token or shape.layers * shape.width / 2
+    whole = held >= weights + (for_one * case.runtime.context_length.value_or(0))
     return Placement(shape.layers, output_on_gpu=True) if roomy and whole and not forced else None
 
 
@@ -317,12 +320,6 @@ def _part_that_is_held(case: Case, shape: Shape, held: float) -> Placement | Non
     if asked - used < max(RUNTIME_CONTEXT_BYTES, asked / (shape.layers + 1)):
         return None
     return fitting_placement(case, shape, used + margin_bytes(case), context)
-
-
-def _least_kv_bytes(case: Case, shape: Shape) -> float:
-    """The keys and values of the configured context; where the heads are unknown, an f16 cache of one head in eight."""
-    for_one = shape.kv_bytes_per_token or shape.layers * shape.width / 2
-    return for_one * case.runtime.context_length.value_or(0)
 
 
 def cpu_computes(case: Case) -> bool | None:

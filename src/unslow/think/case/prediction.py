@@ -174,12 +174,10 @@ def prompt_tokens(case: Case) -> float:
 
     Short ones of several requests are computed together, so they take no longer than usual ones.
     """
-    return measured_prompt_tokens(case) or max(float(USUAL_PROMPT), _watched_prompt_tokens(case))
-
-
-def _watched_prompt_tokens(case: Case) -> float:
-    """How long prompts of others are by how far into the context their answers come; 0 where nobody watched."""
-    return float(case.run.depth_tokens.value_or(0)) if isinstance(case.run.traffic, Known) else 0.0
+    # How long prompts of others are by how far into the context their answers come; 0 where nobody watched
+    return measured_prompt_tokens(case) or max(
+        float(USUAL_PROMPT), float(case.run.depth_tokens.value_or(0)) if isinstance(case.run.traffic, Known) else 0.0
+    )
 
 
 def micro_batch(case: Case) -> float:

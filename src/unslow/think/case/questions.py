@@ -86,8 +86,16 @@ def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> 
         return None
     terms = [term for term in step_terms(asked.question) if term.seconds]
     seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
+    # Of predictions on devices never seen, as a factor either way; more where the bandwidth is uncertain too
+    question = asked.question
+    group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
+    group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
+    spread = spread_of(group, question.setting.backend)
+    unlearned = PYTHON_SPREAD if question.setting.runtime == TRANSFORMERS else 1.0
     return Side(
-        _with_launches(asked.question, seconds), float(least_seconds(terms)), _spread(asked.question, asked.off)
+        _with_launches(asked.question, seconds),
+        float(least_seconds(terms)),
+        math.sqrt(spread.high / spread.low) * asked.off * unlearned,
     )
 
 
@@ -139,15 +147,6 @@ def _must_tell_its_crew(case: Case, gpus: tuple[Gpu, ...]) -> None:
         raise MissingFactError(tensor, "runtime.tensor_parallel")
 
 
-def _spread(question: SpeedQuestion, off: float) -> float:
-    """Of predictions on devices never seen, as a factor either way; more where the bandwidth is uncertain too."""
-    group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
-    group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
-    spread = spread_of(group, question.setting.backend)
-    unlearned = PYTHON_SPREAD if question.setting.runtime == TRANSFORMERS else 1.0
-    return math.sqrt(spread.high / spread.low) * off * unlearned
-
-
 def held_on_gpus(case: Case, shape: Shape, placement: Placement) -> Totals:
     """The part of the model that lies on GPUs."""
     layers, output = model_parts(case, shape)
@@ -166,7 +165,9 @@ def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
     plan = plan_of(case)
     if plan is not None:
         return remembered(plan, "parts", lambda: _parts_of_plan(plan))
-    bits, kind = _bits(case), kind_of(_type_name(case))
+    # The type that a quant is mostly made of: Q4_K of Q4_K_M
+    found = re.match(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)", case.model.quant.value_or("Q4_K_M"))
+    bits, kind = _bits(case), kind_of(found[1].upper() if found else "Q4_K")
     whole, mixture = shape.layers * shape.layer_bytes, shape.expert_share > 0
     dense, experts = whole * (1 - shape.expert_share), whole * shape.expert_share
     layers = Totals(
@@ -194,12 +195,6 @@ def _bits(case: Case) -> float:
     parameters = case.model.parameters.value_or(0)
     size = case.model.weights_bytes.value_or(0)
     return min(32.0, max(1.5, size * 8 / parameters)) if parameters and size else _BITS_OF_A_WEIGHT
-
-
-def _type_name(case: Case) -> str:
-    """The type that a quant is mostly made of: Q4_K of Q4_K_M."""
-    found = re.match(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)", case.model.quant.value_or("Q4_K_M"))
-    return found[1].upper() if found else "Q4_K"
 
 
 def _chip(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
@@ -246,6 +241,7 @@ def chip_of_gpu(gpu: Gpu) -> tuple[Chip, float]:
 def gpu_setting(case: Case, gpu: Gpu) -> SpeedSetting:
     """The software on a GPU, as what was learned is looked up."""
     known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    # Whether every kernel is launched by itself: as it was set, else as the runtime does it by default
     return SpeedSetting(
         backend=backend_name(case),
         family=family_of(gpu),
@@ -254,7 +250,7 @@ def gpu_setting(case: Case, gpu: Gpu) -> SpeedSetting:
         fused=case.runtime.flash_attention.value_or(default=True),
         packed_cache=element_bytes_of(case) < F16_BYTES,
         runtime=_runtime(case),
-        graphs=not _launches_one_by_one(case),
+        graphs=not case.runtime.eager.value_or(default=_runtime(case) == TRANSFORMERS),
         linked=_is_linked(case, known),
     )
 
@@ -276,11 +272,6 @@ def _runtime(case: Case) -> str:
 def samples_at_once(case: Case) -> bool:
     """Whether the tokens of all conversations are chosen together, on the GPU; what is llama.cpp does it one by one."""
     return bool(_runtime(case))
-
-
-def _launches_one_by_one(case: Case) -> bool:
-    """Whether every kernel is launched by itself: as it was set, else as the runtime does it by default."""
-    return case.runtime.eager.value_or(default=_runtime(case) == TRANSFORMERS)
 
 
 @once
@@ -398,9 +389,16 @@ LENDS_FROM = 32
 def prompt_question(case: Case, shape: Shape, placement: Placement, each: float) -> SpeedQuestion:
     """The question about a prompt in an empty context, of which so many tokens are computed at once."""
     asked = gpu_question(case, shape, placement, 0.0)
-    if asked is not None and not _some_on_host(shape, placement):
+    if asked is not None and not (min(placement.attending, placement.with_experts) < shape.layers):
         return asked.question
-    host = _host(case, shape, placement)
+    # The output is computed once for a whole prompt, so it stays out of this
+    totals = left_on_host(case, shape, placement._replace(output_on_gpu=True))
+    host = Host(
+        totals,
+        chip_of_host(case, host_bandwidth(case)[0], threads_for_prompts(case)),
+        host_setting(case, placement),
+        link_bytes_per_s=host_link_bytes_per_s(case) or USUAL_LINK,
+    )
     if asked is None and host_lends(case, each) and runtime_sees_gpu(case) and gpus_used(case):
         asked = question_about(case, Totals(width=shape.width), 0.0)  # even with no layer there, a GPU computes prompts
     if asked is not None:
@@ -411,21 +409,6 @@ def prompt_question(case: Case, shape: Shape, placement: Placement, each: float)
 def host_lends(case: Case, each: float) -> bool:
     """Whether weights in the host's memory are copied to the GPU for a micro-batch, instead of being computed there."""
     return case.runtime.op_offload.value_or(default=True) and each >= LENDS_FROM
-
-
-def _some_on_host(shape: Shape, placement: Placement) -> bool:
-    return min(placement.attending, placement.with_experts) < shape.layers
-
-
-def _host(case: Case, shape: Shape, placement: Placement) -> Host:
-    """The output is computed once for a whole prompt, so it stays out of this."""
-    totals = left_on_host(case, shape, placement._replace(output_on_gpu=True))
-    return Host(
-        totals,
-        chip_of_host(case, host_bandwidth(case)[0], threads_for_prompts(case)),
-        host_setting(case, placement),
-        link_bytes_per_s=host_link_bytes_per_s(case) or USUAL_LINK,
-    )
 
 
 def threads_for_prompts(case: Case) -> float:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Fact, Known
+from unslow.facts.values import GIB, Known
 
 _GGML = re.compile(
     r"llama[-_. ]?(?:cpp|server|cli|bench|file|swap)|ollama|lm ?studio|kobold|jan\b|gpt4all", re.IGNORECASE
@@ -198,15 +198,15 @@ def _reason(case: Case, reload: Reload) -> Reason:
         return "expired"
     if reload.others:
         return "turns"
-    if _differ(before.context_length, now.context_length):
+    if (
+        isinstance(before.context_length, Known)
+        and isinstance(now.context_length, Known)
+        and before.context_length.value != now.context_length.value
+    ):
         return "context"
     if before.settings != now.settings:
         return "settings"
     return "unkept" if is_ollama and isinstance(now.model, Known) else "unknown"
-
-
-def _differ(one: Fact[int], other: Fact[int]) -> bool:
-    return isinstance(one, Known) and isinstance(other, Known) and one.value != other.value
 
 
 def _moment(written: str) -> int | None:

@@ -130,17 +130,14 @@ def _predicted_among_others(case: Case, cure: Cure | None) -> Prediction | Unkno
         return Unknown("several requests shared it, and the text does not tell how long they were", MEASURE)
     together = _with(alone, Part(OTHERS, (times_longer(case, cure) - 1) * alone.seconds.mid, SPREAD))
     share = prompts_share(case, cure)
-    return _with(together, Part(PROMPTS, together.seconds.mid * _longer(share), _spread(share)))
+    most = NEARLY_ALL if share >= MOST_PROMPTS else min(NEARLY_ALL, OFF * share)
+    spread = max(PROMPTS_SPREAD, _longer(most) / _longer(share)) if share else PROMPTS_SPREAD
+    return _with(together, Part(PROMPTS, together.seconds.mid * _longer(share), spread))
 
 
 def _longer(share: float) -> float:
     """How much longer steps take, as a share of them, where prompts take this share of the time."""
     return share / (1 - share)
-
-
-def _spread(share: float) -> float:
-    most = NEARLY_ALL if share >= MOST_PROMPTS else min(NEARLY_ALL, OFF * share)
-    return max(PROMPTS_SPREAD, _longer(most) / _longer(share)) if share else PROMPTS_SPREAD
 
 
 def _with(prediction: Prediction, part: Part) -> Prediction:

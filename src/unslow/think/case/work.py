@@ -135,7 +135,11 @@ def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
     stays = (cure.vram_bytes is None and not cure.only_own_memory) or case.machine.gpus.value_or(None) == ()
     placed = read_placement(case, shape) if stays else _refitted(case, shape, cure)
     if cure.experts_on_gpu and placed.with_experts < placed.attending:
-        placed = _with_experts(case, shape, placed)
+        # With as many experts as there was room for, on the layers that the GPU computes anyway
+        room = fitting_placement(case, shape, available_vram_bytes(case), _context(case, Cure()))
+        experts = max(placed.with_experts, min(placed.attending, room.with_experts))
+        by_bytes = placed.attending * (1 - shape.expert_share) + experts * shape.expert_share
+        placed = placed._replace(gpu_layers=by_bytes, expert_layers=experts, dense_layers=placed.attending)
     return placed._replace(
         output_on_gpu=placed.output_on_gpu or bool(cure.output_on_gpu and placed.attending),
         cache_on_gpu=placed.cache_on_gpu or bool(cure.kv_on_gpu),
@@ -151,14 +155,6 @@ def _refitted(case: Case, shape: Shape, cure: Cure) -> Placement:
         return best
     now = read_placement_or_none(case, shape) if case.runtime.state.value_or("loaded") != "failed" else None
     return max(best, now, key=lambda p: (p.gpu_layers, p.output_on_gpu)) if now else best
-
-
-def _with_experts(case: Case, shape: Shape, placed: Placement) -> Placement:
-    """With as many experts as there was room for, on the layers that the GPU computes anyway."""
-    room = fitting_placement(case, shape, available_vram_bytes(case), _context(case, Cure()))
-    experts = max(placed.with_experts, min(placed.attending, room.with_experts))
-    by_bytes = placed.attending * (1 - shape.expert_share) + experts * shape.expert_share
-    return placed._replace(gpu_layers=by_bytes, expert_layers=experts, dense_layers=placed.attending)
 
 
 def _context(case: Case, cure: Cure) -> float:

@@ -95,21 +95,17 @@ def _if_it_falls(case: Case, because: str, evidence: Evidence, remedy: Remedy) -
     try:
         fall = fall_with_depth(case)
     except MissingFactError:
-        return _by_age(case, because, evidence, remedy)
+        # Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low
+        aged = isinstance(case.runtime.version, Known) and build_number(case.runtime.version.value) < NEWEST
+        if surely_lacks_kernels(case) or (is_report(case) and not aged):
+            slow = if_slow(case, evidence, remedy, Suspected(because, "the speed with another type", "{try_kv_type}"))
+            if not isinstance(slow, Absent):
+                return slow
+        return Suspected(because, "run.depths", TRY_IT)
     if fall.beyond < BEYOND:
         return Absent(f"the speed falls no more with depth than it should: {fall.words}")
     tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
     return Found(f"{because}: {fall.words}", (evidence, tried), None, (remedy,), speedup=fall.beyond)
-
-
-def _by_age(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Suspected:
-    """Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low."""
-    aged = isinstance(case.runtime.version, Known) and build_number(case.runtime.version.value) < NEWEST
-    if surely_lacks_kernels(case) or (is_report(case) and not aged):
-        slow = if_slow(case, evidence, remedy, Suspected(because, "the speed with another type", "{try_kv_type}"))
-        if not isinstance(slow, Absent):
-            return slow
-    return Suspected(because, "run.depths", TRY_IT)
 
 
 def _slow_prompt(case: Case) -> tuple[str, Evidence] | None:

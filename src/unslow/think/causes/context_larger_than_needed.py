@@ -95,7 +95,10 @@ def _by_layers(case: Case) -> Found | Absent:
     cache = kv_per_token(case) * context
     if not layers_left_on_host(case):
         return Absent(f"the KV cache of {cache / GIB:.1f} GiB leaves all layers on the GPU")
-    _use_is_known(case)
+    known = first_known(case.wish.context_tokens, case.runtime.longest_sequence)
+    if not isinstance(known, Known):
+        asked = msgspec.structs.replace(known, how_to_get=known.how_to_get or TELL)
+        raise MissingFactError(asked, "wish.context_tokens")
     if needed >= context:
         return Absent(f"{context} tokens are configured, {needed} needed")
     shape, demand = read_shape(case), read_demand(case)
@@ -134,13 +137,6 @@ def _fits_with_flash_attention(case: Case) -> bool:
     return case.model.weights_bytes.need() + cache + margin_bytes(case) <= available_vram_bytes(case)
 
 
-def _use_is_known(case: Case) -> None:
-    known = first_known(case.wish.context_tokens, case.runtime.longest_sequence)
-    if not isinstance(known, Known):
-        asked = msgspec.structs.replace(known, how_to_get=known.how_to_get or TELL)
-        raise MissingFactError(asked, "wish.context_tokens")
-
-
 def _by_reckoning(case: Case) -> Found | Absent | None:
     """By the runtime's own sums: all of it does not fit, and the weights without so long a context would."""
     runtime = case.runtime
@@ -150,7 +146,9 @@ def _by_reckoning(case: Case) -> Found | Absent | None:
         return Absent(f"all of it fits: {asked / GIB:.1f} GiB asked, {available / GIB:.1f} GiB free")
     if _fits_with_flash_attention(case):
         return Absent(f"with flash attention on all {context} tokens fit")
-    weights = _weights(case, asked)
+    # What is left of the sum without the cache; the file's own size where it is known
+    known = case.model.weights_bytes.value_or(0)
+    weights = float(known or asked - case.runtime.kv_bytes.need())
     if weights > available:
         return Absent(f"the weights alone ask for {weights / GIB:.1f} GiB, and {available / GIB:.1f} GiB were free")
     fitting = int(context * (available - weights) / max(1.0, asked - weights)) // _STEP * _STEP
@@ -230,12 +228,6 @@ def _by_trial(case: Case) -> Found | None:
         remedies=(shorter_context(case) or _AS_LONG_AS_USED,),
         speedup=told_ratio(trial),
     )
-
-
-def _weights(case: Case, asked: float) -> float:
-    """What is left of the sum without the cache; the file's own size where it is known."""
-    known = case.model.weights_bytes.value_or(0)
-    return float(known or asked - case.runtime.kv_bytes.need())
 
 
 def _needed(case: Case) -> int:

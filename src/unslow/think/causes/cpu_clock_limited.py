@@ -147,7 +147,13 @@ def _judged(case: Case, figures: str, evidence: Evidence) -> Found | Absent:
         return Absent("the CPU has less to do for a token than the GPU")
     if not must_be_slow(case):
         return Absent("it is as fast as this set-up should be")
-    found = _found(f"under load the CPU runs at {figures}{_why(case)}", (evidence, *_cited_reasons(case)))
+    reasons = {
+        "machine.cpu.frequency_limit_hz": _is_set(case),
+        "machine.cpu.temperature_c": _is_hot(case),
+        "machine.system.on_battery": case.machine.system.on_battery.value_or(default=False),
+    }
+    cited_reasons = tuple(cite(case, path) for path, there in reasons.items() if there)
+    found = _found(f"under load the CPU runs at {figures}{_why(case)}", (evidence, *cited_reasons))
     return found._replace(remedies=(Remedy(_change(case), Cure()),))
 
 
@@ -183,15 +189,6 @@ def _why(case: Case) -> str:
     reasons += ["on battery"] if case.machine.system.on_battery.value_or(default=False) else []
     reasons += [f"{cpu.temperature_c.value_or(0):.0f} °C"] if _is_hot(case) else []
     return f" ({', '.join(reasons)})" if reasons else ""
-
-
-def _cited_reasons(case: Case) -> tuple[Evidence, ...]:
-    reasons = {
-        "machine.cpu.frequency_limit_hz": _is_set(case),
-        "machine.cpu.temperature_c": _is_hot(case),
-        "machine.system.on_battery": case.machine.system.on_battery.value_or(default=False),
-    }
-    return tuple(cite(case, path) for path, there in reasons.items() if there)
 
 
 def _change(case: Case) -> Change:

@@ -92,7 +92,9 @@ def _by_waiting(case: Case) -> Found | Absent | Suspected:
     all_cores = case.machine.cpu.physical_cores.value_or(cores)  # it may be confined to some of them
     if cpu_pressure(case) is None:
         ask_for(case, "run.waiting_for_cpu_s_per_token", SHOW)
-    token_s = 1 / max(SLOWEST, _rate(case))
+    each = each_rate(case)
+    rate = each.value if isinstance(each, Known) else float(ask_for(case, "run.decode_tokens_per_s", SHOW))
+    token_s = 1 / max(SLOWEST, rate)
     too_few = _too_few(case, seen, cores, all_cores)
     if too_few:
         return too_few
@@ -131,11 +133,6 @@ def _remedy_for(seen: OtherProcesses) -> Remedy:
         change = Knob.CAPACITY.to(None, "a virtual machine with CPUs of its own (dedicated), or one on another host")
         return Remedy(change, Cure(alone=True))
     return _remedy(seen.processes)
-
-
-def _rate(case: Case) -> float:
-    each = each_rate(case)
-    return each.value if isinstance(each, Known) else float(ask_for(case, "run.decode_tokens_per_s", SHOW))
 
 
 def _too_few(case: Case, seen: OtherProcesses, cores: float, all_cores: float) -> Absent | Suspected | None:

@@ -39,7 +39,6 @@ from unslow.catalog.hardware_families import gpu_maker
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
-from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, MIB, Known, MissingFactError
 from unslow.think.case.demand import read_demand, read_shape
@@ -86,7 +85,10 @@ def _by_counters(case: Case) -> Found | Absent | None:
         return None
     index, gpu = max(cards, key=lambda card: max(_counters(card[1]).values()))
     name, used = max(_counters(gpu).items(), key=lambda counter: counter[1])
-    own = _own_bytes(case)
+    # Buffers that the runtime itself put into the host's memory, from where a GPU can read: pinned ones count as
+    # lent. What is mapped from a file is not of them.
+    host = (b for b in case.runtime.buffers.value_or([]) if not b.on_gpu and not b.device.endswith("_Mapped"))
+    own = float(sum(b.bytes for b in host))
     if used < LEAST_BYTES:
         return Absent(f"{used / GIB:.1f} GiB of system memory is lent to the GPU, as for any desktop")
     if own < LEAST_BYTES and cpu_computes(case):
@@ -101,15 +103,6 @@ def _by_counters(case: Case) -> Found | Absent | None:
         f"the driver keeps {(used - own) / GIB:.1f} GiB of what is on the GPU in system memory",
         (cite(case, f"machine.gpus.{index}.{name}", f"{LEAST_BYTES / GIB:.0f} GiB at most on a healthy machine"),),
     )
-
-
-def _own_bytes(case: Case) -> float:
-    """Buffers that the runtime itself put into the host's memory, from where a GPU can read: pinned ones count as lent.
-
-    What is mapped from a file is not of them.
-    """
-    host = (b for b in case.runtime.buffers.value_or([]) if not b.on_gpu and not b.device.endswith("_Mapped"))
-    return float(sum(b.bytes for b in host))
 
 
 def _counters(gpu: Gpu) -> dict[str, float]:
@@ -154,7 +147,10 @@ def _by_allocated(case: Case) -> Found | None:
     may_lend = not _is_linux(case) and generates_slowly(case)
     for device in seen_gpus(case):
         held = float(sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu and b.device == device.name))
-        total, free = float(_total_bytes(case, device)), float(device.free_bytes.value_or(0))
+        # All that a device has: as the runtime saw it, else by the one card that it can be
+        cards = candidate_gpus(device, gpus_of(case))
+        told = cards[0].vram_total_bytes.value_or(0) if len(cards) == 1 else 0
+        total, free = float(float(device.total_bytes.value_or(told))), float(device.free_bytes.value_or(0))
         beyond = (total and held > total) or (may_lend and free and held > free + BEYOND_FREE)
         if not beyond or device.integrated.value_or(default=False) or is_integrated_name(device.description):
             continue
@@ -163,13 +159,6 @@ def _by_allocated(case: Case) -> Found | None:
         because = f"{words}: the driver keeps the rest in system memory"
         return _found(case, because, (cite(case, "runtime.buffers", room),))
     return None
-
-
-def _total_bytes(case: Case, device: SeenDevice) -> float:
-    """All that a device has: as the runtime saw it, else by the one card that it can be."""
-    cards = candidate_gpus(device, gpus_of(case))
-    told = cards[0].vram_total_bytes.value_or(0) if len(cards) == 1 else 0
-    return float(device.total_bytes.value_or(told))
 
 
 def _by_room(case: Case) -> Absent | None:

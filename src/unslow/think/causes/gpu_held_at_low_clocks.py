@@ -47,7 +47,6 @@ from unslow.think.causes._cause import (
     must_be_slow,
 )
 from unslow.think.causes._evidence import figure_of
-from unslow.think.report import Evidence
 
 AT_WORK = 0.7
 """Of the time: one that works less may lower its clocks by itself."""
@@ -116,9 +115,12 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     if not must_be_slow(case):
         return Absent("it is as fast as this set-up should be")
     busy = f"the GPU is busy {gpu.busy.value_or(0):.0%} of the time"
+    paths = (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz", f"{gpu.place}.performance_state")
+    known = (gpu.clock_hz, gpu.gpu.clock_max_hz, gpu.gpu.performance_state)
+    cited = tuple(cite(case, path) for path, fact in zip(paths, known, strict=True) if isinstance(fact, Known))
     return Found(
         because=f"{busy} at {_low(case, gpu)}, with power and heat to spare",
-        evidence=(cite(case, f"{gpu.at}.busy"), *_cited(case, gpu)),
+        evidence=(cite(case, f"{gpu.at}.busy"), *cited),
         cure=Cure(),
         remedies=(Remedy(Knob.CLOCKS.to(None, _FREE), Cure()),),
     )
@@ -147,12 +149,6 @@ def _memory_clock_hz(case: Case, gpu: LoadedGpu) -> float | None:
         return gpu.gpu.memory_clock_hz.value_or(None)
     sampled = figure_of(case, gpu.gpu.index, "memory_clock_hz")
     return sampled.mean if sampled else None
-
-
-def _cited(case: Case, gpu: LoadedGpu) -> tuple[Evidence, ...]:
-    paths = (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz", f"{gpu.place}.performance_state")
-    known = (gpu.clock_hz, gpu.gpu.clock_max_hz, gpu.gpu.performance_state)
-    return tuple(cite(case, path) for path, fact in zip(paths, known, strict=True) if isinstance(fact, Known))
 
 
 CAUSE = Cause(

@@ -51,7 +51,6 @@ from unslow.think.causes._cause import (
     must_be_slow,
 )
 from unslow.think.causes._evidence import cpu_dominates
-from unslow.think.report import Evidence
 
 LOW_CLOCK = 0.85
 """Of the highest clock: a cap that leaves more than this costs next to nothing."""
@@ -112,25 +111,27 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         return Absent(f"it draws {_drawn(case, gpu):.0%} of its limit")
     if not must_be_slow(case) or not explains(clock, shortfall(case)):
         return Absent(f"clocks at {clock:.0%} of their maximum do not explain the speed")
+    # A higher limit; that of a laptop is set by its firmware, for the battery or the mains
+    if _OF_A_LAPTOP.search(gpu.gpu.name.value_or("")):
+        change = Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
+    else:
+        usual = gpu.gpu.power_limit_default_w
+        default = usual.value if isinstance(usual, Known) and usual.value > gpu.gpu.power_limit_w.value_or(0) else None
+        change = Knob.POWER.to(default, "raise the power limit; a laptop: plug it in")
+    name = "power_w" if gpu.at == gpu.place else "power_max_w"
+    limit = gpu.gpu.power_limit_w.value_or(0)
+    known = isinstance(gpu.power_w, Known)
+    cited_power = (cite(case, f"{gpu.at}.{name}", f"{limit:.0f} W allowed" if limit else None),) if known else ()
     return Found(
         because=f"the power limit{_limit(gpu)} holds the clocks at {clock:.0%} of their maximum",
         evidence=(
             cite(case, f"{gpu.at}.event_reasons"),
             cite(case, f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
-            *_cited_power(case, gpu),
+            *cited_power,
         ),
         cure=Cure(),
-        remedies=(_more_power(gpu),),
+        remedies=(Remedy(change, Cure(), "heat"),),
     )
-
-
-def _more_power(gpu: LoadedGpu) -> Remedy:
-    """A higher limit; that of a laptop is set by its firmware, for the battery or the mains."""
-    if _OF_A_LAPTOP.search(gpu.gpu.name.value_or("")):
-        change = Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
-    else:
-        change = Knob.POWER.to(_default(gpu), "raise the power limit; a laptop: plug it in")
-    return Remedy(change, Cure(), "heat")
 
 
 def _drawn(case: Case, gpu: LoadedGpu) -> float:
@@ -146,22 +147,10 @@ def _is_cut(gpu: LoadedGpu) -> bool:
     return "hw_power_brake_slowdown" in gpu.reasons.value_or([])
 
 
-def _cited_power(case: Case, gpu: LoadedGpu) -> tuple[Evidence, ...]:
-    name = "power_w" if gpu.at == gpu.place else "power_max_w"
-    limit = gpu.gpu.power_limit_w.value_or(0)
-    known = isinstance(gpu.power_w, Known)
-    return (cite(case, f"{gpu.at}.{name}", f"{limit:.0f} W allowed" if limit else None),) if known else ()
-
-
 def _limit(gpu: LoadedGpu) -> str:
     limit, usual = gpu.gpu.power_limit_w.value_or(0), gpu.gpu.power_limit_default_w.value_or(0)
     below = f", {usual:.0f} W by default" if usual > limit else ""
     return f" ({limit:.0f} W{below})" if limit else ""
-
-
-def _default(gpu: LoadedGpu) -> float | None:
-    usual = gpu.gpu.power_limit_default_w
-    return usual.value if isinstance(usual, Known) and usual.value > gpu.gpu.power_limit_w.value_or(0) else None
 
 
 CAUSE = Cause(

@@ -131,7 +131,12 @@ def _by_processes(case: Case) -> Found | Absent | Suspected:
     others = other_gpu_processes(case)
     if not others:
         return Absent("no other process is on the GPU")
-    place, busy = _busiest(case)
+    # The runtime's GPU that was busiest while tokens were generated: its place in the list, and how busy it was
+    need(case, "run.gpus")
+    told = [(place, gpu.busy.value) for place, gpu in gpu_samples(case) if isinstance(gpu.busy, Known)]
+    if not told:
+        raise missing("how busy the GPU was while tokens were generated", CAUSE.ask)
+    place, busy = max(told, key=lambda one: one[1])
     theirs = _work_of_others(case)
     idle = _without_work(case, busy, theirs)
     if idle:
@@ -144,7 +149,7 @@ def _by_processes(case: Case) -> Found | Absent | Suspected:
     if lost is None:
         raise missing("how fast it should be", CAUSE.ask)
     least = WORTH_NAMING if counted else FAR_BELOW
-    if lost < least or _is_hot(case):
+    if lost < least or any(_HOT & set(gpu.event_reasons.value_or([])) for _, gpu in gpu_samples(case)):
         return Absent("the speed is what this GPU gives" if lost < least else "the GPU is slowed down by heat")
     if theirs is None and _clocks_explain(case, lost):
         return Suspected("another process is on the GPU, but its low clocks explain the speed", WORK, CAUSE.ask)
@@ -180,15 +185,6 @@ def _must_be_listed(case: Case) -> None:
     must_tell_own(case, CAUSE.ask)
 
 
-def _busiest(case: Case) -> tuple[int, float]:
-    """The runtime's GPU that was busiest while tokens were generated: its place in the list, and how busy it was."""
-    need(case, "run.gpus")
-    told = [(place, gpu.busy.value) for place, gpu in gpu_samples(case) if isinstance(gpu.busy, Known)]
-    if not told:
-        raise missing("how busy the GPU was while tokens were generated", CAUSE.ask)
-    return max(told, key=lambda one: one[1])
-
-
 def _work_of_others(case: Case) -> tuple[str, float] | None:
     """The fact that tells most of the others' work, and how much; None where no driver counts it by process."""
     facts = [(f"run.gpus.{place}.others_busy", gpu.others_busy) for place, gpu in gpu_samples(case)]
@@ -213,10 +209,6 @@ def _clocks_explain(case: Case, lost: float) -> bool:
     """Whether the clocks under load are low enough for the loss: to be on the GPU is then no proof of work."""
     shares = [gpu.clock_share for gpu in loaded_gpus(case) if gpu.clock_share is not None]
     return bool(shares) and explains(min(shares), lost)
-
-
-def _is_hot(case: Case) -> bool:
-    return any(_HOT & set(gpu.event_reasons.value_or([])) for _, gpu in gpu_samples(case))
 
 
 def _cited(case: Case, pid: int, named: str) -> Evidence:

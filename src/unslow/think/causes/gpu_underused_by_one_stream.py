@@ -61,7 +61,11 @@ def check(case: Case) -> Found | Absent:
         ask_for(case, "machine.gpus", "{gpu_list}")  # one that answers from a CPU gains little by it
     if case.runtime.gpu_layers.value_or(1) == 0 and not buffers_of(case, "model", on_gpu=True):
         return Absent("no layer is on the GPU, which is another cause")
-    users = _users(case)
+    # How many want an answer at once: those who were seen; where somebody only tells of them, as many as usual
+    traffic, deferred = case.run.traffic, case.runtime.deferred_requests.value_or(0)
+    watched = traffic.value.waiting + traffic.value.running if isinstance(traffic, Known) else 0.0
+    seen = round(max(watched, deferred + 1 if deferred else 0))
+    users = max(2, seen) if seen else USUAL
     gain, curve = _gain(case, users)
     if gain is not None and gain < WORTH_COMPARING:
         return Absent(f"{users} at once would get no more tokens together than one after the other")
@@ -87,28 +91,19 @@ def _waiting(case: Case) -> tuple[str, tuple[Evidence, ...]]:
     return (said[0].text, cite_remarks(case, said)) if said else ("", ())
 
 
-def _users(case: Case) -> int:
-    """How many want an answer at once: those who were seen; where somebody only tells of them, as many as usual."""
-    traffic, deferred = case.run.traffic, case.runtime.deferred_requests.value_or(0)
-    watched = traffic.value.waiting + traffic.value.running if isinstance(traffic, Known) else 0.0
-    seen = round(max(watched, deferred + 1 if deferred else 0))
-    return max(2, seen) if seen else USUAL
-
-
 def _gain(case: Case, users: int) -> tuple[float | None, str]:
     """How many times as many tokens so many get together by the batching curve as one after the other get now."""
-    together, now = expected_together(case, users, case.run.depth_tokens.value_or(0)), _now(case)
+    # What all requests get together now: with one slot, what one gets
+    traffic, rate = case.run.traffic, measured_rate(case)
+    seen = traffic.value.tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
+    together, now = (
+        expected_together(case, users, case.run.depth_tokens.value_or(0)),
+        seen or (rate.value if isinstance(rate, Known) else 0.0),
+    )
     if together is None or not now:
         return None, ""
     curve = f", and {users} at once would get {together:.0f} tokens per second together instead of {now:.0f}"
     return together / now, curve
-
-
-def _now(case: Case) -> float:
-    """What all requests get together now: with one slot, what one gets."""
-    traffic, rate = case.run.traffic, measured_rate(case)
-    seen = traffic.value.tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
-    return seen or (rate.value if isinstance(rate, Known) else 0.0)
 
 
 CAUSE = Cause(

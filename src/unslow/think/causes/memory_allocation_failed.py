@@ -105,7 +105,10 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
 def _on_host(case: Case) -> tuple[Remedy, ...]:
     """Less of what takes most: a shorter context where its cache is larger than the weights, else smaller weights."""
     smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model: less to hold in memory"))
-    failure, context = case.runtime.allocation_failure.value_or(None), _context(case)
+    failure, context = (
+        case.runtime.allocation_failure.value_or(None),
+        first_known(case.runtime.context_length, case.runtime.context_set).value_or(0),
+    )
     asked = failure.asked_bytes.value_or(0) if failure and failure.what == "kv_cache" else 0
     cache, weights = asked or kv_per_token(case) * context, case.model.weights_bytes.value_or(0)
     free = case.machine.memory.available_bytes.value_or(None)
@@ -122,10 +125,6 @@ def _on_host(case: Case) -> tuple[Remedy, ...]:
         *_smaller_buffer(case),
         *(() if tokens > 0 else (smaller,)),
     )
-
-
-def _context(case: Case) -> int:
-    return first_known(case.runtime.context_length, case.runtime.context_set).value_or(0)
 
 
 def _smaller_buffer(case: Case) -> tuple[Remedy, ...]:

@@ -45,7 +45,6 @@ from unslow.think.causes._cause import (
     cite_remarks,
     first_to_decide,
 )
-from unslow.think.report import Evidence
 
 ROOM_FOR = 2
 """Layers that must fit beside the margin: room for less than that is what rounding leaves."""
@@ -115,10 +114,15 @@ def _by_reading(case: Case) -> Found | Absent:
     total, now = case.runtime.layers.value_or(0), case.runtime.gpu_layers.value_or(0)
     reached = min(total, now + more) if total else None
     cure = Cure(vram_bytes=available_vram_bytes(case) + margin)
+    gpu = gpus_used(case)[0]
+    name = "vram_free_bytes" if isinstance(gpu.vram_free_bytes, Known) else "vram_used_bytes"
+    free_evidence = (
+        cite(case, f"machine.gpus.{case.machine.gpus.value_or(()).index(gpu)}.{name}", f"{free / GIB:.1f} GiB free"),
+    )
     return Found(
         because=f"{split.words if split else 'layers are on the CPU'}, yet {free / GIB:.1f} GiB of GPU memory stay "
         f"free after the load, and a layer takes {layer / GIB:.1f} GiB",
-        evidence=(*_free_evidence(case, free), *((cite(case, split.fact),) if split else ())),
+        evidence=(*free_evidence, *((cite(case, split.fact),) if split else ())),
         cure=cure,
         remedies=(Remedy(Knob.GPU_LAYERS.to(reached, "as many as fit beside the margin"), cure, "it may run out"),),
     )
@@ -184,14 +188,6 @@ def _held_by_others(case: Case) -> float:
     if total is None:
         raise missing("how much memory the GPU has", "{gpu_memory}")
     return max(0.0, total - available_vram_bytes(case))
-
-
-def _free_evidence(case: Case, free: float) -> tuple[Evidence, ...]:
-    gpu = gpus_used(case)[0]
-    name = "vram_free_bytes" if isinstance(gpu.vram_free_bytes, Known) else "vram_used_bytes"
-    return (
-        cite(case, f"machine.gpus.{case.machine.gpus.value_or(()).index(gpu)}.{name}", f"{free / GIB:.1f} GiB free"),
-    )
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -33,7 +33,6 @@ from unslow.think.case.placement import seen_split
 from unslow.think.case.work import EVERYTHING
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
-from unslow.think.report import Evidence
 
 FEWEST_BITS = 3.06
 """IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended."""
@@ -65,23 +64,19 @@ def check(case: Case) -> Found | Absent:
         need(case, "runtime.gpu_layers")
         need(case, "runtime.layers")
         return Absent("all of it is on the GPU")
-    return Found(
-        because=f"the model is too large for the GPU in any useful quant: {sizes}",
-        evidence=(cite(case, "model.parameters", sizes), *_where(case)),
-        cure=EVERYTHING,
-        remedies=(Remedy(Knob.QUANT.to(None, _smaller(vram)), None, "another model"),),
-    )
-
-
-def _smaller(vram: float) -> str:
-    """What to look for instead: how large a model fits as a whole in the quant that most people take."""
+    # What to look for instead: how large a model fits as a whole in the quant that most people take
     billions = (vram * FOR_WEIGHTS - COMPUTE_BUFFER_BYTES) / (USUAL_BITS / 8) / 1e9
     size = f" of at most about {billions:.0f} billion parameters" if billions >= 1 else ""
-    return f"a smaller model{size}, or a mixture of experts with a small active part"
-
-
-def _where(case: Case) -> tuple[Evidence, ...]:
-    return (cite(case, "runtime.gpu_layers"),) if isinstance(case.runtime.gpu_layers, Known) else ()
+    smaller = f"a smaller model{size}, or a mixture of experts with a small active part"
+    return Found(
+        because=f"the model is too large for the GPU in any useful quant: {sizes}",
+        evidence=(
+            cite(case, "model.parameters", sizes),
+            *((cite(case, "runtime.gpu_layers"),) if isinstance(case.runtime.gpu_layers, Known) else ()),
+        ),
+        cure=EVERYTHING,
+        remedies=(Remedy(Knob.QUANT.to(None, smaller), None, "another model"),),
+    )
 
 
 CAUSE = Cause(

@@ -154,7 +154,11 @@ def _explained(case: Case, again: Reloading) -> tuple[str, tuple[Remedy, ...]]:
         sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in loads} - {0})[:3])
         return f", because requests ask for contexts of {sizes} tokens in turn", (_SHARED, _KEPT)
     if again.reason == "settings":
-        flags = _differing_flags(again)
+        # What some of the starts have and others do not, such as -t 16
+        starts = [load.settings.split() for load in again.loads]
+        differing = [word for words in starts for word in words if not all(word in other for other in starts)]
+        pairs = [f"{a} {b}" for words in starts for a, b in pairwise(words) if b in differing]
+        flags = ", ".join(dict.fromkeys(pair for pair in pairs if pair.startswith("-"))) or "; ".join(differing[:4])
         knob = next((knob for flag, knob in _KNOBS.items() if flag in flags.split()), Knob.CONTEXT_LENGTH)
         same = Remedy(knob.to(None, "the same options in all requests for this file, whatever name it is asked by"))
         return f", because requests ask for it with other options in turn ({flags})", (same,)
@@ -169,14 +173,6 @@ def _explained(case: Case, again: Reloading) -> tuple[str, tuple[Remedy, ...]]:
         " at the same context, with no other model in between and before its keep_alive had passed: the requests "
         "themselves set `keep_alive` to 0, or something stops the model after each"
     ), (_LEFT_OUT,)
-
-
-def _differing_flags(again: Reloading) -> str:
-    """What some of the starts have and others do not, such as -t 16."""
-    starts = [load.settings.split() for load in again.loads]
-    differing = [word for words in starts for word in words if not all(word in other for other in starts)]
-    pairs = [f"{a} {b}" for words in starts for a, b in pairwise(words) if b in differing]
-    return ", ".join(dict.fromkeys(pair for pair in pairs if pair.startswith("-"))) or "; ".join(differing[:4])
 
 
 def _cited(loads: Known[list[PastLoad]], again: Reloading) -> Evidence:

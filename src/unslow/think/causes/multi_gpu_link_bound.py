@@ -30,7 +30,7 @@ Answers do not change beyond rounding. By layers each GPU needs room for its own
 
 import re
 
-from unslow.catalog.runtimes import VersionChange, changes_at
+from unslow.catalog.runtimes import changes_at
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -126,7 +126,9 @@ def _across_versions(case: Case) -> Comparison | None:
 
 def _by_change(case: Case) -> Found | None:
     """A version from which on another split is the default, on a machine with several GPUs."""
-    known = _changed_split(case)
+    since, before = case.account.version_since.value_or(""), case.account.version_before.value_or("")
+    changes = changes_at(case.runtime.name.value_or(""), before, since)
+    known = next((c for c in changes if c.topic is Topic.SPLIT_MODE), None)
     if known is None or len(gpus_of(case)) < 2:  # noqa: PLR2004 (several)
         return None
     words = f"from {known.version} on {known.what}, and {len(gpus_of(case))} GPUs take turns"
@@ -135,12 +137,6 @@ def _by_change(case: Case) -> Found | None:
     lost = told_ratio(trial) if trial and is_clear(trial) else slowdown.value if isinstance(slowdown, Known) else None
     evidence = (cite(case, "account.version_since", known.source), *((cite_comparison(case, trial),) if trial else ()))
     return _found(words, evidence, known.undo or None, lost)
-
-
-def _changed_split(case: Case) -> VersionChange | None:
-    since, before = case.account.version_since.value_or(""), case.account.version_before.value_or("")
-    changes = changes_at(case.runtime.name.value_or(""), before, since)
-    return next((c for c in changes if c.topic is Topic.SPLIT_MODE), None)
 
 
 def _by_split(case: Case) -> Found | Absent | Suspected:

@@ -44,18 +44,14 @@ ON_GPU = Cure(output_on_gpu=True)
 def check(case: Case) -> Found | Absent:
     """See on which side the output layer is: said, set, or counted by an old build."""
     if sent_away(case).output:
-        return _by_override(case)
+        if case.runtime.gpu_layers.value_or(1) == 0:
+            return Absent("no layer is on the GPU")
+        removed = Knob.EXPERTS_ON_CPU.to(None, "take the output out of the override")
+        because = f"{(overrides_of(case, 'output') or ['a setting'])[0]} keeps the output layer on the CPU"
+        return Found(because, (cite(case, "runtime.tensor_overrides"),), ON_GPU, (Remedy(removed, ON_GPU),))
     if isinstance(case.runtime.output_on_gpu, Known):
         return _by_log(case)
     return _by_count(case)
-
-
-def _by_override(case: Case) -> Found | Absent:
-    if case.runtime.gpu_layers.value_or(1) == 0:
-        return Absent("no layer is on the GPU")
-    removed = Knob.EXPERTS_ON_CPU.to(None, "take the output out of the override")
-    because = f"{(overrides_of(case, 'output') or ['a setting'])[0]} keeps the output layer on the CPU"
-    return Found(because, (cite(case, "runtime.tensor_overrides"),), ON_GPU, (Remedy(removed, ON_GPU),))
 
 
 def _by_count(case: Case) -> Found | Absent:

@@ -94,7 +94,10 @@ def _by_turns(case: Case) -> Found | Absent | None:
     again = max(0, last.computed_tokens - last.new_tokens)
     words = f"{last.computed_tokens} of {last.prompt_tokens} tokens of a conversation were computed at its next turn"
     if again < max(LEAST_AGAIN, MOST_KEPT * (last.prompt_tokens - last.new_tokens)):
-        return _seen_elsewhere(case) or Absent(f"{words}, and {last.new_tokens} were new")
+        # What the log counts of other conversations: one that is kept does not prove that all are
+        return (_by_log(case) if case.runtime.prompts_reprocessed.value_or(0) >= SEVERAL else None) or Absent(
+            f"{words}, and {last.new_tokens} were new"
+        )
     cited = f"{last.computed_tokens} computed, {last.new_tokens} new"
     evidence = Evidence(fact="run.turns", value=cited, reference=None, origin=str(turns.origin), source=turns.source)
     found = _found(case, f"{words}, though only {last.new_tokens} were new", (evidence,))
@@ -134,7 +137,12 @@ def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
     if len(row) < IN_A_ROW or any(abs(prompt.tokens - tokens) > ALIKE * tokens for prompt in row):
         return Suspected(words, "whether they are turns of the same conversations", SHOW)
     cited = Evidence(fact="run.traffic", value=words, reference=None, origin=str(prompts.origin), source=prompts.source)
-    rate, again = prompt_speed(case), _read_again(row)
+    # Tokens of a prompt that the one before may have had as well, and that were computed all the same. What a
+    # prompt is longer by is new, and what was kept was not computed. The first one may be new as a whole.
+    read_again = statistics.median(
+        max(0, min(before.tokens, prompt.tokens) - prompt.cached_tokens) for before, prompt in pairwise(row)
+    )
+    rate, again = prompt_speed(case), read_again
     lost = Cost(seconds=again / rate.value, per="request") if isinstance(rate, Known) and rate.value else None
     return _found(case, f"{words}: their starts differ, or there is no room to keep them", (cited,))._replace(lost=lost)
 
@@ -142,16 +150,6 @@ def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
 def _kept(row: list[SeenPrompt]) -> str:
     share = sum(prompt.cached_tokens for prompt in row) / sum(prompt.tokens for prompt in row)
     return "next to nothing" if share < HARDLY else f"only {share:.0%}"
-
-
-def _read_again(row: list[SeenPrompt]) -> float:
-    """Tokens of a prompt that the one before may have had as well, and that were computed all the same.
-
-    What a prompt is longer by is new, and what was kept was not computed. The first one may be new as a whole.
-    """
-    return statistics.median(
-        max(0, min(before.tokens, prompt.tokens) - prompt.cached_tokens) for before, prompt in pairwise(row)
-    )
 
 
 def _logged_in_a_row(case: Case) -> list[SeenPrompt]:
@@ -162,11 +160,6 @@ def _logged_in_a_row(case: Case) -> list[SeenPrompt]:
             break
         found.append(SeenPrompt(slot=0, tokens=tokens, cached_tokens=0))
     return found[::-1]
-
-
-def _seen_elsewhere(case: Case) -> Found | None:
-    """What the log counts of other conversations: one that is kept does not prove that all are."""
-    return _by_log(case) if case.runtime.prompts_reprocessed.value_or(0) >= SEVERAL else None
 
 
 def _rate(case: Case, turn: Turn) -> float:

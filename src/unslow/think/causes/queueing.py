@@ -69,7 +69,8 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     if not isinstance(traffic, Known) or not counts_waiting(case):
         return None
     waiting, running = traffic.value.waiting, traffic.value.running
-    if waiting < SOMEBODY and _waits_by_clock(case):
+    # Whether requests of the time that was watched waited long, by the server's own clock
+    if waiting < SOMEBODY and (not is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S):
         return None  # over a long time with pauses few wait on average, however long each of them does
     if waiting < SOMEBODY:
         return Absent(f"while it was watched {running:.1f} requests were answered at a time, and hardly one waited")
@@ -77,11 +78,6 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     cost = waited(case)
     long = f", {cost.seconds:.0f} s each" if cost else ""
     return _found(case, f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
-
-
-def _waits_by_clock(case: Case) -> bool:
-    """Whether requests of the time that was watched waited long, by the server's own clock."""
-    return not is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S
 
 
 def _few(requests: float) -> str:
@@ -124,7 +120,11 @@ def _by_time(case: Case) -> Found | Absent | Suspected:
     if is_history(case):
         words = f"since it started a request waited {queue:.1f} s for its turn on average, and none waits now"
         return Suspected(words, "who waits while it is slow", SHOW)
-    found = _found(case, f"a request waits {queue:.1f} s for its turn", (cite(case, "run.queue_s", _of(first)),))
+    found = _found(
+        case,
+        f"a request waits {queue:.1f} s for its turn",
+        (cite(case, "run.queue_s", f"{first:.2f} s to the first token" if first else None),),
+    )
     return found._replace(lost=Cost(seconds=queue, per="request"))
 
 
@@ -154,10 +154,6 @@ def _by_nobody(case: Case) -> Absent | None:
 def _waited_long(case: Case) -> bool:
     """Whether requests did wait before anybody looked."""
     return is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S
-
-
-def _of(first_s: float) -> str | None:
-    return f"{first_s:.2f} s to the first token" if first_s else None
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:

@@ -96,7 +96,14 @@ def _by_history(case: Case) -> Found | Absent | Suspected | None:
     text = f"{then:.1f} tokens per second with {earlier.version}, {now:.1f} with {earlier.version_now}"
     change = Knob.VERSION.to(earlier.version, "go back to the version that was well, and report the boundary")
     because = f"{text}, and nothing else that is known changed"
-    return Found(because, (_cited(case, text),), None, (Remedy(change),), None, then / now)
+    return Found(
+        because,
+        (msgspec.structs.replace(cite(case, "run.earlier"), value=text),),
+        None,
+        (Remedy(change),),
+        None,
+        then / now,
+    )
 
 
 def _by_speed(case: Case) -> Absent | None:
@@ -104,10 +111,6 @@ def _by_speed(case: Case) -> Absent | None:
     if is_report(case) or shortfall(case) != 1:
         return None
     return Absent("it is as fast as this set-up should be")
-
-
-def _cited(case: Case, text: str) -> Evidence:
-    return msgspec.structs.replace(cite(case, "run.earlier"), value=text)
 
 
 def _by_boundary(case: Case) -> Found | Absent | Suspected | None:

@@ -113,7 +113,13 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     runtime = case.runtime
     named = (runtime.kernel if isinstance(runtime.kernel, Known) else runtime.quantization).value_or("").lower()
     if named in _UNTUNED and not runs_ggml(case):
-        return _by_format(case, named)
+        # Weights in a format that was made for another engine, or for training
+        fact = "runtime.quantization" if isinstance(case.runtime.quantization, Known) else "runtime.kernel"
+        why = "a checkpoint of the model as AWQ, GPTQ or FP8, for which it has fast kernels"
+        change = Knob.QUANT.to(None, f"{why}; or the GGUF file in llama.cpp" if named == "gguf" else why)
+        who = case.runtime.name.value_or("this engine")
+        because = f"the weights are in the format {named}, for which {who} has no fast kernel"
+        return _if_slow(case, because, (cite(case, fact, "AWQ, GPTQ or FP8"), *_warnings(case)), change)
     if not named or runs_paged(case) is False:
         return None
     if "marlin" in named or named not in _PLAIN:
@@ -127,16 +133,6 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     return _if_slow(
         case, f"the weights go through the plain {named} kernel, and Marlin reads the same", evidence, change
     )
-
-
-def _by_format(case: Case, named: str) -> Found | Absent | Suspected:
-    """Weights in a format that was made for another engine, or for training."""
-    fact = "runtime.quantization" if isinstance(case.runtime.quantization, Known) else "runtime.kernel"
-    why = "a checkpoint of the model as AWQ, GPTQ or FP8, for which it has fast kernels"
-    change = Knob.QUANT.to(None, f"{why}; or the GGUF file in llama.cpp" if named == "gguf" else why)
-    who = case.runtime.name.value_or("this engine")
-    because = f"the weights are in the format {named}, for which {who} has no fast kernel"
-    return _if_slow(case, because, (cite(case, fact, "AWQ, GPTQ or FP8"), *_warnings(case)), change)
 
 
 def _capabilities(case: Case) -> list[str]:

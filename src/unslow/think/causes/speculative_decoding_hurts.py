@@ -111,7 +111,10 @@ def _by_acceptance(case: Case) -> Found | Absent | Suspected:
         return Absent("nothing is drafted")
     if accepted.share >= GOOD:
         return Absent(f"{accepted.share:.0%} of the drafted tokens are accepted")
-    gain = accepted_tokens(accepted.drafted, accepted.share) / (1 + _token_cost(case) * accepted.drafted)
+    # Of a plain step, what one more drafted token takes: a guess from the text so far is only checked
+    gain = accepted_tokens(accepted.drafted, accepted.share) / (
+        1 + (CHECK_COST if "ngram" in case.runtime.speculative.value_or("").lower() else TOKEN_COST) * accepted.drafted
+    )
     words = f"only {accepted.share:.0%} of the drafted tokens are accepted"
     lost = shortfall(case)
     useless = accepted.share <= USELESS and remarks_on(case, Topic.DRAFT)
@@ -143,11 +146,6 @@ def _acceptance(case: Case) -> _Accepted | None:
         return None
     tokens = case.runtime.draft_tokens.value_or(USUAL_TOKENS) or USUAL_TOKENS
     return _Accepted(counted.value, tokens, cite(case, "runtime.draft_acceptance", f"{GOOD:.0%} pays"))
-
-
-def _token_cost(case: Case) -> float:
-    """Of a plain step, what one more drafted token takes: a guess from the text so far is only checked."""
-    return CHECK_COST if "ngram" in case.runtime.speculative.value_or("").lower() else TOKEN_COST
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:

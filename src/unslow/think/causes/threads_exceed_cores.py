@@ -52,7 +52,15 @@ def check(case: Case) -> Found | Absent:
     counted = threads_of(case)
     if counted is None:
         raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
-    (threads, fact), case = counted, _without_quota(case)
+    # The case without its CPU quota: that limits time, on all cores, and is a cause of its own
+    none = not_found("a quota is no number of cores")
+    cpu = msgspec.structs.replace(case.machine.cpu, quota_cpus=none)
+    without_quota = msgspec.structs.replace(
+        case,
+        machine=msgspec.structs.replace(case.machine, cpu=cpu),
+        runtime=msgspec.structs.replace(case.runtime, quota_cpus=none),
+    )
+    (threads, fact), case = counted, without_quota
     cores = cores_of(case)
     if threads <= cores:
         return Absent(f"{threads} threads, {cores:g} cores")
@@ -71,17 +79,6 @@ def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, 
         cure=cure,
         remedies=(Remedy(Knob.THREADS.to(best, "one thread for each core"), cure),),
         speedup=gain_of(tried.speeds) if tried else None,
-    )
-
-
-def _without_quota(case: Case) -> Case:
-    """The case without its CPU quota: that limits time, on all cores, and is a cause of its own."""
-    none = not_found("a quota is no number of cores")
-    cpu = msgspec.structs.replace(case.machine.cpu, quota_cpus=none)
-    return msgspec.structs.replace(
-        case,
-        machine=msgspec.structs.replace(case.machine, cpu=cpu),
-        runtime=msgspec.structs.replace(case.runtime, quota_cpus=none),
     )
 
 

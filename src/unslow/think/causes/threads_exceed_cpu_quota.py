@@ -105,7 +105,7 @@ def _by_count(case: Case) -> Found | Absent:
         f"{threads:g} threads where {_cpus(allowed)} allowed{stopped}: all wait for {waits}",
         (
             cite(case, fact, f"{allowed:g} CPUs allowed"),
-            *_cited_limit(case, allowed),
+            *tuple(cite(case, path) for path, value in limits_of(case).items() if value == allowed)[:1],
             *counted,
             *((cite_comparison(case, proven),) if proven else ()),
         ),
@@ -169,10 +169,6 @@ def _by_cpuset(case: Case) -> bool:
     allowed, quota = allowed_of(case)[0], quota_of(case)[0]
     logical = case.machine.cpu.logical_cpus.value_or(0)
     return isinstance(allowed, Known) and allowed.value < logical and allowed.value <= quota.value_or(logical)
-
-
-def _cited_limit(case: Case, allowed: float) -> tuple[Evidence, ...]:
-    return tuple(cite(case, path) for path, value in limits_of(case).items() if value == allowed)[:1]
 
 
 def _counted(case: Case) -> bool:

@@ -57,7 +57,10 @@ def check(case: Case) -> Found | Absent:
     spilled = cpu_computes(case) and isinstance(case.runtime.tensor_split, Known)
     if gain < WORTH_COMPARING and not (spilled and idle.free_bytes > 2 * MARGIN_BYTES):
         return Absent("no other split of these GPUs would be faster")
-    split = _in_numbers(best)
+    # Each GPU's part of the model, in the smallest whole numbers that are right to a hundredth of it
+    whole = sum(p.model_bytes for p in best)
+    hundredths = [round(100 * p.model_bytes / whole) for p in best]
+    split = ",".join(str(part // math.gcd(*hundredths)) for part in hundredths)
     slowest = min(parts, key=lambda p: p.bytes_per_s)
     words = (
         f"GPU {slowest.gpu} holds {slowest.model_bytes / GIB:.1f} GiB and is the slowest, "
@@ -71,13 +74,6 @@ def check(case: Case) -> Found | Absent:
         cure=cure,
         remedies=(Remedy(Knob.TENSOR_SPLIT.to(split, "the fastest GPU first"), cure),),
     )
-
-
-def _in_numbers(parts: list[GpuShare]) -> str:
-    """Each GPU's part of the model, in the smallest whole numbers that are right to a hundredth of it."""
-    whole = sum(p.model_bytes for p in parts)
-    hundredths = [round(100 * p.model_bytes / whole) for p in parts]
-    return ",".join(str(part // math.gcd(*hundredths)) for part in hundredths)
 
 
 def _time(parts: list[GpuShare]) -> float:

@@ -33,7 +33,7 @@ from unslow.catalog.hardware_families import unified_memory
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Fact, Known, Origin
+from unslow.facts.values import GIB, MIB, Known, Origin
 from unslow.think.case.demand import kv_per_token
 from unslow.think.case.gpus import is_unified, unified_limit_bytes
 from unslow.think.case.narrative import amount_bytes, remarks_on, tells_only_of_slowness
@@ -90,7 +90,14 @@ def _by_limit(case: Case) -> Found | Absent | Suspected | None:
     if not asked or not limit:
         return None
     sizes = f"{asked / GIB:.1f} GiB asked for, {limit / GIB:.1f} GiB for the GPU"
-    sure = whose in _SAID or isinstance(case.runtime.asked_bytes, Known) or not _is_estimate(case.model.weights_bytes)
+    sure = (
+        whose in _SAID
+        or isinstance(case.runtime.asked_bytes, Known)
+        or not (
+            isinstance(case.model.weights_bytes, Known)
+            and case.model.weights_bytes.origin in (Origin.ESTIMATED, Origin.TOLD)
+        )
+    )
     if asked <= limit * (1.0 if sure else NEWER_SYSTEMS):
         return Absent(f"it fits: {sizes}") if isinstance(case.machine.memory.pressure, Known) else None
     if not tells_only_of_slowness(case):  # it ran well before with as much memory
@@ -100,10 +107,6 @@ def _by_limit(case: Case) -> Found | Absent | Suspected | None:
         f"the model asks for more memory than the GPU may have: {sizes}",
         (cite(case, what, f"{limit / GIB:.1f} GiB for the GPU"), cite(case, whose)),
     )
-
-
-def _is_estimate(fact: Fact[int]) -> bool:
-    return isinstance(fact, Known) and fact.origin in (Origin.ESTIMATED, Origin.TOLD)
 
 
 def _asked(case: Case) -> tuple[float, str]:
@@ -127,11 +130,7 @@ def _limit(case: Case) -> tuple[float, str]:
         return float(case.runtime.available_bytes.value), "runtime.available_bytes"
     if isinstance(case.machine.memory.total_bytes, Known):
         return unified_limit_bytes(case) or 0.0, "machine.memory.total_bytes"
-    return _most_of_the_chip(case)
-
-
-def _most_of_the_chip(case: Case) -> tuple[float, str]:
-    """What the GPU may have where the chip is known and its memory is not: of the most that it was sold with."""
+    # What the GPU may have where the chip is known and its memory is not: of the most that it was sold with
     apple = unified_memory("Apple")
     for index, gpu in enumerate(case.machine.gpus.value_or(())):
         largest = apple.largest_bytes(gpu.name.value_or(""))

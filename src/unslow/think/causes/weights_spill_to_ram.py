@@ -84,21 +84,17 @@ def _by_fetches(case: Case) -> Found | Absent | None:
         return Absent("a setting keeps weights in the host's memory for which the GPUs have room")
     sizes = f"{weights.value / GIB:.1f} GiB of weights, {room / GIB:.1f} GiB of GPU memory"
     why = f"a smaller quant: a checkpoint of at most {USABLE * room / GIB:.1f} GiB fits, without the offload"
+    told = isinstance(case.runtime.cpu_offload_bytes, Known)
     return Found(
         because=f"{away / GIB:.0f} GiB of weights for each GPU lie in the host's memory and cross the link "
         f"for every token, for want of room: {sizes}",
         evidence=(
-            cite(case, _offload_fact(case), "0 where all of it fits"),
+            cite(case, "runtime.cpu_offload_bytes" if told else "runtime.buffers", "0 where all of it fits"),
             cite(case, "model.weights_bytes", f"{room / GIB:.1f} GiB of GPU memory"),
         ),
         cure=EVERYTHING,
         remedies=(Remedy(Knob.QUANT.to(None, why), EVERYTHING, "quality falls with the quant"),),
     )
-
-
-def _offload_fact(case: Case) -> str:
-    told = isinstance(case.runtime.cpu_offload_bytes, Known)
-    return "runtime.cpu_offload_bytes" if told else "runtime.buffers"
 
 
 def _by_demand(case: Case) -> Found | Absent:
@@ -143,9 +139,16 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
         return Suspected(f"{split.words}, yet {doubts[0].text}", "machine.gpus.0.vram_free_bytes", "{gpu_memory}")
     if not is_report(case) and _is_roomy(case):
         return Suspected(f"{split.words}, yet the GPU has room left", "model.weights_bytes", "{model_size}")
+    # Where a setting or a screen says that all layers are on the GPU, and the log does not
+    contradictions = tuple(
+        Evidence(fact=c.about, value=s.says, reference=None, origin="reported", source=s.source)
+        for c in case.contradictions
+        if c.about in _ABOUT
+        for s in c.statements
+    )
     return Found(
         because=f"{split.words}; the rest is computed by the CPU from RAM, and no setting asks for that",
-        evidence=(cite(case, split.fact, "all of it"), *_contradictions(case)),
+        evidence=(cite(case, split.fact, "all of it"), *contradictions),
         cure=EVERYTHING,
         remedies=memory_remedies(case),
     )
@@ -191,16 +194,6 @@ def _is_divided(case: Case) -> bool:
     """Whether it is known how the model is divided: then other ways decide."""
     runtime = case.runtime
     return isinstance(runtime.gpu_layers, Known) or isinstance(runtime.vram_share, Known) or set_on_purpose(case)
-
-
-def _contradictions(case: Case) -> tuple[Evidence, ...]:
-    """Where a setting or a screen says that all layers are on the GPU, and the log does not."""
-    return tuple(
-        Evidence(fact=c.about, value=s.says, reference=None, origin="reported", source=s.source)
-        for c in case.contradictions
-        if c.about in _ABOUT
-        for s in c.statements
-    )
 
 
 CAUSE = Cause(

@@ -65,19 +65,16 @@ def _by_choice(case: Case) -> Found | Absent | None:
     best = max(idle, key=_rank, default="")
     if not best or not all(_is_much_better(best, one) for one in used):
         return None if fact == "runtime.devices" else Absent(f"{used[0]} is used, and no other is much faster")
+    # How many times faster the idle one reads its memory; None where the catalogue lacks one of them
+    slow = [d.memory_bytes_per_s for d in map(find_device, used) if d and d.memory_bytes_per_s]
+    fast = find_device(best)
+    faster = fast.memory_bytes_per_s / min(slow) if fast and len(slow) == len(used) else None
     return Found(
         because=f"{', '.join(used)} computes, while {best} is idle",
         evidence=(_cited(case, fact, used[0], best),),
         remedies=(Remedy(Knob.DEVICE.to(_own_name(case, best), "name the faster one")),),
-        speedup=_faster(best, used),
+        speedup=faster,
     )
-
-
-def _faster(idle: str, used: list[str]) -> float | None:
-    """How many times faster the idle one reads its memory; None where the catalogue lacks one of them."""
-    slow = [d.memory_bytes_per_s for d in map(find_device, used) if d and d.memory_bytes_per_s]
-    fast = find_device(idle)
-    return fast.memory_bytes_per_s / min(slow) if fast and len(slow) == len(used) else None
 
 
 def _by_software(case: Case) -> Found | None:

@@ -354,7 +354,12 @@ def _stored(quant: QuantSaid | None) -> Iterator[_Stored]:
 def _of_models(model: ModelSaid, stored: _Stored) -> Iterator[Reading]:
     mix, bits, label, assumed = stored
     if not model.models:
-        yield _by_size(model, mix, bits, label)._replace(assumed=assumed)
+        # From the number of parameters alone, which a name may round up
+        weight = (bits or mixes()[mix].bits_per_weight) / 8 * _SMALLER_THAN_NAMED
+        total, active = model.parameters * weight, model.active * weight
+        experts = total - active if active < total else 0.0
+        by_size = Reading(model.label, label, total, 0.0, experts, 0.0, 0.0, 0, model.parameters, model.active)
+        yield by_size._replace(assumed=assumed)
     for known in model.models:
         published = known.published.upper().replace(" BLOCK", "")
         if assumed and mix == USUAL and published in _PUBLISHED_BITS:
@@ -398,11 +403,3 @@ def _bytes(tensor: Tensor, bits: float) -> float:
     if not bits or len(tensor.shape) < _MATRIX or tensor.name in (*_LOOKED_UP, "output.weight"):
         return tensor.bytes
     return math.prod(tensor.shape) * bits / 8
-
-
-def _by_size(model: ModelSaid, mix: str, bits: float, label: str) -> Reading:
-    """From the number of parameters alone, which a name may round up."""
-    weight = (bits or mixes()[mix].bits_per_weight) / 8 * _SMALLER_THAN_NAMED
-    total, active = model.parameters * weight, model.active * weight
-    experts = total - active if active < total else 0.0
-    return Reading(model.label, label, total, 0.0, experts, 0.0, 0.0, 0, model.parameters, model.active)

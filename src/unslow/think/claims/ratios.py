@@ -46,21 +46,17 @@ def ratio_said(said: Said) -> Ratio | None:
     """The first ratio of a sentence."""
     for pattern in (_SAVES, _TIMES, _OF, _PERCENT):
         if match := pattern.search(said.rest):
-            return _ratio(match, said.rest)
+            low = number(match["low"])
+            high = number(match["high"]) if match["high"] else low
+            what, saves = match["what"], match.re is _SAVES
+            shrinks = saves or bool(re.fullmatch(_LOSSES, what))
+            ends = [_as_factor(end, shrinks=shrinks, is_percent=saves or match.re is _PERCENT) for end in (low, high)]
+            of_size = saves or (shrinks and what != "slower" and bool(_OF_MEMORY.search(said.rest)))
+            return Ratio(min(ends), max(ends), match[0].strip(), match.start(), of_size, what == "bandwidth")
     for pattern, value, of_size in _IN_WORDS:
         if match := pattern.search(said.rest):
             return Ratio(value, value, match[0], match.start(), of_size)
     return None
-
-
-def _ratio(match: re.Match[str], text: str) -> Ratio:
-    low = number(match["low"])
-    high = number(match["high"]) if match["high"] else low
-    what, saves = match["what"], match.re is _SAVES
-    shrinks = saves or bool(re.fullmatch(_LOSSES, what))
-    ends = [_as_factor(end, shrinks=shrinks, is_percent=saves or match.re is _PERCENT) for end in (low, high)]
-    of_size = saves or (shrinks and what != "slower" and bool(_OF_MEMORY.search(text)))
-    return Ratio(min(ends), max(ends), match[0].strip(), match.start(), of_size, what == "bandwidth")
 
 
 def _as_factor(value: float, *, shrinks: bool, is_percent: bool) -> float:

@@ -82,7 +82,10 @@ def one_stream_ceiling(question: CeilingQuestion) -> Ceiling:
     away = _bytes_away(question._replace(place=place))
     spills_to_disk = away > 0 and place.is_all_memory
     host = disk_host() if spills_to_disk else host_for(away, place.number, question.host)
-    from_host = _read_of(reading, away)
+    # What a token reads of weights that are away: experts are put away first, of which it reads a few
+    of_experts = min(away, reading.expert_bytes)
+    share = reading.expert_share if reading.expert_bytes else 0.0
+    from_host = of_experts * share + (away - of_experts)
     bytes_per_s = place.read_bytes_per_s(reading.weights_bytes) / (place.number if question.by_layer else 1)
     if not place.bytes_per_s:
         return Ceiling(float("inf"), total, 0.0, float("inf"), host, cache)
@@ -105,24 +108,24 @@ def _bytes_away(question: CeilingQuestion) -> float:
     return max(0.0, by_memory, by_layers)
 
 
-def _read_of(reading: Reading, away: float) -> float:
-    """What a token reads of weights that are away: experts are put away first, of which it reads a few."""
-    of_experts = min(away, reading.expert_bytes)
-    share = reading.expert_share if reading.expert_bytes else 0.0
-    return of_experts * share + (away - of_experts)
-
-
 def prefill_ceiling(reading: Reading, place: Place) -> float | None:
     """The most prompt tokens a second: two operations for each active parameter; None where nothing is known."""
     place = place.for_model(reading.weights_bytes)
     if not place.operations_per_s:
         return None
-    return place.operations_per_s / (2 * max(1.0, reading.active - _output_parameters(reading)))
-
-
-def _output_parameters(reading: Reading) -> float:
-    """The output matrix is used for the last token of a prompt alone."""
-    return reading.active * reading.output_bytes / max(1.0, reading.read_bytes) if not reading.expert_bytes else 0.0
+    # The output matrix is used for the last token of a prompt alone
+    return place.operations_per_s / (
+        2
+        * max(
+            1.0,
+            reading.active
+            - (
+                reading.active * reading.output_bytes / max(1.0, reading.read_bytes)
+                if not reading.expert_bytes
+                else 0.0
+            ),
+        )
+    )
 
 
 def throughput_ceiling(question: CeilingQuestion, users: int) -> float | None:
@@ -148,7 +151,14 @@ def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, e
     most = ceiling.tokens_per_s * steps
     lines = _lines(question, ceiling, claim, steps)
     found = Finding(
-        "possible", "", lines, subject_of(question), question.reading.assumed, most, most, notes=_notes(question)
+        "possible",
+        "",
+        lines,
+        subject_of(question),
+        question.reading.assumed,
+        most,
+        most,
+        notes=(f"no quant is named: {question.reading.quant} is assumed",) if question.reading.assumed else (),
     )
     if claim.low > most * (_LIMIT_TOLERANCE if settings.limit else BOOST):
         because = f"{three_digits(claim.low / most)} times what memory bandwidth allows"
@@ -249,10 +259,6 @@ def _limit(ceiling: Ceiling, steps: int) -> str:
     return f"ceiling {rate(ceiling.tokens_per_s)}"
 
 
-def _notes(question: CeilingQuestion) -> tuple[str, ...]:
-    return (f"no quant is named: {question.reading.quant} is assumed",) if question.reading.assumed else ()
-
-
 def subject_of(question: CeilingQuestion) -> Subject:
     """What was understood."""
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
@@ -322,7 +328,8 @@ _WORDS: dict[Kind, str] = {"prefill": " of a prompt", "throughput": " in all", "
 def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     """A number of tokens a second."""
     kind = _kind(said)
-    what = _what(claim, kind)
+    ends = rate(claim.high) if claim.low == claim.high else f"{three_digits(claim.low)}-{rate(claim.high)}"
+    what = f"{'under ' if claim.is_limit else ''}{ends}{_WORDS.get(kind, '')}"
     if claim.is_limit:
         return judged_claim(said, what, kind, Finding("possible", "nothing keeps a machine from being slow", ()))
     model, where = said.model_at(claim.start), _places(said, claim)
@@ -331,7 +338,10 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
         return cannot_tell(said, what, kind, missing, _needed(said, claim) if kind == "speed" else ())
     found = _finding(kind, list(_questions(said, claim)), claim, said, expected)
     if found.verdict == "impossible" and model.stranger:
-        found = _perhaps_with_experts(found, model.label)
+        # What the catalogue does not know may read less than all of itself
+        because = f"{found.because}, if it has no experts"
+        notes = (f"{model.label} is not in the catalogue: only its size counts",)
+        found = found._replace(verdict="unlikely", because=because, notes=notes)
     return judged_claim(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
 
 
@@ -370,13 +380,6 @@ def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
     )
 
 
-def _perhaps_with_experts(finding: Finding, name: str) -> Finding:
-    """What the catalogue does not know may read less than all of itself."""
-    because = f"{finding.because}, if it has no experts"
-    notes = (f"{name} is not in the catalogue: only its size counts",)
-    return finding._replace(verdict="unlikely", because=because, notes=notes)
-
-
 def _kind(said: Said) -> Kind:
     s = said.settings
     if s.prefill:
@@ -384,11 +387,6 @@ def _kind(said: Said) -> Kind:
     if s.users > 1 or s.all_streams:
         return "throughput"
     return "ceiling" if s.limit else "speed"
-
-
-def _what(claim: Amount, kind: Kind) -> str:
-    ends = rate(claim.high) if claim.low == claim.high else f"{three_digits(claim.low)}-{rate(claim.high)}"
-    return f"{'under ' if claim.is_limit else ''}{ends}{_WORDS.get(kind, '')}"
 
 
 def _questions(said: Said, claim: Amount) -> Iterator[CeilingQuestion]:

@@ -5,7 +5,7 @@ How sure it is, time lost, speed gained, what follows from what, and which remed
 
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -56,22 +56,15 @@ def confidence(
     if not evidence:
         return NO_EVIDENCE
     trust = statistics.fmean(TRUST[Origin(e.origin)] for e in evidence)
-    others = min(COUNTED, len({_place(e) for e in evidence}) - 1)
+    # The file, command or server that a fact was read from: two lines of one log are one source
+    others = min(COUNTED, len({_WITHIN.split(e.source, maxsplit=1)[0] for e in evidence}) - 1)
     factor = _borne_out(pace, cured)
     doubt = (1 - trust) * AGREED ** (others + (factor > 1))
-    sure = (1 - doubt) * _agreement(case, evidence) * min(1.0, factor)
-    return max(NO_EVIDENCE, min(MOST, sure))
-
-
-def _place(evidence: Evidence) -> str:
-    """The file, command or server that a fact was read from: two lines of one log are one source."""
-    return _WITHIN.split(evidence.source, maxsplit=1)[0]
-
-
-def _agreement(case: Case, evidence: tuple[Evidence, ...]) -> float:
     facts = {step for e in evidence for step in e.fact.split(".")}
     about = [c for c in case.contradictions if facts.intersection(CONCERNED.get(c.about, (c.about,)))]
-    return min((ODD if c.meaning else DISPUTED for c in about), default=1.0)
+    agreement = min((ODD if c.meaning else DISPUTED for c in about), default=1.0)
+    sure = (1 - doubt) * agreement * min(1.0, factor)
+    return max(NO_EVIDENCE, min(MOST, sure))
 
 
 def _borne_out(pace: Pace | None, cured: Prediction | Unknown | None) -> float:
@@ -140,24 +133,38 @@ class _Priced(NamedTuple):
 
 def priced_findings(case: Case, found: dict[str, Found], outlook: Outlook) -> tuple[Finding, ...]:
     """Roots first, those that cost a request most before others; then what follows from them, which has no price."""
-    found = _with_parts(case, found, outlook)
+    # What was found, and no dearer than its part of the time, where it has one of its own
+    parts = found_parts(case, found, outlook.decode)
+    lost = {name: Cost(seconds=seconds, per="token") for name, (_, seconds) in parts.items()}
+    found = {
+        name: answer._replace(lost=lost[name]) if name in lost and not answer.lost and not answer.speedup else answer
+        for name, answer in found.items()
+    }
     priced = {name: _priced(case, name, answer, outlook) for name, answer in found.items()}
     explains = consequences(found, sorted(priced, key=lambda name: (-priced[name].request_s, name)))
     explained = {e for others in explains.values() for e in others}
     findings = [_finding(case, name, priced[name], explains[name], outlook) for name in found]
     first = slow_phase(case, outlook.times)
+    # Whether it is why a GPU does nothing, of which no price is known: it would be last by its price alone
     roots = sorted(
         (f for f in findings if f.cause not in explained),
         key=lambda f: (
-            not _leaves_the_gpu_out(f),
+            not (f.cause in LEAVE_THE_GPU_OUT and f.cost is None and f.speedup is None),
             -_stands_for(f, priced),
             f.phase != first,
             -(f.speedup or 1.0),
             -f.confidence,
         ),
     )
-    after = sorted((f for f in findings if f.cause in explained), key=_after(roots))
-    return (*_together(case, roots, priced, outlook), *(msgspec.structs.replace(f, cost=None) for f in after))
+    # The place of what follows: by its root, then by how near it is to that
+    places = {e: (i, j) for i, root in reversed(list(enumerate(roots))) for j, e in enumerate(root.explains)}
+    after = sorted((f for f in findings if f.cause in explained), key=lambda finding: places[finding.cause])
+    # The roots with what each saves beside those before it
+    left = {phase: Together(case, phase, outlook) for phase in {priced[f.cause].phase for f in roots}}
+    together = tuple(
+        msgspec.structs.replace(f, cost=left[priced[f.cause].phase].cured(_priced_by(f, priced))) for f in roots
+    )
+    return (*together, *(msgspec.structs.replace(f, cost=None) for f in after))
 
 
 def worthy_findings(
@@ -180,54 +187,28 @@ def _is_costless(finding: Finding, outlook: Outlook) -> bool:
     return measured and finding.cost is not None and finding.speedup is not None and finding.speedup < WORTH_TRYING
 
 
-def _with_parts(case: Case, found: dict[str, Found], outlook: Outlook) -> dict[str, Found]:
-    """What was found, and no dearer than its part of the time, where it has one of its own."""
-    parts = found_parts(case, found, outlook.decode)
-    lost = {name: Cost(seconds=seconds, per="token") for name, (_, seconds) in parts.items()}
-    return {
-        name: answer._replace(lost=lost[name]) if name in lost and not answer.lost and not answer.speedup else answer
-        for name, answer in found.items()
-    }
-
-
 def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:
     phase = all_causes()[name].phase
     price = price_alone(case, found, phase, outlook)
     # a load that is not repeated is no part of a request
     once = phase == "load" and outlook.time_of("load") is None
-    return _Priced(found, phase, price, 0.0 if once else _in_a_request(case, price.cost))
-
-
-def _in_a_request(case: Case, cost: Cost | None) -> float:
-    if cost is None:
-        return 0.0
-    return cost.seconds * (1.0 if cost.per == "request" else answer_tokens(case))
-
-
-def _leaves_the_gpu_out(finding: Finding) -> bool:
-    """Whether it is why a GPU does nothing, of which no price is known: it would be last by its price alone."""
-    return finding.cause in LEAVE_THE_GPU_OUT and finding.cost is None and finding.speedup is None
+    return _Priced(
+        found,
+        phase,
+        price,
+        0.0
+        if once
+        else (
+            0.0
+            if price.cost is None
+            else price.cost.seconds * (1.0 if price.cost.per == "request" else answer_tokens(case))
+        ),
+    )
 
 
 def _stands_for(finding: Finding, priced: dict[str, _Priced]) -> float:
     """The seconds of a request that a root stands for: its own, or the most of what follows from it."""
     return max(priced[name].request_s for name in (finding.cause, *finding.explains))
-
-
-def _after(roots: Sequence[Finding]) -> Callable[[Finding], tuple[int, int]]:
-    """The place of what follows: by its root, then by how near it is to that."""
-    places = {e: (i, j) for i, root in reversed(list(enumerate(roots))) for j, e in enumerate(root.explains)}
-    return lambda finding: places[finding.cause]
-
-
-def _together(
-    case: Case, roots: Sequence[Finding], priced: dict[str, _Priced], outlook: Outlook
-) -> tuple[Finding, ...]:
-    """The roots with what each saves beside those before it."""
-    left = {phase: Together(case, phase, outlook) for phase in {priced[f.cause].phase for f in roots}}
-    return tuple(
-        msgspec.structs.replace(f, cost=left[priced[f.cause].phase].cured(_priced_by(f, priced))) for f in roots
-    )
 
 
 def _priced_by(root: Finding, priced: dict[str, _Priced]) -> Found:
@@ -279,11 +260,14 @@ def changes_nothing(case: Case, change: Change) -> bool:
     """Whether a knob has the value already that a change would give it, so that turning it can't help."""
     present = [fact_at(case, path) for path in _PRESENT.get(change.knob, ())]
     known = [fact.value for fact in present if isinstance(fact, Known)]
-    return bool(present) and len(known) == len(present) and all(_is_same(value, change.value) for value in known)
-
-
-def _is_same(value: object, wanted: object) -> bool:
-    return type(value) in (int, float, str, bool) and wanted is not None and value == wanted
+    return (
+        bool(present)
+        and len(known) == len(present)
+        and all(
+            (type(value) in (int, float, str, bool) and change.value is not None and value == change.value)
+            for value in known
+        )
+    )
 
 
 def _by_least_loss(fixes: Sequence[Fix], metric: str) -> tuple[Fix, ...]:
@@ -304,7 +288,11 @@ def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
     if then_s and pace.measured_s:  # no knob gives more than all of them
         then_s = max(then_s, min(least_s(case, pace), pace.measured_s))
     if then_s and remedy.cure and is_of_the_rest(case, pace, remedy.cure):
-        then_s = max(then_s, _least_by_itself(priced, pace))
+        # The time that is left without a cause of which it is known what it takes; 0 where it is not
+        cost = priced.price.cost
+        known = (priced.found.lost or priced.found.speedup) and cost and cost.per == pace.per
+        least_by_itself = max(0.0, pace.measured_s - cost.seconds) if known and cost and pace.measured_s else 0.0
+        then_s = max(then_s, least_by_itself)
     change = remedy.change
     plain = change.value if isinstance(change.value, str | int | float | bool) else None
     predicted = {_METRIC.get(priced.phase, DECODE): 1 / then_s} if then_s else {}
@@ -338,10 +326,3 @@ def promising_no_more(finding: Finding, expected: Expected) -> Finding:
         for f in finding.fixes
     ]
     return msgspec.structs.replace(finding, fixes=tuple(fixes))
-
-
-def _least_by_itself(priced: _Priced, pace: Pace) -> float:
-    """The time that is left without a cause of which it is known what it takes; 0 where it is not."""
-    cost = priced.price.cost
-    known = (priced.found.lost or priced.found.speedup) and cost and cost.per == pace.per
-    return max(0.0, pace.measured_s - cost.seconds) if known and cost and pace.measured_s else 0.0

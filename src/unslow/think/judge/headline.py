@@ -39,7 +39,10 @@ def slowness_now(case: Case, report: SubjectReport) -> str:
     """What it does now and what it should do: in the phase that was found to be slow, then in the slowest."""
     if said := _outside(report) or _of_findings(case, report):
         return said
-    metrics = dict.fromkeys(_metric(report, phase) for phase in (_phase_found(report), report.phase))
+    metrics = dict.fromkeys(
+        (PREFILL if phase == "prefill" and PREFILL in report.expected.achievable else DECODE)
+        for phase in (_phase_found(report), report.phase)
+    )
     losing = [metric for metric in metrics if not _is_reached(report, metric)]
     return " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
 
@@ -54,10 +57,6 @@ def _phase_found(report: SubjectReport) -> str:
     """What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet."""
     phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
     return phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
-
-
-def _metric(report: SubjectReport, phase: str) -> str:
-    return PREFILL if phase == "prefill" and PREFILL in report.expected.achievable else DECODE
 
 
 def _told(case: Case, report: SubjectReport, metric: str) -> str:
@@ -88,13 +87,13 @@ def root_causes(findings: tuple[Finding, ...]) -> list[str]:
 def _outside(report: SubjectReport) -> str:
     """A phase in which nothing is computed, where it is the slow one and was measured."""
     seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
-    if not seconds or report.phase not in _WAITS or _first_cause(report) == _THINKING:
+    if (
+        not seconds
+        or report.phase not in _WAITS
+        or (chains_of(report.findings)[0].root.cause if report.findings else "") == _THINKING
+    ):
         return ""
     return f"{_WAITS[report.phase].format(seconds=_seconds(seconds))}{_beside(report)}."
-
-
-def _first_cause(report: SubjectReport) -> str:
-    return chains_of(report.findings)[0].root.cause if report.findings else ""
 
 
 def _beside(report: SubjectReport) -> str:

@@ -182,18 +182,16 @@ def judge(case: Case, *, brief: bool = False) -> SubjectReport:
         findings=tuple(promising_no_more(f, expected) for f in told),
         ruled_out=(
             *(RuledOut(cause=f.cause, because=f"costs little here: {f.because}") for f in too_small),
-            *_absent(answers),
+            *tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
         ),
         cannot_tell=_untold({n: a for n, a in answers.items() if verdict != "failed" or can_fail_a_load(n)}),
-        checklist=() if brief else checklist(case, _prediction(seen.decode.best)),
+        checklist=()
+        if brief
+        else checklist(case, seen.decode.best if isinstance(seen.decode.best, Prediction) else None),
         contradictions=_contradictions(case),
         notes=_notes(case),
     )
     return summary(case, with_quotes(case, report))
-
-
-def _prediction(best: Prediction | Unknown) -> Prediction | None:
-    return best if isinstance(best, Prediction) else None
 
 
 def _phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
@@ -241,10 +239,6 @@ def _contradictions(case: Case) -> tuple[Contradicted, ...]:
         Contradicted(about=c.about, meaning=c.meaning, says=tuple(f"{s.says} [{s.source}]" for s in c.statements))
         for c in case.contradictions
     )
-
-
-def _absent(answers: Answers) -> tuple[RuledOut, ...]:
-    return tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent))
 
 
 def _untold(answers: Answers) -> tuple[Untold, ...]:

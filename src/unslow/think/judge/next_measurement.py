@@ -258,11 +258,19 @@ _RATES = {"decode": "decode_tokens_per_s", "prefill": "prefill_tokens_per_s"}
 
 def stakes(case: Case, report: SubjectReport) -> dict[str, float]:
     """The share of its time that each phase may have lost, by its name."""
+    # What passes between the client and the server, of whole requests
+    runs = case.run.completions.value_or(())
+    whole = [(c.client_total_s, c.prefill_s + c.decode_s) for c in runs if c.client_total_s]
+    total = sum(client for client, _ in whole)
+    outside = max(2 * ALWAYS, sum(max(0.0, client - own) for client, own in whole) / total) if total else UNKNOWN
+    # Whether requests wait for their turn
+    runtime, traffic = case.runtime, case.run.traffic
+    waits = runtime.deferred_requests.value_or(0) or (traffic.value.waiting if isinstance(traffic, Known) else 0)
     return {
         "decode": max(_lost(report, "decode"), _unexplained(report)),
         "prefill": _lost(report, "prefill"),
-        "client": _outside(case),
-        "queue": _waiting(case),
+        "client": outside,
+        "queue": 1.0 if waits else 2 * ALWAYS,
         "load": UNKNOWN,
     }
 
@@ -284,21 +292,6 @@ def _unexplained(report: SubjectReport) -> float:
     if not total or (best and measured and measured >= best.low):
         return 0.0
     return sum(p.seconds for p in report.budget if p.phase == "decode" and p.part == "unexplained") / total
-
-
-def _outside(case: Case) -> float:
-    """What passes between the client and the server, of whole requests."""
-    runs = case.run.completions.value_or(())
-    whole = [(c.client_total_s, c.prefill_s + c.decode_s) for c in runs if c.client_total_s]
-    total = sum(client for client, _ in whole)
-    return max(2 * ALWAYS, sum(max(0.0, client - own) for client, own in whole) / total) if total else UNKNOWN
-
-
-def _waiting(case: Case) -> float:
-    """Whether requests wait for their turn."""
-    runtime, traffic = case.runtime, case.run.traffic
-    waits = runtime.deferred_requests.value_or(0) or (traffic.value.waiting if isinstance(traffic, Known) else 0)
-    return 1.0 if waits else 2 * ALWAYS
 
 
 # Worth is the sum over causes that it would settle: how often the cause is behind slow inference, times how much of the
@@ -341,12 +334,11 @@ def next_measurement(
     With more patience a trial may take longer, and is worth it for less.
     """
     choices = worthwhile(case, report, done, may_send=may_send, patience=patience)
-    return next((c for c in choices if seconds_left >= _least_s(c)), None)
-
-
-def _least_s(choice: Choice) -> float:
-    """The first measurement is worth trying in whatever time there is."""
-    return _LEAST_S if choice.measurement.name in FIRST else choice.seconds * _LEAST_OF_IT
+    # The first measurement is worth trying in whatever time there is
+    return next(
+        (c for c in choices if seconds_left >= (_LEAST_S if c.measurement.name in FIRST else c.seconds * _LEAST_OF_IT)),
+        None,
+    )
 
 
 def worthwhile(
@@ -363,7 +355,12 @@ def worthwhile(
 
 def _choice(case: Case, report: SubjectReport, measurement: Measurement, patience: float) -> Choice:
     settled = sorted(_settled(case, report, measurement), key=lambda s: (-s.worth, s.cause))
-    seconds = _seconds(report, measurement.load(case))
+    # How long a load takes at the speeds that were measured, else at those that are expected
+    load = measurement.load(case)
+    expected = report.expected.as_configured.get("decode_tokens_per_s")
+    decode = report.measured.get("decode_tokens_per_s") or (expected.mid if expected else _SLOW_DECODE)
+    prefill = report.measured.get("prefill_tokens_per_s") or max(_SLOW_PREFILL, decode)
+    seconds = load.prompt_tokens / max(prefill, 0.1) + load.generated_tokens / max(decode, 0.1) + load.seconds
     seconds = seconds if measurement.name in FIRST else min(MOST_S * patience, seconds)
     worth, suspected = sum(s.worth for s in settled), any(s.suspected for s in settled)
     return Choice(measurement, tuple(s.cause for s in settled), seconds, worth / max(seconds, 0.1), suspected)
@@ -397,11 +394,3 @@ def _weight(name: str, report: SubjectReport, new: Collection[str], measurement:
 
 def _gives(new: Collection[str], path: str) -> bool:
     return any(path == given or path.startswith(f"{given}.") for given in new)
-
-
-def _seconds(report: SubjectReport, load: Load) -> float:
-    """How long a load takes at the speeds that were measured, else at those that are expected."""
-    expected = report.expected.as_configured.get("decode_tokens_per_s")
-    decode = report.measured.get("decode_tokens_per_s") or (expected.mid if expected else _SLOW_DECODE)
-    prefill = report.measured.get("prefill_tokens_per_s") or max(_SLOW_PREFILL, decode)
-    return load.prompt_tokens / max(prefill, 0.1) + load.generated_tokens / max(decode, 0.1) + load.seconds

@@ -81,7 +81,10 @@ def outlook(case: Case, best: Cure | None) -> Outlook:
     decode = Pace("token", token_s, now, then, predict_among_others)
     prompt_s = prompt_token_s(case)
     prefill = Pace("prompt_token", prompt_s, predict_prefill(case), predict_prefill(case, best), predict_prefill)
-    return Outlook(decode, prefill, _times(case, decode, prefill))
+    tokens = answer_tokens(case)
+    outside = (_outside("client", client_s(case)), _outside("queue", queue_s(case)), _outside("load", reload_s(case)))
+    computed = (_computed("prefill", prefill, tokens), _computed("decode", decode, tokens))
+    return Outlook(decode, prefill, tuple(time for time in (*outside, *computed) if time))
 
 
 def prompt_token_s(case: Case) -> float | None:
@@ -113,13 +116,6 @@ def losing_phases(times: tuple[PhaseTime, ...]) -> list[PhaseTime]:
     return [t for t in times if t.lost_s > 0 and t.lost_s >= min(NOTICED_S, SMALL * request_s)]
 
 
-def _times(case: Case, decode: Pace, prefill: Pace) -> tuple[PhaseTime, ...]:
-    tokens = answer_tokens(case)
-    outside = (_outside("client", client_s(case)), _outside("queue", queue_s(case)), _outside("load", reload_s(case)))
-    computed = (_computed("prefill", prefill, tokens), _computed("decode", decode, tokens))
-    return tuple(time for time in (*outside, *computed) if time)
-
-
 def _computed(phase: Phase, pace: Pace, tokens: float) -> PhaseTime | None:
     if pace.measured_s is None:
         return None
@@ -148,7 +144,10 @@ def first_token_cured(case: Case, found: Collection[str], outlook: Outlook) -> I
     """Seconds with every wait that was found gone; None where none was, or where nobody timed how prompts are read."""
     if not WAITS.intersection(found):
         return None
-    reading, token = _reading_s(case, found, outlook), _pace_s(outlook.decode)
+    reading, token = (
+        _reading_s(case, found, outlook),
+        outlook.decode.best.seconds.mid if isinstance(outlook.decode.best, Prediction) else outlook.decode.measured_s,
+    )
     if reading is None or token is None:
         return None
     soon = reading + token
@@ -165,7 +164,10 @@ def _reading_s(case: Case, found: Collection[str], outlook: Outlook) -> float | 
     """Seconds for the prompt: only for what is new in it, where the rest was read again for nothing."""
     turn = _last_turn(case)
     if AGAIN in found:
-        each = outlook.prefill.measured_s or (_turn_s(turn) if turn else None)
+        # Seconds for a token of a prompt, by what a turn took that computed everything
+        each = outlook.prefill.measured_s or (
+            (turn.first_token_s / turn.computed_tokens if turn.first_token_s else None) if turn else None
+        )
         return turn.new_tokens * each if turn and each else None
     timed = [c.prefill_s for c in completions_of(case)]
     return statistics.median(timed) if timed else _others_s(case, outlook)
@@ -182,12 +184,3 @@ def _others_s(case: Case, outlook: Outlook) -> float | None:
 def _last_turn(case: Case) -> Turn | None:
     later = [turn for turn in case.run.turns.value_or(())[1:] if turn.computed_tokens]
     return later[-1] if later else None
-
-
-def _turn_s(turn: Turn) -> float | None:
-    """Seconds for a token of a prompt, by what a turn took that computed everything."""
-    return turn.first_token_s / turn.computed_tokens if turn.first_token_s else None
-
-
-def _pace_s(pace: Pace) -> float | None:
-    return pace.best.seconds.mid if isinstance(pace.best, Prediction) else pace.measured_s

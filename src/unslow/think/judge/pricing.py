@@ -87,17 +87,13 @@ def _factors(case: Case, now: Prediction, measured_s: float) -> dict[str, float]
     """How many times as long as predicted each part takes, by what was measured."""
     host = [p for p in now.parts if is_of_host(p.name)]
     waited = waiting_s(case, measured_s, now) if host else 0.0
-    left = _lasting(now) * (measured_s - now.seconds.mid - waited)
+    # What part of the remainder stays: the more, the less sure physics is beside a measurement of the moment
+    doubt, moment = math.log(now.seconds.high / now.seconds.low) / 2, math.log(OF_THE_MOMENT)
+    left = max(LASTING, doubt**2 / (doubt**2 + moment**2)) * (measured_s - now.seconds.mid - waited)
     hindered = [p for p in now.parts if p.name in (CROWD, QUOTA)]  # they wait for each other, or a period
     waits, doubts = _shares(hindered or host, evenly=True), _shares(now.parts, evenly=False)
     given = {p.name: waited * waits.get(p.name, 0.0) + left * doubts.get(p.name, 0.0) for p in now.parts}
     return {p.name: max(QUICKEST, 1 + given[p.name] / p.seconds) for p in now.parts if p.seconds > 0}
-
-
-def _lasting(now: Prediction) -> float:
-    """What part of the remainder stays: the more, the less sure physics is beside a measurement of the moment."""
-    doubt, moment = math.log(now.seconds.high / now.seconds.low) / 2, math.log(OF_THE_MOMENT)
-    return max(LASTING, doubt**2 / (doubt**2 + moment**2))
 
 
 def _shares(parts: list[Part], *, evenly: bool) -> dict[str, float]:
@@ -152,31 +148,27 @@ class Together:
         What is no part of the requests that were timed stands as it is.
         """
         if deep := deepest_tried(self._case, found):
-            return self._saved_deep(deep, max(1.0, found.speedup or 1.0))
+            # Of a token deep in the context: all causes there explain the same fall, and a second only what is left
+            times = max(1.0, found.speedup or 1.0)
+            start = 1 / deep.tokens_per_s
+            before = start if self._left_deep is None else self._left_deep
+            self._left_deep = min(before, start / times)
+            return Cost(seconds=before - self._left_deep, per="token", depth_tokens=deep.depth_tokens)
         if found.apart:
             return found.lost
         if self.left is None or self._start is None or (found.lost and found.lost.per != self._per):
-            return self._not_counted_yet(found.lost)
+            # What was measured of a time that itself was not: two who tell of it may tell of the same seconds
+            lost = found.lost
+            if lost is None:
+                return None
+            before = self._told.get(lost.per, 0.0)
+            self._told[lost.per] = max(before, lost.seconds)
+            return Cost(seconds=max(0.0, lost.seconds - before), per=lost.per, depth_tokens=lost.depth_tokens)
         left = self._by_trial(found, self._start, self.left) if found.lost or found.speedup else self._by_cure(found)
         if left is None:
             return None
         saved, self.left = max(0.0, self.left - left), min(self.left, left)
         return Cost(seconds=saved, per=self._per)
-
-    def _not_counted_yet(self, lost: Cost | None) -> Cost | None:
-        """What was measured of a time that itself was not: two who tell of it may tell of the same seconds."""
-        if lost is None:
-            return None
-        before = self._told.get(lost.per, 0.0)
-        self._told[lost.per] = max(before, lost.seconds)
-        return Cost(seconds=max(0.0, lost.seconds - before), per=lost.per, depth_tokens=lost.depth_tokens)
-
-    def _saved_deep(self, deep: AtDepth, times: float) -> Cost:
-        """Of a token deep in the context: all causes there explain the same fall, and a second only what is left."""
-        start = 1 / deep.tokens_per_s
-        before = start if self._left_deep is None else self._left_deep
-        self._left_deep = min(before, start / times)
-        return Cost(seconds=before - self._left_deep, per="token", depth_tokens=deep.depth_tokens)
 
     def _by_trial(self, found: Found, start: float, left: float) -> float:
         """An experiment may beat physics, but beside other cures it goes no lower than either makes possible."""

@@ -67,15 +67,12 @@ def questions(case: Case, untold: Sequence[Untold], most: int = MOST) -> tuple[Q
         settled = [one for one in open_ if _gives(best, one)]
         if not settled:
             break
-        chosen.append(_question(best, settled, case))
+        settles = tuple(one.cause for one in sorted(settled, key=lambda one: not one.suspected))
+        question = Question(command=fill_placeholders(best.command, case), why=best.why, settles=settles)
+        chosen.append(question)
         open_ = [one for one in open_ if one not in settled]
         left.remove(best)
     return tuple(chosen)
-
-
-def _question(command: Command, settled: Iterable[Untold], case: Case) -> Question:
-    settles = tuple(one.cause for one in sorted(settled, key=lambda one: not one.suspected))
-    return Question(command=fill_placeholders(command.command, case), why=command.why, settles=settles)
 
 
 def _worth(command: Command, open_: Iterable[Untold], case: Case) -> float:

@@ -173,7 +173,10 @@ def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
         reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
         said = (usual, reached, _felt(case, report), _one_channel(case), _LEVERS, _open_beside(report))
         return " ".join(s for s in said if s)
-    told = (usual, _goes_to(report), _felt(case, report), _levers(report), _open_beside(report))
+    # What would move a speed that memory does not bound, by the longest part of a token
+    longest = next(b.part for b in report.budget if b.phase == "decode")
+    own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
+    told = (usual, _goes_to(report), _felt(case, report), own.get(longest, _LEVERS_BESIDE_MEMORY), _open_beside(report))
     return " ".join(s for s in told if s)
 
 
@@ -203,13 +206,6 @@ def _one_channel(case: Case) -> str:
     words = f"Its memory gives {read / GB:.0f} GB/s, about what one channel does, and such a processor has two:"
     look = spelled_out("{memory_modules}", case)
     return f"{words} if one slot is empty, a second module nearly doubles the speed ({look})."
-
-
-def _levers(report: SubjectReport) -> str:
-    """What would move a speed that memory does not bound, by the longest part of a token."""
-    longest = next(b.part for b in report.budget if b.phase == "decode")
-    own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
-    return own.get(longest, _LEVERS_BESIDE_MEMORY)
 
 
 def _reads_most(report: SubjectReport) -> bool:

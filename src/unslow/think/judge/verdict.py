@@ -45,7 +45,13 @@ def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> V
         return "failed"
     if pace.measured_s and isinstance(pace.best, Prediction):
         return "cannot_tell" if contradicts(pace) else _by_speed(case, findings, outlook, pace.best)
-    if any(f.speedup is None or f.speedup > WORTH_NAMING or _waits(f) for f in findings) or slow_elsewhere(outlook):
+    # Whether every request loses time to it that a person notices
+    if any(
+        f.speedup is None
+        or f.speedup > WORTH_NAMING
+        or (f.cost is not None and f.cost.per == "request" and f.cost.seconds > NOTICED_S)
+        for f in findings
+    ) or slow_elsewhere(outlook):
         return "slow"
     return "normal" if not findings and told_normal(case) else "cannot_tell"
 
@@ -61,11 +67,6 @@ def _by_speed(case: Case, findings: tuple[Finding, ...], outlook: Outlook, best:
     if good and _may_have_a_gpu(case, pace):
         return "slow" if any(f.cause in LEAVE_THE_GPU_OUT for f in findings) else "cannot_tell"
     return "normal" if good and not lost_speed(case) and not slow_elsewhere(outlook) else "slow"
-
-
-def _waits(finding: Finding) -> bool:
-    """Whether every request loses time to it that a person notices."""
-    return finding.cost is not None and finding.cost.per == "request" and finding.cost.seconds > NOTICED_S
 
 
 def _is_curable(case: Case, pace: Pace) -> bool:

@@ -155,16 +155,20 @@ FLOAT_BYTES = 4
 
 def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
     """Bytes at the peak of the prompt, beside weights and cache."""
-    fed = _feed_forward(shape, settings) + _kept(shape, settings)
-    attended = _attention(shape, settings) + _kept(shape, settings)
-    return max(fed, attended, _logits(shape, settings))
-
-
-def _feed_forward(shape: HfShape, settings: TransformersSettings) -> int:
-    """The widest feed-forward; scores that were written out live on beside it, since attention returns them."""
+    # The widest feed-forward; scores that were written out live on beside it, since attention returns them
     numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * shape.width + _widest(shape))
     scores = _pairs(shape, settings) if settings.attention == "eager" else 0
-    return (numbers + scores) * settings.dtype_bytes
+    fed = ((numbers + scores) * settings.dtype_bytes) + _kept(shape, settings)
+    attended = _attention(shape, settings) + _kept(shape, settings)
+    # The logits of the prompt: of its last positions, or of all
+    every = settings.all_logits or settings.version < LAST_LOGITS_SINCE
+    positions = settings.batch * (settings.prompt_tokens if every else 1)
+    copies = settings.dtype_bytes + (FLOAT_BYTES if settings.version < LAST_LOGITS_SINCE or not every else 0)
+    logits = (
+        positions * shape.vocabulary * copies
+        + settings.batch * settings.prompt_tokens * shape.width * settings.dtype_bytes
+    )
+    return max(fed, attended, logits)
 
 
 def _widest(shape: HfShape) -> int:
@@ -233,17 +237,6 @@ def _writes_scores(shape: HfShape, settings: TransformersSettings) -> bool:
     """Whether sdpa falls back to its plain kernel: no other one takes float32 with shared keys and no mask."""
     shared = shape.kv_heads != shape.heads and not shape.kv_rank
     return settings.attention == "sdpa" and settings.dtype_bytes == FLOAT_BYTES and shared and not settings.padded
-
-
-def _logits(shape: HfShape, settings: TransformersSettings) -> int:
-    """The logits of the prompt: of its last positions, or of all."""
-    every = settings.all_logits or settings.version < LAST_LOGITS_SINCE
-    positions = settings.batch * (settings.prompt_tokens if every else 1)
-    copies = settings.dtype_bytes + (FLOAT_BYTES if settings.version < LAST_LOGITS_SINCE or not every else 0)
-    return (
-        positions * shape.vocabulary * copies
-        + settings.batch * settings.prompt_tokens * shape.width * settings.dtype_bytes
-    )
 
 
 def token_peak(shape: HfShape, settings: TransformersSettings) -> int:

@@ -114,18 +114,15 @@ def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
             heads = max(1, shape.kv_heads_of(part.layer))
             return max(1, heads // ranks) / heads
         case Role.EXPERTS:
-            return _expert_padding(shape, settings) / ranks
+            # How much larger the experts of one rank become where the kernel wants rounder lengths
+            outer, inner = vllm_kernel(settings.packing).padding
+            length = max(1, -(-shape.expert_width // settings.tensor_parallel))
+            expert_padding = padded(shape.width, outer) / max(1, shape.width) * padded(length, inner) / length
+            return expert_padding / ranks
         case Role.WHOLE:
             return 1.0
         case _:
             return 1 / ranks
-
-
-def _expert_padding(shape: HfShape, settings: VllmSettings) -> float:
-    """How much larger the experts of one rank become where the kernel wants rounder lengths."""
-    outer, inner = vllm_kernel(settings.packing).padding
-    length = max(1, -(-shape.expert_width // settings.tensor_parallel))
-    return padded(shape.width, outer) / max(1, shape.width) * padded(length, inner) / length
 
 
 def _tables(shape: HfShape, settings: VllmSettings, layers: range) -> int:
@@ -160,20 +157,17 @@ def activation_peak(shape: HfShape, settings: VllmSettings, *, first: bool, last
     batch = settings.max_num_batched_tokens * settings.dtype_bytes
     passed = 0 if first and last else PASSED_COPIES * shape.width * batch
     sampled = _sampled(shape, settings) if last else 0
-    peak = max(_forward(shape, settings) + passed, sampled) + vllm_profile().buffers
-    if vllm_kernel(settings.packing).workspace:
-        peak += _expert_workspace(shape, settings)
-    tower = vllm_profile().tower if shape.other_parameters else 0
-    return Spread(round(peak * PEAK_LOW), peak + tower, round(peak * PEAK_HIGH) + 2 * tower)
-
-
-def _forward(shape: HfShape, settings: VllmSettings) -> int:
-    """The largest layer's activations for a full batch."""
+    # The largest layer's activations for a full batch
     dense = 0 if all(shape.has_experts(layer) for layer in range(shape.layers)) else shape.feed_forward
     inner = (3 if shape.gated else 2) * max(dense, shape.shared_width)
     projected = 3 * shape.heads * max(shape.key_length, shape.full_key_length)
     widest = max(inner, projected) // settings.tensor_parallel
-    return (HIDDEN_COPIES * shape.width + widest) * settings.max_num_batched_tokens * settings.dtype_bytes
+    forward = (HIDDEN_COPIES * shape.width + widest) * settings.max_num_batched_tokens * settings.dtype_bytes
+    peak = max(forward + passed, sampled) + vllm_profile().buffers
+    if vllm_kernel(settings.packing).workspace:
+        peak += _expert_workspace(shape, settings)
+    tower = vllm_profile().tower if shape.other_parameters else 0
+    return Spread(round(peak * PEAK_LOW), peak + tower, round(peak * PEAK_HIGH) + 2 * tower)
 
 
 def _sampled(shape: HfShape, settings: VllmSettings) -> int:

@@ -165,7 +165,7 @@ def product_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Num
         products = sum(by_kind(amounts, setting).values()) * amounts.tokens
         yield Term(COMPUTE, 2 * products / chip.matrix_flops_per_s, (Factor(f"batch/{setting.backend}"),))
         return
-    common = (*deviating("product", setting), _progress(setting, year))
+    common = (*deviating("product", setting), Factor(f"progress/{setting.backend}", progress(year)))
     for kind, weights in by_kind(amounts, setting).items():
         factors = (*common, *kind_factors(kind, setting.backend))
         met = amounts.met_kinds.get(kind, weights)
@@ -225,10 +225,6 @@ def _overhead(setting: SpeedSetting, year: Number) -> Factors:
     return newer, *host, *(() if recorded else _runtime("launch", setting))
 
 
-def _progress(setting: SpeedSetting, year: Number) -> Factor:
-    return Factor(f"progress/{setting.backend}", progress(year))
-
-
 @lru_cache(maxsize=KEPT)
 def _runtime(kind: str, setting: SpeedSetting) -> Factors:
     return (Factor(f"{kind}/runtime/{setting.runtime}"),) if setting.runtime else ()
@@ -257,7 +253,10 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> It
     read = amounts.dense_bytes + amounts.expert_bytes + amounts.cache_bytes + 2 * amounts.state_bytes
     yield Term(HOST_READS, read / chip.bytes_per_s, side=READING)
     yield Term(HOST_READS, read / chip.bytes_per_s, deviating("waste", setting), READING)
-    common = (*deviating("product", setting), *_vectors(setting))
+    # Wider vectors, servers that compute less than their clock says, and forks with kernels of their own
+    wide = (Factor("wide vectors/cpu"),) if setting.wide_vectors else ()
+    fork = (Factor(f"product/runtime/{setting.runtime}"),) if setting.runtime else ()
+    common = (*deviating("product", setting), *(*wide, *_servers(setting), *fork))
     for kind, weights in by_kind(amounts, setting).items():
         product = (*common, *kind_factors(kind, "cpu"), *_rearranged(kind, setting))
         yield Term(HOST_COMPUTE, weights * amounts.tokens / chip.flops_per_s, product, COMPUTING)
@@ -270,13 +269,6 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> It
     yield Term(HOST_LAYERS, amounts.layers, (Factor("layer/cpu"),))
     yield Term(HOST_LAYERS, amounts.expert_layers * chip.threads, (Factor("expert barrier/cpu"),))
     yield Term(HOST_LAYERS, 1.0, (Factor("step/cpu"),))
-
-
-def _vectors(setting: SpeedSetting) -> Factors:
-    """Wider vectors, servers that compute less than their clock says, and forks with kernels of their own."""
-    wide = (Factor("wide vectors/cpu"),) if setting.wide_vectors else ()
-    fork = (Factor(f"product/runtime/{setting.runtime}"),) if setting.runtime else ()
-    return *wide, *_servers(setting), *fork
 
 
 def _servers(setting: SpeedSetting) -> Factors:

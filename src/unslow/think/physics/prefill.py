@@ -80,7 +80,7 @@ def _product_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Fa
     yield Term(COMPUTE, dense / chip.matrix_flops_per_s, used)
     sparse = (Factor(f"prompt experts/{setting.backend}"), *device_factors("prompt experts", setting))
     yield Term(COMPUTE, experts / chip.matrix_flops_per_s, (*used, *sparse))
-    if _is_known(chip.watts):
+    if bool(chip.watts > 0) if isinstance(chip.watts, (int, float)) else bool((chip.watts > 0).all()):
         energy = (*deviating("energy", setting), *types)
         yield Term(COMPUTE, (dense + experts) * PICO / chip.watts, energy)
 
@@ -111,7 +111,11 @@ def _read_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Facto
 def _launch_terms(prompt: Prompt, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
     """Launches, which all tokens of a micro-batch share too."""
     host = (Factor("slow host prompt"),) if setting.slow_host else ()
-    for kind, count in _counts(prompt.amounts):
+    for kind, count in (
+        ("layer", prompt.amounts.layers),
+        ("expert layer", prompt.amounts.expert_layers),
+        ("state layer", prompt.amounts.state_layers),
+    ):
         factors = (
             Factor(f"prompt {kind}/{setting.backend}"),
             *device_factors(f"prompt {kind}", setting),
@@ -119,10 +123,6 @@ def _launch_terms(prompt: Prompt, setting: SpeedSetting, shared: Factors) -> Ite
             *host,
         )
         yield Term(LAUNCHES, count / prompt.micro_batch, factors)
-
-
-def _counts(amounts: Amounts) -> tuple[tuple[str, Number], ...]:
-    return ("layer", amounts.layers), ("expert layer", amounts.expert_layers), ("state layer", amounts.state_layers)
 
 
 def _attention_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
@@ -149,10 +149,6 @@ def pipelined(gpus: Number, micro_batches: Number) -> Number:
     return micro_batches * gpus / (micro_batches + gpus - 1)
 
 
-def _is_known(watts: Number) -> bool:
-    return bool(watts > 0) if isinstance(watts, (int, float)) else bool((watts > 0).all())
-
-
 ROW_BY_ROW = {"q4_1": 2.7, "q5_0": 1.9, "q5_1": 3.5}
 """How many times as long as for Q4_0 products take of types that llama.cpp does not rearrange for whole matrices on a
 CPU, but multiplies row by row (`repack.cpp` and `sgemm.cpp` in ggml-cpu). Two cores with AVX-512 multiplied 55 billion
@@ -167,26 +163,18 @@ def host_prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting) -> Ite
     for term in host_decode_terms(amounts._replace(tokens=1.0), chip, setting):
         if term.part != HOST_READS:
             yield term._replace(seconds=term.seconds / prompt.micro_batch, side="")
-    used = (Factor("prompt/cpu"), Factor(f"prompt types/cpu/{setting.types}"), *_vectors(setting))
-    products = 2 * (prompt.token_weights + prompt.token_expert_weights) * _row_by_row(amounts, setting)
-    yield Term(HOST_COMPUTE, products / chip.flops_per_s, used)
-    yield Term(HOST_COMPUTE, 2 * prompt.attention_products / chip.flops_per_s, (Factor("prompt attention/cpu"),))
-
-
-def _vectors(setting: SpeedSetting) -> Factors:
-    """Wider vectors, and forks with kernels of their own: whole matrices gain more by both than single vectors do."""
+    # Wider vectors, and forks with kernels of their own: whole matrices gain more by both than single vectors do
     wide = (Factor("prompt wide vectors/cpu"),) if setting.wide_vectors else ()
     fork = (Factor(f"prompt product/runtime/{setting.runtime}"),) if setting.runtime else ()
-    return *wide, *fork
-
-
-def _row_by_row(amounts: Amounts, setting: SpeedSetting) -> Number:
-    """How many times as long all products take as if there were a kernel for whole matrices of every type."""
+    used = (Factor("prompt/cpu"), Factor(f"prompt types/cpu/{setting.types}"), *(*wide, *fork))
+    # How many times as long all products take as if there were a kernel for whole matrices of every type
     every: Number = 0.0
     longer: Number = 0.0
     for kind, weights in by_kind(amounts, setting).items():
         every, longer = every + weights, longer + weights * (ROW_BY_ROW.get(kind, 1.0) - 1)
-    return 1 + longer / larger(every, 1.0)
+    products = 2 * (prompt.token_weights + prompt.token_expert_weights) * (1 + longer / larger(every, 1.0))
+    yield Term(HOST_COMPUTE, products / chip.flops_per_s, used)
+    yield Term(HOST_COMPUTE, 2 * prompt.attention_products / chip.flops_per_s, (Factor("prompt attention/cpu"),))
 
 
 def lent_weights_terms(prompt: Prompt, link_bytes_per_s: Number, setting: SpeedSetting) -> Iterator[Term]:

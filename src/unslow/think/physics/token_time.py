@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from unslow.catalog.quants import quants
-from unslow.facts.calibration import Calibration, Demand, Rates, TypeRate
+from unslow.facts.calibration import Calibration, Demand, Rates
 from unslow.think.physics.terms import Interval, interval_around
 
 # Threads that share processors: they meet at a barrier after every operation, so all wait for the one that waits.
@@ -197,10 +197,17 @@ def calibrated_decode(demand: Demand, calibration: Calibration) -> Calibrated | 
         Part("operations", demand.operations * rates.operation_s, spread),
         Part("rows", demand.rows * rates.row_s, spread),
         Part("vocabulary", demand.vocabulary * rates.vocabulary_entry_s, spread),
-        Part("attention", _attention_s(demand, rates), SPREAD_OF_ATTENTION),
+        Part(
+            "attention",
+            demand.attention_elements * rates.attention_element_s + demand.kv_bytes * rates.kv_byte_s,
+            SPREAD_OF_ATTENTION,
+        ),
         Part("step", rates.step_s, spread),
     ]
-    return _summed(parts, calibration, _cached(demand, calibration))
+    # How much faster it may be, as the weights may come from the processors' cache
+    fits = sum(demand.bytes_by_type.values()) <= CACHED_SHARE * calibration.cache_bytes
+    cached = CACHED_GAIN if fits and calibration.backend == "cpu" else 1.0
+    return _summed(parts, calibration, cached)
 
 
 def calibrated_prefill(demand: Demand, calibration: Calibration, prompt_tokens: int) -> Calibrated | None:
@@ -238,16 +245,6 @@ def _summed(parts: Iterable[Part], calibration: Calibration, cached: float = 1.0
     return Calibrated(Interval(min(low, mid / drift) / cached, mid, max(high, mid * drift)), counted)
 
 
-def _cached(demand: Demand, calibration: Calibration) -> float:
-    """How much faster it may be, as the weights may come from the processors' cache."""
-    fits = sum(demand.bytes_by_type.values()) <= CACHED_SHARE * calibration.cache_bytes
-    return CACHED_GAIN if fits and calibration.backend == "cpu" else 1.0
-
-
-def _attention_s(demand: Demand, rates: Rates) -> float:
-    return demand.attention_elements * rates.attention_element_s + demand.kv_bytes * rates.kv_byte_s
-
-
 def _weights(
     bytes_by_type: dict[str, float], rates: Rates, least: float, *, prefill: bool = False
 ) -> tuple[float, float]:
@@ -270,12 +267,13 @@ def _rate_of(kind: str, rates: Rates) -> _Rate:
             return _Rate(rate.decode_bytes_per_s, rate.prefill_bytes_per_s, 1.0)
     family = [rate for rate in known if _family(rate.type) == _family(kind)]
     near = min(family or known, key=lambda rate: abs(_bits(rate.type) - _bits(kind)))
-    return _neighbour(near, kind, SPREAD_OF_A_NEIGHBOUR if family else SPREAD_OF_A_STRANGER)
-
-
-def _neighbour(near: TypeRate, kind: str, spread: float) -> _Rate:
-    """Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic decides."""
-    return _Rate(near.decode_bytes_per_s, near.prefill_bytes_per_s * _bits(kind) / _bits(near.type), spread)
+    # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic
+    # decides
+    return _Rate(
+        near.decode_bytes_per_s,
+        near.prefill_bytes_per_s * _bits(kind) / _bits(near.type),
+        SPREAD_OF_A_NEIGHBOUR if family else SPREAD_OF_A_STRANGER,
+    )
 
 
 def _bits(kind: str) -> float:

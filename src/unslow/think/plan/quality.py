@@ -153,7 +153,13 @@ def cost_of_cache(
     decided = next((w for w in warnings if w.architectures), None)
     if decided:
         nats = [decided.kl.get(t) for t in (keys, values) if t]
-        return Loss(None, _worst(nats), words=f"cache: {decided.words}", sources=(decided.source,))
+        known = [n for n in nats if n is not None]
+        return Loss(
+            None,
+            max(known) if len(known) == len(nats) else None,
+            words=f"cache: {decided.words}",
+            sources=(decided.source,),
+        )
     loss = _measured_cache(keys, values, parameters, architecture, rotated=rotated)
     words = [loss.words, *(w.words for w in warnings)]
     return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
@@ -163,11 +169,6 @@ def _plain(name: str) -> str:
     """The type in small letters; empty for one of 16 bits or more."""
     name = name.casefold()
     return "" if name in _WIDE_CACHE else _SAME.get(name, name)
-
-
-def _worst(numbers: list[float | None]) -> float | None:
-    known = [n for n in numbers if n is not None]
-    return max(known) if len(known) == len(numbers) else None
 
 
 def _is_about(warning: CacheException, keys: str, values: str, architecture: str) -> bool:
@@ -283,10 +284,13 @@ def quality_cost(
     weights = cost_of_weights(quant, parameters, architecture)
     cached = cost_of_cache(key_type, value_type, parameters, architecture, rotated=rotated)
     shares = weights.increase, cached.increase
+    told = [part.words for part in (weights, cached) if part.words]
+    if weights.increase and cached.increase:
+        told.append("added as if one had nothing to do with the other, as logarithms; KL divergences nearly add")
     return Cost(
         None if None in shares else (1 + (shares[0] or 0.0)) * (1 + (shares[1] or 0.0)) - 1,
         None if weights.kl is None or cached.kl is None else weights.kl + cached.kl,
-        _together(weights, cached),
+        "; ".join(told),
         tuple(dict.fromkeys((*weights.sources, *cached.sources))),
         quant,
         weights,
@@ -301,13 +305,6 @@ def _architectures() -> dict[str, str]:
 
 def _bare(architecture: str) -> str:
     return re.sub(r"_text$|[-_.]", "", architecture.casefold())
-
-
-def _together(weights: Loss, cached: Loss) -> str:
-    told = [part.words for part in (weights, cached) if part.words]
-    if weights.increase and cached.increase:
-        told.append("added as if one had nothing to do with the other, as logarithms; KL divergences nearly add")
-    return "; ".join(told)
 
 
 def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss:
@@ -335,22 +332,15 @@ def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss
     figure, number = max(shares, key=lambda share: share[1])
     nats = found(name, figure_divergence)
     sources = dict.fromkeys(taken.table.source for taken, _ in filter(None, ((figure, number), nats)))
-    return Loss(
-        number,
-        nats[1] if nats else None,
-        at_least=figure.row.quant != name,
-        words=_told(name, quant, figure, number),
-        sources=tuple(sources),
-    )
-
-
-def _told(name: str, quant: str, figure: Figure, number: float) -> str:
     as_named = "" if name.casefold() == quant.casefold() else f" (as {name})"
     words = f"weights {quant}{as_named}: {number:+.2%} perplexity of {figure.table.model}"
     words += " with an importance matrix" if figure.row.matrix else ""
     if figure.row.quant != name:
         words = f"{words} in {figure.row.quant}, and it has never done better than that"
-    return f"{words} by the word, which is more than by the token" if figure.table.per == "word" else words
+    told = f"{words} by the word, which is more than by the token" if figure.table.per == "word" else words
+    return Loss(
+        number, nats[1] if nats else None, at_least=figure.row.quant != name, words=told, sources=tuple(sources)
+    )
 
 
 def _name(quant: str) -> str | None:

@@ -240,7 +240,11 @@ def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -
     """The report with gains against the measured speed; none where nobody measured."""
     measured = current.measured_tokens_per_s
     options = tuple(
-        msgspec.structs.replace(o, speedup=_gain(o, measured), costs=tuple(c for c in o.costs if _SLOWER not in c))
+        msgspec.structs.replace(
+            o,
+            speedup=o.speed.decode_tokens_per_s.mid / measured if o.speed and measured else None,
+            costs=tuple(c for c in o.costs if _SLOWER not in c),
+        )
         for o in report.options
     )
     best = options[report.recommended] if report.recommended is not None else None
@@ -252,7 +256,3 @@ def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -
         verdict="better" if better else report.verdict,
         notes=(*report.notes, note),
     )
-
-
-def _gain(option: OptionShown, measured: float | None) -> float | None:
-    return option.speed.decode_tokens_per_s.mid / measured if option.speed and measured else None

@@ -214,7 +214,12 @@ class Pace:
         goal = self.question.goal
         read = goal.kept_tokens + goal.prompt_tokens
         step = self._step(choice, laid)
-        prompt = self._prompt(choice, laid, read)
+        # Prompt tokens per second; the whole prompt is one batch
+        q = self._ask(choice, laid, 0.0)
+        terms = tuple(prompt_terms(q, float(read), float(read)))
+        alone = float(total_of_terms(terms, learned_speed().factors)) * read + laid.spilled_bytes / USUAL_LINK
+        seconds = float(overlapped(alone, self._launches(choice, q)))
+        prompt = self._interval(read / seconds, PREFILL, q, terms)
         ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
         return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
 
@@ -228,14 +233,6 @@ class Pace:
         seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
         return self._interval(1 / seconds, self._group(laid, depth), q, terms)
 
-    def _prompt(self, choice: Choice, laid: Laid, tokens: int) -> Interval:
-        """Prompt tokens per second; the whole prompt is one batch."""
-        q = self._ask(choice, laid, 0.0)
-        terms = tuple(prompt_terms(q, float(tokens), float(tokens)))
-        alone = float(total_of_terms(terms, learned_speed().factors)) * tokens + laid.spilled_bytes / USUAL_LINK
-        seconds = float(overlapped(alone, self._launches(choice, q)))
-        return self._interval(tokens / seconds, PREFILL, q, terms)
-
     def _ask(self, choice: Choice, laid: Laid, depth: float) -> SpeedQuestion:
         question, device = self.question, self.question.hardware.device
         setting = SpeedSetting(
@@ -248,11 +245,14 @@ class Pace:
             chip = chip._replace(matrix_flops_per_s=chip.flops_per_s)
         element = float(BYTES[choice.dtype])
         return SpeedQuestion(
-            self._totals(choice), chip, setting, THIS_YEAR, depth, element, gpus=float(laid.cards or 1)
+            totals(hf_load(self.question.shape, self.question.parts_as(choice.dtype), self.question.types)),
+            chip,
+            setting,
+            THIS_YEAR,
+            depth,
+            element,
+            gpus=float(laid.cards or 1),
         )
-
-    def _totals(self, choice: Choice) -> Totals:
-        return totals(hf_load(self.question.shape, self.question.parts_as(choice.dtype), self.question.types))
 
     def _beside(self, choice: Choice, laid: Laid, q: SpeedQuestion) -> float:
         """Seconds of a token for copies of the cache, and for what comes over the link."""

@@ -50,6 +50,9 @@ def demand_of(plan: Blueprint, depth: int = 1, kv_types: tuple[str, str] = ("f16
     reads = list(_reads(plan))
     layers = [read for read in reads if read.in_layer]
     elements, kv_bytes = _attention(plan, depth, kv_types)
+    # Rows of the output matrix, which are what is multiplied and sampled
+    matrix = plan.by_name.get(_OUTPUT) or plan.by_name.get(_LOOKED_UP[0])
+    vocabulary = matrix.shape[-1] if matrix and len(matrix.shape) == _MATRIX else plan.vocabulary
     return Demand(
         bytes_by_type=_by_type(reads),
         layer_bytes_by_type=_by_type(layers),
@@ -57,7 +60,7 @@ def demand_of(plan: Blueprint, depth: int = 1, kv_types: tuple[str, str] = ("f16
         layers=len(plan.layer_tensors),
         operations=len(layers),
         rows=sum(read.rows for read in layers),
-        vocabulary=_vocabulary(plan),
+        vocabulary=vocabulary,
         attention_elements=elements,
         kv_bytes=kv_bytes,
         depth_tokens=depth,
@@ -86,12 +89,6 @@ def _reads(plan: Blueprint) -> Iterator[_Read]:
         yield _Read(tensor, used if _EXPERTS in tensor.name else 1.0, layer >= 0)
 
 
-def _vocabulary(plan: Blueprint) -> int:
-    """Rows of the output matrix, which are what is multiplied and sampled."""
-    matrix = plan.by_name.get(_OUTPUT) or plan.by_name.get(_LOOKED_UP[0])
-    return matrix.shape[-1] if matrix and len(matrix.shape) == _MATRIX else plan.vocabulary
-
-
 def _attention(plan: Blueprint, depth: int, kv_types: tuple[str, str]) -> tuple[float, float]:
     """Elements of keys and values for each query head, and bytes of keys and values, at this depth."""
     hyper, elements, count = Hyper(plan), 0.0, 0.0
@@ -116,11 +113,24 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
     points = [point for point in points if point.decode_s > 0]
     if len(points) < FEWEST_POINTS:
         return None
-    types = _learnable(points)
+    # Types that decide the time of at least one point
+    found = {
+        kind
+        for point in points
+        for kind, count in point.demand.bytes_by_type.items()
+        if count >= LEAST_SHARE * sum(point.demand.bytes_by_type.values())
+    }
+    types = sorted(found)
     decode = _solved([_decode_row(point.demand, types) for point in points], [p.decode_s for p in points])
     step, operation, row, entry, element, kv_byte, *seconds = decode
     prefill_operation, prefill_element, prefill_expert, *prefill = _prefill(points, types, step, entry)
-    rates = [_type_rate(t, s, p) for t, s, p in zip(types, seconds, prefill, strict=True) if s > 0]
+    rates = [
+        TypeRate(type=t, decode_bytes_per_s=1 / s, prefill_bytes_per_s=1 / p if p > 0 else 0.0)
+        for t, s, p in zip(types, seconds, prefill, strict=True)
+        if s > 0
+    ]
+    rows = ((_decode_row(p.demand, types), p.decode_s) for p in points)
+    error = statistics.median(abs(sum(a * b for a, b in zip(row, decode, strict=True)) / s - 1) for row, s in rows)
     return Rates(
         types=tuple(rates),
         step_s=step,
@@ -132,24 +142,13 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
         prefill_operation_s=prefill_operation,
         prefill_attention_element_s=prefill_element,
         prefill_expert_byte_s=prefill_expert,
-        error=min(1.0, _error(points, types, decode)),
+        error=min(1.0, error),
     )
 
 
 def drift_of(points: Sequence[Point]) -> float:
     """How many times longer than at its best a token takes in the median, over all points; 1 with none."""
     return max(1.0, statistics.median([p.typical_s / p.decode_s for p in points if p.decode_s > 0] or [1.0]))
-
-
-def _learnable(points: Sequence[Point]) -> list[str]:
-    """Types that decide the time of at least one point."""
-    found = {
-        kind
-        for point in points
-        for kind, count in point.demand.bytes_by_type.items()
-        if count >= LEAST_SHARE * sum(point.demand.bytes_by_type.values())
-    }
-    return sorted(found)
 
 
 def _decode_row(demand: Demand, types: Sequence[str]) -> list[float]:
@@ -187,17 +186,6 @@ def _solved(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[f
     return nonnegative_least_squares(
         [[v / s for v in row] for row, s in zip(rows, seconds, strict=True)], [1.0] * len(seconds)
     )
-
-
-def _type_rate(kind: str, seconds: float, prefill_s: float) -> TypeRate:
-    return TypeRate(
-        type=kind, decode_bytes_per_s=1 / seconds, prefill_bytes_per_s=1 / prefill_s if prefill_s > 0 else 0.0
-    )
-
-
-def _error(points: Sequence[Point], types: Sequence[str], costs: Sequence[float]) -> float:
-    rows = ((_decode_row(p.demand, types), p.decode_s) for p in points)
-    return statistics.median(abs(sum(a * b for a, b in zip(row, costs, strict=True)) / s - 1) for row, s in rows)
 
 
 OLD_DAYS = 180

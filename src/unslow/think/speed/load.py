@@ -177,7 +177,7 @@ def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
         key_elements=keys,
         value_elements=values,
         window=hyper.window if hyper.windowed[layer] else 0,
-        score_products=_score_products(hyper, layer) if keys else 0,
+        score_products=(hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))) if keys else 0,
         state_bytes=_F32_BYTES * hyper.state_elements(layer) if hyper.recurrent[layer] else 0,
     )
 
@@ -197,10 +197,6 @@ def _cached_elements(hyper: Hyper, layer: int) -> tuple[float, float]:
         return 0, 0
     keys = hyper.key_length(layer) * hyper.kv_heads[layer]
     return keys, 0 if hyper.is_latent else hyper.value_length(layer) * hyper.kv_heads[layer]
-
-
-def _score_products(hyper: Hyper, layer: int) -> float:
-    return hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))
 
 
 _NO_SUMS = frozenset({"experts", "experts_used", "width", "window", "kinds", "expert_kinds"})

@@ -42,17 +42,14 @@ def named_model(name: str, parameters: float = 0.0, *, stand_in: bool = True) ->
     size = parameters or (float(label[1]) * _BILLION if label else 0.0)
     words = text.split()
     if words and len(words) <= _BENCH_WORDS and _plain(words[0]) in _by_architecture() and size:
-        found = _of_architecture(text, size, exact=bool(parameters))
+        # As llama-bench prints it: the architecture and a size; some names of architectures are names of families too
+        exact = bool(parameters)
+        word = text.split(maxsplit=1)[0]
+        off = _SAME_SIZE if exact else _LABEL
+        found = _nearest(_by_architecture()[_plain(word)], size, off) or _nearest(listed_models(word), size, _SAME_SIZE)
     else:
         found = _by_name(name, text, parameters)
     return found or (_stand_in(name, size) if stand_in else None)
-
-
-def _of_architecture(text: str, size: float, *, exact: bool) -> WellKnown | None:
-    """As llama-bench prints it: the architecture and a size; some names of architectures are names of families too."""
-    word = text.split(maxsplit=1)[0]
-    off = _SAME_SIZE if exact else _LABEL
-    return _nearest(_by_architecture()[_plain(word)], size, off) or _nearest(listed_models(word), size, _SAME_SIZE)
 
 
 def _by_name(name: str, text: str, parameters: float) -> WellKnown | None:
@@ -113,17 +110,13 @@ def mix_of(quant: str) -> str:
     try:
         find_mix(text)
     except UserError:
-        return _by_bits(text)
+        # The plain mix with as many bits as a scheme's name says: W4A16 has 4
+        bits = re.search(r"W(\d{1,2})A|INT-?(\d)|(\d)-?BIT|FP(\d{1,2})|(\d)(?:\.\d+)?-?BPW", text)
+        number = next((int(group) for group in bits.groups() if group), 0) if bits else 0
+        if not number:
+            number = 16 if "16" in text else 8 if "8" in text else 4
+        return "F16" if number >= 16 else "Q8_0" if number == 8 else "Q6_K" if number == 6 else "Q4_K_M"  # noqa: PLR2004
     return text
-
-
-def _by_bits(text: str) -> str:
-    """The plain mix with as many bits as a scheme's name says: W4A16 has 4."""
-    bits = re.search(r"W(\d{1,2})A|INT-?(\d)|(\d)-?BIT|FP(\d{1,2})|(\d)(?:\.\d+)?-?BPW", text)
-    number = next((int(group) for group in bits.groups() if group), 0) if bits else 0
-    if not number:
-        number = 16 if "16" in text else 8 if "8" in text else 4
-    return "F16" if number >= 16 else "Q8_0" if number == 8 else "Q6_K" if number == 6 else "Q4_K_M"  # noqa: PLR2004
 
 
 @lru_cache(maxsize=1024)

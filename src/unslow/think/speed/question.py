@@ -287,15 +287,13 @@ def _reasons(device: Device, setting: SpeedSetting) -> list[str]:
     if setting.backend != "cpu" and device.family not in learned_speed().chips.get(setting.backend, []):
         family = f"the {device.family} family" if device.family else f"devices like the {device.name}"
         found.append(f"no measurement of {family} under {setting.backend} was learned from")
-    if setting.runtime and not _is_learned(setting.runtime):
+    if setting.runtime and not any(
+        f"{kind}/runtime/{setting.runtime}" in learned_speed().factors for kind in ("launch", "waste")
+    ):
         found.append(f"{setting.runtime} was measured on one machine at most")
     if not device.verified:
         found.append(f"the numbers of the {device.name} were not checked against a second source")
     return found
-
-
-def _is_learned(runtime: str) -> bool:
-    return any(f"{kind}/runtime/{runtime}" in learned_speed().factors for kind in ("launch", "waste"))
 
 
 def widened(rate: Interval, wider: float, ceiling: float = math.inf) -> Interval:

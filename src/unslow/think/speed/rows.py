@@ -110,6 +110,7 @@ def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> A
     backend = _backend(row, device)
     year = year_of_build(row.get("date_or_build", ""))
     gpus = max(1, int(cell_number(row.get("n_gpus"), 1.0)))
+    found = _MICRO_BATCH.search(row.get("batch", "")) or _MICRO_BATCH.search(row.get("note", ""))
     return AskedRow(
         device=device,
         gpus=gpus,
@@ -122,7 +123,7 @@ def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> A
         tokens=float(test[2] or _USUAL_TEST),
         start=max(0.0, cell_number(row.get("ctx_or_depth"))),
         element_bytes=_element_bytes(row),
-        micro_batch=_micro_batch(row),
+        micro_batch=float(found[1]) if found else 512.0,
         split=_split(row, gpus, year),
         gpu_layers=_gpu_layers(row, len(load.layers)),
         experts_on_cpu=_experts_on_cpu(row, note),
@@ -195,11 +196,6 @@ def _is_fused(row: Row) -> bool:
 def _element_bytes(row: Row) -> float:
     written = row.get("kv_type", "").split("/")[0].lower()
     return element_bytes(_CACHE_TYPES.get(written, written))
-
-
-def _micro_batch(row: Row) -> float:
-    found = _MICRO_BATCH.search(row.get("batch", "")) or _MICRO_BATCH.search(row.get("note", ""))
-    return float(found[1]) if found else 512.0
 
 
 def _split(row: Row, gpus: int, year: float) -> str:
@@ -288,7 +284,10 @@ def on_gpu(load: ModelLoad, gpu_layers: int | None, experts_on_cpu: int = 0) -> 
     """The part of a model on GPUs: the output first, then the last layers, as llama.cpp places them."""
     count = _layers_on_gpus(load, gpu_layers)
     first = _first_layer(load, count)
-    layers = [_without_experts(x) if i < experts_on_cpu else x for i, x in enumerate(load.layers)][first:]
+    layers = [
+        x._replace(expert_bytes=0.0, expert_weights=0.0, expert_kinds={}) if i < experts_on_cpu else x
+        for i, x in enumerate(load.layers)
+    ][first:]
     return layer_totals(load, layers, with_output=count > 0)
 
 
@@ -303,7 +302,11 @@ def placed_on_host(
     """The rest, which the CPU computes; None where nothing is left. `family` is the CPU's."""
     count = _layers_on_gpus(load, gpu_layers)
     first = _first_layer(load, count)
-    experts = [_only_experts(x) for x in load.layers[first:experts_on_cpu] if x.expert_bytes]
+    experts = [
+        LayerLoad(expert_bytes=x.expert_bytes, expert_weights=x.expert_weights, expert_kinds=x.expert_kinds)
+        for x in load.layers[first:experts_on_cpu]
+        if x.expert_bytes
+    ]
     if count > 0 and not first and not experts:
         return None
     whole = layer_totals(load, load.layers[:first], with_output=count == 0)
@@ -322,16 +325,6 @@ def _layers_on_gpus(load: ModelLoad, asked: int | None) -> int:
     """Layers on GPUs, the output counted as one."""
     every = len(load.layers) + 1
     return every if asked is None else min(asked, every)
-
-
-def _without_experts(layer: LayerLoad) -> LayerLoad:
-    return layer._replace(expert_bytes=0.0, expert_weights=0.0, expert_kinds={})
-
-
-def _only_experts(layer: LayerLoad) -> LayerLoad:
-    return LayerLoad(
-        expert_bytes=layer.expert_bytes, expert_weights=layer.expert_weights, expert_kinds=layer.expert_kinds
-    )
 
 
 USABLE = 0.97
@@ -363,16 +356,14 @@ def placed_row(asked: AskedRow) -> AskedRow:
     """The same with what fits on the GPUs, where not all of it does: experts stay behind first, then whole layers."""
     if not is_open(asked) or not spills(asked):
         return asked
-    room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - _cache_bytes(asked)
+    elements = float(totals(asked.load).cache_elements(block_of(asked.start)))
+    room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - (
+        elements * asked.element_bytes * asked.conversations
+    )
     experts = _experts_on_host(asked, room)
     return (
         asked._replace(gpu_layers=_layers(asked, room)) if experts is None else asked._replace(experts_on_cpu=experts)
     )
-
-
-def _cache_bytes(asked: AskedRow) -> float:
-    elements = float(totals(asked.load).cache_elements(block_of(asked.start)))
-    return elements * asked.element_bytes * asked.conversations
 
 
 def _experts_on_host(asked: AskedRow, room: float) -> int | None:

@@ -191,7 +191,15 @@ def table_rates(parts: Sequence[TablePart], depths: Floats) -> Rates:
         seconds = prompt_token_seconds(question, tokens, micro_batch) if is_prompt else step_seconds(question)
         terms = prompt_terms(question, tokens, micro_batch) if is_prompt else step_terms(question)
         mid = np.broadcast_to(np.asarray(made / seconds, dtype=np.float64), index.shape)
-        return _interval(mid, np.divide(made, least_seconds(terms)), bases, index, depths)
+        # The interval that was learned, wider where less is known, and never above the ceiling
+        ceiling = np.divide(made, least_seconds(terms))
+        is_deep = depths >= DEEP_FROM
+        shallow, deep = [base.shallow for base in bases], [base.deep for base in bases]
+        down = np.where(is_deep, _taken([s.low for s in deep], index), _taken([s.low for s in shallow], index))
+        up = np.where(is_deep, _taken([s.high for s in deep], index), _taken([s.high for s in shallow], index))
+        wider = _taken([base.trust.wider for base in bases], index)
+        top = np.maximum(mid, np.minimum(mid * up**wider, ceiling))
+        return mid * down**wider, mid, top
 
 
 def _taken(values: Sequence[float], index: Indices) -> Floats:
@@ -207,17 +215,6 @@ def _scaled(question: SpeedQuestion, scales: Floats) -> SpeedQuestion:
         totals=totals.scaled(scales) if totals else None,
         host=host._replace(totals=host.totals.scaled(scales)) if host else None,
     )
-
-
-def _interval(mid: Floats, ceiling: Any, bases: Sequence[Base], index: Indices, depths: Floats) -> Rates:
-    """The interval that was learned, wider where less is known, and never above the ceiling."""
-    is_deep = depths >= DEEP_FROM
-    shallow, deep = [base.shallow for base in bases], [base.deep for base in bases]
-    down = np.where(is_deep, _taken([s.low for s in deep], index), _taken([s.low for s in shallow], index))
-    up = np.where(is_deep, _taken([s.high for s in deep], index), _taken([s.high for s in shallow], index))
-    wider = _taken([base.trust.wider for base in bases], index)
-    top = np.maximum(mid, np.minimum(mid * up**wider, ceiling))
-    return mid * down**wider, mid, top
 
 
 class Predictions(NamedTuple):
@@ -311,7 +308,12 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
     if isinstance(base, Unknown):
         table.refuse(rows, base.why)
         return
-    rows = _kept(rows, table)
+    # The rows whose numbers are numbers
+    depths, gibs = table.depths[rows], table.gibs[rows]
+    fine = (depths >= 0) & (depths <= DEEPEST)
+    table.refuse(rows[~fine], f"{DEPTH} is no number of tokens that can be")
+    table.refuse(rows[fine & np.isnan(gibs)], f"{SIZE} is no size")
+    rows = rows[fine & ~np.isnan(gibs)]
     scales = _scales(base, table.gibs[rows])
     table.refuse(rows[scales == 0], size_refused(base))
     rows, scales = rows[scales > 0], scales[scales > 0]
@@ -323,15 +325,6 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
         for block in np.unique(blocks):
             some = same[blocks == block]
             yield _part(spilled_base(cells, float(scale), float(block)), some, np.ones(len(some)), table)
-
-
-def _kept(rows: Indices, table: _Table) -> Indices:
-    """The rows whose numbers are numbers."""
-    depths, gibs = table.depths[rows], table.gibs[rows]
-    fine = (depths >= 0) & (depths <= DEEPEST)
-    table.refuse(rows[~fine], f"{DEPTH} is no number of tokens that can be")
-    table.refuse(rows[fine & np.isnan(gibs)], f"{SIZE} is no size")
-    return rows[fine & ~np.isnan(gibs)]
 
 
 def _scales(base: Base, gibs: Floats) -> Floats:

@@ -94,11 +94,9 @@ def is_garbage(answer: str) -> bool:
         return True
     if len(signs) >= FEWEST_SIGNS and Counter(signs).most_common(1)[0][1] >= ONE_SIGN * len(signs):
         return True
-    return len(words) >= FEWEST_WORDS and len(_triples(words)) < NEW_TRIPLES * (len(words) - 2)
-
-
-def _triples(words: Sequence[str]) -> set[tuple[str, ...]]:
-    return {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
+    return len(words) >= FEWEST_WORDS and len(
+        {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
+    ) < NEW_TRIPLES * (len(words) - 2)
 
 
 def garbage_among(answers: Sequence[str]) -> int:

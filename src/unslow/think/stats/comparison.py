@@ -106,7 +106,10 @@ def level_of(metric: str, samples: Sequence[float]) -> BenchLevel | None:
     logs = sorted((sign * math.log(value) for value in samples if value > 0), reverse=True)
     if not logs:
         return None
-    usual_scores = [_score(place, len(logs)) for place in range(len(logs))]
+    # Where the value at a place, the best being 0, of so many normal ones lies, in standard deviations (Blom)
+    usual_scores = [
+        (-statistics.NormalDist().inv_cdf((place + 0.625) / (len(logs) + 0.25))) for place in range(len(logs))
+    ]
     reach = _above_middle(logs)
     return BenchLevel(_best_third(logs), reach / _above_middle(usual_scores) if reach else 0.0, len(logs))
 
@@ -120,11 +123,6 @@ def _above_middle(ordered: Sequence[float]) -> float:
     if len(ordered) == 1:
         return 0.0
     return _best_third(ordered) - ordered[max(1, (len(ordered) - 1) // 2)]
-
-
-def _score(place: int, count: int) -> float:
-    """Where the value at a place, the best being 0, of so many normal ones lies, in standard deviations (Blom)."""
-    return -statistics.NormalDist().inv_cdf((place + 0.625) / (count + 0.25))
 
 
 def repeat_variance(metric: str, levels: Sequence[BenchLevel]) -> Variance:
@@ -255,21 +253,18 @@ def compare_pairs(metric: str, pairs: Sequence[tuple[float, float]]) -> Differen
         raise UserError(f"no pair of {metric} was measured", "measure both at least once")
     gains = [new - old for old, new in logs]
     level = statistics.median(old for old, _ in logs)
-    return tested_difference(metric, level, level + hodges_lehmann(gains), _variance(metric, gains))
-
-
-def hodges_lehmann(values: Sequence[float]) -> float:
-    """The median of the means of any two (Hodges and Lehmann): as sharp as a mean, hardly moved by an outlier."""
-    return statistics.median((a + b) / 2 for a, b in combinations_with_replacement(values, 2))
-
-
-def _variance(metric: str, gains: Sequence[float]) -> Variance:
     freedom = len(gains) - 1
     seen = robust_deviation(gains) ** 2 if freedom else 0.0
     experience = 2 * usual_variance(metric).repeat ** 2
     pair = (REPEAT_EXPERIENCE * experience + freedom * seen) / (REPEAT_EXPERIENCE + freedom)
     runs = Variance(2 * _RUNS_SHARE * usual_variance(metric).run ** 2, RUN_EXPERIENCE)
-    return pooled([Variance(_EFFICIENCY * pair / len(gains), REPEAT_EXPERIENCE + freedom), runs])
+    variance = pooled([Variance(_EFFICIENCY * pair / len(gains), REPEAT_EXPERIENCE + freedom), runs])
+    return tested_difference(metric, level, level + hodges_lehmann(gains), variance)
+
+
+def hodges_lehmann(values: Sequence[float]) -> float:
+    """The median of the means of any two (Hodges and Lehmann): as sharp as a mean, hardly moved by an outlier."""
+    return statistics.median((a + b) / 2 for a, b in combinations_with_replacement(values, 2))
 
 
 AS_LONG = 1.25
@@ -335,18 +330,28 @@ _WORDS = {DECODE: "decode", PREFILL: "prefill", FIRST: "the first token"}
 
 def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) -> Comparison:
     """Every figure that both have; `earlier` are benchmarks of any kind, of which those of the same thing are used."""
-    chains = _chains(before, after, earlier)
+    # Earlier runs of the same thing as the one, and as the other where that differs, each in the order of time
+    others = sorted((b for b in earlier if b.id not in (before.id, after.id)), key=lambda bench: bench.taken_at)
+    like = [before] if is_comparable(before, after) else [before, after]
+    chains = [chain for one in like if (chain := [bench for bench in others if is_comparable(bench, one)])]
     metrics = [name for name in after.figures if name in before.figures]
     found = [_compared(metric, before, after, chains) for metric in metrics]
     differences = tuple(_alike(one, before, after) for one in found if one)
     verdict = _overall({one.metric: one.verdict for one in differences})
+    runs = sum(map(len, chains))
+    learned = (
+        f"what runs differ by was learned from {runs} earlier runs of the same thing"
+        if runs > 1
+        else "how much runs of this differ by chance is not known yet, so what is usual was taken; more runs teach it"
+    )
+    notes = tuple(note for note in (learned, disturbance_note(before, after)) if note)
     return Comparison(
         before=before.id,
         after=after.id,
         verdict=verdict,
         because=_because_of_all(differences),
         differences=differences,
-        notes=_notes(before, after, sum(map(len, chains))),
+        notes=notes,
     )
 
 
@@ -360,13 +365,6 @@ def is_comparable(one: Bench, other: Bench) -> bool:
         other.protocol,
         other.settings,
     )
-
-
-def _chains(before: Bench, after: Bench, earlier: Sequence[Bench]) -> list[list[Bench]]:
-    """Earlier runs of the same thing as the one, and as the other where that differs, each in the order of time."""
-    others = sorted((b for b in earlier if b.id not in (before.id, after.id)), key=lambda bench: bench.taken_at)
-    like = [before] if is_comparable(before, after) else [before, after]
-    return [chain for one in like if (chain := [bench for bench in others if is_comparable(bench, one)])]
 
 
 def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequence[Bench]]) -> Difference | None:
@@ -408,12 +406,3 @@ def _because_of_all(differences: Sequence[Difference]) -> str:
         return "the two have no figure in common"
     telling = [one for one in judged if one.verdict in ("slower", "faster")] or judged[:1]
     return "; ".join(f"{_WORDS[one.metric]}: {one.because}" for one in telling)
-
-
-def _notes(before: Bench, after: Bench, runs: int) -> tuple[str, ...]:
-    learned = (
-        f"what runs differ by was learned from {runs} earlier runs of the same thing"
-        if runs > 1
-        else "how much runs of this differ by chance is not known yet, so what is usual was taken; more runs teach it"
-    )
-    return tuple(note for note in (learned, disturbance_note(before, after)) if note)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from unslow.facts.bench import DECODE, Bench, Comparison
 from unslow.facts.machine import Facts, Machine
-from unslow.facts.run import Earlier, GpuUnderLoad, PhaseTelemetry, Run, Telemetry
+from unslow.facts.run import Earlier, GpuUnderLoad, Run, Telemetry
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Fact, Known, measured, not_found
 from unslow.think.stats.llama_bench import TESTS, TOOL
@@ -80,12 +80,10 @@ def _worded(value: Any) -> str:
         case list() | tuple():
             return ", ".join(map(_worded, value))[:_LONGEST]
         case _:
-            return _base_name(str(value))[:_LONGEST]
-
-
-def _base_name(text: str) -> str:
-    """A file without its folders, which differ from user to user."""
-    return text.rpartition("/")[2] if text.startswith(("/", "~")) else text
+            # A file without its folders, which differ from user to user
+            text = str(value)
+            base_name = text.rpartition("/")[2] if text.startswith(("/", "~")) else text
+            return base_name[:_LONGEST]
 
 
 def conditions_of(telemetry: Telemetry | None, run: Run, machine: Machine) -> dict[str, float]:
@@ -96,7 +94,8 @@ def conditions_of(telemetry: Telemetry | None, run: Run, machine: Machine) -> di
 
 def _watched(telemetry: Telemetry | None) -> Iterator[tuple[str, float]]:
     """The means of the phase that tells most."""
-    phase = _telling(telemetry)
+    phases = {phase.phase: phase for phase in (telemetry.phases if telemetry else ())}
+    phase = phases.get("decode") or phases.get("prefill")
     if phase is None:
         return
     yield from ((name, stat.mean) for name, stat in phase.host.items())
@@ -104,11 +103,6 @@ def _watched(telemetry: Telemetry | None) -> Iterator[tuple[str, float]]:
         named = _namer(gpu.index, len(phase.gpus))
         yield from ((named(name), stat.mean) for name, stat in gpu.figures.items())
         yield from ((named(f"reason_{reason}"), share) for reason, share in gpu.reasons.items())
-
-
-def _telling(telemetry: Telemetry | None) -> PhaseTelemetry | None:
-    phases = {phase.phase: phase for phase in (telemetry.phases if telemetry else ())}
-    return phases.get("decode") or phases.get("prefill")
 
 
 def _namer(index: int, count: int) -> Callable[[str], str]:

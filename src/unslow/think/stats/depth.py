@@ -285,7 +285,11 @@ class _Pair(NamedTuple):
 
 def change_over_time(readings: Sequence[Reading]) -> Change | None:
     """A change from one time to another at the same depth, whether little by little or at one moment; None for none."""
-    pairs = _pairs(readings)
+    # First and last reading of each depth, in the order of the first
+    by_depth: dict[float, list[Reading]] = {}
+    for reading in sorted(readings, key=lambda r: r.at_s):
+        by_depth.setdefault(reading.depth, []).append(reading)
+    pairs = [_Pair(of[0], of[-1]) for of in by_depth.values() if len(of) > 1]
     if len(pairs) < FEWEST_PAIRS:
         return None
     moments = sorted(r.at_s for r in readings)[1:]
@@ -317,14 +321,6 @@ def without_change(readings: Sequence[Reading], change: Change) -> list[Reading]
     if at_s is None:
         return [r._replace(seconds=r.seconds * math.exp(-change.per_s * r.at_s)) for r in readings]
     return [r if r.at_s < at_s else r._replace(seconds=r.seconds * math.exp(-change.log)) for r in readings]
-
-
-def _pairs(readings: Sequence[Reading]) -> list[_Pair]:
-    """First and last reading of each depth, in the order of the first."""
-    by_depth: dict[float, list[Reading]] = {}
-    for reading in sorted(readings, key=lambda r: r.at_s):
-        by_depth.setdefault(reading.depth, []).append(reading)
-    return [_Pair(of[0], of[-1]) for of in by_depth.values() if len(of) > 1]
 
 
 STEEP = 4.0
@@ -516,7 +512,14 @@ def judge_depths(
     if change and _outweighs(change, readings):
         return _drift(change, readings)
     points = points_of(without_change(readings, change)) if change else points
-    return _over_depth(points, readings, expected, seen or {}, _aside(change))
+    # A change with time that is taken out of the readings, in words
+    return _over_depth(
+        points,
+        readings,
+        expected,
+        seen or {},
+        f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out" if change else "",
+    )
 
 
 def _few(depths: int) -> str:
@@ -535,19 +538,22 @@ def _over_depth(
         return Curve("cannot_tell", "the depths are all the same")
     if step and _is_cliff(step, line, points, expected):
         spilled = _spilled(seen.get(step.last_before, {}), seen.get(step.first_beyond, {}), expected.vram_bytes)
-        return _cliff(step, points, readings, spilled + aside)
+        rest = spilled + aside
+        before, beyond = step.last_before, step.first_beyond
+        at = {p.depth: p.seconds for p in points}
+        why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
+        why += f"{step.times:.1f} times what the slope explains"
+        repeated = _is_repeated(before, beyond, readings)
+        why += "" if repeated else ", seen once"
+        return Curve("cliff", why + rest, before, beyond, repeated)
     if line.misfit > NOISY:
         why = f"the times lie {line.misfit:.0%} off any line or step, so nothing can be said: is the machine busy?"
         return Curve("cannot_tell", why)
     if step and step.times > PERHAPS and line.left_over - step.line.left_over > PERHAPS_BETTER:
-        return _either(step)
+        between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
+        why = f"a step {between} fits better than a straight line, but not clearly: depths in between would tell"
+        return Curve("cannot_tell", why, step.last_before, step.first_beyond)
     return _line(line, points, expected, aside)
-
-
-def _either(step: Step) -> Curve:
-    between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
-    why = f"a step {between} fits better than a straight line, but not clearly: depths in between would tell"
-    return Curve("cannot_tell", why, step.last_before, step.first_beyond)
 
 
 def _outweighs(change: Change, readings: Sequence[Reading]) -> bool:
@@ -571,11 +577,6 @@ def _drift(change: Change, readings: Sequence[Reading]) -> Curve:
     return Curve("drift", f"{why}; so nothing is said about depth", changed_at_s=change.at_s)
 
 
-def _aside(change: Change | None) -> str:
-    """A change with time that is taken out of the readings, in words."""
-    return f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out" if change else ""
-
-
 def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expectation) -> bool:
     """A step that is large, sure, fits better than any line, and is more than honest reading could cost."""
     if step.jump_s <= 0 or step.times < CLIFF or step.jump_s < SURE * step.jump_error_s:
@@ -586,16 +587,6 @@ def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expecta
     grew = at[step.first_beyond] - at[step.last_before]
     honest = max(expected.slope_s, step.line.slope_s) * (step.first_beyond - step.last_before)
     return grew > BEND * honest
-
-
-def _cliff(step: Step, points: Sequence[Point], readings: Sequence[Reading], rest: str) -> Curve:
-    before, beyond = step.last_before, step.first_beyond
-    at = {p.depth: p.seconds for p in points}
-    why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
-    why += f"{step.times:.1f} times what the slope explains"
-    repeated = _is_repeated(before, beyond, readings)
-    why += "" if repeated else ", seen once"
-    return Curve("cliff", why + rest, before, beyond, repeated)
 
 
 def _is_repeated(before: float, beyond: float, readings: Sequence[Reading]) -> bool:

@@ -262,7 +262,11 @@ def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
         return Drift("unsteady", why, early=values[0], late=values[-1])
     found = levels(values, FELL)
     if len(found) >= _MANY_LEVELS and _turns(found) > 1:
-        return _restless(found, slices)
+        low, high = min(level.value for level in found), max(level.value for level in found)
+        why = f"the speed changed {len(found) - 1} times, between {low:.1f} and {high:.1f} tokens per second"
+        slow = [one for level in found if level.value < (low + high) / 2 for one in slices[level.start : level.end]]
+        fast = [one for level in found if level.value >= (low + high) / 2 for one in slices[level.start : level.end]]
+        return Drift("unsteady", why + what_changed(fast, slow), early=found[0].value, late=found[-1].value)
     if len(found) > 1:
         return _changed(found, slices)
     moved = trend(values)
@@ -275,14 +279,6 @@ def _turns(found: Sequence[Level]) -> int:
     """How often the way from level to level changes between up and down."""
     ups = [b.value > a.value for a, b in pairwise(found)]
     return sum(a != b for a, b in pairwise(ups))
-
-
-def _restless(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
-    low, high = min(level.value for level in found), max(level.value for level in found)
-    why = f"the speed changed {len(found) - 1} times, between {low:.1f} and {high:.1f} tokens per second"
-    slow = [one for level in found if level.value < (low + high) / 2 for one in slices[level.start : level.end]]
-    fast = [one for level in found if level.value >= (low + high) / 2 for one in slices[level.start : level.end]]
-    return Drift("unsteady", why + what_changed(fast, slow), early=found[0].value, late=found[-1].value)
 
 
 def _changed(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
@@ -311,19 +307,15 @@ def _drifting(moved: Trend, slices: Sequence[Slice]) -> Drift:
     first, last = slices[:part], slices[-part:]
     early, late = (statistics.median(one.tokens_per_s for one in side) for side in (first, last))
     verdict, way = ("falls", "less") if moved.change < 0 else ("recovers", "more")
-    knee = _left(slices, early)
-    why = f"little by little, {early:.1f} tokens per second at first and {late:.1f} at last: "
-    why += f"{abs(moved.change):.0%} {way} over {slices[-1].minute - slices[0].minute:g} minutes"
-    return Drift(verdict, why + what_changed(first, last), knee, early, late)
-
-
-def _left(slices: Sequence[Slice], early: float) -> float:
-    """The minute from which on no three stretches in a row reach the early speed again."""
+    # The minute from which on no three stretches in a row reach the early speed again
     far = [abs(one.tokens_per_s - early) > FELL / 2 * early for one in slices]
     start = len(far)
     while start > 0 and any(far[max(0, start - 3) : start]):
         start -= 1
-    return slices[min(start, len(slices) - 1)].minute
+    knee = slices[min(start, len(slices) - 1)].minute
+    why = f"little by little, {early:.1f} tokens per second at first and {late:.1f} at last: "
+    why += f"{abs(moved.change):.0%} {way} over {slices[-1].minute - slices[0].minute:g} minutes"
+    return Drift(verdict, why + what_changed(first, last), knee, early, late)
 
 
 def _even(values: Sequence[float]) -> Drift:

@@ -45,7 +45,10 @@ def decode_rate(done: Pass) -> float | None:
 
 def client_decode_rate(done: Pass) -> float | None:
     """The same by the client's clock, from the first piece of the stream to the last; None where all came at once."""
-    rate = _rate(_tokens_after_first_piece(done), done.client_last_token_s - done.client_first_token_s)
+    # All but one; where a piece holds several tokens, all but those of the first piece
+    pieces = done.gaps.count + 1 if done.gaps else 1
+    tokens_after_first_piece = done.generated_tokens - max(1.0, done.generated_tokens / pieces)
+    rate = _rate(tokens_after_first_piece, done.client_last_token_s - done.client_first_token_s)
     return rate if rate is not None and rate <= FASTEST_STREAM else None
 
 
@@ -61,12 +64,6 @@ def prefill_rate(done: Pass) -> float | None:
 def waited_before_s(done: Pass) -> float:
     """What the server says passed before it began to read."""
     return (done.server_load_s or 0.0) + (done.server_queue_s or 0.0)
-
-
-def _tokens_after_first_piece(done: Pass) -> float:
-    """All but one; where a piece holds several tokens, all but those of the first piece."""
-    pieces = done.gaps.count + 1 if done.gaps else 1
-    return done.generated_tokens - max(1.0, done.generated_tokens / pieces)
 
 
 def _rate(tokens: float, seconds: float) -> float | None:
@@ -118,15 +115,12 @@ def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> 
     if not passes:
         return ("nothing was measured",)
     rules = (_too_few, _clocks, _slow_start, _pieces, _cached, _thinking, _ended_early, _waited)
-    return (*_disagreements(samples), *(sentence for rule in rules if (sentence := rule(passes))))
-
-
-def _disagreements(samples: Mapping[str, Sequence[float]]) -> list[str]:
     found = {
         word: disagreement(samples.get(name, ()), lower_is_better=name in LOWER_IS_BETTER)
         for name, word in _JUDGED.items()
     }
-    return [f"{word}: {sentence}" for word, sentence in found.items() if sentence]
+    disagreements = [f"{word}: {sentence}" for word, sentence in found.items() if sentence]
+    return (*disagreements, *(sentence for rule in rules if (sentence := rule(passes))))
 
 
 def _too_few(passes: Sequence[Pass]) -> str:

@@ -46,12 +46,10 @@ def benches_of(rows: Sequence[BenchRow], unslow_version: str) -> tuple[Bench, ..
     """One benchmark for each build, model and setup, in the order in which they first come."""
     setups: dict[tuple[Any, ...], list[BenchRow]] = {}
     for row in rows:
-        setups.setdefault(_setup(row), []).append(row)
+        setups.setdefault(
+            tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS), []
+        ).append(row)
     return tuple(_bench(group, unslow_version) for group in setups.values())
-
-
-def _setup(row: BenchRow) -> tuple[Any, ...]:
-    return tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS)
 
 
 def _bench(rows: list[BenchRow], unslow_version: str) -> Bench:
@@ -62,8 +60,9 @@ def _bench(rows: list[BenchRow], unslow_version: str) -> Bench:
         name = named.get(row.test, row.test)
         samples[name] = samples.get(name, ()) + row.samples_ts
     tests = {TESTS[name]: test for test, name in named.items() if test}
+    # The same for the same tests, so that a file imported twice is one benchmark
     return Bench(
-        id=_id(rows),
+        id=f"llama-bench-{hashlib.sha256(msgspec.json.encode(list(rows))).hexdigest()[:12]}",
         unslow_version=unslow_version,
         taken_at=max(row.test_time for row in rows),
         seconds=sum(sum(row.samples_ns) for row in rows) / 1e9,
@@ -81,11 +80,6 @@ def _bench(rows: list[BenchRow], unslow_version: str) -> Bench:
     )
 
 
-def _id(rows: Sequence[BenchRow]) -> str:
-    """The same for the same tests, so that a file imported twice is one benchmark."""
-    return f"llama-bench-{hashlib.sha256(msgspec.json.encode(list(rows))).hexdigest()[:12]}"
-
-
 def base_name(path: str) -> str:
     """Without the folders, which are nobody's business."""
     return path.replace("\\", "/").rpartition("/")[2]
@@ -93,14 +87,14 @@ def base_name(path: str) -> str:
 
 def _headline(rows: Sequence[BenchRow], figure: str) -> str:
     """The test that is meant by the speed of decoding, or of reading: the least deep, of the usual length."""
-    found = [row for row in rows if _is(row, figure)]
+    found = [
+        row
+        for row in rows
+        if (bool(row.n_gen and not row.n_prompt) if figure == DECODE else bool(row.n_prompt and not row.n_gen))
+    ]
     usual = USUAL[figure]
     best = min(found, key=lambda row: (row.n_depth, _length(row) != usual, -_length(row)), default=None)
     return best.test if best else ""
-
-
-def _is(row: BenchRow, figure: str) -> bool:
-    return bool(row.n_gen and not row.n_prompt) if figure == DECODE else bool(row.n_prompt and not row.n_gen)
 
 
 def _length(row: BenchRow) -> int:
@@ -112,11 +106,10 @@ def _settings(row: BenchRow) -> dict[str, str]:
     plain = {name: value for name, value in msgspec.structs.asdict(row).items() if value != getattr(BenchRow(), name)}
     words = {**plain, "flash_attn": SWITCHES.get(row.flash_attn, row.flash_attn)}
     known = {k: v for k, v in words.items() if k in plain and k not in (*ROW_RESULTS, *ROW_IDENTITY)}
-    return {ROW_SETTINGS.get(name, f"{OWN}{name}"): _worded(value) for name, value in known.items()}
-
-
-def _worded(value: Any) -> str:
-    return SWITCHES[int(value)] if isinstance(value, bool) else str(value)
+    return {
+        ROW_SETTINGS.get(name, f"{OWN}{name}"): (SWITCHES[int(value)] if isinstance(value, bool) else str(value))
+        for name, value in known.items()
+    }
 
 
 def _by_depth(rows: Sequence[BenchRow]) -> Iterator[Sweep]:
@@ -172,7 +165,14 @@ def _measured(bench: Bench) -> Iterator[_Test]:
     prompts = sorted(long, key=lambda done: done.prompt_tokens)[len(long) // 2 :]
     for name, passes, kind in ((PREFILL, prompts, "n_prompt"), (DECODE, short, "n_gen"), (DECODE_AT_4K, long, "n_gen")):
         if bench.samples.get(name) and passes:
-            lengths = _prompt_lengths(passes) if kind == "n_prompt" else _answer_lengths(passes)
+            lengths = (
+                _prompt_lengths(passes)
+                if kind == "n_prompt"
+                else {
+                    "n_gen": _middle(passes, lambda done: done.generated_tokens),
+                    "n_depth": _middle(passes, depth_of),
+                }
+            )
             yield lengths, bench.samples[name], None
     for sweep in bench.sweeps:
         if sweep.axis == "depth":
@@ -184,10 +184,6 @@ def _prompt_lengths(passes: Sequence[Pass]) -> dict[str, int]:
         "n_prompt": _middle(passes, lambda done: done.prompt_tokens),
         "n_depth": _middle(passes, lambda done: done.cached_tokens),
     }
-
-
-def _answer_lengths(passes: Sequence[Pass]) -> dict[str, int]:
-    return {"n_gen": _middle(passes, lambda done: done.generated_tokens), "n_depth": _middle(passes, depth_of)}
 
 
 def _swept(sweep: Sweep, passes: Sequence[Pass]) -> Iterator[_Test]:
@@ -236,13 +232,17 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
 
 def _common(bench: Bench) -> dict[str, Any]:
     number, _, commit = bench.runtime_version.removeprefix("b").partition("-")
+    # `llama 8.0B Q4_K_M`, as far as it is known.
+    words = [bench.settings.get(f"model.{name}", "") for name in ("architecture", "parameters", "quant")]
+    if count := _whole(words[1]):
+        words[1] = f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"  # noqa: PLR2004 (a billion)
     known: dict[str, Any] = {
         "build_number": _whole(number) or 0,
         "build_commit": commit or "unknown",
         "cpu_info": bench.machine.cpu,
         "gpu_info": ", ".join(bench.machine.gpus),
         "model_filename": base_name(bench.model),
-        "model_type": _model_type(bench),
+        "model_type": " ".join(word for word in words if word),
         "model_size": bench.model_bytes,
         "test_time": bench.taken_at.replace("+00:00", "Z"),
     }
@@ -251,21 +251,10 @@ def _common(bench: Bench) -> dict[str, Any]:
         text = settings.get(ROW_SETTINGS.get(field.name, f"{OWN}{field.name}"))
         if text is not None and field.name not in (*ROW_RESULTS, *ROW_IDENTITY):
             known |= _typed(field.name, text, field.default)
-    return known | _backends(known)
-
-
-def _model_type(bench: Bench) -> str:
-    """`llama 8.0B Q4_K_M`, as far as it is known."""
-    words = [bench.settings.get(f"model.{name}", "") for name in ("architecture", "parameters", "quant")]
-    if count := _whole(words[1]):
-        words[1] = f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"  # noqa: PLR2004 (a billion)
-    return " ".join(word for word in words if word)
-
-
-def _backends(known: dict[str, Any]) -> dict[str, str]:
-    """As llama-bench lists them: the processor only where there is nothing else."""
+    # As llama-bench lists them: the processor only where there is nothing else
     names = [name for name in known.get("backends", "").replace(" ", "").split(",") if name]
-    return {"backends": ",".join(name for name in names if name.upper() != "CPU") or "CPU"} if names else {}
+    backends = {"backends": ",".join(name for name in names if name.upper() != "CPU") or "CPU"} if names else {}
+    return known | backends
 
 
 def _whole(text: str) -> int | None:

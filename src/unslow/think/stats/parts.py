@@ -71,7 +71,16 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
     whole = statistics.median(map(_sure_total, timed))
     found = [part for part in (_part(timed, *how) for how in _WAYS) if part is not None]
     rest = _rest(timed, [part for part in found if part.told_apart], whole)
-    split = (_remainder(rest, None),) if step is None else (_step_part(step), _remainder(rest, step))
+    split = (
+        (_remainder(rest, None),)
+        if step is None
+        else (
+            Part(
+                name=STEP, seconds=step.seconds, low_s=step.low_s, high_s=step.high_s, told_apart=True, how=step.source
+            ),
+            _remainder(rest, step),
+        )
+    )
     return Parts(
         seconds=whole, rounds=len(timed), parts=(split[0], *found, *split[1:]), notes=_notes(found, rest, step)
     )
@@ -128,10 +137,6 @@ def _rest(rounds: Sequence[Round], told: Sequence[Part], whole: float) -> Differ
     spread = paired_difference(left)
     middle = whole - sum(part.seconds for part in told)
     return Difference(middle, min(spread.low, middle), max(spread.high, middle))
-
-
-def _step_part(step: Step) -> Part:
-    return Part(name=STEP, seconds=step.seconds, low_s=step.low_s, high_s=step.high_s, told_apart=True, how=step.source)
 
 
 def _remainder(rest: Difference, step: Step | None) -> Part:

@@ -117,22 +117,25 @@ def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> s
     middle = statistics.median(values) if values else 0.0
     if len(values) < FEWEST or middle <= 0 or max(values) - min(values) < NOTICEABLE * middle:
         return ""
-    split = _widest(values)
+    # Where the ordered values are farthest apart
+    ordered = sorted(values)
+    at = max(range(1, len(ordered)), key=lambda n: ordered[n] - ordered[n - 1])
+    split = Split(ordered[:at], ordered[at:])
     apart = split.gap >= max(_APART * split.width, NOTICEABLE * middle)
     if apart and (sentence := _outlier(values, split, lower_is_better=lower_is_better)):
         return sentence
     if sentence := _trend(values, lower_is_better=lower_is_better):
         return sentence
     if apart:
-        return _groups(split, lower_is_better=lower_is_better)
-    return _scatter(values, middle)
-
-
-def _widest(values: Sequence[float]) -> Split:
-    """Where the ordered values are farthest apart."""
-    ordered = sorted(values)
-    at = max(range(1, len(ordered)), key=lambda n: ordered[n] - ordered[n - 1])
-    return Split(ordered[:at], ordered[at:])
+        slow, fast = (split.above, split.below) if lower_is_better else (split.below, split.above)
+        low, high = statistics.median(split.below), statistics.median(split.above)
+        off = (high / low - 1) if low > 0 and lower_is_better else 1 - low / high
+        return f"the repeats are in two groups: {len(slow)} were about {off:.0%} slower than the other {len(fast)}"
+    # Noise without a pattern, where it is large
+    deviation = statistics.fmean(abs(value - middle) for value in values) / middle
+    if deviation < _SCATTER:
+        return ""
+    return f"the repeats scatter: from {min(values) / middle - 1:+.0%} to {max(values) / middle - 1:+.0%} of the median"
 
 
 def _outlier(values: Sequence[float], split: Split, *, lower_is_better: bool) -> str:
@@ -161,21 +164,6 @@ def _trend(values: Sequence[float], *, lower_is_better: bool) -> str:
     verb = "rises" if way > 0 else "falls"
     what = "the time" if lower_is_better else "the speed"
     return f"{what} {verb} from repeat to repeat, by {abs(end / start - 1):.0%} from the start to the end"
-
-
-def _groups(split: Split, *, lower_is_better: bool) -> str:
-    slow, fast = (split.above, split.below) if lower_is_better else (split.below, split.above)
-    low, high = statistics.median(split.below), statistics.median(split.above)
-    off = (high / low - 1) if low > 0 and lower_is_better else 1 - low / high
-    return f"the repeats are in two groups: {len(slow)} were about {off:.0%} slower than the other {len(fast)}"
-
-
-def _scatter(values: Sequence[float], middle: float) -> str:
-    """Noise without a pattern, where it is large."""
-    deviation = statistics.fmean(abs(value - middle) for value in values) / middle
-    if deviation < _SCATTER:
-        return ""
-    return f"the repeats scatter: from {min(values) / middle - 1:+.0%} to {max(values) / middle - 1:+.0%} of the median"
 
 
 CONFIDENCE = 0.95
@@ -212,11 +200,8 @@ def robust_deviation(values: Sequence[float]) -> float:
     """The standard deviation, from the median of the deviations, so that an outlier hardly counts."""
     middle = statistics.median(values)
     deviation = statistics.median(abs(value - middle) for value in values)
-    return _MAD_TO_SIGMA * _small_sample(len(values)) * deviation
-
-
-def _small_sample(count: int) -> float:
-    return _SMALL_SAMPLE.get(count, count / (count - 0.8))
+    count = len(values)
+    return _MAD_TO_SIGMA * _SMALL_SAMPLE.get(count, count / (count - 0.8)) * deviation
 
 
 def _interval(ordered: Sequence[float]) -> tuple[float, float]:

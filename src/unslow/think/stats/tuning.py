@@ -152,7 +152,10 @@ class Halving:
             elif self._has_time(self._queue[0]):
                 return Turn(self._queue[0], self.round)
             elif self.round == 1:
-                self._leave_out()
+                # Not all can be measured even once and then again: the rest of the round is left out
+                for index in list(self._queue):
+                    self._drop(index, "not measured: there is no time for it; give more with --seconds")
+                self._queue = []
             else:
                 self.finish("the time is over")
         return None
@@ -214,17 +217,17 @@ class Halving:
         first = self.round == 1 and index not in self.references
         return not late and not (first and self.spent_s + self.estimate_s(index) > FIRST_SHARE * self.budget_s)
 
-    def _leave_out(self) -> None:
-        """Not all can be measured even once and then again: the rest of the round is left out."""
-        for index in list(self._queue):
-            self._drop(index, "not measured: there is no time for it; give more with --seconds")
-        self._queue = []
-
     def _close_round(self) -> None:
         """After a round: who is surely slower goes, and at the end of a stage the slower half."""
         looks = self.round <= FIRST_LOOK or is_look(self.round)  # each look is another chance to be wrong
         if looks:
-            self._drop_slower()
+            leader = self.leader
+            for index in [index for index in self.alive if index != leader]:
+                gain = self.gain(index, leader) if leader is not None else None
+                if gain is None or gain.pairs < FEWEST_PAIRS or gain.low <= WORTH:
+                    continue
+                if index not in self.references or is_narrow(gain):
+                    self._drop(index, _slower(gain))
         self._rounds_left = self._rounds_of_stage(self.budget_s) if self.round == 1 else self._rounds_left
         self._rounds_left -= 1
         if self._rounds_left <= 0:
@@ -243,15 +246,6 @@ class Halving:
             return blake2b(f"{self._seed} {self.round // 2} {index}".encode(), digest_size=8).digest()
 
         return sorted(self.alive, key=lot, reverse=bool(self.round % 2))
-
-    def _drop_slower(self) -> None:
-        leader = self.leader
-        for index in [index for index in self.alive if index != leader]:
-            gain = self.gain(index, leader) if leader is not None else None
-            if gain is None or gain.pairs < FEWEST_PAIRS or gain.low <= WORTH:
-                continue
-            if index not in self.references or is_narrow(gain):
-                self._drop(index, _slower(gain))
 
     def _halve(self) -> None:
         """References don't count, and don't leave; one other is left to the end."""
@@ -338,6 +332,13 @@ def judge_tuning(
     """The whole report."""
     winner = winner_of(halving, candidates.plan)
     verdict, because = _verdict(halving, winner)
+    # Turns that took far longer than others of the same: the machine was busy with something else
+    usual = [(took, statistics.median(took)) if took else ([0.0], 0.0) for took in halving.took_s]
+    found = [(n, max(took), middle) for n, (took, middle) in enumerate(usual) if max(took) > _STALL * middle + _STALL_S]
+    stalls = [
+        f"{candidates.all[n].name}: a turn took {longest:.0f} s, others {middle:.0f} s: was the machine busy?"
+        for n, longest, middle in found
+    ]
     return TuneReport(
         unslow_version=told.unslow_version,
         model=told.model,
@@ -358,18 +359,8 @@ def judge_tuning(
         rounds=max((max(levels, default=0) for levels in halving.levels), default=0),
         ended=halving.end,
         interrupted=told.interrupted,
-        notes=(*told.notes, *_stalls(candidates, halving)),
+        notes=(*told.notes, *stalls),
     )
-
-
-def _stalls(candidates: Candidates, halving: Halving) -> list[str]:
-    """Turns that took far longer than others of the same: the machine was busy with something else."""
-    usual = [(took, statistics.median(took)) if took else ([0.0], 0.0) for took in halving.took_s]
-    found = [(n, max(took), middle) for n, (took, middle) in enumerate(usual) if max(took) > _STALL * middle + _STALL_S]
-    return [
-        f"{candidates.all[n].name}: a turn took {longest:.0f} s, others {middle:.0f} s: was the machine busy?"
-        for n, longest, middle in found
-    ]
 
 
 def tune_status(report: TuneReport) -> int:

@@ -217,7 +217,11 @@ def _other_kind(around: Around, layers: int) -> Iterator[Step]:
     apart = layers_apart(around)
     whole = around.hand.layers + 1 - layers
     if apart:
-        count = _fewest([full_bytes(around, [layer]) for layer in apart], _apart_bytes(around, apart))
+        # At most so much of these layers lies with the host
+        count = _fewest(
+            [full_bytes(around, [layer]) for layer in apart],
+            sum(around.hand.pieces.layers[layer].piece_bytes for layer in apart),
+        )
         if count is not None:
             away: Settings = {Knob.TENSOR_OVERRIDE: None, Knob.EXPERTS_ON_CPU: None}
             yield f"{count} whole layers more with the host instead", {**away, Knob.GPU_LAYERS: layers - count}
@@ -246,11 +250,6 @@ def layers_apart(around: Around) -> list[int]:
     experts = around.settings.get(Knob.EXPERTS_ON_CPU)
     found |= set(range(experts)) if isinstance(experts, int) else set()
     return [layer for layer in sorted(found) if first <= layer < around.hand.layers]
-
-
-def _apart_bytes(around: Around, apart: Sequence[int]) -> int:
-    """At most so much of these layers lies with the host."""
-    return sum(around.hand.pieces.layers[layer].piece_bytes for layer in apart)
 
 
 def full_bytes(around: Around, layers: Sequence[int]) -> int:

@@ -129,7 +129,10 @@ def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> Users
         return found
     knee = _knee(good if limit is None else [point for point in good if point.users <= limit])
     if knee is not None:
-        return _saturated(good, knee, best, limit)
+        at, last = next(point for point in good if point.users == knee), good[-1]
+        why = f"{_get(knee)} {at.together:.1f} tokens per second together, {last.users} get {last.together:.1f}"
+        why += f"; beyond {limit} they also wait for a slot" if limit is not None and last.users > limit else ""
+        return UsersCurve("saturates", why + _against(last), best.users, knee)
     return _queued(good, best, limit) if limit is not None else _scales(good, best)
 
 
@@ -175,13 +178,6 @@ def _knee(good: Sequence[UsersPoint]) -> int | None:
 def _gain(a: UsersPoint, b: UsersPoint) -> float:
     """What twice the users bring, as a share."""
     return float((b.together / a.together) ** (1 / math.log2(b.users / a.users)) - 1)
-
-
-def _saturated(good: Sequence[UsersPoint], knee: int, best: UsersPoint, limit: int | None) -> UsersCurve:
-    at, last = next(point for point in good if point.users == knee), good[-1]
-    why = f"{_get(knee)} {at.together:.1f} tokens per second together, {last.users} get {last.together:.1f}"
-    why += f"; beyond {limit} they also wait for a slot" if limit is not None and last.users > limit else ""
-    return UsersCurve("saturates", why + _against(last), best.users, knee)
 
 
 def _queued(good: Sequence[UsersPoint], best: UsersPoint, limit: int | None) -> UsersCurve:

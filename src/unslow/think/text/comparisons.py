@@ -218,14 +218,19 @@ def _complains(line: Line) -> bool:
 def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterator[Comparison]:
     told = list(changes(line.text))
     for pair in told:
-        differs = _differs(line, pair) or complaint
+        # In a list with labels only what the two labels name; else what the line names
+        differs = (label_topics(*pair.labels) if any(pair.labels) else topics_of(line.text)) or complaint
         if pair.rose and not differs:
             continue  # a gain that nothing explains is no loss
         known = pair if pair.metric != "unknown" else pair._replace(metric=about)
         yield _comparison(line, known, differs, relative=False)
     factor = slowdown(line.text)
     for times in () if told else told_times(line.text):
-        yield _comparison(line, _of_times(line, times), label_topics(*times.labels) or complaint, relative=False)
+        # Times as rates; what takes so long is the load where the line says so, else the whole
+        metric = metric_of("", line.text)
+        phase: Metric = metric if metric in {"load", "first_token"} else "total"
+        of_times = Change(1 / times.slow_s, 1 / times.fast_s, phase, sides=times.labels)
+        yield _comparison(line, of_times, label_topics(*times.labels) or complaint, relative=False)
     if factor and not told:
         change = Change(1.0, factor, metric_of("", line.text))
         yield _comparison(line, change, topics_of(line.text), relative=True)
@@ -238,26 +243,12 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
         yield msgspec.structs.replace(_comparison(line, change, differs, relative=True), worded=True)
 
 
-def _of_times(line: Line, pair: Timed) -> Change:
-    """Times as rates; what takes so long is the load where the line says so, else the whole."""
-    metric = metric_of("", line.text)
-    phase: Metric = metric if metric in {"load", "first_token"} else "total"
-    return Change(1 / pair.slow_s, 1 / pair.fast_s, phase, sides=pair.labels)
-
-
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
     change = Change(pair.slow.value, pair.fast.value, pair.slow.metric, sides=(pair.slow.label, pair.fast.label))
     told = _comparison(pair.slow.line, change, pair.differs or complaint, relative=False)
     if pair.slow.line == pair.fast.line:
         return told
     return msgspec.structs.replace(told, text=f"{told.text}{BOTH_LINES}{pair.fast.line.original[:_LONGEST]}")
-
-
-def _differs(line: Line, pair: Change) -> tuple[Topic, ...]:
-    """In a list with labels only what the two labels name; else what the line names."""
-    if any(pair.labels):
-        return label_topics(*pair.labels)
-    return topics_of(line.text)
 
 
 def _comparison(line: Line, pair: Change, differs: tuple[Topic, ...], *, relative: bool) -> Comparison:
@@ -295,17 +286,14 @@ def slow_metric(lines: Sequence[Line]) -> Fact[Metric]:
     """Which phase the first complaint is about."""
     for line in lines:
         if _complains(line):
-            metric = _blamed(line.text)
+            # The phase that is named nearest to the word for slow: `loading is very slow, generation fine`
+            text = line.text
+            slow = [match.start() for match in _SLOW.finditer(text)]
+            nearest = min(phases(text), key=lambda phase: min(_apart(text, phase[1], at) for at in slow), default=None)
+            metric = nearest[0] if nearest else "unknown"
             if metric != "unknown":
                 return values.told(metric, line.where)
     return NOT_LOOKED
-
-
-def _blamed(text: str) -> Metric:
-    """The phase that is named nearest to the word for slow: `loading is very slow, generation fine`."""
-    slow = [match.start() for match in _SLOW.finditer(text)]
-    nearest = min(phases(text), key=lambda phase: min(_apart(text, phase[1], at) for at in slow), default=None)
-    return nearest[0] if nearest else "unknown"
 
 
 def _apart(text: str, one: int, other: int) -> int:

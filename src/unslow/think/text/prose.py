@@ -126,7 +126,14 @@ def machine_told(lines: Sequence[Line]) -> Machine:
     gpus = _gpus(lines)
     memory = _memory(lines)
     if memory.total_bytes == NOT_LOOKED:
-        memory = msgspec.structs.replace(memory, total_bytes=_unified_memory(lines, gpus))
+        # `M2 Max 64GB`: the size that is named with a chip whose GPU shares the memory of the host
+        line = next((line for line in lines if isinstance(gpus, Known) and line.where == gpus.source), None)
+        chips = [s for s in _said(line) if s.devices[0].kind == "unified"] if line else []
+        sizes = [s.memory_bytes for s in chips if s.memory_bytes]
+        if line and not sizes and any(s.devices[0].vendor == "Apple" for s in chips):
+            sizes = [int(found[1]) * GIB for found in _OF_A_MAC.finditer(line.text)]
+        unified_memory = told(int(sizes[0]), line.where) if line and sizes else NOT_LOOKED
+        memory = msgspec.structs.replace(memory, total_bytes=unified_memory)
     return Machine(
         system=System(name=_first(lines, _SYSTEMS), container=_first(lines, _CONTAINERS)),
         cpu=_cpu(lines),
@@ -151,7 +158,13 @@ def _gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
     for line in ordered:
         if said := _said(line):
             gpus = list(chain.from_iterable(_named(s, line) for s in said))[:MOST_GPUS]
-            return told(tuple(_numbered([*gpus, *_integrated(line, said)])), line.where)
+            # GPUs of processors that the catalogue does not name, or names as a part of one of these
+            known = " ".join(s.devices[0].name.lower() for s in said)
+            found = [m for m in _INTEGRATED.finditer(line.text.partition(";")[0]) if m[0].strip() not in known]
+            found = [m for m in found if not any(s.start < m.end() and m.start() < s.end for s in said)]
+            names = (line.original[m.start() : m.end()].strip() for m in found)
+            integrated = [Gpu(index=0, name=told(n, line.where), kind=told("integrated", line.where)) for n in names]
+            return told(tuple(_numbered([*gpus, *integrated])), line.where)
     return _nameless(ordered)
 
 
@@ -184,28 +197,15 @@ def _number(text: str, said: DeviceSaid) -> int:
 
 def _named(said: DeviceSaid, line: Line) -> list[Gpu]:
     device, where = said.devices[0], line.where
-    facts: dict[str, Any] = {"name": told(_called(said, line), where), "vendor": told(device.vendor, where)}
+    # The catalogue's name; as written where a letter follows that the catalogue's name lacks: an L40S is no L40
+    name, written = said.devices[0].name, line.original[said.start : said.end]
+    other = written.endswith("S") and not name.upper().endswith("S") and said.number == 1
+    facts: dict[str, Any] = {"name": told(written if other else name, where), "vendor": told(device.vendor, where)}
     if device.kind == "unified":
         facts["kind"] = told("integrated", where)
     elif size := said.memory_bytes or device.memory_bytes:
         facts["vram_total_bytes"] = told(int(size), where)
     return [Gpu(index=0, **facts)] * max(1, min(_number(line.text, said), MOST_GPUS))
-
-
-def _called(said: DeviceSaid, line: Line) -> str:
-    """The catalogue's name; as written where a letter follows that the catalogue's name lacks: an L40S is no L40."""
-    name, written = said.devices[0].name, line.original[said.start : said.end]
-    other = written.endswith("S") and not name.upper().endswith("S") and said.number == 1
-    return written if other else name
-
-
-def _integrated(line: Line, said: list[DeviceSaid]) -> list[Gpu]:
-    """GPUs of processors that the catalogue does not name, or names as a part of one of these."""
-    known = " ".join(s.devices[0].name.lower() for s in said)
-    found = [m for m in _INTEGRATED.finditer(line.text.partition(";")[0]) if m[0].strip() not in known]
-    found = [m for m in found if not any(s.start < m.end() and m.start() < s.end for s in said)]
-    names = (line.original[m.start() : m.end()].strip() for m in found)
-    return [Gpu(index=0, name=told(n, line.where), kind=told("integrated", line.where)) for n in names]
 
 
 def _numbered(gpus: list[Gpu]) -> list[Gpu]:
@@ -240,16 +240,6 @@ def _cpu(lines: Sequence[Line]) -> Cpu:
             sockets = re.search(r"\b(?:2x|two|dual)\W{0,2}$", line.text[: match.start()])
             return Cpu(model=told(name, line.where), sockets=told(2, line.where) if sockets else NOT_LOOKED)
     return Cpu()
-
-
-def _unified_memory(lines: Sequence[Line], gpus: Fact[tuple[Gpu, ...]]) -> Fact[int]:
-    """`M2 Max 64GB`: the size that is named with a chip whose GPU shares the memory of the host."""
-    line = next((line for line in lines if isinstance(gpus, Known) and line.where == gpus.source), None)
-    chips = [s for s in _said(line) if s.devices[0].kind == "unified"] if line else []
-    sizes = [s.memory_bytes for s in chips if s.memory_bytes]
-    if line and not sizes and any(s.devices[0].vendor == "Apple" for s in chips):
-        sizes = [int(found[1]) * GIB for found in _OF_A_MAC.finditer(line.text)]
-    return told(int(sizes[0]), line.where) if line and sizes else NOT_LOOKED
 
 
 def _memory(lines: Sequence[Line]) -> Memory:

@@ -29,20 +29,16 @@ def words_beside(text: str, match: re.Match[str]) -> tuple[str, str]:
     between = text[match.end("a") : match.start("b")]
     word = _BETWEEN.search(between)
     if word is None:
-        return _beside_arrow(before, after)
+        # What stands around `60 -> 30` is said of the second speed, unless each end has words for its own
+        both = set(topics_of(before)) & set(topics_of(after))
+        if both or (topics_of(before) and _SWITCHED.match(after)):
+            return before.strip(), after.strip()
+        return "", f"{before} {after}".strip()
     first, second = f"{before} {between[: word.start()]}", between[word.end() :]
     if _HELD_AGAINST.search(word[0]):
         return first.strip(), f"{second} {after}".strip()
     closed = "(" in word[0] and ")" in after  # `7 tok/s (was 31) with a grammar`
     return f"{first} {after if closed else ''}".strip(), second.strip()
-
-
-def _beside_arrow(before: str, after: str) -> tuple[str, str]:
-    """What stands around `60 -> 30` is said of the second speed, unless each end has words for its own."""
-    both = set(topics_of(before)) & set(topics_of(after))
-    if both or (topics_of(before) and _SWITCHED.match(after)):
-        return before.strip(), after.strip()
-    return "", f"{before} {after}".strip()
 
 
 _N = r"\d{1,6}(?:[.,]\d{1,3})?"

@@ -142,11 +142,10 @@ def _which(slow: bool, fast: bool) -> Side | None:  # noqa: FBT001 (one of each 
 
 def sides_are_told(told: Comparison) -> bool:
     """Whether the labels tell which side has one of the things that differ."""
-    return any(_is_told(told, topic) for topic in told.differs)
-
-
-def _is_told(told: Comparison, topic: Topic) -> bool:
-    return bool(side_with(told.slow_is, told.fast_is, topic)) or any(label_counts(told.slow_is, told.fast_is, topic))
+    return any(
+        (bool(side_with(told.slow_is, told.fast_is, topic)) or any(label_counts(told.slow_is, told.fast_is, topic)))
+        for topic in told.differs
+    )
 
 
 # Speeds with labels, in one line or in several: `-sm layer 23 tok/s, -sm row 7 tok/s`, `3090 alone: 81 t/s`.

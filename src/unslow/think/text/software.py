@@ -27,7 +27,12 @@ def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
     """The model of the line that is labelled so, else of the first that names one."""
     lines = [line._replace(text=_GPU_NAME.sub(_without_name, line.text)) for line in lines]
     ordered = [*(line for line in lines if _LABEL.match(line.text)), *lines]
-    said, quant = _first_quant(ordered) or _usual_quant(runtime), _quant(ordered)
+    where = next((line.where for line in ordered if any(not q.of_cache for q in quants_said(line.text))), "")
+    first = _first_quant(ordered)
+    said, quant = (
+        _first_quant(ordered) or next(iter(quants_said(_USUAL.get(runtime, ""))), None),
+        told(first.label, where) if first else NOT_LOOKED,
+    )
     for line in ordered:
         facts = _facts(line)
         if facts:
@@ -38,10 +43,6 @@ def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
 def _without_name(found: re.Match[str]) -> str:
     """A GPU's name of three digits and an M, which is no model of so many million parameters."""
     return found[0][: found.start(1) - found.start()] + "x" * len(found[1])
-
-
-def _usual_quant(runtime: str) -> QuantSaid | None:
-    return next(iter(quants_said(_USUAL.get(runtime, ""))), None)
 
 
 def _weights(line: Line, quant: QuantSaid | None) -> dict[str, Any]:
@@ -91,12 +92,6 @@ def _experts(text: str, known: int | None) -> int | None:
     if known is not None:
         return int(known)
     return 1 if _ACTIVE.search(text) or _MOE.search(text) else None
-
-
-def _quant(lines: Sequence[Line]) -> Fact[str]:
-    where = next((line.where for line in lines if any(not q.of_cache for q in quants_said(line.text))), "")
-    first = _first_quant(lines)
-    return told(first.label, where) if first else NOT_LOOKED
 
 
 _VERSION_LABEL = re.compile(r"^(?:runtime|software|backend|engine|server|version)\b[^:]{0,20}:")

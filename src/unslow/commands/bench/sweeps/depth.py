@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from unslow.commands.bench.bencher import Bencher, Wanted, about
 from unslow.commands.bench.sweeps import Limits
-from unslow.facts.bench import DECODE, PREFILL, Failure, Pass, Spread, Sweep, SweepPoint
+from unslow.facts.bench import DECODE, PREFILL, Failure, Pass, Sweep, SweepPoint
 from unslow.think.stats.depth import (
     Curve,
     Reading,
@@ -75,7 +75,13 @@ class Depths:
         deepest = max((self._told(depth) for depth in self._passes), default=0)
         expected = expectation_of(self._bencher.case, deepest)
         seen = {float(self._told(depth)): _means(samples) for depth, samples in self._seen.items()}
-        curve = judge_depths(self._readings(), expected, seen)
+        readings = [
+            Reading(self._told(depth), 1 / rate, done.started_s)
+            for depth, passes in self._passes.items()
+            for done in passes
+            if (rate := decode_rate(done))
+        ]
+        curve = judge_depths(readings, expected, seen)
         if curve.verdict not in UNCLEAR:
             return curve
         then = self._happened(curve.changed_at_s, expected.vram_bytes) if curve.changed_at_s is not None else ""
@@ -125,32 +131,21 @@ class Depths:
         told = [done.prompt_tokens + done.cached_tokens for done in self._passes.get(depth, [])]
         return max(told, default=0) or depth
 
-    def _readings(self) -> list[Reading]:
-        return [
-            Reading(self._told(depth), 1 / rate, done.started_s)
-            for depth, passes in self._passes.items()
-            for done in passes
-            if (rate := decode_rate(done))
-        ]
-
     def _point(self, depth: int, expected: float | None) -> SweepPoint:
         passes, failures = self._passes.get(depth, []), self._failures.get(depth, [])
+        # Reading counts only where tokens were computed, not where a cache had them
+        decode = [rate for done in passes if (rate := decode_rate(done))]
+        prefill = [rate for done in passes if (rate := prefill_rate(done))]
+        figures = {name: spread_of(rates) for name, rates in ((DECODE, decode), (PREFILL, prefill)) if rates}
         return SweepPoint(
             at=self._told(depth),
             label=f"depth {self._told(depth)}",
-            figures=_figures(passes),
+            figures=figures,
             expected={DECODE: expected} if expected else {},
             seen=_means(self._seen.get(depth, [])),
             failures=len(failures),
             note=f"{len(failures)} failed: {failures[0].why}" if failures else _kept_note(passes),
         )
-
-
-def _figures(passes: list[Pass]) -> dict[str, Spread]:
-    """Reading counts only where tokens were computed, not where a cache had them."""
-    decode = [rate for done in passes if (rate := decode_rate(done))]
-    prefill = [rate for done in passes if (rate := prefill_rate(done))]
-    return {name: spread_of(rates) for name, rates in ((DECODE, decode), (PREFILL, prefill)) if rates}
 
 
 def _kept_note(passes: list[Pass]) -> str:
@@ -225,7 +220,8 @@ class _Walk:
             return why
         rounds = max(_FEWEST_ROUNDS, self._limits.repeats)
         for number in range(1, rounds + 1):
-            why = self._round(number)
+            # Up in the first round, down in the second, and so on; why there is no point in another
+            why = self._up(number) if number % 2 == 1 else self._down(number)
             curve = self.depths.judged()
             if self._bencher.flush:
                 self._bencher.flush()
@@ -248,10 +244,6 @@ class _Walk:
         fitting = int((decode_rate(done) or 0.0) * per_answer_s)
         self._tokens = min(self._limits.tokens, max(FEWEST_TOKENS, fitting))
         return ""
-
-    def _round(self, number: int) -> str:
-        """Up in the first round, down in the second, and so on; why there is no point in another."""
-        return self._up(number) if number % 2 == 1 else self._down(number)
 
     def _up(self, number: int) -> str:
         for depth in tuple(self.depths.wanted):

@@ -61,7 +61,11 @@ def sweep(own: Own, limits: Limits) -> Sweep:
 
 def _cold(own: Own, cold: list[Start]) -> _Disk:
     """Drop the model's pages, see what the disk gives, drop them again, and start."""
-    files = _files(own)
+    # The files of the model; a server is started for nothing else where only it knows them
+    if not own.files() and own.case is None:
+        with own.started({}):
+            pass
+    files = own.files()
     if not files:
         return _Disk(why="it is not known which files hold the model")
     own.progress.step("letting go of the model's pages in memory", 0.0)
@@ -75,14 +79,6 @@ def _cold(own: Own, cold: list[Start]) -> _Disk:
         return _Disk(why=error.why)
     cold.append(_start(own, "cold"))
     return _Disk(speed)
-
-
-def _files(own: Own) -> list[str]:
-    """The files of the model; a server is started for nothing else where only it knows them."""
-    if not own.files() and own.case is None:
-        with own.started({}):
-            pass
-    return own.files()
 
 
 def _dropped(own: Own, files: list[str]) -> None:

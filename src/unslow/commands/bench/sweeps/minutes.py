@@ -154,8 +154,14 @@ class _Run:
         bencher, first = self._bencher, not self.passes
         done = (now - self._start_s) / (self._end_s - self._start_s)
         self._asked += 1
-        bencher.progress.step(self._words(now), done)
-        self._forget_process()
+        minute = (now - self._start_s) / _MINUTE_S
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        words = f"minute {minute:.1f} of {self.minutes:g}: {len(self.passes)} answered{failed}"
+        bencher.progress.step(words, done)
+        # A server that was started again has another process, which nobody knows; what fails now is not its end
+        system, target = self._bencher.system, self._bencher.target
+        if target.pid is not None and is_gone(system, target.pid) and is_there(system, target):
+            self._bencher.target = target._replace(pid=None)
         tokens = min(self._tokens, _FEWEST_TOKENS) if first else self._tokens
         outcome = bencher.ask(Wanted(AXIS, tokens, round=0 if first else self._asked))
         if isinstance(outcome, Failure):
@@ -163,25 +169,11 @@ class _Run:
             return
         self._patience.answered()
         if first and self._request_s:
-            self._tokens = self._fitting(outcome)
-
-    def _words(self, now: float) -> str:
-        minute = (now - self._start_s) / _MINUTE_S
-        failed = f", {len(self.failures)} failed" if self.failures else ""
-        return f"minute {minute:.1f} of {self.minutes:g}: {len(self.passes)} answered{failed}"
-
-    def _fitting(self, warm: Pass) -> int:
-        """As many tokens as take the time of a request, within the context of the server."""
-        runtime = self._bencher.subject.runtime
-        context = runtime.context_per_slot.value_or(runtime.context_length.value_or(2 * _MOST_TOKENS))
-        most = max(_FEWEST_TOKENS, min(_MOST_TOKENS, int(context) // 2))
-        return max(_FEWEST_TOKENS, min(most, int((decode_rate(warm) or 0.0) * self._request_s)))
-
-    def _forget_process(self) -> None:
-        """A server that was started again has another process, which nobody knows; what fails now is not its end."""
-        system, target = self._bencher.system, self._bencher.target
-        if target.pid is not None and is_gone(system, target.pid) and is_there(system, target):
-            self._bencher.target = target._replace(pid=None)
+            # As many tokens as take the time of a request, within the context of the server
+            runtime = self._bencher.subject.runtime
+            context = runtime.context_per_slot.value_or(runtime.context_length.value_or(2 * _MOST_TOKENS))
+            most = max(_FEWEST_TOKENS, min(_MOST_TOKENS, int(context) // 2))
+            self._tokens = max(_FEWEST_TOKENS, min(most, int((decode_rate(outcome) or 0.0) * self._request_s)))
 
     def _look_back(self) -> str:
         """At the end of a slice, note what was seen in it; why there is no point in more."""

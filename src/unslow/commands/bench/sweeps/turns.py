@@ -75,7 +75,11 @@ class _Talk:
         self._bencher.ask(Wanted(AXIS, min(self._limits.tokens, _WARM_UP_TOKENS), round=0))
         text = ""
         for number in range(1, self._count + 1):
-            text = self._next(text)
+            # The conversation so far, with the answer, and something new
+            more = self._sizes.more if text else self._sizes.first
+            self._planned += more + (self._sizes.answer if text else 0)
+            said = self._bencher.prompts.prompt(more)
+            text = f"{text}{self._bencher.last_text}\n\n{said}" if text else said
             self._step(f"turn {number} of {self._count}")
             outcome = self._bencher.ask(Wanted(f"turn {number}", self._sizes.answer, prompt=text, keep=True))
             self._note(number, outcome)
@@ -85,13 +89,6 @@ class _Talk:
             if number >= FEWEST_TURNS and number < self._count and spent > self._limits.seconds:
                 return f"{spent:.0f} s were spent"
         return ""
-
-    def _next(self, text: str) -> str:
-        """The conversation so far, with the answer, and something new."""
-        more = self._sizes.more if text else self._sizes.first
-        self._planned += more + (self._sizes.answer if text else 0)
-        said = self._bencher.prompts.prompt(more)
-        return f"{text}{self._bencher.last_text}\n\n{said}" if text else said
 
     def _note(self, number: int, outcome: Pass | Failure) -> None:
         label = f"turn {number}"

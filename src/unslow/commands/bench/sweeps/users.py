@@ -145,6 +145,14 @@ def _point(one: _Measured) -> SweepPoint:
     figures = {TOGETHER: spread_of([burst.together for burst in one.bursts]), FIRST: spread_of(firsts)}
     if rates := [rate for p in one.passes if (rate := client_decode_rate(p)) is not None]:
         figures[DECODE] = spread_of(rates)
+    # How long users waited before their prompt was read: as the server says, else what reading does not explain
+    passes = one.passes
+    waits = sorted(
+        waited_before_s(p)
+        if p.server_queue_s is not None
+        else max(0.0, p.client_first_token_s - (p.server_prefill_s or 0.0))
+        for p in passes
+    )
     return SweepPoint(
         at=one.users,
         label=label,
@@ -153,21 +161,11 @@ def _point(one: _Measured) -> SweepPoint:
         seen={
             "first_token_p50_s": quantile_of(firsts, 0.5),
             "first_token_p95_s": quantile_of(firsts, 0.95),
-            "wait_p50_s": quantile_of(_waits(one.passes), 0.5),
+            "wait_p50_s": quantile_of(waits, 0.5),
             "answered_at_once": float(median_burst(one.bursts).at_once),
         },
         failures=len(one.failures),
         note=_note(one),
-    )
-
-
-def _waits(passes: Sequence[Pass]) -> list[float]:
-    """How long users waited before their prompt was read: as the server says, else what reading does not explain."""
-    return sorted(
-        waited_before_s(p)
-        if p.server_queue_s is not None
-        else max(0.0, p.client_first_token_s - (p.server_prefill_s or 0.0))
-        for p in passes
     )
 
 

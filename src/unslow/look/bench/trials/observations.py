@@ -344,7 +344,14 @@ def perform_routes(system: System, target: Target, plan: Plan, progress: Progres
     for number, host in enumerate(hosts):
         progress(f"asking {host} how it is", number / len(hosts))
         server = Server(system, _by(target.url, host), target.api_key)
-        routes.append(Route(host=host, seconds=_fastest_s(server, path)))
+        # Seconds until it answered, whatever it said; None where it never did
+        found = []
+        for _ in range(ROUTE_TRIES):
+            start = server.system.clock()
+            with suppress(LookError):
+                server.ask(path)
+                found.append(max(0.0, server.system.clock() - start))
+        routes.append(Route(host=host, seconds=min(found, default=None)))
     return bounded(Run(routes=measured(tuple(routes), f"fastest of {ROUTE_TRIES} answers of {path}")))
 
 
@@ -361,14 +368,3 @@ def _by(url: str, host: str) -> str:
     parts = urlsplit(url)
     name = f"[{host}]" if ":" in host else host
     return parts._replace(netloc=f"{name}:{parts.port}" if parts.port else name).geturl()
-
-
-def _fastest_s(server: Server, path: str) -> float | None:
-    """Seconds until it answered, whatever it said; None where it never did."""
-    found = []
-    for _ in range(ROUTE_TRIES):
-        start = server.system.clock()
-        with suppress(LookError):
-            server.ask(path)
-            found.append(max(0.0, server.system.clock() - start))
-    return min(found, default=None)

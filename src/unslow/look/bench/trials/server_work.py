@@ -189,21 +189,17 @@ def parse_asked(params: Any) -> Asked:
     )
 
 
-def _computed(metrics: Metrics) -> float | None:
-    """Tokens of prompts less those that were still in the cache of prefixes."""
-    read = _value(metrics.total("vllm:prompt_tokens_total", "vllm:prompt_tokens"))
-    kept = _value(metrics.total("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits")) or 0.0
-    return max(0.0, read - kept) if read is not None else None
-
-
 def _vllm(system: System, target: Target) -> Work:
     metrics = _metrics(target.server(system), "vllm:")
+    # Tokens of prompts less those that were still in the cache of prefixes
+    read = _value(metrics.total("vllm:prompt_tokens_total", "vllm:prompt_tokens"))
+    kept = _value(metrics.total("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits")) or 0.0
     return Work(
         metrics.source,
         _value(metrics.total("vllm:num_requests_running")),
         _value(metrics.total("vllm:num_requests_waiting")),
         tokens=_value(metrics.total("vllm:generation_tokens_total", "vllm:generation_tokens")),
-        prompt_tokens=_computed(metrics),
+        prompt_tokens=max(0.0, read - kept) if read is not None else None,
         preemptions=_value(metrics.total("vllm:num_preemptions_total", "vllm:num_preemptions")),
         cache_used=_value(metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")),
     )

@@ -84,16 +84,19 @@ def _measured(asker: Asker, counts: tuple[int, int], progress: Progress) -> tupl
 
 
 def _together(asker: Asker, count: int, tokens: int) -> AtOnce:
-    questions = [asker.question(asker.prompts.prompt(), tokens, slot=_slot(asker.plan, n)) for n in range(count)]
+    questions = [
+        asker.question(
+            asker.prompts.prompt(),
+            tokens,
+            slot=asker.plan.slots[n % len(asker.plan.slots)] if asker.plan.slots else asker.plan.slot,
+        )
+        for n in range(count)
+    ]
     raw = asker.system.ask(f"at once {count}", lambda: _ask_all(asker.system.live(), asker.target, questions))
     try:
         return msgspec.convert(raw, AtOnce)
     except msgspec.ValidationError as error:
         raise LookError(f"the requests at the same time do not fit: {error}") from error
-
-
-def _slot(plan: Plan, number: int) -> int | None:
-    return plan.slots[number % len(plan.slots)] if plan.slots else plan.slot
 
 
 def _ask_all(system: System, target: Target, questions: list[Question]) -> Any:
@@ -127,20 +130,17 @@ def at_once_of(answers: list[AnsweredAtOnce | AskError]) -> AtOnce:
         if len(answer.reply.arrivals_s) < 2 or answer.reply.generated_tokens <= _FEWEST_TIMED:  # noqa: PLR2004
             raise LookError("the answers came in one piece, or ended too early to be timed")
         whole.append(answer)
-    return AtOnce(
-        requests=len(whole),
-        tokens_per_s=_tokens_per_s(whole),
-        first_token_s=max(answer.reply.arrivals_s[0] for answer in whole),
-    )
-
-
-def _tokens_per_s(whole: list[AnsweredAtOnce]) -> float:
-    """While all were generating; from the first token to the last where they never all were, as in a queue."""
+    # While all were generating; from the first token to the last where they never all were, as in a queue
     starts_s, ends_s = [answer.last_s - answer.decode_s for answer in whole], [answer.last_s for answer in whole]
     start_s, end_s = max(starts_s), min(ends_s)
     if sum(answer.tokens_in(start_s, end_s) for answer in whole) < _FEWEST_TIMED * len(whole):
         start_s, end_s = min(starts_s), max(ends_s)
-    return sum(answer.tokens_in(start_s, end_s) for answer in whole) / (end_s - start_s)
+    tokens_per_s = sum(answer.tokens_in(start_s, end_s) for answer in whole) / (end_s - start_s)
+    return AtOnce(
+        requests=len(whole),
+        tokens_per_s=tokens_per_s,
+        first_token_s=max(answer.reply.arrivals_s[0] for answer in whole),
+    )
 
 
 # A conversation of a few turns, with whatever prompt cache the server is set up with: is only what is new computed.
@@ -197,13 +197,9 @@ def _said(target: Target, reply: Reply) -> SaidTurn:
     whole = reply.prompt_tokens + reply.cached_tokens
     if not whole:
         raise LookError("the server does not count the tokens of its prompts")
-    return SaidTurn(whole, reply.prompt_tokens, first_token_s(reply), is_told=_tells(target, reply))
-
-
-def _tells(target: Target, reply: Reply) -> bool:
-    """Whether "none was cached" is an answer of the server, or only silence; an old Ollama times no such prompt."""
+    # Whether "none was cached" is an answer of the server, or only silence; an old Ollama times no such prompt
     counts = target.runtime.endswith(("llama.cpp", "Ollama")) and reply.server_prefill_s is not None
-    return counts or reply.cached_tokens > 0
+    return SaidTurn(whole, reply.prompt_tokens, first_token_s(reply), is_told=counts or reply.cached_tokens > 0)
 
 
 def turns_of(asker: Asker, said: list[SaidTurn]) -> Fact[tuple[Turn, ...]]:

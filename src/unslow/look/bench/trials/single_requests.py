@@ -207,20 +207,17 @@ def _depths(asker: Asker, progress: Progress) -> tuple[AtDepth, AtDepth]:
     progress(f"generating {answer} tokens at the start of the context", 0.1)
     shallow = [asker.ask(asker.prompts.prompt(), answer)]
     progress(f"generating {answer} tokens after a prompt of {deep:,}", 0.3)
-    deeper = _deep(asker, asker.prompts.prompt(deep), answer)
-    if asker.has_time(shallow[0].total_s):
-        progress(f"generating {answer} tokens at the start of the context again", 0.8)
-        shallow.append(asker.ask(asker.prompts.prompt(), answer))
-    return _fastest(shallow), _fastest(deeper)
-
-
-def _deep(asker: Asker, prompt: str, answer: int) -> list[Reply]:
-    """The same prompt twice, the second time from the cache, which costs no more than its answer."""
+    # The same prompt twice, the second time from the cache, which costs no more than its answer
+    prompt = asker.prompts.prompt(deep)
     replies = [asker.ask(prompt, answer, keep=True)]
     if asker.has_time(replies[0].total_s):
         replies.append(asker.ask(prompt, answer, keep=True))
     asker.leave(prompt, replies[-1])
-    return replies
+    deeper = replies
+    if asker.has_time(shallow[0].total_s):
+        progress(f"generating {answer} tokens at the start of the context again", 0.8)
+        shallow.append(asker.ask(asker.prompts.prompt(), answer))
+    return _fastest(shallow), _fastest(deeper)
 
 
 def _fastest(replies: list[Reply]) -> AtDepth:
@@ -269,7 +266,10 @@ def _counted(reply: Reply) -> Reply:
 def _read(asker: Asker, progress: Progress) -> Reply:
     progress("asking a short question, to see how long a prompt may be", 0.0)
     asker.warm_up()
-    tokens = _tokens(asker)
+    whole = asker.prompt_in(ALL_BUT * asker.plan.seconds, LONG_PROMPT, answer=1)
+    tokens = (
+        whole if whole <= ENOUGH_TOKENS else max(ENOUGH_TOKENS, asker.prompt_in(asker.plan.seconds / 2, LONG_PROMPT, 1))
+    )
     progress(f"reading a prompt of {tokens:,} tokens", 0.2)
     first = _ask(asker, tokens)
     if first.total_s > QUICK_S or not asker.has_time(first.total_s):
@@ -280,13 +280,6 @@ def _read(asker: Asker, progress: Progress) -> Reply:
     except LookError:
         return first
     return min((first, second), key=_seconds_per_token)
-
-
-def _tokens(asker: Asker) -> int:
-    whole = asker.prompt_in(ALL_BUT * asker.plan.seconds, LONG_PROMPT, answer=1)
-    return (
-        whole if whole <= ENOUGH_TOKENS else max(ENOUGH_TOKENS, asker.prompt_in(asker.plan.seconds / 2, LONG_PROMPT, 1))
-    )
 
 
 def _ask(asker: Asker, tokens: int) -> Reply:

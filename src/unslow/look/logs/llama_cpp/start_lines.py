@@ -39,17 +39,13 @@ def see_device(reading: Reading, name: str, where: str, **facts: Any) -> None:
     see_backend(reading, name, where)
     if not is_gpu_name(name):
         return
-    old = _forget_alias(reading, name)
-    known = {key: value for key, value in facts.items() if value not in ("", NOT_LOOKED)}
-    keep(reading.devices, name, (msgspec.structs.replace(old, name=name, **known), where))
-
-
-def _forget_alias(reading: Reading, name: str) -> SeenDevice:
-    """What was known of a device; Apple's only GPU goes by several names."""
+    # What was known of a device; Apple's only GPU goes by several names
     alias = name
     if backend_of(name) == "Metal":
         alias = next((each for each in reading.devices if backend_of(each) == "Metal"), name)
-    return reading.devices.pop(alias)[0] if alias in reading.devices else SeenDevice(name=name)
+    old = reading.devices.pop(alias)[0] if alias in reading.devices else SeenDevice(name=name)
+    known = {key: value for key, value in facts.items() if value not in ("", NOT_LOOKED)}
+    keep(reading.devices, name, (msgspec.structs.replace(old, name=name, **known), where))
 
 
 def _mib(text: str | None, where: str) -> Fact[int]:

@@ -239,9 +239,5 @@ class Reading:
             free_bytes=load.facts.get("available_bytes", self._free()),
             asked_bytes=load.facts.get("asked_bytes", NOT_LOOKED),
             seconds=load.facts.get("load_s", NOT_LOOKED),
-            source=load.where or _first_source(main.model),
+            source=load.where or next((fact.source for fact in main.model.values()), ""),
         )
-
-
-def _first_source(facts: FactsByName) -> str:
-    return next((fact.source for fact in facts.values()), "")

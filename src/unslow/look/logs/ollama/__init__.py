@@ -97,7 +97,11 @@ class OllamaReader:
             return Seen()
         runtime = Runtime(**_runtime(reading, source))
         cut = (reading.load.context_cut,) if reading.load.context_cut else ()
-        subject = Subject(runtime=runtime, model=Model(**reading.load.model), run=_run(reading), contradictions=cut)
+        load = reading.load if reading.load.seconds or not reading.loads else reading.loads[-1]
+        facts: dict[str, Any] = {"load_s": load.seconds} if load.seconds else {}
+        if reading.requests:
+            facts["request_s"] = reported(tuple(reading.requests), reading.requests_where)
+        subject = Subject(runtime=runtime, model=Model(**reading.load.model), run=Run(**facts), contradictions=cut)
         return Seen(machine=machine_of(reading), subject=subject, lines=reading.recognised)
 
 
@@ -147,14 +151,6 @@ def _history(reading: Reading) -> dict[str, Any]:
     if words:
         facts["warnings"] = reported(words[:_MOST_WARNINGS], reading.warnings_where)
     return facts
-
-
-def _run(reading: Reading) -> Run:
-    load = reading.load if reading.load.seconds or not reading.loads else reading.loads[-1]
-    facts: dict[str, Any] = {"load_s": load.seconds} if load.seconds else {}
-    if reading.requests:
-        facts["request_s"] = reported(tuple(reading.requests), reading.requests_where)
-    return Run(**facts)
 
 
 DIALECT = LineDialect(

@@ -147,23 +147,22 @@ def blueprint(gguf: Gguf) -> Blueprint:
         raise LookError(f"{gguf.path}: the recording has no list of tensors", Absence.NOT_LOOKED, "record it again")
     architecture = gguf.metadata.get("general.architecture")
     try:
+        # As llama.cpp counts: the tokens, and the number of them only in a file without any.
+        size = gguf.metadata.get(f"{gguf.metadata.get('general.architecture')}.vocab_size", 0)
+        model_vocabulary = gguf.array_lengths.get("tokenizer.ggml.tokens") or (
+            size if isinstance(size, int) and size > 0 else 0
+        )
         plan = Blueprint(
             architecture=architecture if isinstance(architecture, str) else "",
             metadata=gguf.metadata,
             tensors=unpacked_tensors(gguf.table),
-            vocabulary=_model_vocabulary(gguf),
+            vocabulary=model_vocabulary,
             file_bytes=gguf.file_bytes,
         )
         plan.check()
     except ValueError as error:
         raise LookError(f"{gguf.path} {error}") from error
     return plan
-
-
-def _model_vocabulary(gguf: Gguf) -> int:
-    """As llama.cpp counts: the tokens, and the number of them only in a file without any."""
-    size = gguf.metadata.get(f"{gguf.metadata.get('general.architecture')}.vocab_size", 0)
-    return gguf.array_lengths.get("tokenizer.ggml.tokens") or (size if isinstance(size, int) and size > 0 else 0)
 
 
 LARGEST_COUNT = 2**53
@@ -177,6 +176,12 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
     heads, width = keys.count("attention.head_count"), keys.count("embedding_length")
     head_length = _quotient(width, heads)
     experts = keys.count("expert_count", reported(0, f"{keys.source}: no expert_count"))
+    # The architecture's own keys; others name people and paths, and say nothing about memory
+    prefix = f"{gguf.metadata.get('general.architecture')}."
+    metadata = reported({k: v for k, v in gguf.metadata.items() if k.startswith(prefix)}, f"{keys.source}: metadata")
+    tokens = "tokenizer.ggml.tokens"
+    length = keys.gguf.array_lengths.get(tokens)
+    vocabulary = keys.count("vocab_size", None if length is None else reported(length, f"{keys.source}: {tokens}"))
     return Model(
         name=keys.text("general.name"),
         path=reported(gguf.path, keys.source),
@@ -189,13 +194,13 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
         kv_heads=keys.count("attention.head_count_kv", heads),
         key_length=keys.count("attention.key_length", head_length),
         value_length=keys.count("attention.value_length", head_length),
-        vocabulary=_vocabulary(keys),
+        vocabulary=vocabulary,
         experts=experts,
         experts_used=keys.count("expert_used_count", reported(0, f"{keys.source}: no expert_used_count")),
         expert_width=_expert_width(keys, experts),
         made_up=reported(gguf.metadata.get("unslow.made_up") is True, f"{keys.source}: unslow.made_up"),
         tensors=_tensors(gguf, keys.source),
-        metadata=_metadata(gguf, keys.source),
+        metadata=metadata,
         **_sizes(gguf.tensors, f"{keys.source}: tensors"),
     )
 
@@ -204,12 +209,6 @@ def _tensors(gguf: Gguf, source: str) -> Fact[Table]:
     if gguf.table is None:
         return not_found(f"{source}: the recording has no list of tensors", "record it again")
     return reported(gguf.table, f"{source}: tensors")
-
-
-def _metadata(gguf: Gguf, source: str) -> Fact[dict[str, MetadataValue]]:
-    """The architecture's own keys; others name people and paths, and say nothing about memory."""
-    prefix = f"{gguf.metadata.get('general.architecture')}."
-    return reported({k: v for k, v in gguf.metadata.items() if k.startswith(prefix)}, f"{source}: metadata")
 
 
 class _Keys:
@@ -243,12 +242,6 @@ def _quotient(width: Fact[int], heads: Fact[int]) -> Fact[int]:
     if isinstance(width, Known) and isinstance(heads, Known) and heads.value:
         return estimated(width.value // heads.value, f"{width.source} / {heads.source.rpartition(' ')[2]}")
     return not_found("the header gives neither the length of a head nor width and heads")
-
-
-def _vocabulary(keys: _Keys) -> Fact[int]:
-    tokens = "tokenizer.ggml.tokens"
-    length = keys.gguf.array_lengths.get(tokens)
-    return keys.count("vocab_size", None if length is None else reported(length, f"{keys.source}: {tokens}"))
 
 
 def _quant(keys: _Keys) -> Fact[str]:

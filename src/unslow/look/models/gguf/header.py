@@ -47,7 +47,9 @@ def read_metadata(window: Window, count: int) -> Metadata:
         seen.add(key)
         value, length = _read_array(window) if kind == _ARRAY else _read_scalar(window, kind)
         if key == _ALIGNMENT:
-            found = found._replace(alignment=_alignment(kind, value))
+            if kind != _UINT32 or not isinstance(value, int) or value.bit_count() != 1:
+                raise LookError(f"has the alignment {str(value)[:64]!r}, which is not a power of two of 32 bits")
+            found = found._replace(alignment=value)
         if value is None:
             found.lengths[key] = length
         elif not (isinstance(value, float) and not math.isfinite(value)):
@@ -68,12 +70,6 @@ def read_name(window: Window, longest: int, what: str) -> str:
     if "\0" in text:  # what C would take for its end
         raise LookError(f"has a {what} with a null byte in its name: {name[:64]!r}")
     return text
-
-
-def _alignment(kind: int, value: MetadataValue | None) -> int:
-    if kind != _UINT32 or not isinstance(value, int) or value.bit_count() != 1:
-        raise LookError(f"has the alignment {str(value)[:64]!r}, which is not a power of two of 32 bits")
-    return value
 
 
 def _read_scalar(window: Window, kind: int) -> tuple[str | float | None, int]:

@@ -191,7 +191,10 @@ def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming)
         for stem, model in _Folder(root, folder, inside, tool).models()
     ]
     shared = Counter(names.short for names, _, _ in found)
-    named = [(folder, _named(model, names, shared)) for names, folder, model in found]
+    named = [
+        (folder, msgspec.structs.replace(model, name=names.short if shared[names.short] == 1 else names.long))
+        for names, folder, model in found
+    ]
     companions = [(folder, model) for folder, model in named if model.kind in (Kind.PROJECTOR, Kind.DRAFT)]
     return [_with_companions(model, folder, companions) for folder, model in named]
 
@@ -199,10 +202,6 @@ def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming)
 def _names(naming: Naming, folder: str, stem: str, kind: Kind) -> Names:
     names = naming(folder, stem)
     return names if kind is Kind.MODEL else Names(names.long, names.long)  # a projector's quant is not the model's
-
-
-def _named(model: StoredModel, names: Names, shared: Counter[str]) -> StoredModel:
-    return msgspec.structs.replace(model, name=names.short if shared[names.short] == 1 else names.long)
 
 
 def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str, StoredModel]]) -> StoredModel:
@@ -230,7 +229,9 @@ class _Folder:
         for parts in self._gguf_parts():
             stem = _PART.sub("", parts[0].removesuffix(".gguf"))
             yield stem, self._model(parts, parts[0], "gguf", _kind(stem))
-        sets = self._sets()
+        sets = checkpoint_sets(self._leaves)
+        indexed = (name.removesuffix(_INDEX) for name in self._leaves if name.endswith(_INDEX))
+        sets = {**{stem: [f"{stem}.safetensors"] for stem in indexed}, **sets}  # an index alone is a broken model
         for stem, parts in sets.items():
             own = stem == "model" or (len(sets) == 1 and any(name in self._leaves for name in _CONFIGS))
             kind = Kind.ADAPTER if stem in _ADAPTERS else Kind.MODEL
@@ -240,11 +241,6 @@ class _Folder:
     def _gguf_parts(self) -> list[list[str]]:
         found = {tuple(_parts(name)) for name in self._leaves if name.endswith(".gguf")}
         return [list(parts) for parts in sorted(found)]
-
-    def _sets(self) -> dict[str, list[str]]:
-        sets = checkpoint_sets(self._leaves)
-        indexed = (name.removesuffix(_INDEX) for name in self._leaves if name.endswith(_INDEX))
-        return {**{stem: [f"{stem}.safetensors"] for stem in indexed}, **sets}  # an index alone is a broken model
 
     def _unfinished(self) -> Iterator[tuple[str, StoredModel]]:
         for name in self._leaves:

@@ -200,7 +200,11 @@ class _Store:
             path=path if tensors or not main else self._path(main[0]),
             place=self._place,
             size_bytes=sum(max(0, self._bytes(layer)) for layer in weights),
-            files=tuple(self._file(layer) for layer in weights if layer.blob in self._blobs),
+            files=tuple(
+                StoredFile(self._path(layer), max(0, self._bytes(layer)), self._blobs[layer.blob].inode)
+                for layer in weights
+                if layer.blob in self._blobs
+            ),
             projectors=tuple(self._path(layer) for layer in manifest.of("projector")),
             adapters=tuple(self._path(layer) for layer in manifest.of("adapter")),
             drafts=tuple(self._path(layer) for layer in manifest.of("draft")),
@@ -222,9 +226,6 @@ class _Store:
     def _bytes(self, layer: Layer) -> int:
         leaf = self._blobs.get(layer.blob)
         return leaf.bytes if leaf else -1
-
-    def _file(self, layer: Layer) -> StoredFile:
-        return StoredFile(self._path(layer), max(0, self._bytes(layer)), self._blobs[layer.blob].inode)
 
     def _fault(self, weights: Sequence[Layer], main: Sequence[Layer]) -> str:
         if not main:

@@ -155,14 +155,18 @@ def _following(name: str, command: Sequence[str], at: int) -> tuple[str, ...]:
     most = 1 if takes is Takes.PERHAPS else _MOST_VALUES
     values: list[str] = []
     for word in command[at : at + most]:
-        if not (_NUMBER.fullmatch(word) or (takes is Takes.SEVERAL and _may_follow(name, word))):
+        if not (
+            _NUMBER.fullmatch(word)
+            or (
+                takes is Takes.SEVERAL
+                and (
+                    (name in ("model_param", "ssl") and not word.startswith("-")) or word in _WORDS_AFTER.get(name, ())
+                )
+            )
+        ):
             break
         values.append(word)
     return tuple(values)
-
-
-def _may_follow(name: str, word: str) -> bool:
-    return (name in ("model_param", "ssl") and not word.startswith("-")) or word in _WORDS_AFTER.get(name, ())
 
 
 def parse_config(data: Any, source: str) -> dict[str, Given]:
@@ -211,7 +215,13 @@ Settings = Mapping[str, Given]
 def requested_settings(given: Settings, version: str) -> Runtime:
     """Every setting that a command line or a file of settings decides."""
     flash = _by_version(given, version, on="flashattention", off="noflashattention", old=False, new=True)
-    facts: dict[str, Any] = {**_placement(given), **_caches(given, flash), **_work(given)}
+    work = {
+        "threads": _count(given, "threads"),
+        "threads_batch": _count(given, "blasthreads", positive=True),
+        "batch": _count(given, "batchsize", 512),
+        **_drafting(given),
+    }
+    facts: dict[str, Any] = {**_placement(given), **_caches(given, flash), **work}
     return Runtime(flash_attention=flash, load_mode=_load_mode(given, version), **facts)
 
 
@@ -225,7 +235,11 @@ def _placement(given: Settings) -> dict[str, Fact[Any]]:
         "main_gpu": _count(given, "maingpu"),
         "split_mode": reported("row", given["usecuda"].source)
         if "rowsplit" in words
-        else _text(given, "splitmode", "layer"),
+        else (
+            reported(given["splitmode"].value, given["splitmode"].source)
+            if "splitmode" in given
+            else _missing("splitmode", "layer")
+        ),
         "tensor_split": _shares(given),
         "tensor_overrides": _overrides(given),
         # one of the words after --usecublas before it became a flag
@@ -245,15 +259,6 @@ def _caches(given: Settings, flash: Fact[bool]) -> dict[str, Fact[Any]]:
         "swa_full": _switch_fact(given, "noswa", on=True),
         "prompt_cache": _switch_fact(given, "nofastforward", on=False),
         "slots": _count(given, "parallelrequests", 1),
-    }
-
-
-def _work(given: Settings) -> dict[str, Fact[Any]]:
-    return {
-        "threads": _count(given, "threads"),
-        "threads_batch": _count(given, "blasthreads", positive=True),
-        "batch": _count(given, "batchsize", 512),
-        **_drafting(given),
     }
 
 
@@ -358,10 +363,6 @@ def _mebibytes(fact: Fact[int]) -> Fact[int]:
     return Known(fact.value * MIB, fact.origin, fact.source) if isinstance(fact, Known) else fact
 
 
-def _text(given: Settings, name: str, default: str) -> Fact[str]:
-    return reported(given[name].value, given[name].source) if name in given else _missing(name, default)
-
-
 def _switch_fact(given: Settings, name: str, *, on: bool) -> Fact[bool]:
     """What a switch means when it is on; the opposite holds without it."""
     return reported(on, given[name].source) if _is_on(given, name) else _missing(name, not on)
@@ -373,9 +374,5 @@ def _is_on(given: Settings, name: str) -> bool:
 
 def _missing(name: str, default: Any = None) -> Fact[Any]:
     if default is not None:
-        return estimated(default, _default(name))
+        return estimated(default, f"default of KoboldCpp: no {FLAGS[name].spellings[0]}")
     return not_found(f"{FLAGS[name].spellings[0]} was not given")
-
-
-def _default(name: str) -> str:
-    return f"default of KoboldCpp: no {FLAGS[name].spellings[0]}"

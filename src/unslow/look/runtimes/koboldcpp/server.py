@@ -66,12 +66,16 @@ def parse_speed(data: Any, source: str) -> Runtime:
     if not count_fact(data, source, "total_gens").value_or(0):
         why = data if isinstance(data, Unknown) else not_found(f"{source}: nothing has been generated yet")
         return Runtime(busy_slots=_busy(data, source), decode_tokens_per_s=why, prefill_tokens_per_s=why)
+    right, wrong = (count_fact(data, source, f"last_draft_{word}").value_or(0) for word in ("success", "failed"))
+    acceptance = (
+        reported(right / (right + wrong), source) if right + wrong else not_found(f"{source}: nothing was drafted")
+    )
     return Runtime(
         busy_slots=_busy(data, source),
         deferred_requests=count_fact(data, source, "queue"),
         decode_tokens_per_s=_speed(data, source, "last_eval_speed", "last_eval"),
         prefill_tokens_per_s=_speed(data, source, "last_process_speed", "last_process"),
-        draft_acceptance=_acceptance(data, source),
+        draft_acceptance=acceptance,
     )
 
 
@@ -88,11 +92,6 @@ def _speed(data: Any, source: str, speed: str, milliseconds: str) -> Fact[float]
     if isinstance(each, Known) and each.value >= 1e-3:  # noqa: PLR2004 (a million tokens a second is none)
         return reported(1000 / each.value, f"{source}: {milliseconds}")
     return failed(f"{source} holds no {speed}")
-
-
-def _acceptance(data: Any, source: str) -> Fact[float]:
-    right, wrong = (count_fact(data, source, f"last_draft_{word}").value_or(0) for word in ("success", "failed"))
-    return reported(right / (right + wrong), source) if right + wrong else not_found(f"{source}: nothing was drafted")
 
 
 def _ask(server: Server, path: str) -> Any:
@@ -148,7 +147,12 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
     runtime = overlaid(decided, _of_process(process, worker, url, log_path))
     path = given.get("model_param", _NOTHING).value
-    model = overlaid(overlaid(log.model, http.model), Model(path=_model_path(process, path)))
+    model = overlaid(
+        overlaid(log.model, http.model),
+        Model(
+            path=absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
+        ),
+    )
     return (with_file(process.system, Subject(runtime=runtime, model=model), process.roots()),)
 
 
@@ -204,7 +208,3 @@ def _of_process(process: Process, worker: Process, url: str, log_path: Fact[str]
         log_path=log_path,
         resident_bytes=found_server(worker).resident_bytes,
     )
-
-
-def _model_path(process: Process, path: str) -> Fact[str]:
-    return absolute_path(path, process.folder()) if path else not_found("the command line names no model file")

@@ -39,13 +39,10 @@ def read_own_options(system: System, runtime: Runtime) -> Mapping[str, str]:
         return {}
     if not _SERVERS.fullmatch(name_of_path(program)):
         return {}
-    return read_options(system, program, _subcommand(runtime))
-
-
-def _subcommand(runtime: Runtime) -> str:
-    """The word by which a program that is many in one serves."""
+    # The word by which a program that is many in one serves
     words = runtime.command.value[1:2] if isinstance(runtime.command, Known) else []
-    return next((word for word in words if word in ("serve", "server")), "")
+    subcommand = next((word for word in words if word in ("serve", "server")), "")
+    return read_options(system, program, subcommand)
 
 
 def read_options(system: System, program: str, subcommand: str = "") -> Mapping[str, str]:
@@ -81,11 +78,12 @@ def parse_help(text: str) -> dict[str, str]:
             entries.append([line])
         elif entries and line.startswith(" "):
             entries[-1].append(line)
-    return {flag: "\n".join(lines) for lines in entries if not _is_removed(lines) for flag in _spellings(lines[0])}
-
-
-def _is_removed(lines: Sequence[str]) -> bool:
-    return _REMOVED in " ".join(" ".join(lines).split())
+    return {
+        flag: "\n".join(lines)
+        for lines in entries
+        if _REMOVED not in " ".join(" ".join(lines).split())
+        for flag in _spellings(lines[0])
+    }
 
 
 def _spellings(line: str) -> list[str]:

@@ -11,7 +11,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, not_supported, reported
+from unslow.facts.values import Fact, Known, estimated, not_found, not_supported, reported
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.models.stores import find_at, read_surroundings
 from unslow.look.models.stores import lm_studio as store
@@ -207,7 +207,9 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
             raise LookError(f"something else answers at {server.url}")  # noqa: TRY301 (the same as no answer)
         subjects, otherwise = list(_served(server, homes)), _idle(server.url)
     except LookError as error:
-        subjects, otherwise = [], _silent(error)
+        why = not_found(f"its server does not tell: {error.why}", error.how_to_get or _SERVER_OFF)
+        silent = Subject(runtime=Runtime(url=why, state=why), model=Model(name=why, path=why))
+        subjects, otherwise = [], silent
     joined = _joined(subjects, children) or [otherwise]
     return tuple(_with_process(subject, process) for subject in joined)
 
@@ -222,7 +224,11 @@ def _served(server: Server, homes: list[str]) -> tuple[Subject, ...]:
 def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) -> Subject:
     loaded = next((one for one in told.loaded if one.id == instance.id), None)
     model = with_size(instance)
-    path = read_model_path(server.system, homes, instance, loaded.path if loaded else "") if homes else _elsewhere()
+    path = (
+        read_model_path(server.system, homes, instance, loaded.path if loaded else "")
+        if homes
+        else not_supported("the file lies on another machine", "run unslow there")
+    )
     subject = Subject(
         runtime=_runtime(server.url, instance, loaded, told), model=msgspec.structs.replace(model, path=path)
     )
@@ -248,25 +254,19 @@ def _runtime(url: str, instance: Instance, loaded: LoadedModel | None, told: Lms
     return overlaid(named, known)
 
 
-def _elsewhere() -> Unknown:
-    return not_supported("the file lies on another machine", "run unslow there")
-
-
 def _idle(url: str) -> Subject:
     runtime = Runtime(name=reported(NAME, url), url=reported(url, "given"), state=_NOTHING_LOADED)
     return Subject(runtime=runtime, model=Model(name=_NOTHING_LOADED, path=_NOTHING_LOADED))
-
-
-def _silent(error: LookError) -> Subject:
-    why = not_found(f"its server does not tell: {error.why}", error.how_to_get or _SERVER_OFF)
-    return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why, path=why))
 
 
 def _joined(served: list[Subject], children: list[Subject]) -> list[Subject]:
     """What the server says of a model, with what the llama-server that runs it shows; each of those belongs to one."""
     left, result = list(children), []
     for subject in served:
-        child = _child_of(subject, left, alone=len(served) == len(children) == 1)
+        alone = len(served) == len(children) == 1
+        path = subject.model.path.value_or("")
+        by_file = [child for child in left if path and child.model.path.value_or("") == path]
+        child = next(iter(by_file), left[0] if alone and left else None)
         if child:
             left.remove(child)
         result.append(_over(subject, child) if child else subject)
@@ -281,12 +281,6 @@ def _over(subject: Subject, child: Subject) -> Subject:
         runtime=msgspec.structs.replace(runtime, url=subject.runtime.url),
         model=msgspec.structs.replace(model, name=subject.model.name),
     )
-
-
-def _child_of(subject: Subject, children: list[Subject], *, alone: bool) -> Subject | None:
-    path = subject.model.path.value_or("")
-    by_file = [child for child in children if path and child.model.path.value_or("") == path]
-    return next(iter(by_file), children[0] if alone and children else None)
 
 
 def _with_process(subject: Subject, process: Process) -> Subject:

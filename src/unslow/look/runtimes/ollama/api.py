@@ -135,7 +135,8 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
     info = value_at(shown, "model_info")
     kind = word_at(info, "general.architecture")
     facts: dict[str, Any] = {name: count_fact(info, source, f"{kind}.{key}") for name, key in _LAYER_COUNTS.items()}
-    path = _FROM.search(_modelfile(shown))
+    # The Modelfile; its comments name other files
+    path = _FROM.search("\n".join(line for line in _text(shown, "modelfile").splitlines() if not line.startswith("#")))
     model = Model(
         **facts,
         architecture=text_fact(info, source, "general.architecture"),
@@ -148,11 +149,6 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
     )
     options: dict[str, str] = dict(_PARAMETER.findall(_text(shown, "parameters")))
     return model, Runtime(**option_facts(options, f"{source}: parameters"))
-
-
-def _modelfile(shown: Any) -> str:
-    """The Modelfile; its comments name other files."""
-    return "\n".join(line for line in _text(shown, "modelfile").splitlines() if not line.startswith("#"))
 
 
 def _text(shown: Any, name: str) -> str:

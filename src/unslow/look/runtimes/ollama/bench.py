@@ -38,7 +38,16 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
     if question.stream:
         final = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
         if not final and len(heard.arrivals) >= _FEWEST_PIECES:
-            return _reply_by_pieces(heard)
+            # What came, timed by the client: Ollama sends a piece for each token
+            return Reply(
+                prompt_tokens=0,
+                generated_tokens=len(heard.arrivals),
+                ended_early=True,
+                arrivals_s=tuple(heard.arrivals),
+                total_s=heard.last_s,
+                clock=CLOCK_AND_PIECES,
+                text=heard.text,
+            )
         return reply_of(parse_final(final), question, heard, heard.last_s)
     answer, total_s = read_whole_answer(server, _PATH, body, question)
     heard.whole(answer.get("response"))
@@ -109,19 +118,6 @@ def parse_final(final: dict[str, Any]) -> _Final:
     if not times.eval_count:
         raise LookError("the server generated nothing")
     return times
-
-
-def _reply_by_pieces(heard: PartialAnswer) -> Reply:
-    """What came, timed by the client: Ollama sends a piece for each token."""
-    return Reply(
-        prompt_tokens=0,
-        generated_tokens=len(heard.arrivals),
-        ended_early=True,
-        arrivals_s=tuple(heard.arrivals),
-        total_s=heard.last_s,
-        clock=CLOCK_AND_PIECES,
-        text=heard.text,
-    )
 
 
 def reply_of(times: _Final, question: Question, heard: PartialAnswer, total_s: float) -> Reply:

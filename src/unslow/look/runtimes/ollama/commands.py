@@ -235,7 +235,13 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
     if not parameters and not is_file:
         return (labelled_line(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
     if not chosen and not own:
-        return _of_nameless(parameters)
+        # What to do for a model of which nobody knows what Ollama calls it
+        lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
+        return (
+            labelled_line(Place.HAND, _NAMELESS),
+            *(labelled_line(Place.MODELFILE, line) for line in lines),
+            f"ollama create {derived_name('model')} -f Modelfile",
+        )
     name = derived_name(own or chosen)
     system = WINDOWS if home_of(runtime) == "windows" else ""
     return (
@@ -249,16 +255,6 @@ def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
     """The text of a Modelfile: all else is inherited from the model."""
     return "\n".join(
         [f"FROM {' '.join(base.split())}", *(f"PARAMETER {name} {value}" for name, value in parameters.items())]
-    )
-
-
-def _of_nameless(parameters: Mapping[str, Setting]) -> tuple[str, ...]:
-    """What to do for a model of which nobody knows what Ollama calls it."""
-    lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
-    return (
-        labelled_line(Place.HAND, _NAMELESS),
-        *(labelled_line(Place.MODELFILE, line) for line in lines),
-        f"ollama create {derived_name('model')} -f Modelfile",
     )
 
 

@@ -83,15 +83,31 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
         case "shell":
             lines = [_STOPPED, _served(variables, runtime)]
         case "windows":
-            lines = [*(_of_user(name, value) for name, value in variables.items()), _APP_AGAIN]
+            lines = [
+                *(
+                    (rf"reg delete HKCU\Environment /F /V {name}" if value is None else f'setx {name} "{value}"')
+                    for name, value in variables.items()
+                ),
+                _APP_AGAIN,
+            ]
         case "mac":
-            lines = [*(_of_launchd(name, value) for name, value in variables.items()), _APP_AGAIN]
+            lines = [
+                *(
+                    (f"launchctl unsetenv {name}" if value is None else f'launchctl setenv {name} "{value}"')
+                    for name, value in variables.items()
+                ),
+                _APP_AGAIN,
+            ]
         case "compose":
             lines = [labelled_line(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP]
         case "pod":
             lines = [labelled_line(Place.MANIFEST, pod_variables(variables)), "kubectl apply -f FILE"]
         case "container":
-            lines = [_of_container(variables)]
+            given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
+            away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)
+            parts = [f"with `{given}`" if given else "", f"without `{away}`" if away else ""]
+            of_container = labelled_line(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")
+            lines = [of_container]
     return lines
 
 
@@ -111,21 +127,6 @@ def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
         name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN_KEY not in value
     }
     return shell_line(_SERVE, {**{n: v for n, v in kept.items() if n not in variables}, **variables})
-
-
-def _of_user(name: str, value: str | None) -> str:
-    return rf"reg delete HKCU\Environment /F /V {name}" if value is None else f'setx {name} "{value}"'
-
-
-def _of_launchd(name: str, value: str | None) -> str:
-    return f"launchctl unsetenv {name}" if value is None else f'launchctl setenv {name} "{value}"'
-
-
-def _of_container(variables: Mapping[str, str | None]) -> str:
-    given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
-    away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)
-    parts = [f"with `{given}`" if given else "", f"without `{away}`" if away else ""]
-    return labelled_line(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")
 
 
 def option(name: str, value: Setting) -> list[str]:

@@ -141,7 +141,11 @@ def read_app_log(system: System) -> Log:
     """The log that the app keeps for this user, or why there is none to read."""
     why: Unknown = not_found("no log lies where the app keeps it", HOW_TO_GET)
     try:
-        paths = _of_app(system)
+        # Where the app of each system writes its log; rotated ones beside it tell of earlier servers
+        around = read_surroundings(system)
+        local = around.variable("LOCALAPPDATA")
+        windows = [f"{local}\\Ollama\\server.log"] if local else []
+        paths = [*windows, f"{around.home}/.ollama/logs/server.log"]
     except LookError as error:
         return Log(unknown(error, HOW_TO_GET), [])
     for path in paths:
@@ -150,14 +154,6 @@ def read_app_log(system: System) -> Log:
         except LookError as error:
             why = unknown(error, HOW_TO_GET)
     return Log(why, [])
-
-
-def _of_app(system: System) -> list[str]:
-    """Where the app of each system writes its log; rotated ones beside it tell of earlier servers."""
-    around = read_surroundings(system)
-    local = around.variable("LOCALAPPDATA")
-    windows = [f"{local}\\Ollama\\server.log"] if local else []
-    return [*windows, f"{around.home}/.ollama/logs/server.log"]
 
 
 def _file(process: Process) -> Log | None:

@@ -11,18 +11,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Contradiction, Statement, Subject
-from unslow.facts.values import (
-    MIB,
-    NOT_LOOKED,
-    Fact,
-    Known,
-    Unknown,
-    estimated,
-    first_known,
-    not_found,
-    not_supported,
-    reported,
-)
+from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, estimated, first_known, not_found, not_supported, reported
 from unslow.look.command_line import name_of_path
 from unslow.look.contradictions import added_contradictions, contradictions
 from unslow.look.logs import llama_cpp, ollama
@@ -64,12 +53,12 @@ class SeenChild(NamedTuple):
 
 def read_child(child: Child, log: Log) -> SeenChild:
     """Everything that can be seen of one process."""
-    shown = _read_server(child) if child.kind == "llama-server" else _read_runner(child)
+    shown = (
+        read_server(child.process.system, found_server(child.process))
+        if child.kind == "llama-server"
+        else _read_runner(child)
+    )
     return SeenChild(child, shown, parse_load(log, load_of(log, child.port, child.model)))
-
-
-def _read_server(child: Child) -> Subject:
-    return read_server(child.process.system, found_server(child.process))
 
 
 def _read_runner(child: Child) -> Subject:
@@ -101,7 +90,11 @@ def parse_load(log: Log, part: Part | None) -> Subject:
             reader.take(line, where)
     outer, inner = (reader.seen(log.name).subject for reader in readers)
     whole = overlaid(outer.runtime, inner.runtime)
-    kept = {name: getattr(outer.runtime, name) for name in ("loads", "device_used") if _is_known(outer, name)}
+    kept = {
+        name: getattr(outer.runtime, name)
+        for name in ("loads", "device_used")
+        if isinstance(getattr(outer.runtime, name), Known)
+    }
     runtime = msgspec.structs.replace(whole, **kept)
     return Subject(
         runtime=runtime,
@@ -109,10 +102,6 @@ def parse_load(log: Log, part: Part | None) -> Subject:
         run=overlaid(outer.run, inner.run),
         contradictions=outer.contradictions,
     )
-
-
-def _is_known(subject: Subject, name: str) -> bool:
-    return isinstance(getattr(subject.runtime, name), Known)
 
 
 # One answer from Ollama's several sources.
@@ -155,7 +144,13 @@ def settled_subject(
     """
     told = loaded.subject if loaded else Subject()
     runtime = overlaid(overlaid(overlaid(whole, told.runtime), shown.runtime), logged.runtime)
-    runtime = _kept(runtime, whole, told.runtime, shown.runtime)
+    # Clients know Ollama's name, address and version, not those of the process behind it
+    outer = {name: getattr(whole, name) for name in _OUTER if getattr(whole, name) != NOT_LOOKED}
+    outer["state"] = first_known(shown.runtime.state, told.runtime.state, runtime.state)
+    if isinstance(whole.warnings, Known) and isinstance(runtime.warnings, Known):
+        both = dict.fromkeys((*whole.warnings.value, *runtime.warnings.value))
+        outer["warnings"] = reported(list(both), whole.warnings.source)
+    runtime = msgspec.structs.replace(runtime, **outer)
     model = exact_model(exact_model(told.model, shown.model), logged.model)
     if loaded:
         model = msgspec.structs.replace(model, name=first_known(told.model.name, model.name))
@@ -170,16 +165,6 @@ def settled_subject(
     found = added_contradictions(found, logged.contradictions)
     subject = Subject(runtime=_completed(runtime, asked), model=model, run=logged.run, contradictions=found)
     return with_doubt(subject, list(warnings))
-
-
-def _kept(runtime: Runtime, whole: Runtime, told: Runtime, shown: Runtime) -> Runtime:
-    """Clients know Ollama's name, address and version, not those of the process behind it."""
-    outer = {name: getattr(whole, name) for name in _OUTER if getattr(whole, name) != NOT_LOOKED}
-    outer["state"] = first_known(shown.state, told.state, runtime.state)
-    if isinstance(whole.warnings, Known) and isinstance(runtime.warnings, Known):
-        both = dict.fromkeys((*whole.warnings.value, *runtime.warnings.value))
-        outer["warnings"] = reported(list(both), whole.warnings.source)
-    return msgspec.structs.replace(runtime, **outer)
 
 
 def _asked(whole: Runtime) -> Runtime:
@@ -252,7 +237,11 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
         return None
     here = is_local_url(server.url)
     known = Runtime(name=reported(NAME, server.url), url=reported(server.url, "given"), version=read_version(server))
-    whole = msgspec.structs.replace(known, **_untold(here=here))
+    why = not_supported("Ollama's API does not tell it", HOW_TO_GET) if here else _ELSEWHERE
+    untold = dict.fromkeys(
+        ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention"), why
+    )
+    whole = msgspec.structs.replace(known, **untold)
     loaded = read_loaded(server)
     log = read_app_log(system) if here else Log(_ELSEWHERE, [])
     whole = _with_log(whole, log) if log.lines else whole
@@ -265,13 +254,6 @@ def _with_log(whole: Runtime, log: Log) -> Runtime:
     """The server with what its log tells of it; its own answers say which version it is."""
     told = overlaid(whole, server_facts(log, not_supported("no process of it can be seen")))
     return msgspec.structs.replace(told, log_path=log.path, version=first_known(whole.version, told.version))
-
-
-def _untold(*, here: bool) -> dict[str, Unknown]:
-    why = not_supported("Ollama's API does not tell it", HOW_TO_GET) if here else _ELSEWHERE
-    return dict.fromkeys(
-        ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention"), why
-    )
 
 
 def _by_url(system: System, whole: Runtime, loaded: Loaded, log: Log, *, here: bool) -> Subject:
@@ -301,7 +283,11 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     children = [read_child(child, log) for child in children_of(process)]
     subjects = [_subject(whole, each, seen) for each, seen in _matched(loaded, children)]
     seen = _with_failed_load(subjects, whole, log)
-    return seen or (_silent(whole, silent) if silent else _idle(whole, read_names(server)),)
+    return seen or (
+        Subject(runtime=msgspec.structs.replace(whole, state=silent), model=Model(name=silent, path=silent))
+        if silent
+        else _idle(whole, read_names(server)),
+    )
 
 
 def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
@@ -341,22 +327,15 @@ def _matched(loaded: list[Loaded], children: list[SeenChild]) -> list[tuple[Load
     """Each model with its process, by the file of both; what is left over stands alone."""
     left, pairs = list(children), list[tuple[Loaded | None, SeenChild | None]]()
     for each in loaded:
-        own = _child_of(each, left, alone=len(loaded) == len(children) == 1)
+        alone = len(loaded) == len(children) == 1
+        path = name_of_path(each.subject.model.path.value_or(""))
+        by_file = [seen for seen in left if path and name_of_path(seen.child.model) == path]
+        by_name = [seen for seen in left if seen.child.kind == "mlx" and seen.child.model == each.name]
+        own = next(iter(by_file or by_name), left[0] if alone else None)
         if own:
             left.remove(own)
         pairs.append((each, own))
     return [*pairs, *((None, child) for child in left)]
-
-
-def _child_of(loaded: Loaded, children: list[SeenChild], *, alone: bool) -> SeenChild | None:
-    path = name_of_path(loaded.subject.model.path.value_or(""))
-    by_file = [seen for seen in children if path and _file(seen.child) == path]
-    by_name = [seen for seen in children if seen.child.kind == "mlx" and seen.child.model == loaded.name]
-    return next(iter(by_file or by_name), children[0] if alone else None)
-
-
-def _file(child: Child) -> str:
-    return name_of_path(child.model)
 
 
 def _subject(whole: Runtime, loaded: Loaded | None, seen: SeenChild | None) -> Subject:
@@ -374,8 +353,4 @@ def _idle(whole: Runtime, names: Sequence[str]) -> Subject:
     host = "" if whole.url.value_or(DEFAULT_URL) == DEFAULT_URL else f"OLLAMA_HOST={whole.url.value_or('')} "
     ask = f"`{host}ollama run {names[0] if names else 'MODEL'} hello`"
     why = not_found(f"no model is loaded{has}", f"ask it something, such as {ask}, and look again")
-    return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))
-
-
-def _silent(whole: Runtime, why: Unknown) -> Subject:
     return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))

@@ -13,7 +13,7 @@ from unslow.facts.values import Fact, Known, estimated, not_found, not_supported
 from unslow.look.command_line import Setting
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
-from unslow.look.openai_api import ListedModel, Server, parse_model_list
+from unslow.look.openai_api import Server, parse_model_list
 from unslow.look.processes import Process
 from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
 from unslow.look.runtimes._engine_server import (
@@ -160,19 +160,13 @@ def read_answers(server: Server) -> Subject | None:
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
     counted = _counted(metrics_of(server, "sglang:"))
-    whole = overlaid(overlaid(runtime, _context(models)), counted)
-    return bounded(Subject(runtime=whole, model=_model(info, models, source)))
-
-
-def _context(models: list[ListedModel] | None) -> Runtime:
-    return Runtime(context_length=models[0].context_length) if models else Runtime()
-
-
-def _model(info: Any, models: list[ListedModel] | None, source: str) -> Model:
+    whole = overlaid(
+        overlaid(runtime, Runtime(context_length=models[0].context_length) if models else Runtime()), counted
+    )
     written = text(value_at(info, "model_path")) or ""
     name = text(value_at(info, "served_model_name")) or (models[0].name if models else "")
     known = Model(name=reported(name, source)) if name else Model()
-    return overlaid(model_of_name(written, source), known)
+    return bounded(Subject(runtime=whole, model=overlaid(model_of_name(written, source), known)))
 
 
 def _memory(info: Any, source: str) -> dict[str, Any]:

@@ -58,7 +58,14 @@ def _serves(words: list[str]) -> bool:
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server of a process, by its command line and its answers."""
     words = words_of(process.command())
-    options = _options(words)
+    # The flags of a command line with their values; a switch is on
+    found: dict[str, str] = {}
+    for at, word in enumerate(words):
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            following = words[at + 1] if at + 1 < len(words) else ""
+            found[name] = value if equals else "on" if following.startswith("-") or not following else following
+    options = found
     host, port = options.get("host", ""), options.get("port", "")
     url = f"http://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{port if is_port(port) else PORTS[0]}"
     subjects = read_url(process.system, url, api_key) or (Subject(runtime=_runtime(url)),)
@@ -78,17 +85,6 @@ def _forced(words: list[str], process: Process) -> Model:
     except LookError:
         facts = Model()
     return overlaid(facts, Model(name=reported(name, "command line")))
-
-
-def _options(words: list[str]) -> dict[str, str]:
-    """The flags of a command line with their values; a switch is on."""
-    found: dict[str, str] = {}
-    for at, word in enumerate(words):
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            following = words[at + 1] if at + 1 < len(words) else ""
-            found[name] = value if equals else "on" if following.startswith("-") or not following else following
-    return found
 
 
 def _told(words: list[str], options: dict[str, str]) -> dict[str, Any]:

@@ -25,12 +25,14 @@ def describe(model: Any) -> dict[str, Any]:
     """What the model object tells of itself: placement, types, kernels, cache. Plain JSON, bounded."""
     config = getattr(model, "config", None)
     generation = getattr(model, "generation_config", None)
+    found = getattr(model, "hf_device_map", None)
+    device_map = {str(k): str(v) for k, v in list(found.items())[:MOST_PLACES]} if isinstance(found, dict) else {}
     return {
         "class": type(model).__name__,
         "name": str(getattr(config, "_name_or_path", "") or "")[:200],
         "config": _config(config),
         "weights": _weights(model),
-        "device_map": _device_map(model),
+        "device_map": device_map,
         "attention": _text(getattr(config, "_attn_implementation", None)),
         "experts": _text(getattr(config, "_experts_implementation", None)),
         "quantization": _text(getattr(model, "quantization_method", None)),
@@ -40,7 +42,8 @@ def describe(model: Any) -> dict[str, Any]:
             "cache_implementation": _text(getattr(generation, "cache_implementation", None)),
             "compile": getattr(generation, "compile_config", None) is not None,
         },
-        "compiled": _is_compiled(model),
+        "compiled": type(model).__name__ == "OptimizedModule"
+        or getattr(model, "_compiled_call_impl", None) is not None,
         "transformers": _version("transformers"),
         "torch": _torch(),
     }
@@ -57,10 +60,6 @@ def _config(config: Any) -> dict[str, Any]:
         return dict(parse_config(config.to_json_string(use_diff=False).encode(), "config"))
     except Exception:  # noqa: BLE001 (a stranger's class: without its config the rest still holds)
         return {}
-
-
-def _is_compiled(model: Any) -> bool:
-    return type(model).__name__ == "OptimizedModule" or getattr(model, "_compiled_call_impl", None) is not None
 
 
 def _weights(model: Any) -> dict[str, Any]:
@@ -117,11 +116,6 @@ def _weight_of(model: Any, getter: str) -> Any:
         return None
 
 
-def _device_map(model: Any) -> dict[str, str]:
-    found = getattr(model, "hf_device_map", None)
-    return {str(k): str(v) for k, v in list(found.items())[:MOST_PLACES]} if isinstance(found, dict) else {}
-
-
 def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
@@ -164,6 +158,10 @@ def subject_of(raw: dict[str, Any], pid: int) -> Subject:
 def _runtime(raw: dict[str, Any], pid: int) -> Runtime:
     torch, weights = raw.get("torch", {}), raw.get("weights", {})
     on_gpu, layers = _layers(weights.get("layers", {}))
+    buffers = [
+        Buffer(device=device, kind="model", bytes=size, on_gpu=_is_gpu(device))
+        for device, size in weights.get("devices", {}).items()
+    ]
     return Runtime(
         name=reported(NAME, SOURCE),
         version=_some(raw.get("transformers"), "installed package"),
@@ -181,7 +179,7 @@ def _runtime(raw: dict[str, Any], pid: int) -> Runtime:
         gpu_refused=_refused(torch),
         gpu_layers=reported(on_gpu, SOURCE) if layers else NOT_LOOKED,
         layers=reported(layers, SOURCE) if layers else NOT_LOOKED,
-        buffers=reported(_buffers(weights), "model.named_parameters()"),
+        buffers=reported(buffers, "model.named_parameters()"),
     )
 
 
@@ -238,13 +236,6 @@ def _refused(torch: dict[str, Any]) -> Fact[str]:
 
 def _is_gpu(device: str) -> bool:
     return device.startswith(("cuda", "xpu", "mps", "hip"))
-
-
-def _buffers(weights: dict[str, Any]) -> list[Buffer]:
-    return [
-        Buffer(device=device, kind="model", bytes=size, on_gpu=_is_gpu(device))
-        for device, size in weights.get("devices", {}).items()
-    ]
 
 
 def _layers(layers: dict[str, dict[str, int]]) -> tuple[int, int]:
@@ -354,7 +345,9 @@ class Timer:
 
     def _note(self, span: tuple[float, float], waited: float | None, prompt: "_Prompt", answer: Any) -> None:
         begin, end = span
-        made = _made(answer, prompt)
+        # New tokens of each sequence
+        shape = _shape(getattr(answer, "sequences", answer))
+        made = shape[1] - (prompt.tokens if prompt.given_back else 0) if len(shape) > 1 else 0
         if made < 1 or len(self.calls) >= MOST_CALLS:
             return
         prompt_done = self._prompt_done(begin, end)
@@ -394,12 +387,6 @@ def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any], model: Any) -> _Promp
         return _Prompt(use_cache=use_cache)
     encoded = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
     return _Prompt(shape[0], shape[1], given_back=ids is not None and not encoded, use_cache=use_cache)
-
-
-def _made(answer: Any, prompt: _Prompt) -> int:
-    """New tokens of each sequence."""
-    shape = _shape(getattr(answer, "sequences", answer))
-    return shape[1] - (prompt.tokens if prompt.given_back else 0) if len(shape) > 1 else 0
 
 
 def _shape(tensor: Any) -> list[int]:

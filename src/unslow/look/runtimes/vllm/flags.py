@@ -98,6 +98,16 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
     given = Given(NAME, FLAGS, settings, complete)
     kv_type, length = given.text("kv_type"), given.number("context")
+    # On a CPU: while it binds threads to cores, their number is its own, and its log tells it
+    binding = given.settings.get("binding")
+    unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
+    way: Fact[Any] = first_known(given.text("draft_model"), given.within("speculative", "method", "model"))
+    tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
+    known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
+    drafting = {
+        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
+        "draft_tokens": tokens if known else given.number("draft_tokens"),
+    }
     facts: dict[str, Any] = {
         "context_set": length,
         "context_length": length if isinstance(length, Known) else given.missing("context"),
@@ -116,8 +126,8 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "quantization": given.text("quantization"),
         "weights_type": given.text("dtype"),
         **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
-        **_drafting(given),
-        **_threads(given),
+        **drafting,
+        **({"threads": given.number("threads")} if unbound else {}),
     }
     return Runtime(**facts)
 
@@ -129,23 +139,6 @@ def _eager(given: Given) -> Fact[bool]:
         return reported(value=True, source=level.source)
     lowest = given.truth("unoptimised")
     return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
-
-
-def _threads(given: Given) -> dict[str, Fact[Any]]:
-    """On a CPU: while it binds threads to cores, their number is its own, and its log tells it."""
-    binding = given.settings.get("binding")
-    unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
-    return {"threads": given.number("threads")} if unbound else {}
-
-
-def _drafting(given: Given) -> dict[str, Fact[Any]]:
-    way: Fact[Any] = first_known(given.text("draft_model"), given.within("speculative", "method", "model"))
-    tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
-    known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
-    return {
-        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
-        "draft_tokens": tokens if known else given.number("draft_tokens"),
-    }
 
 
 def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:

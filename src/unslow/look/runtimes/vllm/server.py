@@ -140,7 +140,15 @@ def subject_of(answers: Answers) -> Subject:
         context_length=first.context_length if first else _why(models, source),
     )
     counted = _counted(answers.metrics) if isinstance(answers.metrics, Metrics) else _uncounted(answers.metrics)
-    run = _run(answers.metrics) if isinstance(answers.metrics, Metrics) else Run()
+    run = (
+        Run(
+            queue_s=answers.metrics.ratio(
+                "vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count"
+            )
+        )
+        if isinstance(answers.metrics, Metrics)
+        else Run()
+    )
     told = parse_info(answers.info, f"{answers.url}/server_info")
     whole = overlaid(overlaid(runtime, counted), told)
     return bounded(Subject(runtime=whole, model=_model(first) if first else Model(), run=run))
@@ -166,6 +174,9 @@ def _counted(metrics: Metrics) -> Runtime:
     """What its counters say; older versions have other names."""
     running = metrics.whole("vllm:num_requests_running")
     config = metrics.labels("vllm:cache_config_info")
+    # Tokens a second of one request, by the mean time between two tokens
+    means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+    # Prompt tokens that were computed, by the time that requests spent on it
     facts: dict[str, Any] = {
         "running_requests": running,
         "busy_slots": running,
@@ -176,8 +187,10 @@ def _counted(metrics: Metrics) -> Runtime:
         "draft_acceptance": metrics.ratio(
             "vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"
         ),
-        "decode_tokens_per_s": _decode(metrics),
-        "prefill_tokens_per_s": _prefill(metrics),
+        "decode_tokens_per_s": metrics.rate(*means, least=ENOUGH_TOKENS),
+        "prefill_tokens_per_s": metrics.ratio(
+            "vllm:request_prefill_kv_computed_tokens_sum", "vllm:request_prefill_time_seconds_sum", 0
+        ),
         **cache_facts(config, f"{metrics.source}: vllm:cache_config_info"),
     }
     if metrics.values("vllm:engine_sleep_state", sleep_state="awake") == [0.0]:
@@ -190,21 +203,6 @@ def _hits(metrics: Metrics) -> Fact[float]:
     if isinstance(rate, Unknown):
         return metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
     return rate if rate.value <= 1 else not_found(f"{metrics.source} counts more hits than questions")
-
-
-def _decode(metrics: Metrics) -> Fact[float]:
-    """Tokens a second of one request, by the mean time between two tokens."""
-    means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
-    return metrics.rate(*means, least=ENOUGH_TOKENS)
-
-
-def _prefill(metrics: Metrics) -> Fact[float]:
-    """Prompt tokens that were computed, by the time that requests spent on it."""
-    return metrics.ratio("vllm:request_prefill_kv_computed_tokens_sum", "vllm:request_prefill_time_seconds_sum", 0)
-
-
-def _run(metrics: Metrics) -> Run:
-    return Run(queue_s=metrics.ratio("vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count"))
 
 
 def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
@@ -292,7 +290,9 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     runtime = _explained(subject.runtime, _SAID_ON_MACHINE + _SAID_IN_LOG, "its answers do not say", how)
     model = subject.model
     if is_local_url(url):
-        model = with_files(system, model, _root(answers), {}, [""])
+        models = answers.models
+        root = models[0].root.value_or("") if isinstance(models, list) and models else ""
+        model = with_files(system, model, root, {}, [""])
     return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
 
 
@@ -310,7 +310,10 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     path, log = read_own_log(process, DIALECT, _LOG)
     asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
     http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=_unanswered(answers))
-    runtime = overlaid(overlaid(without_dead_variable(_versioned(asked, http, log)), log.runtime), http.runtime)
+    version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
+    runtime = overlaid(
+        overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
+    )
     runtime = overlaid(runtime, of_process(process, NAME, FLAGS, url, path))
     model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
     files = with_files(process.system, model, written, places_of(process), process.roots())
@@ -332,18 +335,11 @@ def _answers(
     if answers is None:
         return not_found(f"something else answers at {url.value}"), url
     names = {written, settings.get("served_name", Setting(written, "")).value}
-    if isinstance(answers.models, list) and not names & _names(answers.models):
+    if isinstance(answers.models, list) and not names & {
+        name for model in answers.models for name in (model.name, model.root.value_or(""))
+    }:
         return not_found(f"another model answers at {url.value}"), url
     return answers, url
-
-
-def _names(models: list[ListedModel]) -> set[str]:
-    return {name for model in models for name in (model.name, model.root.value_or(""))}
-
-
-def _versioned(asked: Runtime, http: Subject, log: Subject) -> Runtime:
-    version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
-    return msgspec.structs.replace(asked, version=version)
 
 
 def _unanswered(why: Unknown) -> Runtime:
@@ -370,8 +366,3 @@ def _explained(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: s
     """The runtime with a reason for what nobody could have looked at."""
     missing = {n: not_found(why, how_to_get) for n in names if getattr(runtime, n) == NOT_LOOKED}
     return msgspec.structs.replace(runtime, **missing)
-
-
-def _root(answers: Answers) -> str:
-    models = answers.models
-    return models[0].root.value_or("") if isinstance(models, list) and models else ""

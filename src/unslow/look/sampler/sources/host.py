@@ -374,15 +374,12 @@ class Threads:
 
     def read(self, _now: float) -> Sequence[float]:
         """A share for each group; NaN while no thread runs."""
-        cpus = self._running_on()
-        return [sum(cpu in group for cpu in cpus) / len(cpus) if cpus else nan for group in self._groups]
-
-    def _running_on(self) -> list[int]:
         found = []
         for folder in self._folders()[:MOST_THREADS]:
             with suppress(LookError):  # a thread that is gone
                 found.append(parse_running_on(read_text(self._live, f"{folder}/stat")))
-        return [cpu for cpu in found if cpu is not None]
+        cpus = [cpu for cpu in found if cpu is not None]
+        return [sum(cpu in group for cpu in cpus) / len(cpus) if cpus else nan for group in self._groups]
 
     def _folders(self) -> list[str]:
         folders = []

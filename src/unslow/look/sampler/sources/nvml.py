@@ -31,21 +31,18 @@ class OthersBusy:
     def read(self, _now: float) -> Sequence[float]:
         """One share; NaN at the first look, which shows the past, and while nobody worked."""
         is_first = not self._since_us
-        busy = self._percent_by_pid()
-        self._knows_own = self._knows_own or any(pid in self._own for pid in busy)
-        if is_first or not busy or not self._knows_own:
-            return (nan,)
-        others = sum(percent for pid, percent in busy.items() if pid not in self._own)
-        return (min(1.0, others / MOST_PERCENT),)
-
-    def _percent_by_pid(self) -> dict[int, float]:
-        """What each process used since the last look; a process may be sampled more than once."""
+        # What each process used since the last look; a process may be sampled more than once
         seen: dict[int, list[int]] = {}
         for sample in self._samples():
             self._since_us = max(self._since_us, sample.timeStamp)
             if sample.smUtil <= MOST_PERCENT:  # drivers hand out a row of noise now and then
                 seen.setdefault(sample.pid, []).append(sample.smUtil)
-        return {pid: sum(used) / len(used) for pid, used in seen.items()}
+        busy = {pid: sum(used) / len(used) for pid, used in seen.items()}
+        self._knows_own = self._knows_own or any(pid in self._own for pid in busy)
+        if is_first or not busy or not self._knows_own:
+            return (nan,)
+        others = sum(percent for pid, percent in busy.items() if pid not in self._own)
+        return (min(1.0, others / MOST_PERCENT),)
 
     def _samples(self) -> Sequence[Any]:
         try:

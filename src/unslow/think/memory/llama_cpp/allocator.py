@@ -106,13 +106,14 @@ class _Allocation:
             for source in node.sources:
                 self._release(source)
             if node in self._watched:
-                self.states[node] = self._state(node)
+                # All gaps, and where the node itself lies, or what it is a view of
+                owner = node if node.view_of is None else node.view_of
+                self.states[node] = (
+                    tuple(tuple(map(tuple, buffer.gaps)) for buffer in self._buffers),
+                    owner.place,
+                    owner.owned,
+                )
         return [b.size for b in self._buffers]
-
-    def _state(self, node: Node) -> Hashable:
-        """All gaps, and where the node itself lies, or what it is a view of."""
-        owner = node if node.view_of is None else node.view_of
-        return tuple(tuple(map(tuple, buffer.gaps)) for buffer in self._buffers), owner.place, owner.owned
 
     def _count_uses(self, nodes: Sequence[Node]) -> None:
         """Count them, and place the inputs first, so that nothing overwrites them."""
@@ -140,18 +141,15 @@ class _Allocation:
         for parent in node.sources:
             alone = parent.children == 1 and not parent.views
             if alone and parent.owned and not parent.is_output and node.has_layout_of(parent):
-                self._hand_over(parent, node)
+                buffer = parent.place[0]
+                node.place, parent.owned = parent.place, False
+                node.size = self._backends[buffer].bytes_of(node)
+                pool = self._buffers[buffer]
+                kept, had = pool.aligned(node.size), pool.aligned(parent.size)
+                if had > kept:
+                    pool.give_back(node.place[1] + kept, had - kept)
                 return True
         return False
-
-    def _hand_over(self, owner: Node, node: Node) -> None:
-        buffer = owner.place[0]
-        node.place, owner.owned = owner.place, False
-        node.size = self._backends[buffer].bytes_of(node)
-        pool = self._buffers[buffer]
-        kept, had = pool.aligned(node.size), pool.aligned(owner.size)
-        if had > kept:
-            pool.give_back(node.place[1] + kept, had - kept)
 
     def _release(self, node: Node) -> None:
         node.children -= 1

@@ -202,7 +202,11 @@ class Compressor:
         name = f"{build.block(layer)}.{name}"
         values, scores = build.linear(x, f"{name}_kv"), build.linear(x, f"{name}_gate")
         scores = graph.add(scores, graph.get_rows(build.weight(f"{name}_ape.weight"), self._places))
-        states = [self._state(layer, values.shape[0]) for _ in range(2)]
+        # The tokens that do not fill a row yet
+        states = [
+            self._build.cached("F32", layer, values.shape[0], self._parts * self._ratio, self._build.settings.slots)
+            for _ in range(2)
+        ]
         rows = self._rows_of(states, values, scores, f"{name}_norm")
         if self.rotation is not None:
             rows = hadamard(build, rows, self.rotation)
@@ -219,10 +223,6 @@ class Compressor:
             graph.expand(write)
         row = row_bytes(kind, self._length)
         return graph.view(cache, (self._length, 1, cells, slots), (row, row, row * cells))
-
-    def _state(self, layer: int, width: int) -> Node:
-        """The tokens that do not fill a row yet."""
-        return self._build.cached("F32", layer, width, self._parts * self._ratio, self._build.settings.slots)
 
     def _whole(self, state: Node) -> Node:
         return self._build.graph.view(state, (state.shape[0], state.shape[1] * state.shape[2]), (state.strides[1],))
@@ -275,7 +275,13 @@ class CompressedAttention:
         rows, mask = self._compressed(layer, x, ranks)
         result = self._product(layer, query, key, rows, mask)
         result = graph.rope(graph.reshape(result, length, heads, tokens), build.positions)
-        return self._brought_back(layer, result)
+        # To the width of the model, by groups of heads first
+        build, graph, name = self._build, self._build.graph, self._build.block(layer)
+        matrix = build.weight(f"{name}.attn_output_a.weight")
+        width, rank, groups = matrix.shape[:3]
+        grouped = graph.permute(graph.reshape(result, width, groups, build.tokens), 0, 2, 1, 3)
+        small = graph.permute(graph.mul_mat(matrix, grouped), 0, 2, 1, 3)
+        return build.linear(graph.cont(small, rank * groups, build.tokens), f"{name}.attn_output_b")
 
     def _compressed(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
         """The compressed rows that a layer sees beside the last tokens, and their mask."""
@@ -327,15 +333,6 @@ class CompressedAttention:
             graph.expand(graph.set_rows(target, new, self._inputs.key_rows))
         row = row_bytes(settings.key_type, length)
         return graph.view(cache, (length, 1, cells, slots), (row, row, row * cells))
-
-    def _brought_back(self, layer: int, result: Node) -> Node:
-        """To the width of the model, by groups of heads first."""
-        build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        matrix = build.weight(f"{name}.attn_output_a.weight")
-        width, rank, groups = matrix.shape[:3]
-        grouped = graph.permute(graph.reshape(result, width, groups, build.tokens), 0, 2, 1, 3)
-        small = graph.permute(graph.mul_mat(matrix, grouped), 0, 2, 1, 3)
-        return build.linear(graph.cont(small, rank * groups, build.tokens), f"{name}.attn_output_b")
 
 
 class _Mixture(NamedTuple):

@@ -89,7 +89,15 @@ def _chunks(graph: Graph, heads: Heads, memory: Node) -> Answer:
         news = graph.binary("sub", _slice(graph, transposed), correction)
         within = graph.mul_mat(news, _slice(graph, chunks.scores))
         before = graph.mul_mat(memory, _slice(graph, chunks.faded_queries))
-        values = _set(values, graph.add(before, within))
+        # A part of a tensor written over; the result is that tensor
+        values = Node(
+            "set",
+            values.kind,
+            values.shape,
+            (values, graph.add(before, within)),
+            strides=values.strides,
+            view_of=values,
+        )
         written = graph.mul_mat(_slice(graph, chunks.writing_keys), news)
         memory = graph.add(graph.mul(memory, _slice(graph, chunks.remains)), written)
     row = row_bytes("F32", length)
@@ -191,11 +199,6 @@ def _lower(graph: Graph, x: Node) -> Node:
 def _slice(graph: Graph, x: Node) -> Node:
     """One chunk."""
     return graph.view(x, (x.shape[0], x.shape[1], 1, x.shape[3]), x.strides[1:])
-
-
-def _set(table: Node, part: Node) -> Node:
-    """A part of a tensor written over; the result is that tensor."""
-    return Node("set", table.kind, table.shape, (table, part), strides=table.strides, view_of=table)
 
 
 class _Sizes(NamedTuple):

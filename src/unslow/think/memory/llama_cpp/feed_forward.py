@@ -114,7 +114,14 @@ def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None
     if not weighs_first:
         result = graph.mul(result, weights)
     graph.expand(result)
-    return _summed(build, result, used)
+    # The experts' results added one after the other
+    graph = build.graph
+    width, _, tokens = result.shape[:3]
+    parts = [graph.expand(graph.view(result, (width, tokens), (result.strides[2],))) for _ in range(used)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.expand(graph.add(total, part))
+    return graph.cont(total) if used == 1 else total
 
 
 def _inside(build: Build, layer: int, x: Node, chosen: Node, kind: str) -> Node:
@@ -144,17 +151,6 @@ def _expert_linear(build: Build, x: Node, name: str, chosen: Node) -> Node:
     if build.has(f"{name}.bias"):
         product = graph.add_id(product, build.weight(f"{name}.bias"), chosen)
     return product
-
-
-def _summed(build: Build, result: Node, used: int) -> Node:
-    """The experts' results added one after the other."""
-    graph = build.graph
-    width, _, tokens = result.shape[:3]
-    parts = [graph.expand(graph.view(result, (width, tokens), (result.strides[2],))) for _ in range(used)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = graph.expand(graph.add(total, part))
-    return graph.cont(total) if used == 1 else total
 
 
 def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) -> Node:

@@ -34,7 +34,14 @@ class AltUp:
         middle = graph.scale(graph.add(mixed, aside))
         fed = self._fed(layer, build.norm(middle, f"{name}.ffn_norm"))
         activated = graph.add(build.norm(fed, f"{name}.post_ffw_norm"), middle)
-        return self._with_own(layer, self._corrected(layer, predictions, activated))
+        # With the layer's own embeddings added to all versions but the first
+        corrected = self._corrected(layer, predictions, activated)
+        build, graph = self._build, self._build.graph
+        if self._for_layers is None:
+            return corrected
+        scale = build.weight(f"{build.block(layer)}.altup_correct_scale.weight")
+        own = embedding_for_layer(build, layer, graph.mul(_first(build, corrected), scale), self._for_layers)
+        return graph.concat(_first(build, corrected), graph.add(self._rest(corrected), own), 2)
 
     def ended(self, x: Node) -> Node:
         """The mean of all versions, of the wanted tokens."""
@@ -86,15 +93,6 @@ class AltUp:
         if layer < _SPARSE_LAYERS:
             gate = _strongest(build, gate)
         return build.linear(graph.mul(up, graph.unary(gate)), f"{name}.ffn_down")
-
-    def _with_own(self, layer: int, corrected: Node) -> Node:
-        """With the layer's own embeddings added to all versions but the first."""
-        build, graph = self._build, self._build.graph
-        if self._for_layers is None:
-            return corrected
-        scale = build.weight(f"{build.block(layer)}.altup_correct_scale.weight")
-        own = embedding_for_layer(build, layer, graph.mul(_first(build, corrected), scale), self._for_layers)
-        return graph.concat(_first(build, corrected), graph.add(self._rest(corrected), own), 2)
 
 
 def _first(build: Build, x: Node) -> Node:

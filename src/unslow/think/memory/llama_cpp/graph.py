@@ -130,16 +130,13 @@ class Graph:
         self.nodes: list[Node] = []
         self.leaves: list[Node] = []
 
-    def _check_size(self) -> None:
-        if len(self.nodes) > MOST_NODES:
-            raise UnknownLayoutError(f"its graph has more than {MOST_NODES:,} operations")
-
     def expand(self, node: Node) -> Node:
         """Add a node after everything that it needs, operand by operand."""
         if node.is_listed:
             return node
         node.is_listed = True
-        self._check_size()
+        if len(self.nodes) > MOST_NODES:
+            raise UnknownLayoutError(f"its graph has more than {MOST_NODES:,} operations")
         stack = [(node, iter(node.sources))]
         while stack:
             current, sources = stack[-1]

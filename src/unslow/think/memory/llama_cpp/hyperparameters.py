@@ -94,13 +94,11 @@ class Traits:
         """Whether a layer keeps the activations of its experts (`exp`), or of its other network, within limits."""
         key = self._clamped.get(what)
         if key is None:
-            key = self._clamped[what] = self._clamp(what)
+            # The key with those limits; empty where there are none
+            keys = (f"swiglu_clamp_{what}", *(("swiglu_clamp_exp",) if self.habits.clamps_first else ()))
+            clamp = next((key for key in keys if self.blueprint.number(key)), "")
+            key = self._clamped[what] = clamp
         return bool(key) and self.blueprint.per_layer(key, layer + 1)[layer] > 0
-
-    def _clamp(self, what: str) -> str:
-        """The key with those limits; empty where there are none."""
-        keys = (f"swiglu_clamp_{what}", *(("swiglu_clamp_exp",) if self.habits.clamps_first else ()))
-        return next((key for key in keys if self.blueprint.number(key)), "")
 
     @cached_property
     def gating(self) -> int:
@@ -149,7 +147,11 @@ class Hyper(Traits):
             raise UserError(
                 f"a model of {self.all_layers} layers can't be loaded", f"llama.cpp takes 1 to {MOST_LAYERS} of them"
             )
-        self.layers = self.all_layers - self._drafts()
+        # How many layers only predict further tokens; none where their tensors must tell, and are not there
+        count = self.blueprint.count("nextn_predict_layers")
+        first = f"blk.{self.all_layers - count}.nextn.eh_proj.weight"
+        drafts = 0 if self.habits.drafts_need_tensors and first not in self.blueprint.by_name else count
+        self.layers = self.all_layers - drafts
         """Without the layers that only predict further tokens."""
         self.width = blueprint.count("embedding_length")
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
@@ -158,12 +160,6 @@ class Hyper(Traits):
         self.window = self._window()
         self.positions = self._positions()
         """Position numbers for each token."""
-
-    def _drafts(self) -> int:
-        """How many layers only predict further tokens; none where their tensors must tell, and are not there."""
-        count = self.blueprint.count("nextn_predict_layers")
-        first = f"blk.{self.all_layers - count}.nextn.eh_proj.weight"
-        return 0 if self.habits.drafts_need_tensors and first not in self.blueprint.by_name else count
 
     def _kv_heads(self) -> list[int]:
         if f"{self.blueprint.architecture}.attention.head_count_kv" in self.blueprint.metadata:

@@ -157,7 +157,9 @@ def _through_kept_sums(build: Build, start: Start, inputs: Inputs) -> Node:
 
 def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     if build.has(f"{build.block(layer)}.cross_attn_q.weight"):
-        return _decoder_layer(build, layer, x, inputs)
+        # One that attends to its own tokens first, and then, as others do to their own, to those of an encoder
+        mixed = _mixed(build, layer, inputs, build.norm(x, f"{build.block(layer)}.attn_norm"))
+        return transformer_layer(build, layer, build.graph.add(mixed, x), partial(inputs.encoded.attended, layer))
 
     def mix(normed: Node) -> Node:
         mixed = _mixed(build, layer, inputs, normed)
@@ -169,18 +171,14 @@ def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     return transformer_layer(build, layer, x, mix)
 
 
-def _decoder_layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
-    """One that attends to its own tokens first, and then, as others do to their own, to those of an encoder."""
-    mixed = _mixed(build, layer, inputs, build.norm(x, f"{build.block(layer)}.attn_norm"))
-    return transformer_layer(build, layer, build.graph.add(mixed, x), partial(inputs.encoded.attended, layer))
-
-
 def _mixed(build: Build, layer: int, inputs: Inputs, x: Node) -> Node:
     """The first half of a layer, in which tokens see each other: attention, or a state."""
     if build.hyper.recurrent[layer] and not build.hyper.attends(layer):
         return recurrent_mixer(build, layer)(build, layer, x, inputs.state_rows)
     if not build.hyper.attends(layer):
-        return _without_mixing(build, layer, x)
+        # A product in place of attention (some layers of Nemotron 51B), or nothing but a feed-forward network
+        name = f"{build.block(layer)}.attn_output"
+        return build.linear(x, name) if build.has(f"{name}.weight") else feed_forward(build, layer, x)
     name = build.block(layer)
     if build.hyper.is_latent:
         result = latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
@@ -192,9 +190,3 @@ def _mixed(build: Build, layer: int, inputs: Inputs, x: Node) -> Node:
         bias = inputs.distance_bias(layer)
         result = attended(build, layer, heads_of(build, layer, x), inputs.cache(layer), Extras(score_bias=bias))
     return attention_output(build, layer, x, result)
-
-
-def _without_mixing(build: Build, layer: int, x: Node) -> Node:
-    """A product in place of attention (some layers of Nemotron 51B), or nothing but a feed-forward network."""
-    name = f"{build.block(layer)}.attn_output"
-    return build.linear(x, name) if build.has(f"{name}.weight") else feed_forward(build, layer, x)

@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from unslow.catalog.quants import quants
-from unslow.facts.model import Blueprint, Tensor
+from unslow.facts.model import Blueprint
 from unslow.facts.values import padded
 from unslow.think.memo import remembered
 from unslow.think.memory.llama_cpp.allocator import watched_sizes
@@ -84,18 +84,14 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
         if (kernels, tokens) not in tried:
             build = Build(hyper, settings, places, kernels, tokens * settings.slots)
             build.layers = layers
-            tried[kernels, tokens] = _tried(build, backends)
+            # The graph, and where each of its nodes is computed
+            build_graph(build)
+            assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
+            tried[kernels, tokens] = build
         fused = tried[kernels, tokens].fused
         elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in fused)
         kernels = kernels._replace(**{kernel: not elsewhere})
     return kernels
-
-
-def _tried(build: Build, backends: Sequence[Backend]) -> Build:
-    """The graph, and where each of its nodes is computed."""
-    build_graph(build)
-    assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
-    return build
 
 
 _IN_FLIGHT = 4
@@ -120,10 +116,6 @@ class Need(NamedTuple):
 
 _UNSOUND = (UnknownLayoutError, ArithmeticError, LookupError, ValueError)
 """What laying out a graph ends with where a header's numbers do not belong together."""
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, UnknownLayoutError) else "the numbers of its header do not belong together"
 
 
 class Memory(NamedTuple):
@@ -151,7 +143,10 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
         kernels, estimated = usable_kernels(hyper, settings, places, backends), ""
         compute = compute_bytes(partial(Build, hyper, settings, places, kernels), backends)
     except _UNSOUND as error:
-        kernels, estimated = Kernels(flash_attention=settings.flash_attention is not False), _reason(error)
+        kernels, estimated = (
+            Kernels(flash_attention=settings.flash_attention is not False),
+            str(error) if isinstance(error, UnknownLayoutError) else "the numbers of its header do not belong together",
+        )
         compute = estimated_compute(hyper, settings, places, kernels)
     caches = cache_bytes(hyper, settings, places, backends)
     needs = [Need(*parts) for parts in zip(weights, caches, compute, strict=True)]
@@ -175,16 +170,18 @@ def backends_of(devices: int) -> list[Backend]:
 def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backend]) -> list[int]:
     """The weights of each backend; what several of them read lies on each."""
     sums = [0] * len(backends)
-    sizes = remembered(blueprint, "stored", lambda: [_sizes(tensor) for tensor in blueprint.tensors])
+    # A tensor's name, and what it takes on a GPU and on the host
+    sizes = remembered(
+        blueprint,
+        "stored",
+        lambda: [
+            (tensor.name, *_stored_bytes(tensor.type, tensor.shape, tensor.bytes)) for tensor in blueprint.tensors
+        ],
+    )
     for name, on_gpu, on_host in sizes:
         for home in places.copies(name):
             sums[home] += on_host if backends[home].is_cpu else on_gpu
     return sums
-
-
-def _sizes(tensor: Tensor) -> tuple[str, int, int]:
-    """A tensor's name, and what it takes on a GPU and on the host."""
-    return tensor.name, *_stored_bytes(tensor.type, tensor.shape, tensor.bytes)
 
 
 @lru_cache(maxsize=4096)  # most layers have tensors of the same few shapes

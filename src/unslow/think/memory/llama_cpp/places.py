@@ -26,7 +26,8 @@ def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:
     weight = Node("none", tensor.type, four(tensor.shape))
     name = tensor.name.split(".", 2)[-1]
     if name in ("ssm_conv1d.weight", "shortconv.conv.weight"):
-        return _convolution(weight)
+        inputs = Node("none", "F32", (weight.shape[0] - 1 + _TOKENS, weight.shape[1], _SEQUENCES, 1))
+        return Node("ssm_conv", "F32", (weight.shape[1], _TOKENS, _SEQUENCES, 1), (inputs, weight))
     if name == "ssm_a" and not _is_factor(hyper, tensor.name):
         return _scan(hyper, weight)
     if name in _TABLES:
@@ -42,11 +43,6 @@ def _is_factor(hyper: Hyper, name: str) -> bool:
     """Whether a layer's decays are only multiplied with, as in gated delta networks (not in Kimi's)."""
     block, tensors = name.removesuffix(".ssm_a"), hyper.blueprint.by_name
     return f"{block}.ssm_conv1d.weight" in tensors and f"{block}.ssm_d" not in tensors
-
-
-def _convolution(kernel: Node) -> Node:
-    inputs = Node("none", "F32", (kernel.shape[0] - 1 + _TOKENS, kernel.shape[1], _SEQUENCES, 1))
-    return Node("ssm_conv", "F32", (kernel.shape[1], _TOKENS, _SEQUENCES, 1), (inputs, kernel))
 
 
 def _scan(hyper: Hyper, decay: Node) -> Node:

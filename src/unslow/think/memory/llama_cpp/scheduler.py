@@ -161,7 +161,9 @@ class _Scheduler:
             self._expand(order, with_cpu=with_cpu)
         for node in real:
             if node.backend == _NOWHERE:
-                node.backend = self._by_operands(node)
+                # The backend that already has most of the operands
+                able = [n for n, backend in enumerate(self._backends) if backend.supports(node)]
+                node.backend = max(able, key=lambda n: (sum(self._has(n, s) for s in node.sources), -n))
         self._assign_rest(nodes)
 
     def _by_memory(self, node: Node) -> int:
@@ -188,11 +190,6 @@ class _Scheduler:
                 current = node.backend if with_cpu or node.backend != self._cpu else _NOWHERE
             elif current != _NOWHERE and self._backends[current].supports(node):
                 node.backend = current
-
-    def _by_operands(self, node: Node) -> int:
-        """The backend that already has most of the operands."""
-        able = [n for n, backend in enumerate(self._backends) if backend.supports(node)]
-        return max(able, key=lambda n: (sum(self._has(n, s) for s in node.sources), -n))
 
     def _has(self, backend: int, node: Node) -> bool:
         if node.home is not None:
@@ -273,7 +270,8 @@ class _Scheduler:
             if key not in copies:
                 copies[key] = _copy(source, node.backend)
                 self._keep_for_others(copies[key])
-                inputs += [_dependency(source), copies[key]]
+                # A node that only keeps the original until it is copied
+                inputs += [_keeper([source], source.backend), copies[key]]
             sources[n] = copies[key]
         node.sources = tuple(sources)
 
@@ -291,11 +289,6 @@ def _copy(source: Node, backend: int) -> Node:
     copy = Node("none", source.kind, source.shape, strides=source.strides, name=source.name)
     copy.backend = backend
     return copy
-
-
-def _dependency(original: Node) -> Node:
-    """A node that only keeps the original until it is copied."""
-    return _keeper([original], original.backend)
 
 
 def _keeper(nodes: Sequence[Node], backend: int) -> Node:

@@ -88,7 +88,11 @@ def transformer_layer(build: Build, layer: int, x: Node, mix: Mixer) -> Node:
     """One layer, in the order that its tensors and its architecture tell."""
     name, norms = build.block(layer), _norms(build, layer)
     if not build.hyper.has_both_halves(layer):
-        return _one_half(build, layer, x, mix, norms)
+        # A layer that only mixes tokens (Mamba), or only feeds each forward (some of Nemotron-H)
+        mixed = mix(_normed(build, x, norms.first or norms.second))
+        if build.picks(layer):
+            mixed, x = (build.graph.get_rows(n, build.wanted) for n in (mixed, x))
+        return _added(build, mixed, x, "attention")
     if not norms.first and build.has(f"{name}.layer_output_norm.weight"):
         return _norms_after_sums(build, layer, x, mix)
     if build.hyper.is_parallel or (norms.first and not norms.second):
@@ -114,14 +118,6 @@ def _norms(build: Build, layer: int) -> _Norms:
 
 def _normed(build: Build, x: Node, name: str) -> Node:
     return build.norm(x, name) if name else x
-
-
-def _one_half(build: Build, layer: int, x: Node, mix: Mixer, norms: _Norms) -> Node:
-    """A layer that only mixes tokens (Mamba), or only feeds each forward (some of Nemotron-H)."""
-    mixed = mix(_normed(build, x, norms.first or norms.second))
-    if build.picks(layer):
-        mixed, x = (build.graph.get_rows(n, build.wanted) for n in (mixed, x))
-    return _added(build, mixed, x, "attention")
 
 
 def _one_after_another(build: Build, layer: int, x: Node, mix: Mixer, norms: _Norms) -> Node:

@@ -166,7 +166,8 @@ class Tried:
         self.times += 1
         self._splits.add((placing, split))
         if (placing, better) in self._splits or better == split:
-            self._most[_sort(placing)] = gpu_bytes - 1
+            # The smallest placing with as many whole layers, and as many pieces of the layer after the last
+            self._most[Placing(placing.whole, min(placing.apart, 1), placing.pieces)] = gpu_bytes - 1
 
     def lacks_host(self, gpu_bytes: int) -> None:
         """The host has no room for what that leaves it, nor for more."""
@@ -191,11 +192,6 @@ class Tried:
     def is_host_open(self) -> bool:
         """Whether the host alone may do."""
         return self._is_host_open and self._least < 0
-
-
-def _sort(placing: Placing) -> Placing:
-    """The smallest placing with as many whole layers, and as many pieces of the layer after the last."""
-    return Placing(placing.whole, min(placing.apart, 1), placing.pieces)
 
 
 # The placings that can be the quickest: of each number of whole layers with the host, the fewest pieces that follow.

@@ -150,8 +150,10 @@ class Shown:
         """A point as the report has it."""
         price, found = point.found.price, point.found
         settings = settings_of(point, self.usual)
+        # How many there are, where that is not what the runtime takes by itself
         return OptionShown(
-            name=name_of(point) + self._threads(found),
+            name=name_of(point)
+            + ("" if found.threads == self.usual.threads else f", {found.threads} thread{'s' * (found.threads > 1)}"),
             quant=point.variant.quant,
             context=point.context,
             changes=changes_of(point, self.now, self.usual),
@@ -164,10 +166,6 @@ class Shown:
             risk=self._risk(point),
             speedup=self.before.price.request_s / price.request_s if self.before else None,
         )
-
-    def _threads(self, found: FoundSettings) -> str:
-        """How many there are, where that is not what the runtime takes by itself."""
-        return "" if found.threads == self.usual.threads else f", {found.threads} thread{'s' * (found.threads > 1)}"
 
     def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
         pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)

@@ -141,7 +141,7 @@ class Pieces:
     @cached_property
     def sparse_layers(self) -> tuple[int, ...]:
         """How many of so many first layers have experts."""
-        return tuple(accumulate((_has_experts(layer) for layer in self.layers), initial=0))
+        return tuple(accumulate((any(piece.of_experts for piece in layer.pieces) for layer in self.layers), initial=0))
 
     @cached_property
     def parted_layers(self) -> tuple[int, ...]:
@@ -166,7 +166,3 @@ class Pieces:
 
 def _is_of_experts(tensor: Tensor) -> bool:
     return "exps" in tensor.name
-
-
-def _has_experts(layer: Layer) -> bool:
-    return any(piece.of_experts for piece in layer.pieces)

@@ -66,7 +66,11 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tu
     price, needed = _price(question, draft, point)
     beside = Shown(points.question, shown.now, shown.before, shown.usual.threads)
     option = beside.option(point._replace(found=point.found._replace(price=price)))
-    told = _hangs_on(draft, needed)
+    # What the speed was taken for, and from where on it is one
+    gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"
+    told = f"its speed assumes that {USUAL_ACCEPTANCE:.0%} of guesses are right, which hangs on the text"
+    lacking = "" if draft.file else "; its file is not known, so the lines are without it"
+    told = f"{told}; {gains}: `unslow tune --draft`{lacking}"
     return _with_draft(option, question, draft, point, price, told), f"with the draft model {draft.name}: {told}"
 
 
@@ -110,14 +114,6 @@ def _with_draft(
     )
 
 
-def _hangs_on(draft: Draft, needed: float | None) -> str:
-    """What the speed was taken for, and from where on it is one."""
-    gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"
-    told = f"its speed assumes that {USUAL_ACCEPTANCE:.0%} of guesses are right, which hangs on the text"
-    lacking = "" if draft.file else "; its file is not known, so the lines are without it"
-    return f"{told}; {gains}: `unslow tune --draft`{lacking}"
-
-
 _MOST_SHOWN = 8
 
 
@@ -147,7 +143,11 @@ def plan_llama_cpp(
         few = _told_apart(sorted(chosen.front, key=lambda point: point.request_s))[:_MOST_SHOWN]
         options = tuple(shown.option(point) for point in few)
         return Planned(options, None, (), searched, (), reason, hint), current
-    front = _shortened(chosen, chosen.best)
+    # A front that can be read: the best, and the others from the quickest on
+    best = chosen.best
+    others = sorted((point for point in chosen.front if point is not best), key=lambda point: point.request_s)
+    kept = _told_apart([best, *others])[:_MOST_SHOWN]
+    front = sorted(kept, key=lambda point: (point.context, point.request_s))
     drafted, told = drafted_option(question, chosen.best, shown)
     return Planned(
         (*(shown.option(point) for point in front), *((drafted,) if drafted else ())),
@@ -180,21 +180,15 @@ def _before(points: Points, hindered: float) -> Point | None:
     return points.point(given, found, found.settings.slot_context)
 
 
-def _shortened(chosen: Chosen, best: Point) -> list[Point]:
-    """A front that can be read: the best, and the others from the quickest on."""
-    others = sorted((point for point in chosen.front if point is not best), key=lambda point: point.request_s)
-    kept = _told_apart([best, *others])[:_MOST_SHOWN]
-    return sorted(kept, key=lambda point: (point.context, point.request_s))
-
-
 def _told_apart(points: Sequence[Point]) -> list[Point]:
     """The first of those that a reader would take for the same: by their names, or by all that a front is made of."""
     named = list({name_of(point): point for point in reversed(points)}.values())[::-1]
-    return list({_figures(point): point for point in reversed(named)}.values())[::-1]
-
-
-def _figures(point: Point) -> tuple[object, ...]:
-    return point.variant.quant, point.context, point.increase, f"{point.request_s:.3g}"
+    return list(
+        {
+            (point.variant.quant, point.context, point.increase, f"{point.request_s:.3g}"): point
+            for point in reversed(named)
+        }.values()
+    )[::-1]
 
 
 def _left_out(chosen: Chosen, front: list[Point]) -> tuple[Point, ...]:

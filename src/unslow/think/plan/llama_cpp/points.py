@@ -227,7 +227,11 @@ class Points:
         """What these guards allow; of what is nearly as quick, that with the usual micro-batch."""
         search.guards = guards
         found = self._near_or_far(search, base, may_be_far=may_be_far)
-        return self._usual(search, base, found) or found if found and self._is_unusual(found) else found
+        return (
+            self._usual(search, base, found) or found
+            if found and (found.settings.micro_batch != DEFAULT_MICRO_BATCH)
+            else found
+        )
 
     def _near_or_far(self, search: Search, base: Settings, *, may_be_far: bool) -> FoundSettings | None:
         """The cache goes to the host only where that gains much: conversations get deeper than they were thought to."""
@@ -236,9 +240,6 @@ class Points:
         if not may_be_far or (near and not near.placing.first_complete):
             return near
         return search.best(base, sizes, (False,), near.price.request_s / MUCH if near else inf) or near
-
-    def _is_unusual(self, found: FoundSettings) -> bool:
-        return found.settings.micro_batch != DEFAULT_MICRO_BATCH
 
     def runnable(self) -> Point | None:
         """What `fit` finds for the given file, where the search finds nothing: with less free than a plan leaves."""

@@ -123,7 +123,10 @@ class Pricing:
 
             parts, index = [self._parts(placing) for placing in placings], everyone(len(placings))
             away, held = (stacked([part[side] for part in parts], index) for side in (0, 1))
-            crossings = [self._crossings(placing) for placing in placings]
+            # How often a step goes from one side to the other: once for whole layers, there and back for parts of one
+            crossings = [
+                float(CROSSINGS_PER_LAYER * self._parted(placing) + bool(placing.whole)) for placing in placings
+            ]
             self.pieces.stacked[placings] = away, held, stacked(crossings, index)
         return self.pieces.stacked[placings]
 
@@ -158,10 +161,6 @@ class Pricing:
     def _parted(self, placing: Placing) -> int:
         """Layers on GPUs that have something with the host."""
         return self.pieces.parted_layers[placing.first_complete] - self.pieces.parted_layers[placing.whole]
-
-    def _crossings(self, placing: Placing) -> float:
-        """How often a step goes from one side to the other: once for whole layers, there and back for parts of one."""
-        return float(CROSSINGS_PER_LAYER * self._parted(placing) + bool(placing.whole))
 
     def _beside_step(self, settings: Settings, away: Totals, threads: int) -> Number:
         """Copies of a cache that lies on the host to the layers that do not, and threads that have no core."""

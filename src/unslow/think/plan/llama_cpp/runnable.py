@@ -72,17 +72,14 @@ def find_runnable(
     for settings in (*caches, *smaller):
         found = fitting_settings(setup._replace(settings=settings), experts_may_move=able.apart)
         if found:
-            return Runnable(found, _placing_of(setup, found))
+            layers = setup.blueprint.count("block_count")
+            whole = 0 if found.gpu_layers < 0 else max(0, layers + 1 - found.gpu_layers)
+            placing_of = Placing(min(whole, layers), max(0, found.experts_on_cpu - whole))
+            return Runnable(found, placing_of)
     if not setup.hardware.rooms:
         return None
     searched = _searched(setup, caches, sizes, able)
     return searched or _without_gpus(setup, (*caches, *smaller))
-
-
-def _placing_of(setup: Setup, settings: Settings) -> Placing:
-    layers = setup.blueprint.count("block_count")
-    whole = 0 if settings.gpu_layers < 0 else max(0, layers + 1 - settings.gpu_layers)
-    return Placing(min(whole, layers), max(0, settings.experts_on_cpu - whole))
 
 
 def _searched(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:

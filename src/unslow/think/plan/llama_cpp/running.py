@@ -135,17 +135,17 @@ def _apart(seen: Seen, whole: int) -> int:
         if counted is not None:
             return max(0, min(seen.layers, round(counted)) - whole)
         away = bytes_of_layers_on_host(case, whole)
-        return _layers_of(seen, whole, float(away or 0) - _bytes_of(seen, whole))
+        return _layers_of(
+            seen,
+            whole,
+            float(away or 0) - sum(layer.rest_bytes + layer.piece_bytes for layer in seen.pieces.layers[:whole]),
+        )
     if overflowing:
         return max(0, min(seen.layers, overflowing) - whole)
     if not whole and holds_weights_on_host(case):
         held = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
         return _layers_of(seen, whole, held - case.model.token_table_bytes.value_or(0))
     return 0
-
-
-def _bytes_of(seen: Seen, whole: int) -> int:
-    return sum(layer.rest_bytes + layer.piece_bytes for layer in seen.pieces.layers[:whole])
 
 
 def _layers_of(seen: Seen, whole: int, lacking: float) -> int:

@@ -38,17 +38,14 @@ class Layouts(NamedTuple):
         setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
         memory = self._memory(setup)
         *devices, host = memory.needs
-        margin = self.margin_bytes + self._beyond_measured(settings)
+        # What the rounded prompt takes more than with the largest micro-batch that was measured
+        more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
+        margin = self.margin_bytes + int(more * self.pieces.widest * _ROUNDED_BYTES)
         pairs = zip(devices, self.hardware.free_bytes, strict=True)
         lacking = [need.total - (free - margin) if need.total else 0 for need, free in pairs]
         room = setup.host_room(devices)
         lacking.append(host.total - room.usable_bytes if room else 0)
         return memory, tuple(lacking)
-
-    def _beyond_measured(self, settings: Settings) -> int:
-        """What the rounded prompt takes more than with the largest micro-batch that was measured."""
-        more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
-        return int(more * self.pieces.widest * _ROUNDED_BYTES)
 
     def _memory(self, setup: Setup) -> Memory:
         """As the build lays it out; where that is not known, the larger of both: only experts make a difference."""
@@ -88,15 +85,13 @@ class Quickest:
         key = settings, id(placings), guards, allowed
         if key not in self._known:
             some = [each for each in placings if allowed is None or allowed(each[0])]
-            self._known[key] = self._first(settings, self._guarded(settings, some, guards)), placings
+            kept = [True] * len(some)
+            for guard in guards:
+                prices = guard.pricing.prices(settings, some, self._threads)
+                kept = [ok and guard.allows(price) for ok, price in zip(kept, prices, strict=True)]
+            guarded = [placing for placing, ok in zip(some, kept, strict=True) if ok]
+            self._known[key] = self._first(settings, guarded), placings
         return self._known[key][0]
-
-    def _guarded(self, settings: Settings, placings: Sequence[Placed], guards: tuple[Guard, ...]) -> Sequence[Placed]:
-        kept = [True] * len(placings)
-        for guard in guards:
-            prices = guard.pricing.prices(settings, placings, self._threads)
-            kept = [ok and guard.allows(price) for ok, price in zip(kept, prices, strict=True)]
-        return [placing for placing, ok in zip(placings, kept, strict=True) if ok]
 
     def _first(self, settings: Settings, placings: Sequence[Placed]) -> Priced | None:
         self._counted.priced += len(placings)
@@ -247,7 +242,14 @@ class Search:
 
     def _tried(self, way: _Way, below_s: float) -> FoundSettings | None:
         """One more placing of a way if it really fits: what it is turned down for is known to all that follow."""
-        best = self._next(way, below_s)
+        # What to lay out: what will do as a rule, else what the bounds leave open; None where that is nothing
+        if not way.guesses:
+            self._learn_base(way)
+        best = self._best_placing(way, way.guesses)
+        if best is None or best.price.request_s >= below_s:
+            self._learn_base(way)
+            best = self._best_placing(way)
+        best = best if best and best.price.request_s < below_s else None
         if best is None:
             return None
         placing, split = best.placing, self._evened(way, best)
@@ -261,16 +263,6 @@ class Search:
             price = self.pricing.price(way.settings, placing, split, self.threads)
         easy = not placing.first_complete and all(less <= self.margin_bytes - GIB for less in lacking[:-1])
         return FoundSettings(settings, placing, split, self.threads, price, memory, easy)
-
-    def _next(self, way: _Way, below_s: float) -> Priced | None:
-        """What to lay out: what will do as a rule, else what the bounds leave open; None where that is nothing."""
-        if not way.guesses:
-            self._learn_base(way)
-        best = self._best_placing(way, way.guesses)
-        if best is None or best.price.request_s >= below_s:
-            self._learn_base(way)
-            best = self._best_placing(way)
-        return best if best and best.price.request_s < below_s else None
 
     def _learn(self, way: _Way, best: Priced, memory: Memory, lacking: Sequence[int]) -> None:
         """What a layout says of this placing and of others."""

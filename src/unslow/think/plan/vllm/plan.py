@@ -182,7 +182,7 @@ def vllm_options(question: VllmPlanQuestion) -> VllmPlan:
     points = pareto_front(fine, _worth, _effort)
     chosen = best_point(question, points)
     options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.changed or not before]
-    count = _counted(found.seen, len(options))
+    count = SearchedShown(combinations=found.seen.combinations, priced=found.seen.priced, laid_out=len(options))
     reasons: list[RejectedShown] = [*refusals, *(rejected_options(search, chosen) if chosen else [])]
     planned = Planned(
         tuple(shown_option(question, point, before) for point in options),
@@ -216,10 +216,6 @@ def _worth(point: Point) -> Worth:
 
 def _effort(point: Point) -> tuple[float, ...]:
     return -point.worth.ease, -point.worth.left
-
-
-def _counted(count: SearchedShown, laid_out: int) -> SearchedShown:
-    return SearchedShown(combinations=count.combinations, priced=count.priced, laid_out=laid_out)
 
 
 def _notes(search: Search, chosen: Point) -> tuple[str, ...]:

@@ -164,8 +164,9 @@ def keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
 
 def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | None:
     """What the goal wants most, of the least effort; without a floor of quality, as good as what was asked for."""
+    # Where only a smaller cache has room: with the weights that were asked for
     return max(
-        _as_good(question, points) or _same_weights(points) or points,
+        _as_good(question, points) or [p for p in points if p.choice.checkpoint == 0] or points,
         key=lambda p: (ranked(question.goal, p.worth), p.worth.ease, p.worth.left),
         default=None,
     )
@@ -177,11 +178,6 @@ def _as_good(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]
         return list(points)
     asked = choice_cost(question, question.now)
     return [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
-
-
-def _same_weights(points: Sequence[Point]) -> list[Point]:
-    """Where only a smaller cache has room: with the weights that were asked for."""
-    return [p for p in points if p.choice.checkpoint == 0]
 
 
 OFFLOADED = RejectedShown(

@@ -86,14 +86,6 @@ class Pace:
         share = found.seconds / (found.seconds + more)
         return Interval(*(end * share / together for end in rate))
 
-    def _exchange(self, choice: Choice, counted: float) -> float:
-        """Seconds of a prompt token for what cards tell each other, beyond what was counted for it.
-
-        The physics learned it over PCIe, where it grows with every card. Over links of their own each card sends to the
-        next one only, so that it grows no more.
-        """
-        return self._sent_s(choice) - counted if choice.tensor > 1 and self.linked else self._narrow(choice)
-
     def _narrow(self, choice: Choice) -> float:
         """Seconds that a token takes longer where the slots have few lanes."""
         link = self.question.hardware.link_bytes_per_s
@@ -121,7 +113,17 @@ class Pace:
             q = q._replace(setting=q.setting._replace(types=HALF))  # nothing is unpacked: as fast as 16 bits at least
         found = prefill_outcome(q, float(tokens), float(batch))
         wide = widened(found.rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
-        share = found.seconds / (found.seconds + self._exchange(choice, found.parts.get(LINK, 0.0)))
+        # Seconds of a prompt token for what cards tell each other, beyond what was counted for it. The physics
+        # learned it over PCIe, where it grows with every card. Over links of their own each card sends to the next
+        # one only, so that it grows no more.
+        share = found.seconds / (
+            found.seconds
+            + (
+                self._sent_s(choice) - found.parts.get(LINK, 0.0)
+                if choice.tensor > 1 and self.linked
+                else self._narrow(choice)
+            )
+        )
         return Interval(*(end * share for end in wide))
 
     def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
