@@ -8,6 +8,7 @@ or below. A module that can't be loaded, or lacks something, costs itself and no
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, cast
@@ -92,9 +93,20 @@ def lookers() -> tuple[Looker, ...]:
     return loaded().lookers
 
 
+def looker_named(name: str) -> Looker | None:
+    """The module of a runtime by its own name, such as `llama_cpp`; no other is loaded."""
+    found = _load(name) if name in names() else ""
+    return None if isinstance(found, str) else found
+
+
 def looker_of(name: str) -> Looker | None:
     """The module of a runtime by the name that its facts carry, such as `llama.cpp` or `embedded llama.cpp`."""
-    return next((m for m in lookers() if name.endswith(m.NAME)), None)
+    words = re.sub(r"\W+", "_", name.lower())
+    likely = next((module for module in names() if words.endswith(module)), "")
+    looker = looker_named(likely)
+    if looker and name.endswith(looker.NAME):
+        return looker
+    return next((each for each in lookers() if name.endswith(each.NAME)), None)
 
 
 @cache
