@@ -41,6 +41,7 @@ SHOWN = {
     "function_lines_p95": "lines of a function: 95th percentile",
     "private_used_once": "private functions used exactly once",
     "private_used_once_share": "the same, of all functions",
+    "private_called_once_share": "those that are called there, not passed as a value",
     "imports_share": "imports, of all lines",
     "blank_share": "blank lines",
     "code_share": "neither import, signature, docstring, comment nor blank",
@@ -137,6 +138,7 @@ def measure(package: Path, modules: dict[str, Module]) -> dict[str, float]:
         "function_lines_p95": lengths[int(len(lengths) * 0.95)] if lengths else 0,
         "private_used_once": once,
         "private_used_once_share": once / max(1, len(functions)),
+        "private_called_once_share": private_called_once(modules) / max(1, len(functions)),
         "imports_share": kinds["import"] / max(1, lines),
         "blank_share": kinds["blank"] / max(1, lines),
         "code_share": kinds["code"] / max(1, lines),
@@ -192,6 +194,17 @@ def private_used_once(modules: dict[str, Module]) -> list[tuple[str, str]]:
         private = [name for name in names if name.startswith("_") and not name.endswith("__")]
         found += [(module.name, name) for name in private if used[name] + imported[f"{module.name}.{name}"] == 1]
     return found
+
+
+def private_called_once(modules: dict[str, Module]) -> int:
+    """Of those, how many are called at their one place; the others stand in a table or are handed to a function."""
+    called = {
+        (module.name, node.func.id if isinstance(node.func, ast.Name) else node.func.attr)
+        for module in modules.values()
+        for node in module.nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+    }
+    return sum(each in called for each in private_used_once(modules))
 
 
 def imports_between(modules: dict[str, Module]) -> dict[str, set[Import]]:
