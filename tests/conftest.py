@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "think" / "causes"), str(HERE.parent)]
+pytest_plugins = ["tests.golden.wording"]
 
 settings.register_profile(
     "unslow",

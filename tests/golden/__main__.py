@@ -2,6 +2,10 @@
 
 python -m tests.golden [show-difference] [VERB] [CASE]      exit 1 where something differs
 python -m tests.golden update [VERB] [CASE]
+
+Sentences that tests of single functions give to the fixture `wording` are stored by the tests themselves:
+
+pytest --store-wording tests/FOLDER
 """
 
 import argparse
