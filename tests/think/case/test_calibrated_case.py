@@ -75,11 +75,11 @@ def test_what_does_not_hold_is_not_used(case: Case) -> None:
     assert found == predicted(with_calibration(case))
 
 
-def test_threads_in_each_others_way_are_no_calibrated_machine() -> None:
+def test_threads_in_each_others_way_are_no_calibrated_machine(wording) -> None:
     crowded = with_facts(CPU, {"runtime.threads": 8})
     found = predicted(with_calibration(crowded, recorded(crowded)))
     assert found.basis == "catalog"
-    assert "threads in each other's way" in [part.name for part in found.parts]
+    wording([part.name for part in found.parts])
 
 
 def scaled(case: Case, **changes: object) -> Case:

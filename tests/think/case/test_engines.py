@@ -146,10 +146,9 @@ def test_of_a_server_that_prompts_take_whole_nobody_knows_how_fast_its_answers_s
     assert half.high < 5 * quiet
 
 
-def test_a_server_that_reads_prompts_most_of_the_time_says_so():
+def test_a_server_that_reads_prompts_most_of_the_time_says_so(wording):
     report = judge(watched(1e6))
     assert report.verdict == "normal"
-    assert report.summary.startswith("While it was watched each request got 8 tokens per second")
-    assert "prompts of other requests (" in report.summary
+    wording(report.summary)
     assert "--max-num-batched-tokens" in report.summary
     assert judge(watched(0.0)).verdict == "slow"

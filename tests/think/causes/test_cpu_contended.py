@@ -120,10 +120,10 @@ def stolen(cpus: float):
     return with_facts(cpu_case(), facts | {"run.decode_tokens_per_s": 0.8})
 
 
-def test_time_that_the_hypervisor_gives_to_others_is_waited_for_too():
+def test_time_that_the_hypervisor_gives_to_others_is_waited_for_too(wording):
     finding = judge(stolen(0.9)).findings[0]
     assert finding.cause == NAME
-    assert "the hypervisor gave the time of 0.9 of 2 CPUs to other virtual machines" in finding.because
+    wording(finding.because, tells="0.9 of 2")
     assert finding.fixes[0].knob == "capacity"
     assert "dedicated" in finding.fixes[0].why
     assert isinstance(ask(NAME, stolen(0.05)), Absent)

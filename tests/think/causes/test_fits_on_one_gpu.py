@@ -17,10 +17,10 @@ def fires():
     return two_gpus(**{"runtime.tensor_parallel": 2, "run.decode_tokens_per_s": 25.0})
 
 
-def test_five_of_twenty_four_gib_split_over_two():
+def test_five_of_twenty_four_gib_split_over_two(wording):
     report = judge(fires())
     assert NAME in [f.cause for f in report.findings]
-    assert "4.6 GiB would fit on one GPU of 24.0 GiB" in ask(NAME, fires()).because
+    wording(ask(NAME, fires()).because, tells=("4.6 GiB", "24.0 GiB"))
     assert ask(NAME, fires()).remedies[0].change.value == "none"
 
 
@@ -68,9 +68,9 @@ def test_near_miss_one_gpu_alone_would_be_no_faster():
     assert isinstance(ask(NAME, vllm(**{"run.decode_tokens_per_s": 55.0, "runtime.context_length": 4096})), Absent)
 
 
-def test_near_miss_modules_with_links_of_their_own_are_slow_for_another_reason():
+def test_near_miss_modules_with_links_of_their_own_are_slow_for_another_reason(wording):
     h100 = "NVIDIA H100 80GB HBM3"
     slow = vllm((h100, h100), **{"run.decode_tokens_per_s": 25.0, "runtime.context_length": 4096})
     answer = ask(NAME, slow)
     assert isinstance(answer, Absent)
-    assert "something else slows them down" in answer.because
+    wording(answer.because)

@@ -58,11 +58,11 @@ def test_a_hot_gpu_is_another_matter():
     assert isinstance(ask(NAME, with_facts(shared(), {"run.gpus": hot})), Absent)
 
 
-def test_a_gpu_that_is_busy_between_requests_though_nobody_is_listed():
+def test_a_gpu_that_is_busy_between_requests_though_nobody_is_listed(wording):
     alone = watched(with_facts(shared(), {"machine.gpus.0.processes": [OWN]}), gpu={"busy": 1.0})
     answer = ask(NAME, watched(alone, phase="idle", gpu={"busy": 0.98}))
     assert isinstance(answer, Found)
-    assert "98% busy between requests" in answer.because
+    wording(answer.because, tells="98%")
 
 
 def test_near_miss_a_gpu_that_rests_between_requests():

@@ -11,12 +11,12 @@ NAME = "memory_allocation_failed"
 fires = out_of_memory
 
 
-def test_the_verdict_is_failed_with_what_was_asked_and_what_was_free():
+def test_the_verdict_is_failed_with_what_was_asked_and_what_was_free(wording):
     report = judge(out_of_memory())
     assert report.verdict == "failed"
     assert report.phase == "load"
     assert report.findings[0].cause == NAME
-    assert "16384 MiB for the KV cache" in report.findings[0].because
+    wording(report.findings[0].because, tells="16384 MiB")
     assert "5.0 GiB were free" in report.findings[0].because
 
 

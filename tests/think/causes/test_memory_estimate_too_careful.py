@@ -23,10 +23,10 @@ def fires():
     return pasted(gpus=["RTX 3090"], runtime=SUMS, model={"weights_bytes": int(4.6 * GIB)}, gpu_facts=used)
 
 
-def test_six_gib_free_beside_two_layers_on_the_cpu():
+def test_six_gib_free_beside_two_layers_on_the_cpu(wording):
     report = judge(fires())
     assert report.findings[0].cause == NAME
-    assert "5.9 GiB of GPU memory stay free" in report.findings[0].because
+    wording(report.findings[0].because, tells="5.9 GiB")
     assert {"weights_spill_to_ram", "context_larger_than_needed"} <= set(report.findings[0].explains)
     assert report.findings[0].fixes[0].value == 33
 

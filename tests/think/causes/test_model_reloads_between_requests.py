@@ -27,10 +27,10 @@ def fires():
     return loaded(8192, 2048, 8192, 2048)
 
 
-def test_two_contexts_in_turn():
+def test_two_contexts_in_turn(wording):
     report = judge(fires())
     assert report.findings[0].cause == NAME
-    assert "contexts of 2048 and 8192 tokens in turn" in report.findings[0].because
+    wording(report.findings[0].because, tells=("2048", "8192"))
     assert report.findings[0].evidence[0].source == "log:0"
 
 
@@ -149,11 +149,11 @@ def test_near_miss_one_slow_first_load():
     assert reload_s(slow) is None
 
 
-def test_a_client_that_keeps_nothing():
+def test_a_client_that_keeps_nothing(wording):
     case = of_ollama(*AGAIN)
     answer = ask(NAME, case)
     assert isinstance(answer, Found)
-    assert "the model was loaded 3 times at the same context" in answer.because
+    wording(answer.because)
     assert [remedy.change for remedy in answer.remedies] == [
         Change(Knob.KEEP_ALIVE, None, answer.remedies[0].change.why)
     ]
@@ -181,21 +181,21 @@ def test_near_miss_many_requests_for_each_load():
     assert reload_s(case) is None
 
 
-def test_some_requests_wait_and_not_every_one():
+def test_some_requests_wait_and_not_every_one(wording):
     case = changed(of_ollama(*AGAIN), requests=r(4))
     assert isinstance(ask(NAME, case), Found)
     assert reload_s(case) is None
     report = judge(case)
-    assert report.summary.startswith("A request for which it has to be loaded again waits 2 s")
+    wording(report.summary, tells="2 s")
     assert report.findings[0].cost.seconds == 0.5
 
 
-def test_near_miss_requests_that_come_after_its_time():
+def test_near_miss_requests_that_come_after_its_time(wording):
     late = (("a", "10:00:00"), ("a", "10:10:00"), ("a", "10:20:00"))
     assert isinstance(ask(NAME, of_ollama(*late)), Absent)
     short = ask(NAME, of_ollama(*late, **{"runtime.keep_alive_s": 10.0}))
     assert isinstance(short, Found)
-    assert "later than its keep_alive of 10 s" in short.because
+    wording(short.because, tells="10 s")
 
 
 def test_near_miss_all_models_that_took_turns_are_loaded_at_once():
@@ -204,7 +204,7 @@ def test_near_miss_all_models_that_took_turns_are_loaded_at_once():
     assert isinstance(ask(NAME, with_facts(turns, {"runtime.loaded_models": 2})), Absent)
 
 
-def test_requests_with_other_options_in_turn():
+def test_requests_with_other_options_in_turn(wording):
     case = of_ollama(*AGAIN, ("a", "10:00:30"))
     flags = ["-b 512", "-b 512 -t 16"] * 2
     loads = [
@@ -213,7 +213,7 @@ def test_requests_with_other_options_in_turn():
     ]
     answer = ask(NAME, with_facts(case, {"runtime.loads": loads}))
     assert isinstance(answer, Found)
-    assert "with other options in turn (-t 16)" in answer.because
+    wording(answer.because, tells="-t 16")
     assert answer.remedies[0].change.knob is Knob.THREADS
 
 

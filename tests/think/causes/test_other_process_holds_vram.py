@@ -15,10 +15,10 @@ NAME = "other_process_holds_vram"
 fires = stranger
 
 
-def test_the_stranger_is_named_and_explains_the_spill():
+def test_the_stranger_is_named_and_explains_the_spill(wording):
     report = judge(stranger())
     assert report.findings[0].cause == NAME
-    assert "blender (pid 77, 18.0 GiB)" in report.findings[0].because
+    wording(report.findings[0].because, tells=("77", "18.0 GiB"))
     assert report.findings[0].explains == ("weights_spill_to_ram",)
 
 

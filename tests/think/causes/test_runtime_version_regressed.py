@@ -70,11 +70,11 @@ def measured_before(**other):
     return Case(run=Run(earlier=measured(Earlier(**{**known, **other}), "history of benchmarks: 0001")))
 
 
-def test_both_versions_were_measured_here():
+def test_both_versions_were_measured_here(wording):
     found = ask(NAME, measured_before())
     assert isinstance(found, Found)
     assert (found.speedup, found.remedies[0].change.value) == (1.5, "b8322")
-    assert found.evidence[0].value == "120.0 tokens per second with b8322, 80.0 with b8323"
+    wording(found.evidence[0].value, tells=("120.0", "b8322", "80.0"))
     assert judge(measured_before()).findings[0].cause == NAME
 
 
@@ -94,18 +94,18 @@ def test_nothing_is_lost_where_the_speed_is_what_the_hardware_gives():
     assert isinstance(ask(NAME, gpu_case()), Absent)
 
 
-def test_a_newer_version_that_is_faster_is_no_way_back():
+def test_a_newer_version_that_is_faster_is_no_way_back(wording):
     answer = ask(NAME, pasted(compares(Topic.VERSION, 30.0, 60.0), version_since="b5000", version_before="b6000"))
     assert isinstance(answer, Found)
-    assert answer.because.startswith("b5000 is 2.0 times slower than the newer b6000")
+    wording(answer.because, tells=("b5000", "2.0", "b6000"))
     assert "newer" in answer.remedies[0].change.why
 
 
-def test_an_earlier_time_without_a_date():
+def test_an_earlier_time_without_a_date(wording):
     earlier = Earlier(
         bench="Prometheus", taken_at="", decode_tokens_per_s=40.0, now_tokens_per_s=39.0, slower=False, version="1.0",
         version_now="1.1",
     )  # fmt: skip
     answer = ask(NAME, Case(run=Run(earlier=measured(earlier, "two windows"))))
     assert isinstance(answer, Absent)
-    assert answer.because == "39.0 tokens per second now, 40.0 with 1.0 before"
+    wording(answer.because, tells=("39.0", "40.0", "1.0"))

@@ -31,14 +31,14 @@ def test_near_miss_a_speed_that_does_not_suffer():
     assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 130.0})), Absent)
 
 
-def test_no_gain_in_a_trial_is_proof():
+def test_no_gain_in_a_trial_is_proof(wording):
     case = with_facts(Case(), {"runtime.draft_acceptance": 0.343})
     answer = ask(NAME, tried(10.8, 11.0, Topic.DRAFT, case=case))
     assert isinstance(answer, Found)
-    assert "34% of the draft is accepted" in answer.because
+    wording(answer.because, tells="34%")
 
 
-def test_a_trial_that_does_not_say_which_side_drafted():
+def test_a_trial_that_does_not_say_which_side_drafted(wording):
     answer = ask(NAME, tried(10.0, 22.0, Topic.DRAFT))
     assert isinstance(answer, CannotTell)
     assert answer.suspected
@@ -47,7 +47,7 @@ def test_a_trial_that_does_not_say_which_side_drafted():
     assert not isinstance(ask(NAME, gain), Found)
     loss = ask(NAME, tried(10.0, 22.0, Topic.DRAFT, case=case, text="plain 22 tok/s, with the draft 10 tok/s"))
     assert isinstance(loss, Found)
-    assert "10 tokens per second, without it 22" in loss.because
+    wording(loss.because, tells=("10", "22"))
 
 
 def test_a_low_acceptance_and_a_complaint():

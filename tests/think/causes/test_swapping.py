@@ -17,9 +17,9 @@ def fires():
     return with_facts(cpu_case(), PRESSED | {"run.decode_tokens_per_s": 0.3})
 
 
-def test_nine_gib_swapped_and_programs_that_wait_for_it():
+def test_nine_gib_swapped_and_programs_that_wait_for_it(wording):
     finding = next(f for f in judge(fires()).findings if f.cause == NAME)
-    assert "9.0 GiB are swapped out, and 40% of the time" in finding.because
+    wording(finding.because, tells=("9.0 GiB", "40%"))
 
 
 def test_near_miss_old_pages_that_nobody_waits_for():

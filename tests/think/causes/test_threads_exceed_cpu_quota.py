@@ -25,10 +25,10 @@ def fires(throttled: float = 0.7):
     return with_facts(cpu_case(), facts)
 
 
-def test_sixteen_threads_on_a_quota_of_two():
+def test_sixteen_threads_on_a_quota_of_two(wording):
     report = judge(fires())
     assert report.findings[0].cause == NAME
-    assert "stopped in 70% of the periods" in report.findings[0].because
+    wording(report.findings[0].because, tells="70%")
     assert report.findings[0].fixes[0].value == 2
     assert report.findings[0].speedup > 3
 

@@ -91,12 +91,12 @@ def test_a_live_spill_explains_copies_of_weights_for_prompts():
     assert "prefill_pcie_bound" in all_causes()[NAME].explains
 
 
-def test_an_engine_that_fetches_what_has_no_room():
+def test_an_engine_that_fetches_what_has_no_room(wording):
     answer = ask(
         NAME, vllm(tensor_parallel=1, **{"runtime.cpu_offload_bytes": 12 * GIB, "model.weights_bytes": 60 * GB})
     )
     assert isinstance(answer, Found)
-    assert "12 GiB of weights for each GPU lie in the host's memory and cross the link" in answer.because
+    wording(answer.because, tells="12 GiB")
     assert answer.remedies[0].change.knob == "quant"
 
 

@@ -19,9 +19,9 @@ def answer(case: str, prompt: int, tokens: int) -> Pass:
     )  # fmt: skip
 
 
-def test_lengths_that_differ_are_told():
-    assert length_difference(PREFILL, asked(200, 128), asked(1020, 128)) == "prompts of 200 tokens before, of 1020 now"
-    assert length_difference(DECODE, asked(1020, 1500), asked(1020, 32)) == "answers of 1500 tokens before, of 32 now"
+def test_lengths_that_differ_are_told(wording):
+    wording(length_difference(PREFILL, asked(200, 128), asked(1020, 128)), tells=("200", "1020"))
+    wording(length_difference(DECODE, asked(1020, 1500), asked(1020, 32)), tells=("1500", "32"))
     assert not length_difference(DECODE, asked(200, 128), asked(1020, 130))
     assert not length_difference(PREFILL, bench(1), bench(2))
 

@@ -111,10 +111,10 @@ def test_the_same_answers_are_kept():
     assert found.begin_alike == found.together == found.together_before == 1.0
 
 
-def test_a_worse_model_is_caught_however_alike_it_begins():
+def test_a_worse_model_is_caught_however_alike_it_begins(wording):
     found = judge_answers(side(scores=scored()), side(scores=scored(shift=0.3, noise=0.3)))
     assert found.verdict == "changed"
-    assert "more than the 5% that are allowed" in found.because
+    wording(found.because, tells="5%")
     assert found.perplexity is not None
     assert found.perplexity.increase.low > 0.05
 
@@ -124,24 +124,24 @@ def test_what_is_allowed_is_not_caught():
     assert found.verdict == "kept"
 
 
-def test_a_rise_that_may_be_chance_is_neither():
+def test_a_rise_that_may_be_chance_is_neither(wording):
     found = judge_answers(side(scores=scored()), side(scores=scored(shift=0.04, noise=0.5)))
     assert found.verdict == "cannot_tell"
-    assert "neither seen nor excluded" in found.because
+    wording(found.because)
 
 
-def test_another_model_of_the_same_tokens_is_caught_by_its_choices():
+def test_another_model_of_the_same_tokens_is_caught_by_its_choices(wording):
     found = judge_answers(side(scores=scored()), side(scores=scored(shift=-0.2, other=0.6)))
     assert found.verdict == "changed"
-    assert "would choose another token" in found.because
+    wording(found.because)
 
 
-def test_without_probabilities_the_first_words_tell():
+def test_without_probabilities_the_first_words_tell(wording):
     parted = tuple(f"Other {answer}" for answer in ANSWERS)
     assert judge_answers(side(), side()).verdict == "kept"
     found = judge_answers(side(), side(parted))
     assert found.verdict == "changed"
-    assert "only 0 of 12 answers begin with the same word" in found.because
+    wording(found.because, tells="0 of 12")
 
 
 def test_a_server_that_differs_from_itself_excuses_another():
@@ -149,10 +149,10 @@ def test_a_server_that_differs_from_itself_excuses_another():
     assert judge_answers(side(again=parted), side(parted)).verdict == "kept"
 
 
-def test_garbage_is_caught():
+def test_garbage_is_caught(wording):
     found = judge_answers(side(), side(("!" * 50,) * 12))
     assert found.verdict == "changed"
-    assert "12 of 12 answers are empty or repeat themselves" in found.because
+    wording(found.because, tells="12 of 12")
     assert (found.garbage_before, found.garbage_after) == (0, 12)
 
 
@@ -160,9 +160,9 @@ def test_no_answers_tell_nothing():
     assert judge_answers(side(()), side(())).verdict == "cannot_tell"
 
 
-def test_a_like_beginning_and_nothing_after_it_is_neither():
+def test_a_like_beginning_and_nothing_after_it_is_neither(wording):
     other = tuple(f"Answer to it: and then something else entirely comes after {n} or so." for n in range(12))
     found = judge_answers(side(), side(other))
     assert found.verdict == "cannot_tell"
     assert found.begin_alike == 1.0
-    assert "of their words, 100% where the old one is asked twice" in found.because
+    wording(found.because, tells="100%")

@@ -14,10 +14,10 @@ def with_keys(plan: Blueprint, **keys: MetadataValue) -> Blueprint:
     return msgspec.structs.replace(plan, metadata={**plan.metadata, **named})
 
 
-def test_the_same_family_guesses_and_another_vocabulary_does_not() -> None:
+def test_the_same_family_guesses_and_another_vocabulary_does_not(wording) -> None:
     assert why_no_draft(MODEL, planning.blueprint("llama-3.2-1b")) == ""
     told = why_no_draft(MODEL, planning.blueprint("qwen3-0.6b"))
-    assert told == "its vocabulary is another one, of 151,936 tokens and not 128,256"
+    wording(told, tells=("151,936", "128,256"))
 
 
 def test_a_vocabulary_may_be_a_little_larger() -> None:
@@ -33,8 +33,8 @@ def test_without_a_number_the_table_of_tokens_tells() -> None:
     assert why_no_draft(MODEL, msgspec.structs.replace(unsaid, tensors=[])) == ""
 
 
-def test_another_tokenizer_is_another_one_though_it_has_as_many_tokens() -> None:
+def test_another_tokenizer_is_another_one_though_it_has_as_many_tokens(wording) -> None:
     own = with_keys(MODEL, model="gpt2", add_bos_token=True)
     assert why_no_draft(own, with_keys(MODEL, model="gpt2")) == ""
-    assert "kind of tokenizer is another (llama, not gpt2)" in why_no_draft(own, with_keys(MODEL, model="llama"))
+    wording(why_no_draft(own, with_keys(MODEL, model="llama")), tells="gpt2")
     assert "start of a text" in why_no_draft(own, with_keys(MODEL, add_bos_token=False))
