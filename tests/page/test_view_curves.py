@@ -56,24 +56,24 @@ def test_depths_that_a_diagnosis_tried():
     assert view.verdict == ""
 
 
-def test_a_sweep_that_is_kept_is_drawn_with_its_verdict():
+def test_a_sweep_that_is_kept_is_drawn_with_its_verdict(wording):
     view = drawn(depth_curve(first_case("h200_live_healthy"), [bench("h200_standard.json"), bench("h200_slope.json")]))
     assert (view.verdict, view.measured_at) == ("slope", "2026-11-15T15:36:12+00:00")
     measured = [point for point in view.points if point.measured is not None]
     assert len(measured) > 4
     assert all((point.low or 0) <= (point.measured or 0) <= (point.high or 0) for point in measured)
     assert all(point.predicted for point in view.points)
-    assert view.because.startswith("each 1000 tokens of depth")
+    wording(view.because, tells="1000")
 
 
-def test_users_alone_and_together():
+def test_users_alone_and_together(wording):
     case = with_facts(gpu_case(), {"runtime.slots": r(4)})
     view = drawn(users_curve(case))
     by_users = {point.at: point.predicted or 0.0 for point in view.points}
     assert list(by_users) == [1, 2, 3, 4, 6, 8]
     assert by_users[4] == pytest.approx(expected_together(case, 4, case.run.depth_tokens.value_or(0) or 512))
     assert by_users[1] < by_users[2] < by_users[4] == by_users[8]  # beyond four they wait
-    assert "It answers 4 requests at a time" in view.because
+    wording(view.because)
 
 
 def test_users_of_a_sweep_and_of_a_diagnosis():
@@ -105,20 +105,17 @@ def test_nothing_known_and_nothing_that_loads(curve):
     assert curve(failed, ()).why == "it does not load"
 
 
-def test_words_on_curves_that_tell_nothing():
+def test_words_on_curves_that_tell_nothing(wording):
     assert depth_words([CurvePoint(at=1)], "") == ""
     assert users_words([CurvePoint(at=1)], None, "") == ""
-    assert users_words([CurvePoint(at=1)], 1, "") == "It answers one request at a time."
+    wording(users_words([CurvePoint(at=1)], 1, ""))
 
 
-def test_what_several_users_do_not_gain_is_said_so():
+def test_what_several_users_do_not_gain_is_said_so(wording):
     flat = [CurvePoint(at=1, predicted=2.3), CurvePoint(at=2, predicted=2.3)]
-    assert users_words(flat, 1, "as it is") == (
-        "Expected as it is: 2.3 tokens per second alone, and no more for several together. "
-        "It answers one request at a time; the others wait."
-    )
+    wording(users_words(flat, 1, "as it is"), tells="2.3")
 
 
-def test_a_depth_that_costs_nothing_is_no_loss_of_zero():
+def test_a_depth_that_costs_nothing_is_no_loss_of_zero(wording):
     flat = [CurvePoint(at=256, predicted=50.0), CurvePoint(at=4096, predicted=50.1)]
-    assert depth_words(flat, "as it is").endswith("50 after 4,096, which is about the same.")
+    wording(depth_words(flat, "as it is"), tells=("50", "4,096"))

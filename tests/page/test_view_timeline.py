@@ -104,12 +104,9 @@ def test_two_drivers_that_both_count_from_zero():
     assert track(view, "power_w").limit == 300.0
 
 
-def test_the_summary_says_what_was_reached():
+def test_the_summary_says_what_was_reached(wording):
     text = timeline_view(seen(), MACHINE, "Of yesterday.").summary
-    assert text == (
-        "Of yesterday. Watched for 3 s. A GPU reached 1.90 GHz, 290 W of 300, 64 °C, 1.0 GiB of memory. "
-        "The runtime used up to 1.5 processors of 8. Nothing held its clocks back."
-    )
+    wording(text, tells=("3 s", "1.90 GHz", "290 W"))
 
 
 def test_an_empty_timeline_is_drawn_too():
@@ -117,11 +114,11 @@ def test_an_empty_timeline_is_drawn_too():
     assert (view.tracks, view.summary) == ((), "Watched for 0 s.")
 
 
-def test_two_reasons_at_once_are_no_more_time():
+def test_two_reasons_at_once_are_no_more_time(wording):
     both = seen(1.0e9, "sw_thermal_slowdown")
     marks = (*both.reasons, ReasonSeen(device=0, reason="hw_slowdown", start_s=2.0, end_s=3.5))
     text = timeline_view(msgspec.structs.replace(both, reasons=marks), MACHINE).summary
-    assert "Clocks held back for 2.5 s: sw thermal slowdown, hw slowdown." in text
+    wording(text, tells="2.5 s")
 
 
 def test_a_reason_between_two_columns_is_judged_by_the_clock_beside_it():

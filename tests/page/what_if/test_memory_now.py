@@ -60,20 +60,20 @@ def test_now_has_the_speed_that_the_report_expects_and_sliders_start_from_it() -
     assert near.mid == pytest.approx(now.mid, rel=0.05)
 
 
-def test_what_runs_though_it_is_too_large_is_said_to_run_and_not_to_fit() -> None:
+def test_what_runs_though_it_is_too_large_is_said_to_run_and_not_to_fit(wording) -> None:
     now = seen("lab_gpu_driver_spills_weights").view().now
     check_sums(now)
     assert now.verdict == "does_not_fit"
-    assert now.summary.startswith("It runs, and the H200 lacks 4.8 GiB")
+    wording(now.summary, tells=("H200", "4.8 GiB"))
     assert now.decode_tokens_per_s is None
 
 
-def test_a_vllm_that_runs_and_fits_lacks_nothing() -> None:
+def test_a_vllm_that_runs_and_fits_lacks_nothing(wording) -> None:
     now = seen("built_vllm_small_model_over_four_risers").view().now
     check_sums(now)
     assert now.verdict == "fits"
     assert all(bar.fits and not whole(bar, "lacking") for bar in now.bars)
-    assert now.summary.startswith("Fits: 36.7 GiB of 36.7 GiB on 4 RTX 3060")
+    wording(now.summary, tells=("36.7 GiB", "RTX 3060"))
 
 
 def test_a_load_that_failed_shows_what_it_asked_for() -> None:
@@ -91,9 +91,9 @@ def test_a_mac_has_one_memory() -> None:
     assert now.verdict == "fits"
 
 
-def test_experts_with_the_host_stay_there() -> None:
+def test_experts_with_the_host_stay_there(wording) -> None:
     memory = seen("lab_gpu_some_experts_on_cpu")
     now, half = memory.view().now, memory.what_if({"gpu_layers": "10"})
-    assert "all layers but for matrices of 20" in now.summary
-    assert half.summary.startswith("Fits in part: 10 of 49 layers on the H200")
+    wording(now.summary, tells="20")
+    wording(half.summary, tells=("10 of 49", "H200"))
     assert "-ngl 10" in half.command

@@ -35,11 +35,11 @@ def now(case: Case) -> WhatIf:
         "lab_gpu_kv_on_host",
     ],
 )
-def test_what_the_driver_counts_tells_the_layers(name: str) -> None:
+def test_what_the_driver_counts_tells_the_layers(name: str, wording) -> None:
     found, truth = now(without_its_log(name)), first_case(name).runtime.gpu_layers
     assert isinstance(truth, Known)
     assert found.settings["gpu_layers"] == str(truth.value)
-    assert any(note.endswith(f"the driver counts as the server's comes to {truth.value}") for note in found.notes)
+    wording(found.notes, tells=str(truth.value))
 
 
 def test_a_spilled_model_without_a_log_is_not_said_to_be_whole() -> None:
@@ -74,10 +74,10 @@ def test_experts_of_a_server_that_nobody_lists_lie_where_they_fit() -> None:
 @pytest.mark.parametrize(
     "name", ["built_ollama_num_gpu_20_and_keep_alive_0", "built_ollama_reloads_for_other_contexts"]
 )
-def test_what_ollama_says_of_its_model_counts_more_than_the_driver(name: str) -> None:
+def test_what_ollama_says_of_its_model_counts_more_than_the_driver(name: str, wording) -> None:
     found, truth = now(without_its_log(name)), first_case(name).runtime.gpu_layers
     assert found.settings["gpu_layers"] == str(truth.need())
-    assert any("of the model is on the GPU" in note for note in found.notes)
+    wording(found.notes)
 
 
 def test_in_a_container_the_memory_without_a_name_is_its_own() -> None:
