@@ -35,6 +35,7 @@ def test_each(wording, name):
 class TestGroup:
     def test_in_a_class(self, wording):
         wording("In a class.", tells=("In", "class"))
+        wording("A head\\n  in line 2.\\nAn end", about="2")
 
 def test_silent():
     pass
@@ -70,6 +71,7 @@ def test_what_is_stored_is_heard_again_in_any_order_and_on_any_process(suite):
     first = suite.stored.read_text("utf-8")
     assert "test_it.py::test_one\n1 | It is slow.\n2.1 | Two lines:\n    | this one\n2.2 | and <tmp_path>/x\n" in first
     assert "some/test_it.py::test_each[a b]\n1.1 | a b\n1.2 (nothing)\n2 (nothing)\n3 (no text)\n" in first
+    assert "::test_in_a_class\n1 | In a class.\n2 | in line 2.\n" in first
     assert "test_silent" not in first
     status, said = suite.run("-n", "2", "-p", "xdist", "--dist", "loadgroup")
     assert status == 0, said
@@ -97,7 +99,7 @@ def test_what_is_not_stored_or_no_longer_said_fails_until_it_is_stored_anew(suit
     status, said = suite.run()
     assert status == 1
     assert "test_silent says what is not stored" in said
-    suite.write(SUITE.replace("    wording([])\n", "").replace('wording("In a class.", tells=("In", "class"))', "pass"))
+    suite.write(SUITE.replace("    wording([])\n", "").replace('wording("In a class.", tells=("In", "class"))', "return"))
     status, said = suite.run()
     assert status == 1
     assert "5 failed" in said

@@ -3,6 +3,7 @@
 `wording(report.summary)` in a test compares that text with the one that is stored for this test, by its name and the
 number of the call within it. `pytest --store-wording tests/think` stores what these tests hear now: read the difference
 in git, and commit it. A fact that must be in the text, whatever its words are, is given as `tells`: it is not stored.
+Of a long text, `about="5.9 GiB"` takes the lines that hold this fact.
 """
 
 import difflib
@@ -80,8 +81,12 @@ def wording(request: pytest.FixtureRequest) -> Callable[..., object]:
     heard.clear()  # a test that is run again says everything again
     places = {str(request.getfixturevalue("tmp_path")): "<tmp_path>"} if "tmp_path" in request.fixturenames else {}
 
-    def compare(*said: _S, tells: str | tuple[str, ...] = ()) -> _S | tuple[_S, ...]:
+    def compare(*said: _S, tells: str | tuple[str, ...] = (), about: str = "") -> _S | tuple[_S, ...]:
         one = said[0] if len(said) == 1 else said
+        if about:
+            assert isinstance(one, str), "lines are taken of one text"
+            assert about in one, f"the text does not tell {about!r}: {one}"
+            one = "\n".join(line.strip() for line in one.splitlines() if about in line)
         if not (one is None or isinstance(one, str)):
             one = tuple(one)
         whole = one if isinstance(one, str) else "\n".join(text for text in one or () if text)
