@@ -45,14 +45,14 @@ def test_what_follows_stands_under_its_cause():
     assert "**2." not in text
 
 
-def test_speeds_and_sizes_have_their_units():
+def test_speeds_and_sizes_have_their_units(wording):
     known = (
         Evidence(fact="run.decode_tokens_per_s", value=7.0, reference=None, origin="told", source="p:1"),
         Evidence(fact="machine.memory.total_bytes", value=32 * 2**30, reference=None, origin="told", source="p:1"),
         Evidence(fact="run.load_s", value=90.0, reference=None, origin="told", source="p:1"),
     )
     text = shown(slow(known=known))
-    assert "- speed of the answer: 7.00 tok/s (p:1, in words)" in text
+    wording(text, about="7.00 tok/s", tells="p:1")
     assert "- RAM: 32.0 GiB" in text
     assert "- time to load: 90 s" in text
 

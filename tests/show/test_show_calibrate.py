@@ -33,10 +33,10 @@ def test_costs_and_models_are_shown(calibration):
     assert max(map(len, shown(calibration, 60).splitlines())) <= 60
 
 
-def test_what_disturbed_it_comes_with_it(calibration):
+def test_what_disturbed_it_comes_with_it(calibration, wording):
     text = shown(msgspec.structs.replace(calibration, disturbed="others used 1.0 processors meanwhile (cc1)"))
     assert "DISTURBED" in text
-    assert "Take it with care: others used 1.0 processors" in text
+    wording(text, about="1.0")
 
 
 def test_one_factor_is_shown_as_such(calibration, wording):

@@ -115,7 +115,7 @@ def test_an_unknown_format() -> None:
         render_fit.check_format("xml")
 
 
-def test_slots_that_divide_the_context_say_what_each_has():
+def test_slots_that_divide_the_context_say_what_each_has(wording):
     settings = {"context": 4096, "slots": 8, "context_per_slot": 512, "kv_unified": False, "kv_type": "f16"}
     divided = msgspec.structs.replace(SPILLED, settings=settings)
-    assert "context 4,096 in 8 slots of 512 tokens" in render_fit(divided, "terminal", width=120, color=False)
+    wording(render_fit(divided, "terminal", width=120, color=False), about="4,096", tells="512")

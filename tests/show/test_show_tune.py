@@ -41,20 +41,20 @@ REPORT = TuneReport(
 )  # fmt: skip
 
 
-def test_the_winner_its_gains_and_its_line_are_shown():
+def test_the_winner_its_gains_and_its_line_are_shown(wording):
     text = render_tune(REPORT, "terminal", width=120, color=False)
     assert text.startswith(" FASTER   it is")
-    assert "×1.500 the speed of llama.cpp's own choice (95 % sure: 1.200 to 1.800)" in text
-    assert "×1.100 the speed of the plan" in text
-    assert "a request takes 2 s; predicted were 2 s, 1 s to 3 s likely" in text
+    wording(text, about="1.500", tells=("95 %", "1.200", "1.800"))
+    wording(text, about="1.100")
+    wording(text, about="2 s", tells=("1 s", "3 s"))
     assert "\n  llama-server -t 8\n" in text
     assert "\x1b" not in text
     same = render_tune(msgspec.structs.replace(REPORT, plan=0), "terminal", width=120, color=False)
     assert "the speed of the plan" not in same
 
 
-def test_one_round_is_one():
-    assert "3 rounds in 55 s of 60: the time is over" in render_tune(REPORT, "terminal", width=120, color=False)
+def test_one_round_is_one(wording):
+    wording(render_tune(REPORT, "terminal", width=120, color=False), about="55 s", tells="60")
     once = render_tune(msgspec.structs.replace(REPORT, rounds=1), "terminal", width=120, color=False)
     assert "1 round in 55 s of 60" in once
 

@@ -71,13 +71,13 @@ def test_what_a_fix_gives_is_told_in_its_own_unit(wording):
     assert promised({}) == ""
 
 
-def test_a_loss_deep_in_the_context_says_where():
+def test_a_loss_deep_in_the_context_says_where(wording):
     subject = judge(FIRING["gpu_layers_set_too_low"]())
     deep = Cost(seconds=0.02, per="token", depth_tokens=16384)
     text = shown_text(
         msgspec.structs.replace(subject, findings=(msgspec.structs.replace(subject.findings[0], cost=deep),))
     )
-    assert "20 ms for every token that comes 16,384 tokens deep in the context" in text
+    wording(text, about="16,384", tells="20 ms")
 
 
 def test_a_failed_load_leaves_out_what_nobody_could_look_at():
