@@ -98,19 +98,19 @@ def test_a_word_that_means_none_or_several(history, word, words):
     assert error.value.message.startswith(words)
 
 
-def test_the_last_one_like_this(history):
+def test_the_last_one_like_this(history, wording):
     now, nothing = bench(9), bench(6, passes=(), figures={}, samples={})
     others = (bench(3, model="other"), bench(4, machine=MachineMark(cpu="Xeon")), bench(5, protocol="sweep"), nothing)
     for one in (bench(1), bench(2), *others, now):
         history.keep(one)
     assert history.find("LAST", like=now).id[:4] == "0002"
     assert history.latest(like=now).id[:4] == "0002"
-    with pytest.raises(
-        UserError, match=r"only 2 standard benchmarks of llama-3.1-8b-q4_k_m.gguf with llama.cpp on this"
-    ):
+    with pytest.raises(UserError) as caught:
         history.find("LAST~5", like=now)
-    with pytest.raises(UserError, match="no earlier standard benchmark of new"):
+    wording(str(caught.value), tells="llama-3.1-8b-q4_k_m.gguf")
+    with pytest.raises(UserError) as caught:
         history.find("LAST", like=bench(10, model="new"))
+    wording(str(caught.value))
     history.append(nothing.id, [answered()])
     assert history.find("LAST", like=now).id[:4] == "0006"
 
@@ -231,14 +231,14 @@ def test_processes_that_write_at_the_same_time_lose_nothing(history):
     assert {entry.state for entry in history.all()} == {"whole"}
 
 
-def test_a_piece_that_can_not_be_read_leaves_the_others(history):
+def test_a_piece_that_can_not_be_read_leaves_the_others(history, wording):
     history.begin(bench(1, passes=()))
     for number in (1, 2, 3):
         history.append("0001-abcdef", [answered(number)])
     changed(history, "UPDATE pieces SET body = x'00' WHERE number = 2")
     left = history.find("LAST")
     assert [one.round for one in left.passes] == [1, 3]
-    assert "1 of 3 pieces of it can't be read" in left.notes
+    wording(left.notes, tells="1 of 3")
 
 
 def test_one_of_another_host_broke_off(history):
@@ -247,13 +247,14 @@ def test_one_of_another_host_broke_off(history):
     assert history.all()[0].state == "broke_off"
 
 
-def test_a_database_of_something_else_is_left_alone(history):
+def test_a_database_of_something_else_is_left_alone(history, wording):
     history.path.parent.mkdir()
     changed(history, "CREATE TABLE mine (a)")
     before = history.path.read_bytes()
     for work in (history.all, lambda: history.keep(bench(1))):
-        with pytest.raises(UserError, match="a database of something else"):
+        with pytest.raises(UserError) as caught:
             work()
+        wording(str(caught.value))
     assert history.path.read_bytes() == before
 
 
@@ -280,12 +281,13 @@ def test_a_torn_file_is_told(history):
     assert history.path.stat().st_size == len(whole)
 
 
-def test_a_newer_version_is_refused(history):
+def test_a_newer_version_is_refused(history, wording):
     history.keep(bench(1))
     changed(history, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     for work in (history.all, lambda: history.keep(bench(2))):
-        with pytest.raises(UserError, match="written by a newer unslow"):
+        with pytest.raises(UserError) as caught:
             work()
+        wording(str(caught.value))
 
 
 def test_an_older_version_is_brought_up(history, monkeypatch):
@@ -363,13 +365,14 @@ def test_it_lies_in_the_users_data_folder(monkeypatch, tmp_path):
     assert default_history().path == tmp_path / "benchmarks.sqlite3"
 
 
-def test_another_program_that_holds_it(history, monkeypatch):
+def test_another_program_that_holds_it(history, monkeypatch, wording):
     monkeypatch.setattr("unslow.look.history.BUSY_S", 0.05)
     history.keep(bench(1))
     with sqlite3.connect(history.path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(UserError, match="another program has held it"):
+        with pytest.raises(UserError) as caught:
             history.keep(bench(2))
+        wording(str(caught.value))
         other.execute("ROLLBACK")
     other.close()
     history.keep(msgspec.structs.replace(bench(2), label="now"))

@@ -68,17 +68,19 @@ def test_variables_that_would_set_the_same():
     assert variables_of(command, {"threads": 1, "port": 2}) == ["LLAMA_ARG_THREADS", "LLAMA_ARG_PORT"]
 
 
-def test_a_setting_that_a_program_lacks():
-    with pytest.raises(UserError, match="vLLM has no setting for threads") as caught:
+def test_a_setting_that_a_program_lacks(wording):
+    with pytest.raises(UserError) as caught:
         with_settings(["vllm", "serve", "x"], {"threads": 2})
+    wording(str(caught.value))
     assert "batch" in caught.value.hint
     assert not can_set(["vllm", "serve", "x"], "threads")
     assert can_set(["llama-server"], "threads")
 
 
-def test_a_program_that_is_not_known():
-    with pytest.raises(UserError, match="no server that can be started"):
+def test_a_program_that_is_not_known(wording):
+    with pytest.raises(UserError) as caught:
         with_settings(["./run.sh", "--threads", "3"], {"threads": 2})
+    wording(str(caught.value))
 
 
 def test_a_program_that_is_not_known_keeps_its_key():

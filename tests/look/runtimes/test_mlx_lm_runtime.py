@@ -86,7 +86,7 @@ def test_others_are_not_taken_for_it(other):
         assert mlx_lm.read_url(LiveSystem(), url, "") is None
 
 
-def test_several_downloaded_models_leave_open_which_is_loaded():
+def test_several_downloaded_models_leave_open_which_is_loaded(wording):
     listed = {"object": "list", "data": [{"id": name, "object": "model", "created": 1} for name in ("a", "b")]}
     system = FakeSystem()
     system.http = {
@@ -95,7 +95,7 @@ def test_several_downloaded_models_leave_open_which_is_loaded():
         f"GET {URL}/v1/models": Answer(200, json.dumps(listed).encode()),
     }
     (subject,) = mlx_lm.read_url(system, URL, "")
-    assert "does not say what is loaded" in subject.model.name.why
+    wording(subject.model.name.why)
     system.http[f"GET {URL}/props"] = Answer(404, b'{"detail":"Not Found"}')
     assert mlx_lm.read_url(system, URL, "") is None
 

@@ -280,8 +280,8 @@ def test_knobs_in_its_words(change, first, whole):
     assert one_change(vllm, change, STARTED) == [first, secret, whole]
 
 
-def test_knobs_where_nothing_is_known():
-    assert one_change(vllm, Knob.GRAPHS.to(value=True), Runtime()) == ["start it without --enforce-eager"]
+def test_knobs_where_nothing_is_known(wording):
+    wording(one_change(vllm, Knob.GRAPHS.to(value=True), Runtime()), tells="--enforce-eager")
     assert one_change(vllm, Knob.CONTEXT_LENGTH.to(None), Runtime()) == ["--max-model-len N"]
     assert one_change(vllm, Knob.EXPERTS_ON_CPU.to(4), Runtime()) == []
     assert one_change(vllm, Knob.THREADS.to(4), Runtime()) == []

@@ -115,9 +115,9 @@ def test_garbage_instead_of_json():
         answer.json()
 
 
-def test_a_host_that_does_not_exist_is_named():
+def test_a_host_that_does_not_exist_is_named(wording):
     told = look_error("http://no-such-host:80/a/b", socket.gaierror(-2, "Name or service not known"))
-    assert told.why == "http://no-such-host:80/a/b: no host is called 'no-such-host'"
+    wording(told.why, tells="http://no-such-host:80/a/b")
     assert "network" in told.how_to_get
     assert look_error("http://h", OSError(113, "No route to host")).why == "http://h: No route to host"
 

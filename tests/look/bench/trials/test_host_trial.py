@@ -67,10 +67,10 @@ def test_waves_of_requests_between_the_looks():
     assert "while it was watched" in run.others_cpus.source
 
 
-def test_nothing_grew():
+def test_nothing_grew(wording):
     run = watched(*[(0, 100)] * 7)
     assert seconds_of(run, "decode") == 0
-    assert "no request was being answered" in run.gpus.why
+    wording(run.gpus.why)
 
 
 def test_a_slow_server_counts_a_token_now_and_then():

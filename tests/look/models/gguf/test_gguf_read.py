@@ -87,14 +87,14 @@ def test_a_recording_that_was_edited_is_a_failed_look():
         read_gguf(FakeSystem(asks={"gguf m.gguf": {"path": 3}}), "m.gguf")
 
 
-def test_a_download_that_broke_off_is_read_and_told(tmp_path):
+def test_a_download_that_broke_off_is_read_and_told(tmp_path, wording):
     path = made_up(tmp_path / "tiny.gguf")
     size = path.stat().st_size
     os.truncate(path, size - 1000)
     found = read_gguf(LIVE, str(path))
     assert found.missing_bytes == 1000
     assert blueprint(found).by_name[found.cut_tensor].bytes >= 1000
-    assert shortfall(found) == f"{path} is not whole: 1000 bytes are missing, from the tensor {found.cut_tensor} on"
+    wording(shortfall(found), tells=(str(path), "1000", str(found.cut_tensor)))
 
 
 def write_parts(folder: Path, count: int = 3, **more: int) -> list[Path]:

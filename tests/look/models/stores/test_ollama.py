@@ -73,11 +73,11 @@ def test_names(path, name):
     assert parse_name(path) == name
 
 
-def test_a_blob_that_is_missing_or_cut_short(store, ggufs):
+def test_a_blob_that_is_missing_or_cut_short(store, ggufs, wording):
     path = store.add("hf.co/x/y/z", [store.layer("model", ggufs["embed"])])
     blob = store.root / "blobs" / json.loads(path.read_text())["layers"][0]["digest"].replace(":", "-")
     blob.write_bytes(blob.read_bytes()[:100])
-    assert f"has 100 bytes where {len(ggufs['embed'])} are due" in found(store)[0]["hf.co/x/y:z"].broken
+    wording(found(store)[0]["hf.co/x/y:z"].broken, tells=("100", str(len(ggufs["embed"]))))
     blob.unlink()
     assert "is missing" in found(store)[0]["hf.co/x/y:z"].broken
 
@@ -111,9 +111,9 @@ def test_a_digest_that_is_none_leads_nowhere(digest, store):
     assert model.files == ()
 
 
-def test_a_manifest_without_a_model(store):
+def test_a_manifest_without_a_model(store, wording):
     store.add("hf.co/x/y/z", [store.layer("template", b"x")])
-    assert found(store)[0]["hf.co/x/y:z"].broken == "its manifest names no model"
+    wording(found(store)[0]["hf.co/x/y:z"].broken)
 
 
 def test_a_model_of_tensors_one_to_a_blob(store, tmp_path):
