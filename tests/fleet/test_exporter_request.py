@@ -19,13 +19,12 @@ def test_as_it_is_without_flags():
     assert "no prompt is sent" in as_words(asked, 9877)
 
 
-def test_all_of_them():
+def test_all_of_them(wording):
     asked = request("127.0.0.1:8080", "--listen", "[::]:1234", "--every", "2m", "--measure-every", "6h")
     assert (asked.watch.url, asked.every_s, asked.measure_every_s) == ("http://127.0.0.1:8080", 120.0, 21600.0)
     words = as_words(asked, 1234)
     assert "http://[::]:1234/metrics" in words
-    assert "Whoever can reach this port" in words
-    assert "Every 6 hours it sends short prompts" in words
+    wording(words)
     assert '"port": 1234' in as_json(asked, 1234)
 
 

@@ -63,13 +63,13 @@ def test_one_that_nobody_asks_and_that_cannot_be_judged_loses_nothing():
     assert stuck.because != NOBODY_ASKED
 
 
-def test_one_without_a_speed_says_that_it_was_not_measured():
+def test_one_without_a_speed_says_that_it_was_not_measured(wording):
     unseen = not_found("its tokens are too few to tell a speed")
     case = with_traffic(first_case(BUSY), each_tokens_per_s=unseen, running=0.1)
     runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=NOT_LOOKED)
     watched = msgspec.structs.replace(case, runtime=runtime, run=Run(traffic=case.run.traffic))
     because = loss_of(watched, judged_so("cannot_tell", rate=None), about("one")).loss.because
-    assert because == "it was not measured, because its tokens are too few to tell a speed"
+    wording(because)
 
 
 def test_one_that_works_a_quarter_of_the_time_is_idle_for_the_rest():

@@ -52,11 +52,11 @@ def test_a_window_holds_a_few_scrapes_and_is_never_long():
     assert grid_of(1e9, 60.0, members(1, scrapes=2.0)).points == 1
 
 
-def test_what_was_thinned_is_said_and_each_query_is_asked_once_whatever_comes_back():
+def test_what_was_thinned_is_said_and_each_query_is_asked_once_whatever_comes_back(wording):
     silence = Silence("too many samples")
     found = read_curves(silence, members(2_000), Options(), DAY_S, lambda *_: None)
     assert silence.asked == 7
-    assert "150 moments of 60 s were read, 10% of the time" in found.statements[0].text
+    wording(found.statements[0].text, tells=("150", "60 s", "10%"))
     [like] = found.likes
     assert (like.instances, like.moments, like.gpus_each) == (2_000, (), None)
     assert like.without
