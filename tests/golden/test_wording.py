@@ -1,6 +1,7 @@
 """The fixture `wording`, in runs of pytest on a small suite of its own."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,8 @@ class Suite:
 
     def run(self, *words: str, at: str = "") -> tuple[int, str]:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/some{at}", *words]
-        done = subprocess.run(command, cwd=self.root.parent, capture_output=True, text=True, check=False)
+        alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # of the plugins that are installed, few are light
+        done = subprocess.run(command, cwd=self.root.parent, env=alone, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
 
@@ -73,7 +75,7 @@ def test_what_is_stored_is_heard_again_in_any_order_and_on_any_process(suite):
     assert "some/test_it.py::test_each[a b]\n1.1 | a b\n1.2 (nothing)\n2 (nothing)\n3 (no text)\n" in first
     assert "::test_in_a_class\n1 | In a class.\n2 | in line 2.\n" in first
     assert "test_silent" not in first
-    status, said = suite.run("-n", "2", "-p", "xdist", "--dist", "loadgroup")
+    status, said = suite.run("-p", "xdist.plugin", "-n", "2", "--dist", "loadgroup")
     assert status == 0, said
     assert suite.run("--store-wording", "-k", "class")[0] == 0
     assert suite.stored.read_text("utf-8") == first
@@ -99,7 +101,9 @@ def test_what_is_not_stored_or_no_longer_said_fails_until_it_is_stored_anew(suit
     status, said = suite.run()
     assert status == 1
     assert "test_silent says what is not stored" in said
-    suite.write(SUITE.replace("    wording([])\n", "").replace('wording("In a class.", tells=("In", "class"))', "return"))
+    suite.write(
+        SUITE.replace("    wording([])\n", "").replace('wording("In a class.", tells=("In", "class"))', "return")
+    )
     status, said = suite.run()
     assert status == 1
     assert "5 failed" in said
@@ -131,7 +135,7 @@ def test_a_fact_is_not_stored_away_and_a_failing_test_keeps_its_words(suite):
 
 
 def test_it_is_stored_by_one_process(suite):
-    status, said = suite.run("--store-wording", "-n", "2")
+    status, said = suite.run("-p", "xdist.plugin", "--store-wording", "-n", "2")
     assert status != 0
     assert "leave -n out" in said
 
