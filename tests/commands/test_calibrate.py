@@ -52,7 +52,7 @@ def test_the_embedded_engine_is_calibrated(calibration):
     assert parse_calibration(dump_calibration(calibration), "x") == calibration
 
 
-def test_kept_listed_and_forgotten(calibration, tmp_path):
+def test_kept_listed_and_forgotten(calibration, tmp_path, wording):
     store = CalibrationStore(tmp_path)
     assert list_calibrations(SYSTEM, Quiet(), store).calibrations == ()
     store.save(calibration)
@@ -62,41 +62,41 @@ def test_kept_listed_and_forgotten(calibration, tmp_path):
     )
     assert "is now" in changed.stale[0]
     assert not [why for why in same.stale if "memory" not in why]  # a busy machine may read its memory slower
-    with pytest.raises(UserError, match="no calibration is about 'ollama'"):
+    with pytest.raises(UserError) as caught:
         forget_calibrations(SYSTEM, "ollama", store)
+    wording(str(caught.value))
     assert len(forget_calibrations(SYSTEM, "", store)) == 2
     with pytest.raises(UserError, match="no calibration is kept"):
         forget_calibrations(SYSTEM, "", store)
 
 
-def test_a_calibration_of_another_machine_does_not_hold(calibration, tmp_path):
+def test_a_calibration_of_another_machine_does_not_hold(calibration, tmp_path, wording):
     store = CalibrationStore(tmp_path)
     store.save(msgspec.structs.replace(calibration, machine=msgspec.structs.replace(calibration.machine, cpu="Z80")))
     (one,) = list_calibrations(SYSTEM, Quiet(), store).calibrations
-    assert one.stale == ("it was measured on another machine",)
+    wording(one.stale)
 
 
-def test_a_busy_machine_is_not_calibrated(monkeypatch):
+def test_a_busy_machine_is_not_calibrated(monkeypatch, wording):
     busy = Machine(
         cpu=Cpu(logical_cpus=reported(2, "x")),
         load=Load(busy_cpus=measured(1.2, "x"), busiest=measured([BusyProcess(pid=1, name="cc1", cpus=1.2)], "x")),
     )
     monkeypatch.setattr("unslow.commands.calibrate.calibration.read_machine", lambda _system: (busy, ()))
-    with pytest.raises(UserError, match=r"others use 1.2 of 2 processors \(cc1\)") as error:
+    with pytest.raises(UserError) as error:
         calibrate_embedded(SYSTEM, CalibrateRequest(), Quiet())
+    wording(str(error.value), tells=("1.2 of 2", "cc1"))
     assert "--anyway" in error.value.hint
 
 
-def test_what_disturbed_it_is_noted(calibration):
+def test_what_disturbed_it_is_noted(calibration, wording):
     one = Measured(ModelToMeasure("x", "x"), (0.01, 0.01, 0.01), (), 3, 0, 8)
     calm = msgspec.structs.replace(calibration.rates, error=0.01)
     assert disturbance(Rounds([one], None), calm) == ""
     use = CpuUse(1.0, 2.0, 0.0, [BusyProcess(pid=1, name="cc1", cpus=1.0)])
     wild = msgspec.structs.replace(calibration.rates, error=0.2)
     text = disturbance(Rounds([one._replace(lost=9)], use, ("vocabulary",), quiet=False), wild)
-    assert "others used 1.0 processors meanwhile (cc1)" in text
-    assert "9 of 12 samples were broken off" in text
-    assert "nothing was learned of vocabulary" in text
+    wording(text, tells=("1.0", "cc1", "9 of 12"))
     assert "only within 20%" in text
 
 
@@ -119,13 +119,14 @@ def test_a_running_server_gives_one_factor():
     assert found.scale.measured_decode_s == pytest.approx(1 / speed)
 
 
-def test_a_server_that_was_not_measured_gives_none():
+def test_a_server_that_was_not_measured_gives_none(wording):
     snapshot = read_stored(str(MACHINES / "h200_llama_server_healthy_8b"))
     (subject,) = snapshot.subjects
     idle = msgspec.structs.replace(subject.run, decode_tokens_per_s=not_found("it is busy with 2 requests", "wait"))
     busy = msgspec.structs.replace(snapshot, subjects=(msgspec.structs.replace(subject, run=idle),))
-    with pytest.raises(UserError, match="it is busy with 2 requests"):
+    with pytest.raises(UserError) as caught:
         calibration_of(_named(busy))
+    wording(str(caught.value))
     with pytest.raises(UserError, match="no running server"):
         calibration_of(msgspec.structs.replace(snapshot, subjects=()))
     afar = msgspec.structs.replace(snapshot, machine=Machine())
@@ -133,14 +134,15 @@ def test_a_server_that_was_not_measured_gives_none():
         calibration_of(afar)
 
 
-def test_a_slow_server_is_not_taken_for_a_normal_one():
+def test_a_slow_server_is_not_taken_for_a_normal_one(wording):
     found = calibration_of(_named(read_stored(str(MACHINES / "h200_llama_server_healthy_8b"))))
     assert checked(found, anyway=False) == found
     slow = msgspec.structs.replace(
         found, scale=msgspec.structs.replace(found.scale, measured_decode_s=3 * found.scale.expected_decode_s)
     )
-    with pytest.raises(UserError, match=r"3\.0 times slower than expected"):
+    with pytest.raises(UserError) as caught:
         checked(slow, anyway=False)
+    wording(str(caught.value), tells="3.0")
     assert checked(slow, anyway=True) == slow
 
 

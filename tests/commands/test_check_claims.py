@@ -41,7 +41,7 @@ def test_what_no_memory_of_the_device_holds_is_unlikely_and_says_so() -> None:
     assert small.verdict == "possible"
 
 
-def test_a_name_and_a_quant_that_others_stand_for_are_said() -> None:
+def test_a_name_and_a_quant_that_others_stand_for_are_said(wording) -> None:
     (claim,) = answer("glm-4.7 UD-Q4_K_XL on 2x H200 at 40 tok/s", several=False).claims
-    assert any("GLM-4.7 has the shape of GLM-4.6" in note for note in claim.notes)
+    wording(claim.notes, tells=("GLM-4.7", "GLM-4.6"))
     assert any("estimate" in note for note in claim.notes)

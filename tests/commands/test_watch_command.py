@@ -72,6 +72,6 @@ def test_a_server_that_is_not_there(capsys):
     assert "nothing listens there" in capsys.readouterr().err
 
 
-def test_an_interval_that_makes_no_sense(capsys):
+def test_an_interval_that_makes_no_sense(capsys, wording):
     assert dispatch(["watch", "--interval", "0"]) == 2
-    assert "--interval must be between 0.2 and 3,600 (got 0)" in capsys.readouterr().err
+    wording(capsys.readouterr().err, tells=("--interval", "0.2", "3,600"))

@@ -25,8 +25,8 @@ def test_who_goes_first_changes_with_every_round():
     assert [sum(1 for d in one.passes if d.round) for one in both] == [2 * ROUNDS] * 2
 
 
-def test_a_server_that_is_gone_is_left_alone():
+def test_a_server_that_is_gone_is_left_alone(wording):
     good, gone = bencher_of(1, SimulatedServer()), bencher_of(2, SimulatedServer(is_up=lambda now: now < 1))
-    assert _asked_in_turns([good, gone], QUICK, Quiet()) == "3 requests in a row failed at http://127.0.0.1:2"
+    wording(_asked_in_turns([good, gone], QUICK, Quiet()), tells="http://127.0.0.1:2")
     assert len(gone.failures) == 3
     assert good.passes

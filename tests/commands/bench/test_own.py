@@ -107,23 +107,24 @@ def own_with(free_kib: int, starter, machine: Machine | None = None) -> Own:
     return Own(system, machine or Machine(), Quiet(), starter)
 
 
-def test_no_second_copy_where_there_is_no_room(tiny):
+def test_no_second_copy_where_there_is_no_room(tiny, wording):
     own = own_with(1, EngineStarter(tiny, "tiny"))
-    with pytest.raises(UserError, match="no room for a server of its own") as caught, own.started({}):
+    with pytest.raises(UserError) as caught, own.started({}):
         pass
+    wording(str(caught.value))
     assert caught.value.hint
     boxed = Machine(memory=Memory(limit_bytes=reported(1000, "test")))
     with pytest.raises(UserError, match="no room"), own_with(10**7, EngineStarter(tiny, "tiny"), boxed).started({}):
         pass
 
 
-def test_a_word_where_the_gpus_are_taken(tiny, program):
+def test_a_word_where_the_gpus_are_taken(tiny, program, wording):
     taken = Machine(gpus=reported((Gpu(index=0, vram_free_bytes=reported(10, "test")),), "test"))
     own = own_with(10**7, CommandStarter(parse_command(f"{program} -m {tiny}")), taken)
     own.system = SYSTEM
     with pytest.raises(UserError, match="ended before it answered"), own.started({}):
         pass
-    assert "may partly run on the processors" in own.progress.said[0]
+    wording(own.progress.said[0])
 
 
 def test_secrets_are_not_said(program):
@@ -131,11 +132,12 @@ def test_secrets_are_not_said(program):
     assert "hunter2" not in starter.described()
 
 
-def test_settings_that_there_are(program, tiny):
+def test_settings_that_there_are(program, tiny, wording):
     own = Own.from_request(SYSTEM, Machine(), Quiet(), model=tiny)
     assert own.can_set("ubatch")
-    with pytest.raises(UserError, match="has no setting for nonsense"):
+    with pytest.raises(UserError) as caught:
         own.need("nonsense")
+    wording(str(caught.value))
     assert CommandStarter(parse_command(f"{program} -m m")).can_set("ubatch")
 
 

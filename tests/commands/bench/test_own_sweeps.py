@@ -165,10 +165,10 @@ def test_every_start_sets_both_kinds_of_threads():
     assert all(one["threads"] == one["threads_batch"] for one in own.started_with[1:])
 
 
-def test_a_clear_answer_ends_the_rounds():
+def test_a_clear_answer_ends_the_rounds(wording):
     own = SimulatedOwn(by_threads(4), eight_threads(), noise=0.001)
     swept = threads.sweep(own, Limits(values=(1, 2, 4, 8), repeats=6))
-    assert swept.stopped_early == "clear after 2 of 6 rounds"
+    wording(swept.stopped_early, tells="2 of 6")
     assert {int(point.at): point.figures[DECODE].count for point in swept.points} == {1: 1, 2: 2, 4: 2, 8: 2}
 
 
@@ -244,16 +244,17 @@ def test_a_size_that_no_server_starts_with():
     assert swept.best == 512
 
 
-def test_sizes_that_no_prompt_fills_are_left_out():
+def test_sizes_that_no_prompt_fills_are_left_out(wording):
     slow = SimulatedOwn(lambda s: (2.0, 0.1 * s.get("ubatch", 512)), eight_threads(), noise=0.002)
     swept = ubatch.sweep(slow, Limits(seconds=3600))
     assert max(point.at for point in swept.points) == 512
-    assert "sizes from 1024 on were left out" in swept.stopped_early
+    wording(swept.stopped_early, tells="1024")
 
 
-def test_a_server_that_never_answers():
-    with pytest.raises(UserError, match="did not answer: it is gone"):
+def test_a_server_that_never_answers(wording):
+    with pytest.raises(UserError) as caught:
         threads.sweep(SimulatedOwn(lambda _settings: (0.0, 1.0), eight_threads()), Limits())
+    wording(str(caught.value))
 
 
 @pytest.mark.parametrize("module", [threads, batch, ubatch])
@@ -271,11 +272,11 @@ def test_a_load_without_known_files_can_not_be_told():
     assert swept.points[0].figures[LOAD].count == 2
 
 
-def test_a_start_that_fails_keeps_the_others():
+def test_a_start_that_fails_keeps_the_others(wording):
     own = SimulatedOwn(lambda _settings: (20.0, 300.0), eight_threads())
     own.refused = lambda _settings: len(own.started_with) == 2
     swept = load.sweep(own, Limits())  # the first start only tells which files there are
-    assert swept.stopped_early.startswith("a start failed: the server ended")
+    wording(swept.stopped_early)
     assert swept.points[0].figures[LOAD].count == 1
 
 

@@ -57,10 +57,10 @@ def test_as_many_requests_as_were_announced():
     assert requests_of(bencher_of(Listening(), "vLLM"), QUICK) == 11
 
 
-def test_a_server_that_fails_again_and_again_is_left_alone():
+def test_a_server_that_fails_again_and_again_is_left_alone(wording):
     system = Listening(fails=lambda now: ExchangeError("error", "out of memory") if now > 3 else None)
     bencher = bencher_of(system)
-    assert run_protocol(bencher, STANDARD) == "3 requests in a row failed"
+    wording(run_protocol(bencher, STANDARD))
     assert len(bencher.failures) <= 4
 
 

@@ -106,10 +106,10 @@ def test_a_slow_server_is_asked_for_fewer_tokens_and_stops_when_the_time_is_over
     assert {done.asked_tokens for done in one.passes if isinstance(done, Pass)} == {16}
 
 
-def test_a_file_about_another_model_is_said_and_no_step():
+def test_a_file_about_another_model_is_said_and_no_step(wording):
     one = bencher(with_file(LLAMA_BENCH), weights_bytes=9_000_000_000)
     assert names(split_parts(one, "bench.json"))[0] == "step_and_loop"
-    assert "another model: llama 8B Q4_K" in said(one)
+    wording(said(one), tells=("8B", "Q4_K"))
 
 
 @pytest.mark.parametrize("rows", [[{**LLAMA_BENCH[0], "n_prompt": 512}], [], "nothing"])
@@ -125,13 +125,12 @@ def test_a_file_that_is_not_there_is_said_and_the_rest_is_split():
     assert "can't be read" in said(one)
 
 
-def test_settings_that_differ_are_said():
+def test_settings_that_differ_are_said(wording):
     one = bencher(with_file([{**LLAMA_BENCH[0], "n_threads": 8, "type_k": "q8_0"}]))
     runtime = Runtime(threads=measured(16, "its command"), kv_type_k=measured("f16", "its log"))
     one.subject = msgspec.structs.replace(one.subject, runtime=runtime)
     split_parts(one, "bench.json")
-    assert "llama-bench ran with threads 8, the server with 16" in said(one)
-    assert "-ctk q8_0, the server with f16" in said(one)
+    wording(said(one), tells=("16", "-ctk", "q8_0", "f16"))
     assert "-ctv" not in said(one)
 
 

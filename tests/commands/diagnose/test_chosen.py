@@ -47,15 +47,17 @@ def test_a_process_or_its_parent():
         chosen_subjects(PROCESSES, SEEN, None, "99", "")
 
 
-def test_why_a_process_is_no_runtime():
+def test_why_a_process_is_no_runtime(wording):
     files = {**STATUS, "/proc/60/comm": "bash\n", "/proc/50/comm": "vllm\n"}
     system = FakeSystem(files=files, folders={"/proc": ["1", "7", "40", "42", "50", "60"]})
     late = ProbeOutcome(name="vLLM", seconds=0.1, error="process 9: x; process 50: did not answer in time")
     seen = msgspec.structs.replace(SEEN, probes=(late,))
-    with pytest.raises(UserError, match=r"process 60 \(bash\) is no runtime"):
+    with pytest.raises(UserError) as caught:
         chosen_subjects(system, seen, None, "60", "")
-    with pytest.raises(UserError, match=r"process 50 \(vllm\) could not be read: did not answer in time"):
+    wording(str(caught.value), tells="60")
+    with pytest.raises(UserError) as caught:
         chosen_subjects(system, seen, None, "50", "")
+    wording(str(caught.value), tells="50")
     first = FakeSystem(files={**files, "/proc/1/comm": "init\n"}, folders={"/proc": ["1", "7"]})
     with pytest.raises(UserError, match="process 1"):  # which started all of them
         chosen_subjects(first, SEEN, None, "1", "")

@@ -226,8 +226,6 @@ def test_limits_between_the_usual_ones():
     assert limits_of(600.0).patience > 1.0
 
 
-def test_a_diagnosis_that_had_enough_needs_no_note():
+def test_a_diagnosis_that_had_enough_needs_no_note(wording):
     assert notes_on(Course((), "enough", 9.0), []) == ()
-    assert notes_on(Course((), "stopped", 9.0), []) == (
-        "The measuring was stopped after 9 s, when nothing more was worth measuring.",
-    )
+    wording(notes_on(Course((), "stopped", 9.0), []), tells="9 s")

@@ -47,8 +47,8 @@ def test_further_places(machine, tmp_path):
         listed(str(tmp_path / "nowhere"))
 
 
-def test_there_is_a_limit(machine, monkeypatch):
+def test_there_is_a_limit(machine, monkeypatch, wording):
     monkeypatch.setattr(app, "MOST_DESCRIBED", 2)
     inventory = listed()
     assert len(inventory.models) == 2
-    assert "the first 2 were looked at" in inventory.notices[-1]
+    wording(inventory.notices[-1])

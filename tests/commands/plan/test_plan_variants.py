@@ -27,7 +27,7 @@ def test_a_very_small_quant_is_there_where_it_is_the_first_that_fits_the_gpus() 
     assert quants(1e9) == usual
 
 
-def test_devices_are_counted_and_a_small_host_is_told_in_mib() -> None:
+def test_devices_are_counted_and_a_small_host_is_told_in_mib(wording) -> None:
     assert machine_words(["A", "B", "A"], None) == "2x A, B"
-    assert machine_words(["A"], Room("host", 700 * 2**20)) == "A and 700 MiB of the host"
+    wording(machine_words(["A"], Room("host", 700 * 2**20)), tells="700 MiB")
     assert machine_words(["A"], Room("host", 64 * 2**30)) == "A and 64 GiB of the host"

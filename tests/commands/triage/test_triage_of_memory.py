@@ -52,10 +52,10 @@ eval time =  129120.11 ms /    63 runs   ( 2049.52 ms per token,     0.49 tokens
 """
 
 
-def test_experts_that_were_sent_away_count_as_weights():
+def test_experts_that_were_sent_away_count_as_weights(wording):
     finding = told(EXPERTS).findings[0]
     assert finding.cause == "experts_on_cpu"
-    assert "the whole model asks for 17" in finding.because
+    wording(finding.because, tells="17")
 
 
 def test_an_empty_list_of_devices_hides_the_gpus():

@@ -80,14 +80,15 @@ def test_a_plan_names_both_lines_and_the_request(tmp_path):
     assert asked("--plan", "x", "--allow", "0.2").allowed(planned.floor) == 0.2
 
 
-def test_a_plan_without_a_line_asks_for_one(tmp_path):
+def test_a_plan_without_a_line_asks_for_one(tmp_path, wording):
     planned = read_plan(plan_file(tmp_path, current=None), 1)
-    with pytest.raises(UserError, match="no command line of a server for --before"):
+    with pytest.raises(UserError) as caught:
         both_lines(planned, "", "")
+    wording(str(caught.value), tells="--before")
     assert both_lines(planned, "one", "other") == ("one", "other")
 
 
-def test_a_plan_says_which_server_it_was_made_for(tmp_path):
+def test_a_plan_says_which_server_it_was_made_for(tmp_path, wording):
     planned = read_plan(plan_file(tmp_path, current=None, url="http://127.0.0.1:8080"), 1)
     assert its_server(planned) == "http://127.0.0.1:8080"
     with pytest.raises(UserError) as caught:
@@ -95,8 +96,9 @@ def test_a_plan_says_which_server_it_was_made_for(tmp_path):
     assert "--save before.json http://127.0.0.1:8080" in caught.value.hint
     assert asked("--save", "b.json", "--plan", "x").plan == "x"
     for elsewhere in ("", "http://192.0.2.1:8080"):
-        with pytest.raises(UserError, match="names no server of this machine"):
+        with pytest.raises(UserError) as caught:
             its_server(read_plan(plan_file(tmp_path, url=elsewhere), 1))
+        wording(str(caught.value))
 
 
 def test_no_such_option(tmp_path):

@@ -117,11 +117,11 @@ def test_the_cache_has_what_is_kept():
     assert max(seen) < 0.1 + 16 * SLOW + 70 * system.prompt_token_s * 2  # 500 more would take half a second
 
 
-def test_one_that_dies_ends_it_and_what_was_measured_counts():
+def test_one_that_dies_ends_it_and_what_was_measured_counts(wording):
     both = parties(server(SLOW, noise=0.3), server(FAST, noise=0.3, dice=random.Random(9)))
     both[1].system.fails = lambda now: LookError("gone") if now > 8.0 else None
     why = in_turns(both, USUAL, both[0].system, Quiet())
-    assert why == "3 requests in a row failed at http://127.0.0.1:2"
+    wording(why, tells="http://127.0.0.1:2")
     assert len(both[1].samples) > FEWEST_ROUNDS
     assert set(both[1].failures) == {"gone"}
     sides = (party.side(WORK) for party in both)
@@ -146,9 +146,9 @@ def test_a_question_that_fails_once_is_asked_again():
     assert len(both[1].answers) == len(both[0].answers)
 
 
-def test_one_that_does_not_answer_at_all():
+def test_one_that_does_not_answer_at_all(wording):
     both = parties(server(SLOW), server(FAST, fails=lambda _now: LookError("gone")))
-    assert in_turns(both, USUAL, both[0].system, Quiet()) == "http://127.0.0.1:2 did not answer: gone"
+    wording(in_turns(both, USUAL, both[0].system, Quiet()), tells="http://127.0.0.1:2")
 
 
 def test_the_same_server_twice_is_told():

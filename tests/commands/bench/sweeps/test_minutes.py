@@ -70,10 +70,10 @@ def test_throttling_is_found_with_its_minute():
     assert found.knee == pytest.approx(2.0, abs=0.5)
 
 
-def test_a_long_run_ends_once_it_has_fallen_and_settled():
+def test_a_long_run_ends_once_it_has_fallen_and_settled(wording):
     found, _ = swept(SimulatedServer(rate=lambda now: 50.0 if now < 600 else 40.0), 60.0)
     assert found.verdict == "falls"
-    assert found.stopped_early == "it fell in minute 10 and has stayed there since minute 10"
+    wording(found.stopped_early, tells="10")
     assert len(found.points) < 40
 
 
@@ -94,7 +94,7 @@ def test_a_server_that_is_away_is_waited_for():
     assert system.polled < 20
 
 
-def test_every_failure_is_counted_as_what_it_was():
+def test_every_failure_is_counted_as_what_it_was(wording):
     kinds = {20: "silent", 50: "broke_off", 80: "error", 110: "silent"}
 
     def fails(now: float) -> ExchangeError | None:
@@ -106,16 +106,16 @@ def test_every_failure_is_counted_as_what_it_was():
     assert [failure.kind for failure in bencher.failures] == ["stalled", "broke_off", "error", "stalled"]
     assert len(system.asked) == len(bencher.passes) + len(bencher.failures)
     assert f"{len(system.asked)} requests" in found.because
-    assert "4 failed (1 broken off, 1 answered with an error, 2 stalled)" in found.because
+    wording(found.because)
     assert "the longest silence 6" in found.because
     assert [failure.generated_tokens > 0 for failure in bencher.failures] == [True, True, False, True]
 
 
-def test_a_server_that_always_fails_is_not_hammered():
+def test_a_server_that_always_fails_is_not_hammered(wording):
     system = SimulatedServer(fails=lambda _now: ExchangeError("error", "answered 500"))
     found, bencher = swept(system)
     assert found.verdict == "cannot_tell"
-    assert "failed and none was answered" in found.stopped_early
+    wording(found.stopped_early)
     assert len(bencher.failures) <= 40
 
 
@@ -166,9 +166,10 @@ def test_many_hours_have_few_points_and_lose_no_request():
 
 
 @pytest.mark.parametrize("value", [0.0, -5.0, 1e9, float("nan"), float("inf")])
-def test_times_that_can_not_be_are_refused(value: float):
-    with pytest.raises(UserError, match="minutes can't be measured"):
+def test_times_that_can_not_be_are_refused(value: float, wording):
+    with pytest.raises(UserError) as caught:
         swept(SimulatedServer(), value)
+    wording(str(caught.value))
 
 
 def test_ctrl_c_while_it_waits_keeps_the_outage():
