@@ -7,11 +7,15 @@ block whole, from a text of bounded size; a module offers it as `parse_text`, or
 by presence.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.snapshot import Subject
+
+R = TypeVar("R")
+Take = TypeVar("Take", bound=Callable[..., None])
 
 LONGEST_LINE = 8192
 """No reader is shown more of a line than this; longer ones are cut around the needle."""
@@ -51,6 +55,32 @@ class LineDialect(NamedTuple):
     start: Callable[[], LineReader]
     chatty: frozenset[str] = frozenset()
     """Needles of lines that come with every request: of a long log, a few in each megabyte tell enough."""
+
+
+class Rule(NamedTuple, Generic[R]):
+    """A kind of line: texts of which it must hold one, what to read from it, and what that means to what is known."""
+
+    needles: tuple[str, ...]
+    pattern: re.Pattern[str]
+    take: Callable[[R, re.Match[str], str], None]
+    own: bool
+    """Whether no other program writes it."""
+
+
+class Rules(list[Rule[R]]):
+    """Rules in the order in which they are tried; called with needles and a pattern, it adds what it decorates."""
+
+    def __call__(self, needles: str | tuple[str, ...], pattern: str, *, own: bool = True) -> Callable[[Take], Take]:
+        def add(take: Take) -> Take:
+            self.append(Rule((needles,) if isinstance(needles, str) else needles, re.compile(pattern), take, own))
+            return take
+
+        return add
+
+
+def needles_of(rules: Iterable[Rule[Any]]) -> tuple[str, ...]:
+    """All needles, once each."""
+    return tuple(dict.fromkeys(needle for rule in rules for needle in rule.needles))
 
 
 class Text(NamedTuple):

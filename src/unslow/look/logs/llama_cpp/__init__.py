@@ -31,36 +31,17 @@ from unslow.facts.values import (
     not_found,
     reported,
 )
-from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect
-from unslow.look.logs.llama_cpp.load_lines import CONTEXT_RULES, FIT_RULES, MEMORY_RULES
-from unslow.look.logs.llama_cpp.request_lines import COMPLAINT_RULES, COUNTED, OUTCOME_RULES, REQUEST_RULES, counted
-from unslow.look.logs.llama_cpp.start_lines import MODEL_RULES, START_RULES, SYSTEM_INFO_RULES, machine_of
-from unslow.look.logs.llama_cpp.state import (
-    KEPT_WARNINGS,
-    Context,
-    FactsByName,
-    Load,
-    ModelLoad,
-    Reading,
-    Rule,
-    SeenBuffer,
-)
+from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect, needles_of
+from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
+from unslow.look.logs.llama_cpp.request_lines import COUNTED, counted
+from unslow.look.logs.llama_cpp.start_lines import machine_of
+from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading, SeenBuffer
 
 LONGEST_LINE = 2000
-RULES: tuple[Rule, ...] = (
-    *START_RULES,
-    *SYSTEM_INFO_RULES,
-    *FIT_RULES,
-    *MODEL_RULES,
-    *MEMORY_RULES,
-    *CONTEXT_RULES,
-    *OUTCOME_RULES,
-    *REQUEST_RULES,
-    *COMPLAINT_RULES,
-)
+RULES = start_lines.RULES + load_lines.RULES + request_lines.RULES
 """In the order in which they are tried: the first that matches fills a fact first."""
-_NEEDLES = tuple(dict.fromkeys(rule.needle for rule in RULES))
-_OF_NEEDLE = tuple(tuple(n for n, rule in enumerate(RULES) if rule.needle == needle) for needle in _NEEDLES)
+_NEEDLES = needles_of(RULES)
+_OF_NEEDLE = tuple(tuple(n for n, rule in enumerate(RULES) if needle in rule.needles) for needle in _NEEDLES)
 _FINDER = AhoCorasick(_NEEDLES)
 HOW_TO_GET = "start llama-server with -lv 4: since b9151 it hides these lines by default"
 
@@ -113,19 +94,15 @@ def read_line(reading: Reading, line: str, where: str) -> bool:
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
     known = False
-    for rule in _rules_for(line):
+    needles = {needle for needle, _, _ in _FINDER.find_matches_as_indexes(line, overlapping=True)}
+    for number in sorted({number for needle in needles for number in _OF_NEEDLE[needle]}):
+        rule = RULES[number]
         if found := rule.pattern.search(line):
             rule.take(reading, found, where)
             reading.recognised += 1
-            reading.strong += not rule.weak
+            reading.strong += rule.own
             known = True
     return known
-
-
-def _rules_for(line: str) -> list[Rule]:
-    """The rules whose needles the line holds, in their order; one search instead of a hundred."""
-    needles = {needle for needle, _, _ in _FINDER.find_matches_as_indexes(line, overlapping=True)}
-    return [RULES[number] for number in sorted(number for needle in needles for number in _OF_NEEDLE[needle])]
 
 
 def summary(reading: Reading, source: str) -> LlamaLog:
@@ -331,12 +308,8 @@ class LlamaReader:
 
 
 _CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")
-_TABLES = ("breakdown_print: | ",)  # one at the end of each server, many while it looks for what fits
-DIALECT = LineDialect(
-    needles=tuple(dict.fromkeys(rule.needle for rule in RULES)),
-    start=LlamaReader,
-    chatty=frozenset({*_CHATTY, *_TABLES}),
-)
+_TABLE = "breakdown_print: | "  # one at the end of each server, many while it looks for what fits
+DIALECT = LineDialect(_NEEDLES, LlamaReader, chatty=frozenset({*_CHATTY, _TABLE}))
 
 
 ALL_LAYERS = 9999

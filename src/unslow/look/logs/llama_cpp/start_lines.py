@@ -9,10 +9,12 @@ import msgspec
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, Known, estimated, reported
-from unslow.look.logs.llama_cpp.state import Reading, Rule, keep
+from unslow.look.logs.dialect import Rules
+from unslow.look.logs.llama_cpp.state import Reading, keep
 
 _HOST_BUFFERS = ("CPU", "BLAS", "AMX")
 _BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm", "AMX": "CPU"}
+RULES = Rules[Reading]()
 _MOST_MESSAGE = 300
 
 
@@ -52,19 +54,26 @@ def _mib(text: str | None, where: str) -> Fact[int]:
     return reported(int(text) * MIB, where) if text else NOT_LOOKED
 
 
+_GPU_LIBRARIES = "cuda|hip|vulkan|sycl|musa|metal"
+
+
+@RULES("build", r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)", own=False)
 def _build(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
     reading.process["version"] = reported(f"b{found[1]}-{found[2]}", where)
 
 
+@RULES("verbosity = ", r"verbosity = (\d{1,9})\b", own=False)
 def _verbosity(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.process["log_level"] = reported(int(found[1]), where)
 
 
+@RULES("device_info:", "device_info:")
 def _device_list(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.devices_listed = where
 
 
+@RULES(" MiB free)", r"- ([\w\[\].:]{1,60})\s*: (.{1,200}) \((\d{1,12}) MiB, (\d{1,12}) MiB free\)")
 def _listed_device(reading: Reading, found: re.Match[str], where: str) -> None:
     name, description, total, free = found.groups()
     see_device(
@@ -81,10 +90,12 @@ def _listed_device(reading: Reading, found: re.Match[str], where: str) -> None:
             reading.cpu["model"] = reported(description.strip(), where)
 
 
+@RULES("using device ", r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free")
 def _used_device(reading: Reading, found: re.Match[str], where: str) -> None:
     see_device(reading, found[1], where, description=found[2].strip(), free_bytes=_mib(found[3], where))
 
 
+@RULES((" CUDA devices", " ROCm devices", " MUSA devices"), r"found (\d{1,12}) (CUDA|ROCm|MUSA) devices")
 def _init_header(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
     reading.init_kind = found[2]
@@ -93,6 +104,11 @@ def _init_header(reading: Reading, found: re.Match[str], where: str) -> None:
     see_backend(reading, found[2], where)
 
 
+@RULES(", gfx", r"Device (\d{1,3}): (.{1,200}?), (gfx\w{3,8})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?")
+@RULES(
+    ", compute capability ",
+    r"Device (\d{1,3}): (.{1,200}?), compute capability (\d{1,3}\.\d{1,2})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?",
+)
 def _init_device(reading: Reading, found: re.Match[str], where: str) -> None:
     see_device(
         reading,
@@ -104,15 +120,21 @@ def _init_device(reading: Reading, found: re.Match[str], where: str) -> None:
     )
 
 
+@RULES("ggml_vulkan: ", r"ggml_vulkan: (\d{1,3}) = ([^|]{1,200}?)(?: \([^()|]*\))? \|(?: uma: (\d))?")
 def _vulkan_device(reading: Reading, found: re.Match[str], where: str) -> None:
     integrated: Fact[bool] = reported(found[3] == "1", where) if found[3] else NOT_LOOKED
     see_device(reading, f"Vulkan{found[1]}", where, description=found[2].strip(), integrated=integrated)
 
 
+@RULES(
+    "level_zero:gpu:", r"\|\s*(\d{1,3})\|\s*\[\w{0,20}level_zero:gpu:\d+\]\|\s*([^|]{1,100})\|.{0,200}\|\s*(\d{1,9})M\|"
+)
 def _sycl_device(reading: Reading, found: re.Match[str], where: str) -> None:
     see_device(reading, f"SYCL{found[1]}", where, description=found[2].strip(), total_bytes=_mib(found[3], where))
 
 
+@RULES("GPU name:", r"ggml_metal\w{0,40}: GPU name:\s+(.{1,80})")
+@RULES("ggml_metal", r"(?:found|picking default) device: (.{1,80})")
 def _metal_device(reading: Reading, found: re.Match[str], where: str) -> None:
     description = found[1].strip()
     see_device(reading, "Metal", where, description=description)
@@ -120,19 +142,28 @@ def _metal_device(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.cpu["model"] = reported(description, where)
 
 
+@RULES("MaxWorkingSetSize", r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB")
 def _metal_limit(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.memory["wired_limit_bytes"] = reported(round(float(found[1]) * 1e6), where)
 
 
+@RULES("load_backend: loaded ", r"load_backend: loaded (\w+) backend")
 def _loaded_backend(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
     see_backend(reading, found[1], where)
 
 
+@RULES("threadpool init", r"threadpool init, n_threads = (\d{1,12})")
 def _threadpool(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.process.setdefault("threads", reported(int(found[1]), where))
 
 
+@RULES("load_best: failed", rf"load_best: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*")
+@RULES("load_backend: failed", rf"load_backend: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*")
+@RULES("driver version is insufficient", r"[^:]{0,300}driver version is insufficient.*")
+@RULES("No devices found", r"ggml_vulkan: No devices found.*")
+@RULES("gpu-layers option will", r"[^:]{0,300}gpu-layers option will be ignored")
+@RULES("failed to initialize ", r"ggml_\w{1,60}: (?:error: )?failed to initialize .*")
 def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
     """The driver's own words, once seen, tell more than the later remark that layers are ignored."""
     reading.start_process()
@@ -141,63 +172,6 @@ def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.process.setdefault("gpu_refused", message)
     else:
         reading.process["gpu_refused"] = message
-
-
-_KINDS = ("CUDA", "ROCm", "MUSA")
-_GPU_LIBRARIES = "cuda|hip|vulkan|sycl|musa|metal"
-START_RULES = (
-    Rule("build", re.compile(r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)"), _build, weak=True),
-    Rule("verbosity = ", re.compile(r"verbosity = (\d{1,9})\b"), _verbosity, weak=True),
-    Rule("device_info:", re.compile("device_info:"), _device_list),
-    Rule(
-        " MiB free)",
-        re.compile(r"- ([\w\[\].:]{1,60})\s*: (.{1,200}) \((\d{1,12}) MiB, (\d{1,12}) MiB free\)"),
-        _listed_device,
-    ),
-    Rule(
-        "using device ",
-        re.compile(r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free"),
-        _used_device,
-    ),
-    *(Rule(f" {kind} devices", re.compile(rf"found (\d{{1,12}}) ({kind}) devices"), _init_header) for kind in _KINDS),
-    Rule(
-        ", compute capability ",
-        re.compile(
-            r"Device (\d{1,3}): (.{1,200}?), compute capability (\d{1,3}\.\d{1,2})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"
-        ),
-        _init_device,
-    ),
-    Rule(
-        ", gfx",
-        re.compile(r"Device (\d{1,3}): (.{1,200}?), (gfx\w{3,8})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"),
-        _init_device,
-    ),
-    Rule(
-        "ggml_vulkan: ",
-        re.compile(r"ggml_vulkan: (\d{1,3}) = ([^|]{1,200}?)(?: \([^()|]*\))? \|(?: uma: (\d))?"),
-        _vulkan_device,
-    ),
-    Rule(
-        "level_zero:gpu:",
-        re.compile(r"\|\s*(\d{1,3})\|\s*\[\w{0,20}level_zero:gpu:\d+\]\|\s*([^|]{1,100})\|.{0,200}\|\s*(\d{1,9})M\|"),
-        _sycl_device,
-    ),
-    Rule("ggml_metal", re.compile(r"(?:found|picking default) device: (.{1,80})"), _metal_device),
-    Rule("GPU name:", re.compile(r"ggml_metal\w{0,40}: GPU name:\s+(.{1,80})"), _metal_device),
-    Rule(
-        "MaxWorkingSetSize",
-        re.compile(r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB"),
-        _metal_limit,
-    ),
-    Rule("load_backend: loaded ", re.compile(r"load_backend: loaded (\w+) backend"), _loaded_backend),
-    Rule("threadpool init", re.compile(r"threadpool init, n_threads = (\d{1,12})"), _threadpool),
-    Rule("failed to initialize ", re.compile(r"ggml_\w{1,60}: (?:error: )?failed to initialize .*"), _refused),
-    Rule("gpu-layers option will", re.compile(r"[^:]{0,300}gpu-layers option will be ignored"), _refused),
-    Rule("No devices found", re.compile(r"ggml_vulkan: No devices found.*"), _refused),
-    Rule("driver version is insufficient", re.compile(r"[^:]{0,300}driver version is insufficient.*"), _refused),
-    Rule("load_backend: failed", re.compile(rf"load_backend: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*"), _refused),
-    Rule("load_best: failed", re.compile(rf"load_best: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*"), _refused),
-)
 
 
 # The line `system_info`: threads, logical CPUs, and what the build was made for.
@@ -221,6 +195,8 @@ _NO_INSTRUCTIONS = (
 )
 
 
+@RULES('"total_threads":', r'"n_threads":(\d{1,9})(?:,"n_threads_batch":(\d{1,9}))?,"total_threads":(\d{1,9})')
+@RULES("system_info: ", r"n_threads = (\d{1,9})(?: \(n_threads_batch = (\d{1,9})\))?(?: / (\d{1,9}))?")
 def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
     threads, batch, logical = found.groups()
     reading.process["threads"] = reported(int(threads), where)
@@ -230,6 +206,10 @@ def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.cpu["logical_cpus"] = reported(int(logical), where)
 
 
+@RULES(" : ARCHS = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*")
+@RULES(" NEON = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*")
+@RULES(" AVX = ", r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*")
+@RULES("LLAMAFILE = ", r"^.*\bLLAMAFILE = .*")
 def _features(reading: Reading, found: re.Match[str], where: str) -> None:
     line = found[0]
     sections = list(_SECTION.finditer(line))
@@ -243,22 +223,6 @@ def _features(reading: Reading, found: re.Match[str], where: str) -> None:
     switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
     features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
     reading.process["build_features"] = reported(features, where)
-
-
-_THREADS = re.compile(r"n_threads = (\d{1,9})(?: \(n_threads_batch = (\d{1,9})\))?(?: / (\d{1,9}))?")
-SYSTEM_INFO_RULES = (
-    Rule("system_info: ", _THREADS, _threads),
-    Rule(
-        '"total_threads":',
-        re.compile(r'"n_threads":(\d{1,9})(?:,"n_threads_batch":(\d{1,9}))?,"total_threads":(\d{1,9})'),
-        _threads,
-    ),
-    # whoever passes the line on may call it otherwise, or cut it: every build has at least one of these
-    Rule("LLAMAFILE = ", re.compile(r"^.*\bLLAMAFILE = .*"), _features),
-    Rule(" AVX = ", re.compile(r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*"), _features),
-    Rule(" NEON = ", re.compile(r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*"), _features),
-    Rule(" : ARCHS = ", re.compile(r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*"), _features),
-)
 
 
 _COUNTS = {
@@ -304,6 +268,26 @@ def parse_file_type(text: str) -> str:
     return f"{name}_{letter}" if letter else name
 
 
+_PREFIX = r"\b(?:print_info|llm_load_print_meta|llama_model_load_internal):\s+"
+_NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
+_DESCRIBED = _PREFIX + r"([\w.]+|file type|model ftype)\s+= (.+)"
+_SIZE = _PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)"
+
+
+@RULES("- kv ", r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})")
+def _key(reading: Reading, found: re.Match[str], where: str) -> None:
+    """A line of the file's own keys; the lines of `print_info` that follow say the same with more care."""
+    _, _, name = found[1].partition(".")
+    value, facts = found[2].strip(), reading.load.current.model
+    if name in _KEYS and _WHOLE.fullmatch(value):
+        facts.setdefault(_KEYS[name], reported(int(value), where))
+    elif found[1] == "general.name" and value:
+        facts.setdefault("name", reported(value, where))
+    elif found[1] == "general.architecture" and value:
+        facts.setdefault("architecture", reported(value, where))
+
+
+@RULES(("print_info: ", "llm_load_print_meta: ", "llama_model_load_internal: "), _DESCRIBED)
 def _described(reading: Reading, found: re.Match[str], where: str) -> None:
     name, value = found[1], found[2].strip()
     facts = reading.load.current.model
@@ -317,18 +301,7 @@ def _described(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["quant"] = reported(parse_file_type(_NUMBERED.sub(r"\1", value)), where)
 
 
-def _key(reading: Reading, found: re.Match[str], where: str) -> None:
-    """A line of the file's own keys; the lines of `print_info` that follow say the same with more care."""
-    _, _, name = found[1].partition(".")
-    value, facts = found[2].strip(), reading.load.current.model
-    if name in _KEYS and _WHOLE.fullmatch(value):
-        facts.setdefault(_KEYS[name], reported(int(value), where))
-    elif found[1] == "general.name" and value:
-        facts.setdefault("name", reported(value, where))
-    elif found[1] == "general.architecture" and value:
-        facts.setdefault("architecture", reported(value, where))
-
-
+@RULES(("file size ", "model size "), _SIZE)
 def _size(reading: Reading, found: re.Match[str], where: str) -> None:
     """Printed with two digits, so an estimate."""
     size = float(found[1]) * _SIZES[found[2]]
@@ -336,26 +309,12 @@ def _size(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.load.current.model["weights_bytes"] = estimated(round(size), where)
 
 
+@RULES("model params", _PREFIX + rf"model params\s+= {_NUMBER} ([KMBT])\b")
 def _parameters(reading: Reading, found: re.Match[str], where: str) -> None:
     count = float(found[1]) * _SCALES[found[2]]
     if count < _MOST_COUNT:
         fact: Known[int] = estimated(round(count), where)
         reading.load.current.model["parameters"] = fact
-
-
-_PREFIX = r"\b(?:print_info|llm_load_print_meta|llama_model_load_internal):\s+"
-_NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
-_DESCRIBED = re.compile(_PREFIX + r"([\w.]+|file type|model ftype)\s+= (.+)")
-_SIZE = re.compile(_PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)")
-MODEL_RULES = (
-    Rule("- kv ", re.compile(r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})"), _key),
-    Rule("print_info: ", _DESCRIBED, _described),
-    Rule("llm_load_print_meta: ", _DESCRIBED, _described),
-    Rule("llama_model_load_internal: ", _DESCRIBED, _described),
-    Rule("file size ", _SIZE, _size),
-    Rule("model size ", _SIZE, _size),
-    Rule("model params", re.compile(_PREFIX + rf"model params\s+= {_NUMBER} ([KMBT])\b"), _parameters),
-)
 
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -137,16 +137,6 @@ KEPT_LOADS = 200
 KEPT_WARNINGS, KEPT_OF_A_KIND = 40, 2
 _CLOCK = re.compile(r"\b(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d")
-
-
-class Rule(NamedTuple):
-    """A kind of line: a text that it must hold, what to read from it, and what that means."""
-
-    needle: str
-    pattern: re.Pattern[str]
-    take: Callable[["Reading", re.Match[str], str], None]
-    weak: bool = False
-    """Others write such lines too: alone they do not make a text one of llama.cpp."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Fact, Known, not_found, reported
 from unslow.look.logs.dialect import LineDialect, Seen
 from unslow.look.logs.ollama import load_lines, server_lines
-from unslow.look.logs.ollama.state import Loading, Reading, Rule, parse_line
+from unslow.look.logs.ollama.state import Loading, Reading, parse_line
 
 _VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "metal": "Apple", "oneapi": "Intel"}
 _NUMBERS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")  # ROCm on Linux was named by the numbers of its PCI device
@@ -53,13 +53,7 @@ def _kind(integrated: Fact[bool]) -> Fact[Any]:
 
 NAME = "Ollama"
 HOW_TO_GET = "the server's log from its start: `journalctl -u ollama --no-pager`, or ~/.ollama/logs/server.log"
-RULES: tuple[Rule, ...] = (
-    server_lines.SERVER_RULES
-    + server_lines.REFUSAL_RULES
-    + load_lines.PLANNING_RULES
-    + load_lines.LOADING_RULES
-    + server_lines.REQUEST_RULES
-)
+RULES = server_lines.RULES + load_lines.RULES
 _MOST_WARNINGS = 40
 _OWN = re.compile(
     r"\bsource=\w{1,40}\.go:\d|\[GIN\] |\w\.go:\d+: (?:INFO|WARN|ERROR) |\blevel=(?:INFO|WARN|ERROR|DEBUG) "
@@ -75,7 +69,7 @@ class OllamaReader:
 
     def take(self, line: str, where: str) -> bool:
         """Read one line; whether Ollama wrote it: a sentence that quotes it is read, and left to others too."""
-        takers = list(dict.fromkeys(rule.take for rule in RULES if rule.needle in line))
+        takers = [take for needles, take in RULES if any(needle in line for needle in needles)]
         if not takers:
             return False
         parsed = parse_line(line, where)
@@ -154,7 +148,7 @@ def _history(reading: Reading) -> dict[str, Any]:
 
 
 DIALECT = LineDialect(
-    needles=tuple(dict.fromkeys(rule.needle for rule in RULES)),
+    needles=tuple(dict.fromkeys(needle for needles, _ in RULES for needle in needles)),
     start=OllamaReader,
     chatty=frozenset(
         {"[GIN]", "level=WARN", "level=ERROR", "truncating input", "VRAM usage didn't recover", "evicting"}

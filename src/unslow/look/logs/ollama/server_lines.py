@@ -7,9 +7,10 @@ import msgspec
 
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import MIB, NOT_LOOKED, Fact, reported
-from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rule, parse_seconds, parse_size_bytes
+from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds, parse_size_bytes
 from unslow.look.processes import KEPT_VARIABLES
 
+RULES = Rules()
 FOR_EVER = -1.0
 _LISTENING = re.compile(r"Listening on (\S{1,80}) \(version ([\w.+-]{1,40})\)")
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_]{2,40}):(\[[^\]]*\]|\S*)")
@@ -17,27 +18,6 @@ _LEFT_OUT = re.compile(r"KEY|TOKEN|SECRET|PASSW|ORIGINS|REMOTES")  # secrets, an
 _COUNT = re.compile(r"\d{1,12}")
 _UNSET = ("", "0", "false")  # stands there too where nobody set anything
 _MOST_SECONDS = 1e8  # Go's longest duration stands for "for ever"
-
-
-def _listening(reading: Reading, line: Line) -> bool:
-    found = _LISTENING.search(line.text)
-    if not found:
-        return False
-    reading.is_ollama(line)
-    reading.process["version"] = reported(found[2], line.where)
-    return True
-
-
-def _config(reading: Reading, line: Line) -> bool:
-    """The environment of the server, which is not that of anybody's shell."""
-    reading.start_server()
-    reading.is_ollama(line)
-    given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
-    named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
-    kept = {name: value for name, value in named.items() if value not in _UNSET}
-    reading.process["environment"] = reported(kept, line.where)
-    reading.process.update(variable_facts(kept, line.where))
-    return True
 
 
 def variable_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
@@ -70,21 +50,6 @@ def keep_alive_s(text: str) -> float | None:
     if value is None:
         return FOR_EVER if text.startswith("2562047h") else None
     return FOR_EVER if value > _MOST_SECONDS else value
-
-
-def _compute(reading: Reading, line: Line) -> bool:
-    """One device that it could use, or that there is only the CPU."""
-    fields = line.fields
-    library = fields.get("library", "")
-    if not library:
-        return False
-    reading.is_ollama(line)
-    reading.devices_listed = reading.devices_listed or line.where
-    if library != "cpu":
-        see_device(reading, line)
-    elif reading.refused is None:
-        reading.refused = (2, reported("inference compute: library=cpu", line.where))
-    return True
 
 
 def see_device(reading: Reading, line: Line) -> str:
@@ -127,6 +92,46 @@ def _integrated(fields: dict[str, str], where: str, otherwise: Fact[bool]) -> Fa
     return otherwise
 
 
+@RULES("server config env=", '"server config" env=')
+def _config(reading: Reading, line: Line) -> bool:
+    """The environment of the server, which is not that of anybody's shell."""
+    reading.start_server()
+    reading.is_ollama(line)
+    given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
+    named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
+    kept = {name: value for name, value in named.items() if value not in _UNSET}
+    reading.process["environment"] = reported(kept, line.where)
+    reading.process.update(variable_facts(kept, line.where))
+    return True
+
+
+@RULES("Listening on ")
+def _listening(reading: Reading, line: Line) -> bool:
+    found = _LISTENING.search(line.text)
+    if not found:
+        return False
+    reading.is_ollama(line)
+    reading.process["version"] = reported(found[2], line.where)
+    return True
+
+
+@RULES("inference compute")
+def _compute(reading: Reading, line: Line) -> bool:
+    """One device that it could use, or that there is only the CPU."""
+    fields = line.fields
+    library = fields.get("library", "")
+    if not library:
+        return False
+    reading.is_ollama(line)
+    reading.devices_listed = reading.devices_listed or line.where
+    if library != "cpu":
+        see_device(reading, line)
+    elif reading.refused is None:
+        reading.refused = (2, reported("inference compute: library=cpu", line.where))
+    return True
+
+
+@RULES("vram-based default context")
 def _default_context(reading: Reading, line: Line) -> bool:
     number = line.fields.get("default_num_ctx", "")
     if _COUNT.fullmatch(number):
@@ -134,6 +139,7 @@ def _default_context(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES('msg="system memory"')
 def _system_memory(reading: Reading, line: Line) -> bool:
     for field, name in (("total", "total_bytes"), ("free", "available_bytes")):
         size = parse_size_bytes(line.fields.get(field, ""))
@@ -142,6 +148,7 @@ def _system_memory(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("efficiency=")
 def _cores(reading: Reading, line: Line) -> bool:
     """Windows only: `package=0 cores=16 efficiency=8 threads=24`."""
     numbers = {name: line.fields.get(name, "") for name in ("cores", "efficiency", "threads")}
@@ -156,6 +163,7 @@ def _cores(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("msg=system ")
 def _features(reading: Reading, line: Line) -> bool:
     """What the runner was built for: `CPU.0.AVX2=1 CUDA.0.ARCHS=860,890`, earlier `info="CPU : AVX2 = 1 | ..."`."""
     built = set(re.findall(r"\bCPU\.\d+\.(\w{2,20})=1\b", line.text))
@@ -172,25 +180,13 @@ def _features(reading: Reading, line: Line) -> bool:
     return bool(built or archs)
 
 
+@RULES("num_key_values=")
 def _model(reading: Reading, line: Line) -> bool:
     """`architecture=gemma3 file_type=Q4_K_M num_tensors=1247`, as Ollama's own engine prints it."""
     for field, name in (("architecture", "architecture"), ("file_type", "quant")):
         if value := line.fields.get(field, ""):
             reading.load.model[name] = reported(value[:40], line.where)
     return "architecture" in line.fields
-
-
-SERVER_RULES = (
-    Rule("server config env=", _config),
-    Rule('"server config" env=', _config),
-    Rule("Listening on ", _listening),
-    Rule("inference compute", _compute),
-    Rule("vram-based default context", _default_context),
-    Rule('msg="system memory"', _system_memory),
-    Rule("efficiency=", _cores),
-    Rule("msg=system ", _features),
-    Rule("num_key_values=", _model),
-)
 
 
 _REASONS = (
@@ -241,14 +237,17 @@ def _refuse(reading: Reading, line: Line, rank: int) -> bool:
     return True
 
 
+@RULES(*_REASONS)
 def _reason(reading: Reading, line: Line) -> bool:
     return _refuse(reading, line, 0)
 
 
+@RULES(*_OUTCOMES)
 def _outcome(reading: Reading, line: Line) -> bool:
     return _refuse(reading, line, 1)
 
 
+@RULES("/dev/kfd")
 def _device_file(reading: Reading, line: Line) -> bool:
     """The file through which ROCm reaches the GPU may not be opened."""
     if not _NO_OPENING.search(line.text):
@@ -257,22 +256,15 @@ def _device_file(reading: Reading, line: Line) -> bool:
     return _refuse(reading, line, 0)
 
 
+@RULES("Dynamic LLM libraries")
 def _only_cpu(reading: Reading, line: Line) -> bool:
     """The list of its libraries, with none for a GPU among them: a build or a package without."""
     return bool(_ONLY_CPU.search(line.text)) and _refuse(reading, line, 0)
 
 
+@RULES("not supported")
 def _target(reading: Reading, line: Line) -> bool:
     return bool(_NO_TARGET.search(line.text)) and _refuse(reading, line, 0)
-
-
-REFUSAL_RULES = (
-    *(Rule(phrase, _reason) for phrase in _REASONS),
-    *(Rule(phrase, _outcome) for phrase in _OUTCOMES),
-    Rule("/dev/kfd", _device_file),
-    Rule("Dynamic LLM libraries", _only_cpu),
-    Rule("not supported", _target),
-)
 
 
 _ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
@@ -293,6 +285,7 @@ _REMARKABLE = (
 )
 
 
+@RULES("[GIN]")
 def _access(reading: Reading, line: Line) -> bool:
     """How long a whole request took, the load and the waiting before it among it."""
     reading.is_ollama(line)
@@ -312,17 +305,10 @@ def _access(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("level=WARN", "level=ERROR", *_REMARKABLE)
 def _complaint(reading: Reading, line: Line) -> bool:
     """What it complains of; caches of its web site's list of models are nobody's trouble."""
     if line.fields.get("source", "").startswith(_OTHER_MATTERS):
         return False
     reading.warn(line)
     return True
-
-
-REQUEST_RULES = (
-    Rule("[GIN]", _access),
-    Rule("level=WARN", _complaint),
-    Rule("level=ERROR", _complaint),
-    *(Rule(phrase, _complaint) for phrase in _REMARKABLE),
-)

@@ -73,12 +73,21 @@ KEPT_KINDS = 60
 KEPT_OF_A_KIND = 2
 
 
-class Rule(NamedTuple):
-    """A kind of line: a text that it must hold, and what it means."""
+Take = Callable[["Reading", Line], bool]
 
-    needle: str
-    take: Callable[["Reading", Line], bool]
-    """Whether the line was really of this kind."""
+
+class Rules(list[tuple[tuple[str, ...], Take]]):
+    """Texts of which a kind of line holds one, and what takes it in; called with such texts, it adds what it decorates.
+
+    What takes a line in says whether it was really of this kind.
+    """
+
+    def __call__(self, *needles: str) -> Callable[[Take], Take]:
+        def add(take: Take) -> Take:
+            self.append((needles, take))
+            return take
+
+        return add
 
 
 @dataclass
