@@ -1,7 +1,9 @@
 """A folder of raw evidence: a server's log and answers, nvidia-smi's tables, timings of a few requests."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, cached_property
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -107,26 +109,21 @@ def gpus_under_load(description: Fact[str], series: Fact[str], apps: Fact[str], 
     of_each = numbered_rows(rows, len(described))
     loaded = {summary.index: summary for summary in summarise_series(of_each, source=SERIES)}
     found = [loaded.get(gpu.index) for gpu in described]
-    listed = _processes(apps, found)
-    each = zip(described, found, listed, strict=True)
-    gpus = tuple(_loaded(_without_idle(gpu), summary, processes) for gpu, summary, processes in each)
-    return reported(gpus, f"{DESCRIPTION}, {SERIES}")
+    idle = dict.fromkeys(_IDLE, not_found(f"{DESCRIPTION} was taken with nothing loaded"))
+    gpus = []
+    for gpu, summary, processes in zip(described, found, _processes(apps, found), strict=True):
+        under_load = msgspec.structs.replace(gpu, **{**idle, "processes": processes})
+        gpus.append(overlaid(under_load, _gpu_of_series(under_load, summary)) if summary else under_load)
+    return reported(tuple(gpus), f"{DESCRIPTION}, {SERIES}")
 
 
-def gpus_described(description: Fact[str], machine: str) -> int:
-    """How many GPUs there are by what nvidia-smi says of them; 0 where it was not asked."""
-    return len(parse_gpus(description.value_or("")) or parse_gpus(machine))
-
-
-def _without_idle(gpu: Gpu) -> Gpu:
-    why = not_found(f"{DESCRIPTION} was taken with nothing loaded")
-    return msgspec.structs.replace(gpu, **dict.fromkeys(_IDLE, why))
-
-
-def _loaded(gpu: Gpu, summary: GpuUnderLoad | None, processes: Fact[Any]) -> Gpu:
-    gpu = msgspec.structs.replace(gpu, processes=processes)
-    if summary is None:
-        return gpu
+def _gpu_of_series(gpu: Gpu, summary: GpuUnderLoad) -> Gpu:
+    used = summary.vram_used_max_bytes
+    free: Fact[int] = not_found(f"{SERIES} does not tell the memory in use")
+    if isinstance(used, Known) and isinstance(gpu.vram_total_bytes, Known):
+        # the driver's own reserve is neither free nor in use
+        left = max(0, gpu.vram_total_bytes.value - gpu.vram_reserved_bytes.value_or(0) - used.value)
+        free = estimated(left, f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
     facts: dict[str, Fact[Any]] = {
         "busy": summary.busy,
         "memory_busy": summary.memory_busy,
@@ -135,20 +132,17 @@ def _loaded(gpu: Gpu, summary: GpuUnderLoad | None, processes: Fact[Any]) -> Gpu
         "power_w": summary.power_max_w,
         "pcie_generation": summary.pcie_generation_max_seen,
         "pcie_width": summary.pcie_width_max_seen,
-        "vram_used_bytes": summary.vram_used_max_bytes,
-        "vram_free_bytes": _free(gpu, summary.vram_used_max_bytes),
+        "vram_used_bytes": used,
+        "vram_free_bytes": free,
     }
     if isinstance(summary.event_reasons, Known):
         facts |= reason_facts(summary.event_reasons.value, SERIES)
-    return overlaid(gpu, Gpu(index=gpu.index, **facts))
+    return Gpu(index=gpu.index, **facts)
 
 
-def _free(gpu: Gpu, used: Fact[int]) -> Fact[int]:
-    """What is left; the driver's own reserve is neither free nor in use."""
-    if isinstance(used, Unknown) or isinstance(gpu.vram_total_bytes, Unknown):
-        return not_found(f"{SERIES} does not tell the memory in use")
-    free = gpu.vram_total_bytes.value - gpu.vram_reserved_bytes.value_or(0) - used.value
-    return estimated(max(0, free), f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
+def gpus_described(description: Fact[str], machine: str) -> int:
+    """How many GPUs there are by what nvidia-smi says of them; 0 where it was not asked."""
+    return len(parse_gpus(description.value_or("")) or parse_gpus(machine))
 
 
 def _processes(processes: Fact[str], loaded: Sequence[GpuUnderLoad | None]) -> list[Fact[Any]]:
@@ -175,17 +169,6 @@ class Timings(msgspec.Struct, frozen=True):
     prompt_n: Count = 0
     prompt_ms: Amount = 0.0
     cache_n: Count = 0
-
-    def completion(self, waited_s: float | None) -> Completion:
-        """The same as a fact."""
-        return Completion(
-            prompt_tokens=self.prompt_n,
-            cached_tokens=self.cache_n,
-            generated_tokens=self.predicted_n,
-            prefill_s=self.prompt_ms / 1e3,
-            decode_s=self.predicted_ms / 1e3,
-            waited_s=waited_s,
-        )
 
 
 class RunFile(msgspec.Struct, frozen=True):
@@ -219,7 +202,17 @@ def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_descri
     if not file.runs:
         why = not_found(f"{RUN_FILE} holds no run")
         return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
-    done = tuple(timings.completion(_at(file.run_delay_s, n)) for n, timings in enumerate(file.runs))
+    done = tuple(
+        Completion(
+            prompt_tokens=timings.prompt_n,
+            cached_tokens=timings.cache_n,
+            generated_tokens=timings.predicted_n,
+            prefill_s=timings.prompt_ms / 1e3,
+            decode_s=timings.predicted_ms / 1e3,
+            waited_s=waited_s,
+        )
+        for timings, waited_s in zip(file.runs, chain(file.run_delay_s, repeat(None)), strict=False)
+    )
     gpus = summarise_series(numbered_rows(parse_rows(series), gpus_described), source=SERIES)
     # What the rest of the machine used: all but the server's own
     pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
@@ -230,10 +223,6 @@ def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_descri
         others_cpus=median_fact(others, Origin.MEASURED, RUN_FILE),
         gpus=measured(gpus, SERIES) if gpus else NOT_LOOKED,
     )
-
-
-def _at(values: Sequence[float | None], index: int) -> float | None:
-    return values[index] if index < len(values) else None
 
 
 def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[float]:
@@ -296,31 +285,24 @@ class _Folder:
 
 
 def _machine(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Machine:
-    described = folder.text("machine.txt")
-    text = described.value_or("")
+    text = folder.text("machine.txt").value_or("")
     printed = folder.log.machine if isinstance(folder.log, LlamaLog) else Machine()  # the least that anybody says of it
     unlisted = msgspec.structs.replace(printed, gpus=NOT_LOOKED)
     machine = overlaid(unlisted, linux.parse_lscpu_machine(text, "machine.txt"))
     machine = overlaid(machine, Machine(memory=linux.parse_free(text, "machine.txt")))
-    texts = {name: folder.text(f"nvidia_smi_{name}") for name in ("q.txt", "query.csv", "compute_apps.csv")}
+    description, series, apps = (folder.text(name) for name in (DESCRIPTION, SERIES, PROCESSES))
+    average: Fact[float] = Unknown("no load average was recorded")
+    recorded = run.loadavg or "" if isinstance(run, RunFile) else ""
+    with suppress(ValueError, IndexError):
+        value = float((recorded.split() or folder.text("loadavg.txt").value_or("").split())[0])
+        known = 0 <= value < 1e6  # noqa: PLR2004 (no machine has more to do)
+        average = reported(value, "loadavg.txt") if known else failed("loadavg.txt holds no load average")
     seen = Machine(
         cpu=Cpu(allowed_cpus=status["Cpus_allowed_list"]),
-        load=Load(average_1min=_load_average(folder, run)),
-        gpus=first_known(
-            gpus_under_load(texts["q.txt"], texts["query.csv"], texts["compute_apps.csv"], text), printed.gpus
-        ),
+        load=Load(average_1min=average),
+        gpus=first_known(gpus_under_load(description, series, apps, text), printed.gpus),
     )
     return overlaid(machine, seen)
-
-
-def _load_average(folder: _Folder, run: RunFile | Unknown) -> Fact[float]:
-    loadavg = folder.text("loadavg.txt")
-    words = (run.loadavg or "" if isinstance(run, RunFile) else "").split() or loadavg.value_or("").split()
-    try:
-        value = float(words[0])
-    except (ValueError, IndexError):
-        return Unknown("no load average was recorded")
-    return reported(value, "loadavg.txt") if 0 <= value < 1e6 else failed("loadavg.txt holds no load average")  # noqa: PLR2004
 
 
 def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Subject:
