@@ -66,14 +66,12 @@ class MlxReader:
         if not self._lines:
             return Seen()
         facts: dict[str, Any] = {"name": reported(NAME, self._named), **self._facts}
-        return Seen(subject=Subject(runtime=Runtime(**facts), run=self._run()), lines=self._lines)
-
-    def _run(self) -> Run:
+        run = Run()
         if self._requests:
-            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
-        if self._rates:
-            return Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
-        return Run()
+            run = run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+        elif self._rates:
+            run = Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
+        return Seen(subject=Subject(runtime=Runtime(**facts), run=run), lines=self._lines)
 
     def _speed(self, what: str, tokens: int, tokens_per_s: float, where: str) -> None:
         """The prompt's line comes first; both together are a request."""
@@ -88,24 +86,17 @@ class MlxReader:
 
     def _read_so_far(self, found: re.Match[str], where: str) -> None:
         """Two steps of one prompt tell a speed; prompts are told apart by their lengths."""
-        at, whole = _seconds(found[1], found[2]), int(found[4])
-        tokens, before = int(found[3]), self._progress.get(whole)
-        if at is None:
+        try:
+            moment = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        except ValueError:  # no calendar has it
             return
+        at, tokens, whole = moment.timestamp() + int(found[2]) / 1000, int(found[3]), int(found[4])
+        before = self._progress.get(whole)
         if before and tokens > before[0] and at > before[1]:
             self._rates.append((tokens - before[0]) / (at - before[1]))
             self._rates_where = where
         if len(self._progress) < _MOST_PROMPTS or whole in self._progress:
             self._progress[whole] = (tokens, at)
-
-
-def _seconds(clock: str, milliseconds: str) -> float | None:
-    """A time as Python's logging writes it; None where no calendar has it."""
-    try:
-        moment = datetime.strptime(clock, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return moment.timestamp() + int(milliseconds) / 1000
 
 
 DIALECT = LineDialect(("tokens-per-sec", "Prompt processing progress: ", "Peak memory: "), MlxReader)

@@ -107,9 +107,8 @@ def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
     raw = _object(text[start.start() : start.start() + _LARGEST])
     place = f"{source}:{text.count(chr(10), 0, start.start()) + first_line}"
     cards = {
-        name: [Entry(place, str(key), str(value)) for key, value in of.items()]
+        name: [Entry(place, str(key), str(value)) for key, value in (of.items() if isinstance(of, dict) else ())]
         for name, of in raw.items()
-        if isinstance(of, dict)
     }
     common = cards.get("system", [])
     return _gpus({name: [*entries, *common] for name, entries in cards.items()})

@@ -1,7 +1,7 @@
 """What Intel's `xpu-smi` prints: `discovery`, `stats` and `dump`."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from unslow.facts.machine import Gpu
@@ -40,13 +40,17 @@ _WORDS = {"Device Name": "name", "Driver Version": "driver"}
 def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs that the text tells of, by index, each with all that any part of it says."""
     lines = list(numbered_lines(text, source, first_line))
-    # Each GPU as its last row says
-    gpus: dict[int, Gpu] = {}
-    for line, row in _dump_rows(lines):
-        device = row.get("DeviceId", "")
-        if device.isdecimal() and int(device) < MOST_GPUS:
-            facts = {n: f for name, value in row.items() for n, f in _fact(name, value, line.source).items()}
-            gpus[int(device)] = gpu_of(int(device), "Intel", line.source, facts)
+    gpus: dict[int, Gpu] = {}  # each as its last row of `dump` says
+    names: list[str] = []
+    for line in lines:
+        if header := _DUMP.search(line.text):
+            names = [name.strip() for name in line.text[header.start() :].split(",")]
+        elif names and line.text.count(",") == len(names) - 1:
+            row = dict(zip(names, (cell.strip() for cell in line.text.split(",")), strict=True))
+            device = row.get("DeviceId", "")
+            if device.isdecimal() and int(device) < MOST_GPUS:
+                facts = {n: f for name, value in row.items() for n, f in _fact(name, value, line.source).items()}
+                gpus[int(device)] = gpu_of(int(device), "Intel", line.source, facts)
     return by_index(tuple(gpus[index] for index in sorted(gpus)), _of_boxes(lines))
 
 
@@ -77,15 +81,6 @@ def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
         return {_WORDS[key]: parse_word(value, source)}
     bus = _BUS.search(value) if key == "PCI BDF Address" else None
     return {"bus_id": reported(bus[0].lower(), source)} if bus else {}
-
-
-def _dump_rows(lines: Iterable[Numbered]) -> Iterator[tuple[Numbered, dict[str, str]]]:
-    names: list[str] = []
-    for line in lines:
-        if header := _DUMP.search(line.text):
-            names = [name.strip() for name in line.text[header.start() :].split(",")]
-        elif names and line.text.count(",") == len(names) - 1:
-            yield line, dict(zip(names, (cell.strip() for cell in line.text.split(",")), strict=True))
 
 
 def parse_text(text: Text) -> Seen:
