@@ -21,6 +21,7 @@ def _fit_starts(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.overflow.clear()
 
 
+# `margin` until 2026
 @RULES("cannot fulfill margin", r"cannot fulfill margin of (\d{1,12}) MiB")
 @RULES("cannot meet free memory target", r"memory targets? of (\d{1,12}) MiB")
 def _fit_margin(reading: Reading, found: re.Match[str], where: str) -> None:

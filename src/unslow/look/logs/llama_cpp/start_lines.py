@@ -54,9 +54,6 @@ def _mib(text: str | None, where: str) -> Fact[int]:
     return reported(int(text) * MIB, where) if text else NOT_LOOKED
 
 
-_GPU_LIBRARIES = "cuda|hip|vulkan|sycl|musa|metal"
-
-
 @RULES("build", r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)", own=False)
 def _build(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
@@ -76,18 +73,12 @@ def _device_list(reading: Reading, _found: re.Match[str], where: str) -> None:
 @RULES(" MiB free)", r"- ([\w\[\].:]{1,60})\s*: (.{1,200}) \((\d{1,12}) MiB, (\d{1,12}) MiB free\)")
 def _listed_device(reading: Reading, found: re.Match[str], where: str) -> None:
     name, description, total, free = found.groups()
-    see_device(
-        reading,
-        name,
-        where,
-        description=description.strip(),
-        total_bytes=_mib(total, where),
-        free_bytes=_mib(free, where),
-    )
+    description, size = description.strip(), _mib(total, where)
+    see_device(reading, name, where, description=description, total_bytes=size, free_bytes=_mib(free, where))
     if name == "CPU":
         reading.memory["total_bytes"] = reported(int(total) * MIB, where)
-        if description.strip() != "CPU":
-            reading.cpu["model"] = reported(description.strip(), where)
+        if description != "CPU":
+            reading.cpu["model"] = reported(description, where)
 
 
 @RULES("using device ", r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free")
@@ -158,8 +149,10 @@ def _threadpool(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.process.setdefault("threads", reported(int(found[1]), where))
 
 
-@RULES("load_best: failed", rf"load_best: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*")
-@RULES("load_backend: failed", rf"load_backend: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*")
+@RULES(
+    ("load_backend: failed", "load_best: failed"),
+    r"load_(?:backend|best): failed .{0,400}(?:cuda|hip|vulkan|sycl|musa|metal).*",
+)
 @RULES("driver version is insufficient", r"[^:]{0,300}driver version is insufficient.*")
 @RULES("No devices found", r"ggml_vulkan: No devices found.*")
 @RULES("gpu-layers option will", r"[^:]{0,300}gpu-layers option will be ignored")
@@ -174,24 +167,14 @@ def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.process["gpu_refused"] = message
 
 
-# The line `system_info`: threads, logical CPUs, and what the build was made for.
-# Sections such as `CUDA : ARCHS = 890 | ...` and `CPU : SSE3 = 1 | ...` came late in 2024; before, all stood in one
-# row.
+# In the line `system_info`, sections such as `CUDA : ARCHS = 890 | ...` and `CPU : SSE3 = 1 | ...` came late in 2024;
+# before, all stood in one row.
 
 _SECTION = re.compile(r"(?:^|[|\"=\s])\s*([A-Za-z]\w{1,15}) : (?=[A-Z])")
 _SWITCH = re.compile(r"\b([A-Z][A-Z0-9_]{1,23}) = (\d{1,4})\b")
 _ARCHITECTURES = re.compile(r"\bARCHS = ([\w,;-]{1,400})")
-_NO_INSTRUCTIONS = (
-    "LLAMAFILE",
-    "OPENMP",
-    "REPACK",
-    "BLAS",
-    "CUDA",
-    "VULKAN",
-    "SYCL",
-    "METAL",
-    "KLEIDIAI",
-    "ACCELERATE",
+_NO_INSTRUCTIONS = frozenset(
+    ["LLAMAFILE", "OPENMP", "REPACK", "BLAS", "CUDA", "VULKAN", "SYCL", "METAL", "KLEIDIAI", "ACCELERATE"]
 )
 
 
@@ -206,6 +189,7 @@ def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.cpu["logical_cpus"] = reported(int(logical), where)
 
 
+# whoever passes the line on may call it otherwise, or cut it: every build has at least one of these
 @RULES(" : ARCHS = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*")
 @RULES(" NEON = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*")
 @RULES(" AVX = ", r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*")
@@ -218,11 +202,10 @@ def _features(reading: Reading, found: re.Match[str], where: str) -> None:
     if architectures := _ARCHITECTURES.search(line):
         reading.process["build_architectures"] = reported(re.split("[,;]", architectures[1]), where)
     cpu = next((section for section in sections if section[1] == "CPU"), None)
-    if sections and cpu is None:
-        return
-    switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
-    features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
-    reading.process["build_features"] = reported(features, where)
+    if cpu or not sections:
+        switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
+        features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
+        reading.process["build_features"] = reported(features, where)
 
 
 _COUNTS = {
@@ -313,8 +296,7 @@ def _size(reading: Reading, found: re.Match[str], where: str) -> None:
 def _parameters(reading: Reading, found: re.Match[str], where: str) -> None:
     count = float(found[1]) * _SCALES[found[2]]
     if count < _MOST_COUNT:
-        fact: Known[int] = estimated(round(count), where)
-        reading.load.current.model["parameters"] = fact
+        reading.load.current.model["parameters"] = estimated(round(count), where)
 
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}
@@ -322,38 +304,35 @@ _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "
 
 def machine_of(reading: Reading) -> Machine:
     """What the lines tell of the hardware."""
-    gpus = tuple(_gpu(index, device, where) for index, (device, where) in enumerate(_distinct(reading)))
-    known: Fact[tuple[Gpu, ...]] = NOT_LOOKED
-    if gpus:
-        known = reported(gpus, next(where for _, where in reading.devices.values()))
-    return Machine(cpu=Cpu(**reading.cpu), memory=Memory(**reading.memory), gpus=known)
-
-
-def _distinct(reading: Reading) -> list[tuple[SeenDevice, str]]:
-    """Every GPU once: a build with two backends lists the same ones under both."""
+    # Every GPU once: a build with two backends lists the same ones under both
     most: dict[str, Counter[str]] = {}
     for device, _ in reading.devices.values():
         most.setdefault(device.description, Counter())[backend_of(device.name)] += 1
-    chosen = {description: backends.most_common(1)[0][0] for description, backends in most.items()}
-    return [each for each in reading.devices.values() if backend_of(each[0].name) == chosen[each[0].description]]
+    gpus: list[Gpu] = []
+    for device, where in reading.devices.values():
+        backend = backend_of(device.name)
+        if backend != most[device.description].most_common(1)[0][0]:
+            continue
+        capability, maker = device.compute_capability, _MAKERS.get(backend, "")
+        amd = str(capability.value_or("")).startswith("gfx")
+        gpu = Gpu(
+            index=len(gpus),
+            vendor=reported(maker, where) if maker else NOT_LOOKED,
+            kind=kind_of_gpu(device.integrated),
+            name=reported(device.description, where) if device.description else NOT_LOOKED,
+            vram_total_bytes=device.total_bytes,
+            compute_capability=NOT_LOOKED if amd else capability,
+            architecture=capability if amd else NOT_LOOKED,
+        )
+        gpus.append(gpu)
+    known: Fact[tuple[Gpu, ...]] = NOT_LOOKED
+    if gpus:
+        known = reported(tuple(gpus), next(where for _, where in reading.devices.values()))
+    return Machine(cpu=Cpu(**reading.cpu), memory=Memory(**reading.memory), gpus=known)
 
 
-def _gpu(index: int, device: SeenDevice, where: str) -> Gpu:
-    capability = device.compute_capability
-    amd = str(capability.value_or("")).startswith("gfx")
-    maker = _MAKERS.get(backend_of(device.name), "")
-    return Gpu(
-        index=index,
-        vendor=reported(maker, where) if maker else NOT_LOOKED,
-        kind=_kind(device.integrated),
-        name=reported(device.description, where) if device.description else NOT_LOOKED,
-        vram_total_bytes=device.total_bytes,
-        compute_capability=NOT_LOOKED if amd else capability,
-        architecture=capability if amd else NOT_LOOKED,
-    )
-
-
-def _kind(integrated: Fact[bool]) -> Fact[Literal["integrated", "discrete"]]:
+def kind_of_gpu(integrated: Fact[bool]) -> Fact[Literal["integrated", "discrete"]]:
+    """The kind of a GPU by whether it is integrated."""
     if not isinstance(integrated, Known):
         return NOT_LOOKED
     return reported("integrated" if integrated.value else "discrete", integrated.source)
