@@ -85,35 +85,31 @@ def block_form(starts: str, goes_on: str) -> Form:
 
 def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> Seen:
     """The GPUs of all blocks, by index."""
-    found = [(span, gpus) for span in _spans(text, forms) if (gpus := _parsed(text, span, parse))]
+    found = _parsed_blocks(text, forms, parse, ())
     if not found:
         return Seen()
-    gpus = by_index(*(gpus for _, gpus in found))
-    spans = tuple(span for span, _ in found)
-    return _seen(Machine(gpus=reported(gpus, text.where(spans[0][0]))), spans)
+    gpus = reported(by_index(*found.values()), text.where(next(iter(found))[0]))
+    return Seen(machine=Machine(gpus=gpus), lines=sum(end - first for first, end in found), spans=tuple(found))
 
 
 def seen_machine(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], Machine]) -> Seen:
     """The machine as all blocks show it; the last one counts."""
-    found = [(span, said) for span in _spans(text, forms) if (said := _parsed(text, span, parse)) != Machine()]
+    found = _parsed_blocks(text, forms, parse, Machine())
     machine = Machine()
     gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
-    for _, said in found:
+    for said in found.values():
         machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
         gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
-    return _seen(overlaid(machine, Machine(gpus=gpus)), tuple(span for span, _ in found)) if found else Seen()
+    machine = overlaid(machine, Machine(gpus=gpus))
+    return Seen(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
 
 
-def _parsed(text: Text, span: Span, parse: Callable[[str, str, int], T]) -> T:
-    return parse(block_text(text, span), text.source, text.number(span[0]))
-
-
-def _spans(text: Text, forms: Sequence[Form]) -> list[Span]:
-    return sorted({span for one in forms for span in spans_of(text, *one)})[-_MOST_BLOCKS:]
-
-
-def _seen(machine: Machine, spans: tuple[Span, ...]) -> Seen:
-    return Seen(machine=machine, lines=sum(end - first for first, end in spans), spans=spans)
+def _parsed_blocks(
+    text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], T], nothing: object
+) -> dict[Span, T]:
+    spans = sorted({span for form in forms for span in spans_of(text, *form)})[-_MOST_BLOCKS:]
+    said = {span: parse(block_text(text, span), text.source, text.number(span[0])) for span in spans}
+    return {span: each for span, each in said.items() if each != nothing}
 
 
 _MOST_BEFORE = 2000

@@ -17,25 +17,14 @@ from unslow.facts.machine import Facts, Machine
 from unslow.facts.masking import masked_text
 from unslow.facts.model import Model
 from unslow.facts.run import Completion, Run
-from unslow.facts.runtime import Buffer, Runtime, SeenDevice
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import (
-    NOT_LOOKED,
-    Amount,
-    Fact,
-    Known,
-    Origin,
-    Unknown,
-    estimated,
-    first_known,
-    not_found,
-    reported,
-)
+from unslow.facts.values import NOT_LOOKED, Amount, Fact, Known, Origin, estimated, first_known, not_found, reported
 from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect, needles_of
 from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
 from unslow.look.logs.llama_cpp.request_lines import COUNTED, counted
 from unslow.look.logs.llama_cpp.start_lines import machine_of
-from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading, SeenBuffer
+from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading
 
 LONGEST_LINE = 2000
 RULES = start_lines.RULES + load_lines.RULES + request_lines.RULES

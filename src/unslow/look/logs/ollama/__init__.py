@@ -6,13 +6,13 @@ from typing import Any
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
 from unslow.facts.model import Model
 from unslow.facts.run import Run
-from unslow.facts.runtime import Runtime, SeenDevice
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, not_found, reported
+from unslow.facts.values import NOT_LOOKED, not_found, reported
 from unslow.look.logs.dialect import LineDialect, Seen
 from unslow.look.logs.llama_cpp.start_lines import kind_of_gpu
 from unslow.look.logs.ollama import load_lines, server_lines
-from unslow.look.logs.ollama.state import Loading, Reading, parse_line
+from unslow.look.logs.ollama.state import Reading, parse_line
 
 _VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "metal": "Apple", "oneapi": "Intel"}
 _NUMBERS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")  # ROCm on Linux was named by the numbers of its PCI device

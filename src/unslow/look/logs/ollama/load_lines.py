@@ -1,6 +1,7 @@
 """Lines of a load: what was planned, the command that runs the model, where it went, how it ended."""
 
 import re
+from itertools import pairwise
 from typing import Literal
 
 from unslow.facts.runtime import AllocationFailure, Buffer
@@ -9,7 +10,7 @@ from unslow.facts.values import Known, estimated, reported
 from unslow.look.gguf_server_flags import OFF, ON, spelled_flags
 from unslow.look.logs.llama_cpp.start_lines import is_gpu_name
 from unslow.look.logs.ollama.server_lines import see_device
-from unslow.look.logs.ollama.state import FactsByName, Line, Loading, Reading, Rules, parse_all_sizes, parse_size_bytes
+from unslow.look.logs.ollama.state import FactsByName, Line, Reading, Rules, parse_all_sizes, parse_size_bytes
 
 # The command line with which Ollama starts what runs a model, as facts.
 # Since 0.30 that is llama-server, told only what a person set; before, it was Ollama's own runner, told everything that
@@ -18,12 +19,12 @@ from unslow.look.logs.ollama.state import FactsByName, Line, Loading, Reading, R
 RULES = Rules()
 _RUNNER_COUNT = re.compile(r"\d{1,12}")
 _COUNTS = {
-    "context": ("context_length",),
-    "slots": ("slots",),
-    "batch": ("batch",),
-    "ubatch": ("ubatch",),
-    "threads": ("threads",),
-    "main_gpu": ("main_gpu",),
+    "context": "context_length",
+    "slots": "slots",
+    "batch": "batch",
+    "ubatch": "ubatch",
+    "threads": "threads",
+    "main_gpu": "main_gpu",
 }
 _OWN_FLAGS = ("--model", "--port", "-c", "--ctx-size", "--n-gpu-layers", "--tensor-split")
 """The last two are Ollama's own reckoning before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
@@ -35,20 +36,34 @@ def command_facts(command: str, where: str, *, is_server: bool) -> FactsByName:
     """The settings on a command line; `is_server` says that it starts llama-server."""
     words = command.split()
     given = {flag.name: flag.value for flag in spelled_flags(words)}
-    facts = _counts(given, where)
-    if "flash_attention" in given and given["flash_attention"] in (*ON, *OFF):
+    counts = {name: int(value) for name, value in given.items() if _RUNNER_COUNT.fullmatch(value)}
+    facts: FactsByName = {name: reported(counts[flag], where) for flag, name in _COUNTS.items() if flag in counts}
+    if given.get("flash_attention") in (*ON, *OFF):
         facts["flash_attention"] = reported(given["flash_attention"] in ON, where)
     if kind := given.get("kv_type_k") or _value(words, "--kv-cache-type"):
         facts["kv_type_k"] = reported(kind, where)
         facts["kv_type_v"] = reported(given.get("kv_type_v") or kind, where)
-    if "split_mode" in given:
-        facts["split_mode"] = reported(given["split_mode"], where)
-    if mode := _value(words, "--load-mode") or ("none" if "--no-mmap" in words else ""):
-        facts["load_mode"] = reported(mode, where)
-    if kind := _value(words, "--spec-type"):
-        facts["speculative"] = reported(kind, where)
-    facts |= _shares(given, where)
-    facts |= _asked(given, where) if is_server else _decided(given, facts, where)
+    for name, text in (
+        ("split_mode", given.get("split_mode")),
+        ("load_mode", _value(words, "--load-mode") or ("none" if "--no-mmap" in words else None)),
+        ("speculative", _value(words, "--spec-type") or None),
+    ):
+        if text is not None:
+            facts[name] = reported(text, where)
+    shares = given.get("tensor_split", "").split(",")
+    if all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", share) for share in shares):
+        facts["tensor_split"] = reported([float(share) for share in shares], where)
+    if is_server:  # gets a number of layers only where a person set one; the context it always gets
+        own = (("gpu_layers", "gpu_layers_set"), ("context", "context_set"))
+        facts |= {name: reported(counts[flag], where) for flag, name in own if flag in counts}
+    elif (
+        "context" in given
+    ):  # Ollama's own runner: what is not there is off, unless the command names no setting at all
+        if "gpu_layers" in counts or "gpu_layers" not in given:
+            facts["gpu_layers"] = reported(counts.get("gpu_layers", 0), where)
+        facts.setdefault("flash_attention", reported(value=False, source=f"{where}: no --flash-attn"))
+        for name in ("kv_type_k", "kv_type_v"):
+            facts.setdefault(name, estimated("f16", f"{where}: no --kv-cache-type"))
     return facts | _per_slot(facts, where)
 
 
@@ -74,56 +89,6 @@ def request_facts(request: str, where: str) -> FactsByName:
     return facts | _per_slot(facts, where)
 
 
-def model_path(command: str) -> str:
-    """The file of the model; empty where the command names none."""
-    return _value(command.split(), "--model").replace("\\\\", "\\")
-
-
-def other_settings(command: str) -> str:
-    """The flags of a command without the model, its context, and what Ollama decides anew for each process."""
-    words = command.split()[1:]
-    flags = [word for i, word in enumerate(words) if word not in _OWN_FLAGS and not (i and words[i - 1] in _OWN_FLAGS)]
-    return " ".join(flags)[:_LONGEST_SETTINGS]
-
-
-def _counts(given: dict[str, str], where: str) -> FactsByName:
-    facts: FactsByName = {}
-    for flag, names in _COUNTS.items():
-        value = given.get(flag, "")
-        if _RUNNER_COUNT.fullmatch(value):
-            facts |= {name: reported(int(value), where) for name in names}
-    return facts
-
-
-def _asked(given: dict[str, str], where: str) -> FactsByName:
-    """llama-server gets a number of layers only where a person set one; the context it always gets."""
-    layers = given.get("gpu_layers", "")
-    facts: FactsByName = {"gpu_layers_set": reported(int(layers), where)} if _RUNNER_COUNT.fullmatch(layers) else {}
-    if _RUNNER_COUNT.fullmatch(given.get("context", "")):
-        facts["context_set"] = reported(int(given["context"]), where)
-    return facts
-
-
-def _decided(given: dict[str, str], facts: FactsByName, where: str) -> FactsByName:
-    """Ollama's own runner: what is not there is off, unless the command names no setting at all."""
-    if "context" not in given:
-        return {}
-    layers = given.get("gpu_layers", "0")
-    decided: FactsByName = {"gpu_layers": reported(int(layers), where)} if _RUNNER_COUNT.fullmatch(layers) else {}
-    if "flash_attention" not in facts:
-        decided["flash_attention"] = reported(value=False, source=f"{where}: no --flash-attn")
-    if "kv_type_k" not in facts:
-        decided["kv_type_k"] = decided["kv_type_v"] = estimated("f16", f"{where}: no --kv-cache-type")
-    return decided
-
-
-def _shares(given: dict[str, str], where: str) -> FactsByName:
-    parts = given.get("tensor_split", "").split(",")
-    if not all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", part) for part in parts):
-        return {}
-    return {"tensor_split": reported([float(part) for part in parts], where)}
-
-
 def _per_slot(facts: FactsByName, where: str) -> FactsByName:
     """The context is given for all requests together."""
     if "context_length" not in facts or not facts.get("slots", Known(0, facts["context_length"].origin, "")).value:
@@ -141,54 +106,39 @@ _COUNT = re.compile(r"\d{1,6}")
 _CONTEXTS = re.compile(r"--ctx-size[ =]((?:\d{3,8}\b(?:\s*(?:,|->|then|and|/)\s*(?:--ctx-size[ =])?)?){1,50})")
 
 
-def _planned_layers(load: Loading, fields: dict[str, str], where: str) -> None:
-    """`layers.offload=44 layers.model=81`, or `layers.offload=49/63` in people's short way."""
-    on_gpu, slash, whole = fields.get("layers.offload", "").partition("/")
-    whole = fields.get("layers.model", whole if slash else "")
-    if _COUNT.fullmatch(on_gpu):
-        load.facts["gpu_layers"] = reported(int(on_gpu), where)
-    if _COUNT.fullmatch(whole):
-        load.facts["layers"] = reported(int(whole), where)
-    asked = fields.get("layers.requested", "")
-    if _COUNT.fullmatch(asked):
-        load.facts["gpu_layers_set"] = reported(int(asked), where)
-    split = re.findall(r"\d{1,5}", fields.get("layers.split", ""))
-    if len(split) > 1:
-        load.facts["tensor_split"] = reported([float(part) for part in split], where)
-
-
-def _planned_bytes(load: Loading, fields: dict[str, str], where: str) -> None:
-    """With `library=cpu` the memory that was free is the machine's, not a GPU's."""
-    named = {
-        "asked_bytes": "memory.required.full",
-        "kv_bytes": "memory.required.kv" if "memory.required.kv" in fields else "kv",
-        "size_bytes": "memory.required.full",
-        "size_vram_bytes": "memory.required.partial",
-    }
-    for name, field in named.items():
-        size = parse_size_bytes(fields.get(field, ""))
-        if size is not None:
-            load.facts[name] = reported(size, f"{where}: {field}")
-    free = parse_all_sizes(fields.get("memory.available", ""))
-    if free and fields.get("library") != "cpu" and "offload to cpu" not in fields.get("msg", ""):
-        load.facts["available_bytes"] = reported(sum(free), f"{where}: memory.available")
-
-
 @RULES("layers.model", "layers.offload", "memory.available", "memory.required")
 def _offload(reading: Reading, line: Line) -> bool:
     """The plan of Ollama before 0.12: layers, and what was reckoned against what was free."""
-    fields = line.fields
-    plan = {n: v for n, v in fields.items() if n.startswith(("layers.", "memory."))}
-    if not plan:
+    fields, where = line.fields, line.where
+    if not any(name.startswith(("layers.", "memory.")) for name in fields):
         return False
     reading.is_ollama(line)
-    kind = "offload" if "layers.offload" in fields or "layers.model" in fields else "memory"
-    load = reading.load_with(kind, line)
-    _planned_layers(load, fields, line.where)
-    _planned_bytes(load, fields, line.where)
-    weights = parse_size_bytes(fields.get("memory.weights.total", ""))
-    if weights:
-        load.model["weights_bytes"] = estimated(weights, f"{line.where}: memory.weights.total")
+    load = reading.load_with("offload" if "layers.offload" in fields or "layers.model" in fields else "memory", line)
+    # `layers.offload=44 layers.model=81`, or `layers.offload=49/63` in people's short way
+    on_gpu, _, whole = fields.get("layers.offload", "").partition("/")
+    counts = {
+        "gpu_layers": on_gpu,
+        "layers": fields.get("layers.model", whole),
+        "gpu_layers_set": fields.get("layers.requested", ""),
+    }
+    load.facts |= {name: reported(int(text), where) for name, text in counts.items() if _COUNT.fullmatch(text)}
+    split = re.findall(r"\d{1,5}", fields.get("layers.split", ""))
+    if len(split) > 1:
+        load.facts["tensor_split"] = reported([float(part) for part in split], where)
+    for name, field in (
+        ("asked_bytes", "memory.required.full"),
+        ("kv_bytes", "memory.required.kv" if "memory.required.kv" in fields else "kv"),
+        ("size_bytes", "memory.required.full"),
+        ("size_vram_bytes", "memory.required.partial"),
+    ):
+        if (size := parse_size_bytes(fields.get(field, ""))) is not None:
+            load.facts[name] = reported(size, f"{where}: {field}")
+    # With `library=cpu` the memory that was free is the machine's, not a GPU's
+    free = parse_all_sizes(fields.get("memory.available", ""))
+    if free and fields.get("library") != "cpu" and "offload to cpu" not in fields.get("msg", ""):
+        load.facts["available_bytes"] = reported(sum(free), f"{where}: memory.available")
+    if weights := parse_size_bytes(fields.get("memory.weights.total", "")):
+        load.model["weights_bytes"] = estimated(weights, f"{where}: memory.weights.total")
     return True
 
 
@@ -263,12 +213,15 @@ def _started_with(reading: Reading, line: Line) -> bool:
     """What runs the model is started; a runner without a model only looks for GPUs."""
     command = line.fields.get("cmd", "")
     reading.is_ollama(line)
-    path = model_path(command)
+    words = command.split()
+    path = _value(words, "--model").replace("\\\\", "\\")
     if not path:
         return False
     load = reading.load_with("start", line)
     load.model["path"] = reported(path, line.where)
-    load.settings = other_settings(command)
+    # Without the model, its context, and what Ollama decides anew for each process
+    flags = [word for before, word in pairwise(words) if word not in _OWN_FLAGS and before not in _OWN_FLAGS]
+    load.settings = " ".join(flags)[:_LONGEST_SETTINGS]
     load.context_cut, reading.context_cut = reading.context_cut, None
     is_server = "starting llama-server" in line.text
     for name, fact in command_facts(command, line.where, is_server=is_server).items():

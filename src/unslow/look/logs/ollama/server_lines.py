@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.values import MIB, NOT_LOOKED, Fact, reported
+from unslow.facts.values import MIB, reported
 from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds, parse_size_bytes
 from unslow.look.processes import KEPT_VARIABLES
 
@@ -54,42 +54,29 @@ def keep_alive_s(text: str) -> float | None:
 
 def see_device(reading: Reading, line: Line) -> str:
     """Add to what is known of a device; its name. Before 0.12.4 `name` was what is `description` now."""
-    fields = line.fields
-    name, description = fields.get("name", ""), fields.get("description") or _unquoted(line)
+    fields, where = line.fields, line.where
+    # What follows `name=CUDA0` where somebody copied the description without its name and quotes
+    unquoted = re.search(r"\bname=[A-Za-z]+\d+ ([^=]{3,80}?)(?:\s\w+=|$)", line.text)
+    name, description = fields.get("name", ""), fields.get("description") or (unquoted[1].strip() if unquoted else "")
     if not re.fullmatch(r"[A-Za-z]+\d+", name):
         name, description = f"{fields.get('library', '')}{fields.get('id', '')}"[:80], description or name
     old = reading.devices.get(name, (SeenDevice(name=name), ""))[0]
-    seen = msgspec.structs.replace(
-        old,
-        description=description or old.description,
-        library=fields.get("library") or old.library,
-        total_bytes=_size(fields, "total", line.where, old.total_bytes),
-        free_bytes=_size(fields, "available", line.where, old.free_bytes),
-        integrated=_integrated(fields, line.where, old.integrated),
-        compute_capability=reported(fields["compute"], line.where) if fields.get("compute") else old.compute_capability,
-    )
-    if name in reading.devices or len(reading.devices) < KEPT_DEVICES:
-        reading.devices[name] = (seen, line.where)
-    return name
-
-
-def _unquoted(line: Line) -> str:
-    """What follows `name=CUDA0` where somebody copied the description without its name and quotes."""
-    rest = re.search(r"\bname=[A-Za-z]+\d+ ([^=]{3,80}?)(?:\s\w+=|$)", line.text)
-    return rest[1].strip() if rest else ""
-
-
-def _size(fields: dict[str, str], name: str, where: str, otherwise: Fact[int] = NOT_LOOKED) -> Fact[int]:
-    size = parse_size_bytes(fields.get(name, ""))
-    return otherwise if size is None else reported(size, where)
-
-
-def _integrated(fields: dict[str, str], where: str, otherwise: Fact[bool]) -> Fact[bool]:
+    changes: dict[str, Any] = {
+        "description": description or old.description,
+        "library": fields.get("library") or old.library,
+    }
+    for fact, field in (("total_bytes", "total"), ("free_bytes", "available")):
+        if (size := parse_size_bytes(fields.get(field, ""))) is not None:
+            changes[fact] = reported(size, where)
     if fields.get("type") in ("discrete", "iGPU"):
-        return reported(fields["type"] == "iGPU", where)
-    if fields.get("integrated") in ("true", "false"):
-        return reported(fields["integrated"] == "true", where)
-    return otherwise
+        changes["integrated"] = reported(fields["type"] == "iGPU", where)
+    elif fields.get("integrated") in ("true", "false"):
+        changes["integrated"] = reported(fields["integrated"] == "true", where)
+    if fields.get("compute"):
+        changes["compute_capability"] = reported(fields["compute"], where)
+    if name in reading.devices or len(reading.devices) < KEPT_DEVICES:
+        reading.devices[name] = (msgspec.structs.replace(old, **changes), where)
+    return name
 
 
 @RULES("server config env=", '"server config" env=')
@@ -230,16 +217,12 @@ _NO_OPENING = re.compile(r"/dev/kfd\b.{0,40}permission denied|permission denied.
 _NO_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b.{0,60}\bnot supported\b|not supported.{0,60}\bgfx[0-9a-f]{3,5}\b")
 
 
-def _refuse(reading: Reading, line: Line, rank: int) -> bool:
+@RULES(*_REASONS)
+def _refuse(reading: Reading, line: Line, rank: int = 0) -> bool:
     """The reason beats the outcome, and the first of several reasons is kept."""
     if reading.refused is None or rank < reading.refused[0]:
         reading.refused = (rank, reported(line.said(), line.where))
     return True
-
-
-@RULES(*_REASONS)
-def _reason(reading: Reading, line: Line) -> bool:
-    return _refuse(reading, line, 0)
 
 
 @RULES(*_OUTCOMES)
@@ -253,18 +236,13 @@ def _device_file(reading: Reading, line: Line) -> bool:
     if not _NO_OPENING.search(line.text):
         return False
     reading.system["kfd_access"] = reported(value=False, source=line.where)
-    return _refuse(reading, line, 0)
+    return _refuse(reading, line)
 
 
-@RULES("Dynamic LLM libraries")
-def _only_cpu(reading: Reading, line: Line) -> bool:
-    """The list of its libraries, with none for a GPU among them: a build or a package without."""
-    return bool(_ONLY_CPU.search(line.text)) and _refuse(reading, line, 0)
-
-
-@RULES("not supported")
-def _target(reading: Reading, line: Line) -> bool:
-    return bool(_NO_TARGET.search(line.text)) and _refuse(reading, line, 0)
+# A GPU that is not supported, or a list of its libraries with none for a GPU: a build or a package without
+@RULES("Dynamic LLM libraries", "not supported")
+def _no_library(reading: Reading, line: Line) -> bool:
+    return bool(_ONLY_CPU.search(line.text) or _NO_TARGET.search(line.text)) and _refuse(reading, line)
 
 
 _ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')

@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import Buffer, PastLoad, SeenDevice
@@ -73,10 +73,10 @@ KEPT_KINDS = 60
 KEPT_OF_A_KIND = 2
 
 
-Take = Callable[["Reading", Line], bool]
+Take = TypeVar("Take", bound=Callable[..., bool])
 
 
-class Rules(list[tuple[tuple[str, ...], Take]]):
+class Rules(list[tuple[tuple[str, ...], Callable[["Reading", Line], bool]]]):
     """Texts of which a kind of line holds one, and what takes it in; called with such texts, it adds what it decorates.
 
     What takes a line in says whether it was really of this kind.
