@@ -266,7 +266,6 @@ class _Folder:
         return reported(data.decode("utf-8", "replace"), name)
 
     def json(self, name: str) -> Any:
-        """The decoded file, or Unknown."""
         text = self.text(name)
         if isinstance(text, Unknown):
             return text
@@ -277,7 +276,6 @@ class _Folder:
 
     @cached_property
     def log(self) -> LlamaLog | Unknown:
-        """What the server's log tells."""
         try:
             return read_log(self.system, str(self.path / "server.log"))
         except LookError as error:

@@ -1,13 +1,13 @@
 """Anything that amd-smi prints as text, in any mixture: its boxed table, `monitor`, `metric` and `static`."""
 
 import re
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from unslow.facts.machine import Gpu
 from unslow.facts.values import NOT_LOOKED, Fact, first_known, not_found, not_supported, reported
 from unslow.look.kernel.gpus import GENERATIONS
-from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
@@ -178,18 +178,18 @@ def _facts(path: str, value: str, source: str) -> dict[str, Fact[Any]]:
     return {}
 
 
-_FORMS = (
-    block_form(r"AMD-SMI \d|\bBDF\s+GPU-Name", r"[|+]"),
-    block_form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d\s+\d{1,9}\s+(?:N/A|\d)"),
-    block_form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]{1,40}:|N/A"),
-)
-
-
 def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs that the text tells of, by index, each with all that any part of it says."""
     return by_index(*(parse(text, source, first_line) for parse in (parse_monitor, parse_table, parse_tree)))
 
 
-def parse_text(text: Text) -> Seen:
-    """The GPUs of every output of amd-smi in a text."""
-    return seen_gpus(text, _FORMS, parse_gpus)
+parse_text = partial(
+    seen_gpus,
+    parse=parse_gpus,
+    forms=(
+        block_form(r"AMD-SMI \d|\bBDF\s+GPU-Name", r"[|+]"),
+        block_form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d\s+\d{1,9}\s+(?:N/A|\d)"),
+        block_form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]{1,40}:|N/A"),
+    ),
+)
+"""The GPUs of every output of amd-smi in a text."""

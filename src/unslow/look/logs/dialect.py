@@ -9,10 +9,12 @@ by presence.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.snapshot import Subject
+from unslow.facts.values import reported
 
 R = TypeVar("R")
 Take = TypeVar("Take", bound=Callable[..., None])
@@ -77,6 +79,28 @@ class Rules(list[Rule[R]]):
 
         return add
 
+    def note(
+        self,
+        fact: str,
+        needles: str | tuple[str, ...],
+        pattern: str,
+        value: Callable[[str], Any] = str,
+        *,
+        group: int = 1,
+        into: str = "facts",
+        own: bool = True,
+    ) -> None:
+        """A line that says one fact: the text of a group, made a value; `into` is where a reading holds such facts."""
+        facts = attrgetter(into)
+
+        @self(needles, pattern, own=own)
+        def take(reading: Any, found: re.Match[str], where: str) -> None:
+            facts(reading)[fact] = reported(value(found[group]), where)
+
+    def note_value(self, fact: str, needle: str, pattern: str, *, value: Any) -> None:
+        """A line that is there only where a fact has this value."""
+        self.note(fact, needle, pattern, lambda _: value, group=0)
+
 
 def needles_of(rules: Iterable[Rule[Any]]) -> tuple[str, ...]:
     """All needles, once each."""
@@ -93,11 +117,9 @@ class Text(NamedTuple):
     """The number of every line, where they do not follow one another."""
 
     def number(self, index: int) -> int:
-        """The number of a line of this text."""
         return self.numbers[index] if self.numbers else self.first + index
 
     def where(self, index: int) -> str:
-        """The place of a line of this text."""
         return f"{self.source}:{self.number(index)}"
 
     def joined(self) -> str:

@@ -47,7 +47,6 @@ class KoboldReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether KoboldCpp wrote it."""
         if self._request(line, where):
             pass
         elif found := _WELCOME.search(line):

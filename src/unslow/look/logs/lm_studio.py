@@ -43,7 +43,6 @@ class LmStudioReader:
         """Lines that repeat others: requests, which say nothing of speed."""
 
     def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        """The settings of the last load."""
         if not self._lines:
             return Seen()
         facts: dict[str, Any] = {"name": reported(NAME, self.named), **self.facts}
@@ -60,25 +59,28 @@ def _nothing(_reader: LmStudioReader, _found: re.Match[str], _where: str) -> Non
     """The line tells who writes, and no more."""
 
 
-@RULES("Offload KV Cache to GPU: ", r"Offload KV Cache to GPU: (ON|OFF)\b", own=False)
-def _kv_offload(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["kv_offload"] = reported(found[1] == "ON", where)
-
-
-@RULES("Num Offload Layers: ", r"Num Offload Layers: (max|\d{1,5})\b", own=False)
-def _layers(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["gpu_layers_set"] = reported(ALL_LAYERS if found[1] == "max" else int(found[1]), where)
-
-
-@RULES("Num CPU Expert Layers: ", r"Num CPU Expert Layers: (\d{1,5})\b", own=False)
-def _experts(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    words = [f"--n-cpu-moe {found[1]}"] if int(found[1]) else []
-    reader.facts["tensor_overrides"] = reported(words, where)
-
-
-@RULES("Main GPU: ", r"Main GPU: (\d{1,3})\b", own=False)
-def _main_gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["main_gpu"] = reported(int(found[1]), where)
+RULES.note(
+    "kv_offload",
+    "Offload KV Cache to GPU: ",
+    r"Offload KV Cache to GPU: (ON|OFF)\b",
+    lambda switch: switch == "ON",
+    own=False,
+)
+RULES.note(
+    "gpu_layers_set",
+    "Num Offload Layers: ",
+    r"Num Offload Layers: (max|\d{1,5})\b",
+    lambda layers: ALL_LAYERS if layers == "max" else int(layers),
+    own=False,
+)
+RULES.note(
+    "tensor_overrides",
+    "Num CPU Expert Layers: ",
+    r"Num CPU Expert Layers: (\d{1,5})\b",
+    lambda layers: [f"--n-cpu-moe {layers}"] if int(layers) else [],
+    own=False,
+)
+RULES.note("main_gpu", "Main GPU: ", r"Main GPU: (\d{1,3})\b", int, own=False)
 
 
 @RULES("Tensor Split: ", r"Tensor Split: \[([\d., ]{1,400})\]", own=False)
@@ -88,9 +90,7 @@ def _split(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
         reader.facts["tensor_split"] = reported(shares, where)
 
 
-@RULES("Model load size estimate", r"context length '(\d{1,9})'")
-def _estimate(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["context_set"] = reported(int(found[1]), where)
+RULES.note("context_set", "Model load size estimate", r"context length '(\d{1,9})'", int)
 
 
 @RULES("Total: ", rf"^\W*Total: {_GIGABYTES}\s*$", own=False)

@@ -44,7 +44,6 @@ class MlxReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether MLX-LM wrote it."""
         if found := _SPEED.search(line):
             self._speed(found[1], int(found[2]), float(found[3]), where)
         elif found := _PROGRESS.search(line):
@@ -62,7 +61,6 @@ class MlxReader:
         self._progress.clear()
 
     def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        """The requests as a measurement."""
         if not self._lines:
             return Seen()
         facts: dict[str, Any] = {"name": reported(NAME, self._named), **self._facts}

@@ -151,7 +151,6 @@ class LoadedModel(NamedTuple):
     quant: Fact[str]
 
     def subject(self) -> Subject:
-        """The model as a subject."""
         # Unless a log or a command says otherwise there is one slot
         given: dict[str, Any] = {
             "vram_share": self.share,

@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +12,6 @@ import msgspec
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.values import MHZ, Fact, Known, first_known, not_found, not_supported, reported
 from unslow.look.kernel.gpus import GENERATIONS
-from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
@@ -252,21 +252,21 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
     return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
 
 
-_FORMS = (
-    block_form(
-        r"ROCm System Management Interface|\bSCLK\s+MCLK\b|\bGPU\[\d{1,3}\]\s*:",
-        r"={4}|-{10}|GPU\[\d|SCLK|DID,|KFD|PROCESS NAME|WARNING|ERROR|(?<![^\s>|#])\d{1,10}\s+\S",
-    ),
-    block_form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
-    block_form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
-)
-
-
 def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs that the text tells of, by index, each with all that any part of it says."""
     return by_index(*(parse(text, source, first_line) for parse in (parse_table, parse_csv, parse_json, parse_lines)))
 
 
-def parse_text(text: Text) -> Seen:
-    """The GPUs of every output of rocm-smi in a text."""
-    return seen_gpus(text, _FORMS, parse_gpus)
+parse_text = partial(
+    seen_gpus,
+    parse=parse_gpus,
+    forms=(
+        block_form(
+            r"ROCm System Management Interface|\bSCLK\s+MCLK\b|\bGPU\[\d{1,3}\]\s*:",
+            r"={4}|-{10}|GPU\[\d|SCLK|DID,|KFD|PROCESS NAME|WARNING|ERROR|(?<![^\s>|#])\d{1,10}\s+\S",
+        ),
+        block_form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
+        block_form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
+    ),
+)
+"""The GPUs of every output of rocm-smi in a text."""

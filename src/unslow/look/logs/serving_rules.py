@@ -68,7 +68,6 @@ class Reading:
         self.facts.setdefault(name, estimated(value, where))
 
     def count(self, name: str, more: int, where: str) -> None:
-        """So many more of something."""
         before, first = self.counted.get(name, (0, where))
         self.counted[name] = (min(before + more, MOST_COUNT), first)
 
@@ -78,7 +77,6 @@ class Reading:
             self.buffers[buffer.device, buffer.kind] = (buffer, where)
 
     def device(self, device: SeenDevice, where: str) -> None:
-        """A device as the program found it."""
         if len(self.devices) < _KEPT_DEVICES or device.name in self.devices:
             self.devices[device.name] = (device, where)
 
@@ -124,27 +122,6 @@ NUMBER = r"(\d{1,3}(?:,\d{3}){1,5}|\d{1,15}(?:\.\d{1,9})?)"
 """A count with or without thousands' marks, or a decimal number."""
 
 _UNITS = {"GiB": GIB, "GB": GIB, "MiB": MIB, "MB": MIB}  # these programs count in powers of two and write either
-
-
-class ServingRules(Rules[Reading]):
-    """The rules of one program."""
-
-    def note(
-        self,
-        fact: str,
-        needles: str | tuple[str, ...],
-        pattern: str,
-        value: Callable[[str], Any] = str,
-        *,
-        group: int = 1,
-        own: bool = True,
-    ) -> None:
-        """A line that says one fact: the text of a group, made a value."""
-        self(needles, pattern, own=own)(lambda reading, found, where: reading.note(fact, value(found[group]), where))
-
-    def note_value(self, fact: str, needle: str, pattern: str, *, value: Any) -> None:
-        """A line that is there only where a fact has this value."""
-        self(needle, pattern)(lambda reading, _found, where: reading.note(fact, value, where))
 
 
 class RuleReader:
@@ -317,7 +294,7 @@ def note_model(reading: Reading, name: str, where: str) -> None:
 
 
 CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
-TORCH_RULES = ServingRules()
+TORCH_RULES = Rules[Reading]()
 """Lines that several programs write."""
 
 

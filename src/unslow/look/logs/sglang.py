@@ -4,14 +4,13 @@ import re
 from functools import partial
 
 from unslow.facts.runtime import AllocationFailure, Buffer
-from unslow.look.logs.dialect import LineDialect, needles_of
+from unslow.look.logs.dialect import LineDialect, Rules, needles_of
 from unslow.look.logs.serving_rules import (
     CHATTY_ANYWHERE,
     TORCH_RULES,
     Moment,
     Reading,
     RuleReader,
-    ServingRules,
     note_settings,
     parse_fraction,
     parse_size,
@@ -30,7 +29,7 @@ _CACHED = re.compile(r"#cached-token: (\d{1,9})")
 _RANK = re.compile(r"\bTP(\d{1,3})\b")
 
 
-RULES = ServingRules()
+RULES = Rules[Reading]()
 
 
 def _moment(line: str, where: str) -> Moment:

@@ -180,7 +180,6 @@ class _Block:
             start, number = stop + 1, number + 1
 
     def backward(self) -> Iterator[tuple[int, str]]:
-        """The same from the last one."""
         stop = len(self.data) - self.data.endswith(b"\n")
         number = self.first + self.data.count(b"\n", 0, stop)
         while number >= self.first:
@@ -225,7 +224,6 @@ class LogStream:
         return self.newlines + self._open_line
 
     def feed(self, data: bytes) -> None:
-        """Read one block."""
         block = _Block(data, self.newlines + 1)
         if self.bytes < HEAD_BYTES:
             self._head.append(block)

@@ -207,7 +207,6 @@ class Labelled:
         return next((self.rows[label][0] for label in labels if label in self.rows), "")
 
     def source(self, *labels: str) -> str:
-        """Where that value stands."""
         return next((self.rows[label][1] for label in labels if label in self.rows), "")
 
     def word(self, *labels: str) -> Fact[Any]:

@@ -3,21 +3,20 @@
 import re
 from functools import partial
 
-from unslow.look.logs.dialect import LineDialect, needles_of
+from unslow.look.logs.dialect import LineDialect, Rules, needles_of
 from unslow.look.logs.serving_rules import (
     CHATTY_ANYWHERE,
     TORCH_RULES,
     Moment,
     Reading,
     RuleReader,
-    ServingRules,
     note_model,
     parse_whole_number,
 )
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _LONGEST_TOKEN_S = 3600.0
-RULES = ServingRules()
+RULES = Rules[Reading]()
 
 
 @RULES('time_per_token="', r'time_per_token="(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"')

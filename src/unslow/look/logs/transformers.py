@@ -32,7 +32,6 @@ class TransformersReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether Transformers wrote it."""
         if any(words in line for words in _COMPLAINTS):
             self._warned = self._warned or where
             if len(self._warnings) < _MOST_WARNINGS:

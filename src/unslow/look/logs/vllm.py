@@ -9,7 +9,7 @@ from functools import partial
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
 from unslow.facts.values import NOT_LOOKED, reported
-from unslow.look.logs.dialect import LineDialect, needles_of
+from unslow.look.logs.dialect import LineDialect, Rules, needles_of
 from unslow.look.logs.serving_rules import (
     CHATTY_ANYWHERE,
     NUMBER,
@@ -17,7 +17,6 @@ from unslow.look.logs.serving_rules import (
     Moment,
     Reading,
     RuleReader,
-    ServingRules,
     note_model,
     note_settings,
     parse_fraction,
@@ -31,7 +30,7 @@ BLOCK_TOKENS = 16
 
 _RANK = re.compile(r"(?:TP|tp_rank[=:]? ?|[Rr]ank[=: ])(\d{1,3})(?!\d)")
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,6})?)"
-RULES = ServingRules()
+RULES = Rules[Reading]()
 
 
 @RULES("LLM engine", r"Initializing an? (?:V\d )?LLM engine(?: \(v([^)\s]{1,40})\))? with config: ?(.{0,8000})")
@@ -218,7 +217,6 @@ def _number(pattern: re.Pattern[str], line: str) -> float | None:
     r"Avg generation throughput: \d|[GC]PU KV cache usage[^,;\n]{0,60}%|Running: \d{1,6} reqs?, [SW]\w{4,6}: \d",
 )
 def _moment(reading: Reading, found: re.Match[str], where: str) -> None:
-    """One line about the work, or a fragment of one."""
     line = found.string
     waiting = [n for n in (_number(_WAITING, line), _number(_SWAPPED, line)) if n is not None]
     running = _number(_RUNNING, line)

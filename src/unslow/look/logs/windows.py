@@ -105,7 +105,6 @@ def _sum(objects: list[dict[str, Any]], name: str, unit: int) -> Fact[Any]:
 
 
 def _disks(disks: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[Disk, ...]:
-    """What lies under each drive that has a letter."""
     kinds: dict[str, Fact[Any]] = {}
     for disk in disks[:_MOST_DISKS]:
         # By its medium, and by its bus where that limits it. Enumerations come as words or as their numbers, those of
@@ -353,7 +352,6 @@ class _Page:
         self.facts: dict[str, Fact[Any]] = {}
 
     def read(self, line: Numbered) -> None:
-        """Take the facts of a line."""
         facts: dict[str, Fact[Any]] = {}
         for pattern, kind in ((_DEDICATED, "vram"), (_SHARED, "shared")):
             if sizes := pattern.search(line.text):

@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from unslow.facts.machine import Gpu
 from unslow.facts.values import Fact, reported
-from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "xpu-smi"
 
-_FORMS = (block_form(r"\|\s*Device ID\s*\|", r"[|+]"), block_form(r"(?<!\S)Timestamp, DeviceId, ", r"\d,\s"))
 _CELLS = re.compile(r"\|([^|]{1,60})\|([^|]{0,400})\|")
 _PAIR = re.compile(r"([A-Za-z][\w ]{1,40}):\s*(.+)")
 _DUMP = re.compile(r"(?<!\S)Timestamp, DeviceId, ")
@@ -83,6 +82,9 @@ def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
     return {"bus_id": reported(bus[0].lower(), source)} if bus else {}
 
 
-def parse_text(text: Text) -> Seen:
-    """The GPUs of every output of xpu-smi in a text."""
-    return seen_gpus(text, _FORMS, parse_gpus)
+parse_text = partial(
+    seen_gpus,
+    parse=parse_gpus,
+    forms=(block_form(r"\|\s*Device ID\s*\|", r"[|+]"), block_form(r"(?<!\S)Timestamp, DeviceId, ", r"\d,\s")),
+)
+"""The GPUs of every output of xpu-smi in a text."""

@@ -127,7 +127,6 @@ def summary(reading: Reading, source: str) -> LlamaLog:
 
 
 def _placement(reading: Reading, main: ModelLoad) -> dict[str, Any]:
-    """Where things went: layers, caches, buffers, devices."""
     context = main.main_context()
     facts: dict[str, Any] = {**main.runtime, **context.facts, **_caches(context)}
     if seen := [*main.weights.values(), *context.buffers.values()]:
@@ -162,7 +161,6 @@ def _caches(context: Context) -> FactsByName:
 
 
 def _outcome(reading: Reading, source: str) -> dict[str, Any]:
-    """What went wrong, or that nothing did."""
     load = reading.load
     facts: dict[str, Any] = {}
     state = load.facts.get("state", NOT_LOOKED).value_or("")
@@ -238,7 +236,6 @@ class LlamaReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether llama.cpp wrote it."""
         known = read_line(self._reading, line, where)
         self._lines += known
         return known

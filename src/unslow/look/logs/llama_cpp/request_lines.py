@@ -229,14 +229,8 @@ def _rates(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.rates = (reported(float(found[1]), where), reported(float(found[2]), where))
 
 
-@RULES("top_k = ", r"\btop_k = (-?\d{1,9}), (?:tfs_z|top_p) = ")
-def _top_k(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts["top_k"] = reported(int(found[1]), where)
-
-
-@RULES("loading draft model", r"loading draft model '?([^']{1,400})")
-def _draft_model(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts["speculative"] = reported(found[1].strip("'"), where)
+RULES.note("top_k", "top_k = ", r"\btop_k = (-?\d{1,9}), (?:tfs_z|top_p) = ", int, into="load.facts")
+RULES.note("speculative", "loading draft model", r"loading draft model '?([^']{1,400})", into="load.facts")
 
 
 def _complain(kind: str, reading: Reading, found: re.Match[str], where: str) -> None:

@@ -60,9 +60,7 @@ def _build(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.process["version"] = reported(f"b{found[1]}-{found[2]}", where)
 
 
-@RULES("verbosity = ", r"verbosity = (\d{1,9})\b", own=False)
-def _verbosity(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.process["log_level"] = reported(int(found[1]), where)
+RULES.note("log_level", "verbosity = ", r"verbosity = (\d{1,9})\b", int, into="process", own=False)
 
 
 @RULES("device_info:", "device_info:")
@@ -133,9 +131,13 @@ def _metal_device(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.cpu["model"] = reported(description, where)
 
 
-@RULES("MaxWorkingSetSize", r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB")
-def _metal_limit(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.memory["wired_limit_bytes"] = reported(round(float(found[1]) * 1e6), where)
+RULES.note(
+    "wired_limit_bytes",
+    "MaxWorkingSetSize",
+    r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB",
+    lambda megabytes: round(float(megabytes) * 1e6),
+    into="memory",
+)
 
 
 @RULES("load_backend: loaded ", r"load_backend: loaded (\w+) backend")

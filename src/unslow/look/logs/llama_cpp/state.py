@@ -49,7 +49,6 @@ class Context:
     section: str = ""
 
     def kv_bytes(self) -> int:
-        """What its caches take."""
         return sum(cache.bytes for cache in self.caches.values())
 
 
@@ -114,7 +113,6 @@ class Load:
         keep(self.models, path, self.current)
 
     def told(self) -> bool:
-        """Whether any line spoke of it."""
         return bool(self.facts or self.completions or self.rates or self.models or self.failure)
 
     def has_context(self, path: str) -> bool:
@@ -184,13 +182,11 @@ class Reading:
             self.clock = date[0]
 
     def start_load(self, line: str, where: str) -> None:
-        """The process loads a model (again)."""
         self._remember()
         self.read_clock(line)
         self.load = Load(started_s=self.seconds, started_at=self.clock, where=where)
 
     def loads(self) -> list[PastLoad]:
-        """Every load so far, the present one last."""
         present = [self._past()] if self.load.placed else []
         return [*self.past, *present]
 

@@ -31,7 +31,6 @@ class OllamaReader:
     """Reads the lines that Ollama itself writes; those of llama.cpp in between belong to another dialect."""
 
     def __init__(self) -> None:
-        """Nothing read yet."""
         self._reading = Reading()
 
     def take(self, line: str, where: str) -> bool:
@@ -52,7 +51,6 @@ class OllamaReader:
         self._reading.requests_skipped |= needle == "[GIN]"
 
     def seen(self, source: str) -> Seen:
-        """The server, its last load, and the loads before it."""
         reading = self._reading
         if not reading.recognised:
             return Seen()

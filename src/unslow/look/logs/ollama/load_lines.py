@@ -97,7 +97,6 @@ def _per_slot(facts: FactsByName, where: str) -> FactsByName:
 
 
 def _value(words: list[str], flag: str) -> str:
-    """The word after a flag."""
     at = words.index(flag) + 1 if flag in words else len(words)
     return words[at].strip('"') if at < len(words) else ""
 
@@ -180,7 +179,6 @@ def _contexts(reading: Reading, line: Line) -> bool:
 
 @RULES("selecting ")
 def _selected(reading: Reading, line: Line) -> bool:
-    """It took one GPU of several."""
     library = line.fields.get("library", "")
     if not library or "name" not in line.fields:
         return False

@@ -179,7 +179,6 @@ class Reading:
         return self.load
 
     def close_load(self) -> None:
-        """Put the current load among those that were."""
         if self.load.kinds:
             self.loads.append(self.load)
         self.load = Loading()
@@ -194,7 +193,6 @@ class Reading:
         self.warnings_where = self.warnings_where or line.where
 
     def is_ollama(self, line: Line) -> None:
-        """Only Ollama writes such a line."""
         self.surely = self.surely or line.where
 
 
