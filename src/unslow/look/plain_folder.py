@@ -232,13 +232,12 @@ def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[f
 
 
 LARGEST_FILE_BYTES = 16 * 1024**2
-_SURE_SIGNS = ("server.log", "run.json")
 _ANSWERS = {"props": "props.json", "models": "models.json", "slots": "slots.json", "metrics": "metrics.txt"}
 
 
 def is_plain_folder(path: Path) -> bool:
     """Whether the folder holds at least a server's log or the record of a run."""
-    return any((path / name).is_file() for name in _SURE_SIGNS)
+    return any((path / name).is_file() for name in ("server.log", "run.json"))
 
 
 def read_plain_folder(path: Path, system: System | None = None) -> Snapshot:
@@ -306,7 +305,9 @@ def _machine(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
 def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Subject:
     log = folder.log
     seen = Subject() if isinstance(log, Unknown) else Subject(runtime=log.runtime, model=log.model)
-    asked, command = _asked(run)
+    asked = Runtime()
+    if isinstance(run, RunFile):
+        asked = requested_settings(parse_settings(["llama-server", *run.args], run.env), complete=True)
     props, models, slots = (folder.json(_ANSWERS[name]) for name in ("props", "models", "slots"))
     metrics: Any = folder.text(_ANSWERS["metrics"])
     metrics = metrics.value if isinstance(metrics, Known) else metrics
@@ -315,7 +316,7 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
     subject = settled_subject(asked, answers, seen)
     own = Runtime(
         name=reported("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
-        command=command,
+        command=reported(["llama-server", *run.args], RUN_FILE) if isinstance(run, RunFile) else run,
         environment=reported(run.env, "run.json") if isinstance(run, RunFile) else run,
         pid=status["Pid"],
         resident_bytes=status["VmRSS"],
@@ -332,13 +333,6 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
         gpus = gpus_described(folder.text(DESCRIPTION), folder.text("machine.txt").value_or(""))
         return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s, gpus)
     return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else run_of_log(log)
-
-
-def _asked(run: RunFile | Unknown) -> tuple[Runtime, Fact[list[str]]]:
-    if isinstance(run, Unknown):
-        return Runtime(), run
-    command = ["llama-server", *run.args]
-    return requested_settings(parse_settings(command, run.env), complete=True), reported(command, "run.json")
 
 
 def _state(run: RunFile | Unknown, runtime: Runtime) -> Fact[Any]:

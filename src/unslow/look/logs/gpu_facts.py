@@ -48,13 +48,12 @@ REASONS = {
     0x100: "display_clock_setting",
 }
 _BITS = {name: bit for bit, name in REASONS.items()}
-_WIDTH_BITS = 64
 _UNKNOWN = "unknown_bit_"
 
 
 def reason_names(bits: int) -> list[str]:
     """The reasons that are set, lowest bit first; a bit without a name is kept as `unknown_bit_0x…`."""
-    found = (1 << place for place in range(_WIDTH_BITS) if bits >> place & 1)
+    found = (1 << place for place in range(64) if bits >> place & 1)
     return [REASONS.get(bit, f"{_UNKNOWN}{bit:#x}") for bit in found]
 
 

@@ -20,7 +20,6 @@ from unslow.look.logs.llama_cpp import run_of_completions
 NAME = "MLX-LM"
 _KEPT = 1000
 _MOST_PROMPTS = 64
-_GB = 10**9
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
 _SPEED = re.compile(rf"(Prompt|Generation): (\d{{1,9}}) tokens, {_NUMBER} tokens-per-sec")
 _MEMORY = re.compile(rf"Peak memory: {_NUMBER} GB")
@@ -49,7 +48,7 @@ class MlxReader:
         elif found := _PROGRESS.search(line):
             self._read_so_far(found, where)
         elif self._named and (found := _MEMORY.search(line)):  # others print such a line, too
-            self._facts["resident_bytes"] = reported(round(float(found[1]) * _GB), where)
+            self._facts["resident_bytes"] = reported(round(float(found[1]) * 1e9), where)
         else:
             return False
         self._named = self._named or where

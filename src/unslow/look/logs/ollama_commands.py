@@ -134,7 +134,6 @@ _FIELD = re.compile(
     r"(?:[\"']([^\"'\n]{1,160})[\"']|(\d{1,18})\b)"
 )
 _NEAR = 200
-_MOST_PHRASES = 100
 _ALL = 100
 
 
@@ -181,7 +180,7 @@ def parse_ps_text(text: Text) -> Seen:
 def _parse_ps_phrase(places: Places) -> Seen:
     """`68%/32% CPU/GPU` alone; "100% CPU" could be a load, unless the command is named nearby."""
     shares: list[tuple[float, int | None, str]] = []
-    for found, where in islice(places.find(_PHRASE), _MOST_PHRASES):
+    for found, where in islice(places.find(_PHRASE), 100):
         cpu, gpu, other_cpu, other_gpu, side = found.groups()
         share = _gpu_share(side, cpu or other_cpu, gpu or other_gpu)
         if share is None or (not cpu and not _COMMAND.search(places.near(found, _NEAR))):
@@ -269,9 +268,8 @@ def _loaded_model(fields: dict[str, Known[str]]) -> LoadedModel:
 LOADED_AGAIN_S = 1.0
 """A model that is there already is found in milliseconds; whatever takes longer was a load."""
 MOST_BLOCKS = 1000
-_KEYS = r"total|load|prompt eval|eval"
 _VERBOSE = re.compile(
-    rf"\b(?:({_KEYS})[ _]duration\b[\"'`*]{{0,3}}\s?[:=|]\s{{0,40}}({DURATION})(?![\w.])"
+    rf"\b(?:(total|load|prompt eval|eval)[ _]duration\b[\"'`*]{{0,3}}\s?[:=|]\s{{0,40}}({DURATION})(?![\w.])"
     r"|((?:prompt )?eval)[ _]count\b[\"'`*]{0,3}\s?[:=|]\s{0,40}(\d{1,9}) ?token"
     r"|((?:prompt )?eval)[ _]rate\b[\"'`*]{0,3}\s?[:=|]?\s{0,40}(\d{1,9}(?:\.\d{1,6})?) ?tok(?:en)?s?/s)"
 )

@@ -186,6 +186,12 @@ def subject_of(reading: Reading, name: str) -> Subject:
     return Subject(runtime=runtime, model=Model(**reading.model))
 
 
+def gpu_of_worker(found: re.Match[str], rank: re.Pattern[str]) -> str:
+    """The GPU of the worker that writes, whose rank stands before what was found; there may be one alone."""
+    worker = rank.search(found.string, 0, found.start())
+    return f"GPU{worker[1] if worker else 0}"
+
+
 def parse_whole_number(text: str) -> int:
     """A count as written, within bounds."""
     return min(int(float(text.replace(",", ""))), MOST_COUNT)
@@ -210,7 +216,6 @@ _PAIR = re.compile(
     r"""(?<![\w.])['"]?([a-z][a-z_]{2,40})['"]?\s?[=:]\s?"""
     r"""(?:'([^']{0,500})'|"([^"]{0,500})"|([^\s,(){}]{1,200}))"""
 )
-_NOTHING = ("", "None", "auto", "null")
 
 
 def _count(text: str) -> int | None:
@@ -266,7 +271,6 @@ SETTING_KEYS: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
     "speculative_num_draft_tokens": (("draft_tokens",), _count),
 }
 """The facts that a setting is, and how its text becomes a value; None where the text is none."""
-_MODEL_KEYS = ("model", "model_path", "model_tag", "model_id")
 
 
 def note_settings(reading: Reading, text: str, where: str) -> None:
@@ -275,9 +279,9 @@ def note_settings(reading: Reading, text: str, where: str) -> None:
     for name, single, double, bare in _PAIR.findall(text):
         pairs.setdefault(name, single or double or bare)
     for name, written in pairs.items():
-        if written in _NOTHING:
+        if written in ("", "None", "auto", "null"):
             continue
-        if name in _MODEL_KEYS:
+        if name in ("model", "model_path", "model_tag", "model_id"):
             note_model(reading, written, where)
         facts, parse = SETTING_KEYS.get(name, ((), str))
         if (value := parse(written)) is not None:

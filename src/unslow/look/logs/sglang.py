@@ -11,6 +11,7 @@ from unslow.look.logs.serving_rules import (
     Moment,
     Reading,
     RuleReader,
+    gpu_of_worker,
     note_settings,
     parse_fraction,
     parse_size,
@@ -27,6 +28,7 @@ _ACCEPTED = re.compile(r"accept[ -]rat(?:e|io): (\d(?:\.\d{1,6})?)")
 _NEW = re.compile(r"#new-token: (\d{1,9})")
 _CACHED = re.compile(r"#cached-token: (\d{1,9})")
 _RANK = re.compile(r"\bTP(\d{1,3})\b")
+_device = partial(gpu_of_worker, rank=_RANK)
 
 
 RULES = Rules[Reading]()
@@ -76,12 +78,6 @@ def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
 def _sizes(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
     note_settings(reading, found[0].replace("context_len=", "context_length="), where)
-
-
-def _device(found: re.Match[str]) -> str:
-    """The worker that writes, where there are several: each has a GPU."""
-    rank = _RANK.search(found.string, 0, found.start())
-    return f"GPU{rank[1] if rank else 0}"
 
 
 @RULES(

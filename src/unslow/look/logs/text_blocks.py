@@ -71,16 +71,12 @@ T = TypeVar("T")
 _MOST_BLOCKS = 64  # a log that samples for hours repeats itself; the last ones count
 
 
-class Form(NamedTuple):
-    """How a block begins, and how its further lines look."""
-
-    starts: re.Pattern[str]
-    goes_on: re.Pattern[str]
+Form = tuple[re.Pattern[str], re.Pattern[str]]
 
 
 def block_form(starts: str, goes_on: str) -> Form:
-    """A form by its two patterns."""
-    return Form(re.compile(starts), re.compile(goes_on))
+    """How a block begins, and how its further lines look."""
+    return re.compile(starts), re.compile(goes_on)
 
 
 def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> Seen:

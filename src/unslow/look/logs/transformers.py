@@ -14,7 +14,6 @@ from unslow.look.logs.dialect import LineDialect, Seen
 
 NAME = "Transformers"
 _MOST_WARNINGS = 8
-_LONGEST_WARNING = 200
 _MAPPED = re.compile(
     r"""['"][\w.]{0,80}?\blayers\.(\d{1,4})['"]: ?(?:(\d{1,3})|['"](cuda(?::\d{1,3})?|cpu|disk|mps)['"])"""
 )
@@ -35,7 +34,7 @@ class TransformersReader:
         if any(words in line for words in _COMPLAINTS):
             self._warned = self._warned or where
             if len(self._warnings) < _MOST_WARNINGS:
-                self._warnings.append(line.strip()[:_LONGEST_WARNING])
+                self._warnings.append(line.strip()[:200])
         elif places := {int(number): device for number, _, device in _MAPPED.findall(line)}:
             # The layers by their devices; a number is that of a GPU
             on_gpu = sum(device not in ("cpu", "disk") for device in places.values())

@@ -17,6 +17,7 @@ from unslow.look.logs.serving_rules import (
     Moment,
     Reading,
     RuleReader,
+    gpu_of_worker,
     note_model,
     note_settings,
     parse_fraction,
@@ -29,6 +30,7 @@ BLOCK_TOKENS = 16
 """Tokens in a block of the cache unless vLLM is told otherwise; the oldest logs count blocks only."""
 
 _RANK = re.compile(r"(?:TP|tp_rank[=:]? ?|[Rr]ank[=: ])(\d{1,3})(?!\d)")
+_device = partial(gpu_of_worker, rank=_RANK)
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,6})?)"
 RULES = Rules[Reading]()
 
@@ -115,12 +117,6 @@ def _line(reading: Reading, found: re.Match[str], where: str) -> None:
 RULES.note_value("eager", "Cudagraph is disabled", "Cudagraph is disabled under eager mode", value=True)
 RULES.note_value("eager", "Enforce eager set", "Enforce eager set, disabling", value=True)
 RULES.note_value("eager", "raph capturing finished", "raph capturing finished in", value=False)
-
-
-def _device(found: re.Match[str]) -> str:
-    """The worker that writes, where there are several: each has a GPU."""
-    rank = _RANK.search(found.string, 0, found.start())
-    return f"GPU{rank[1] if rank else 0}"
 
 
 @RULES(

@@ -4,6 +4,7 @@ import csv
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,8 +17,6 @@ from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, seen_gpus
 from unslow.look.system import Finished, LookError, System
-
-_TIMEOUT_S = 20.0  # PowerShell starts in seconds where a virus scanner reads along
 
 
 def powershell_command(objects: str) -> tuple[str, ...]:
@@ -32,7 +31,8 @@ def read_windows_objects(system: System, objects: str) -> Finished | None:
             return None
     except LookError:
         return None
-    return system.run(powershell_command(objects), timeout_s=_TIMEOUT_S)
+    # PowerShell starts in seconds where a virus scanner reads along
+    return system.run(powershell_command(objects), timeout_s=20.0)
 
 
 OBJECTS_SOURCE = "Get-CimInstance"
@@ -237,14 +237,11 @@ def _of_lists(text: str, source: str, first_line: int) -> Iterator[CounterReadin
             yield CounterReading(line.source, instance, _COUNTER_KINDS[usage[1].lower()], int(usage[2]))
 
 
-def parse_counters_text(text: Text) -> Seen:
-    """The adapters of every output of such counters in a text."""
-    return seen_gpus(text, _COUNTER_FORMS, parse_counted_gpus)
+parse_counters_text = partial(seen_gpus, forms=_COUNTER_FORMS, parse=parse_counted_gpus)
 
 
 DIRECTX = "HKLM:\\SOFTWARE\\Microsoft\\DirectX"
 _ADAPTER_VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x5143: "Qualcomm"}
-_KINDS = {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}
 _LONGEST_NAME = 200
 
 
@@ -272,7 +269,7 @@ def _readings(value: Any) -> Iterator[CounterReading]:
     for entry in object_entries(value):
         name = entry.get("Name")
         instance = name.lower().partition("_phys_")[0] if isinstance(name, str) else ""
-        for key, kind in _KINDS.items():
+        for key, kind in {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}.items():
             size = whole_number(entry.get(key))
             if instance and adapter_luid(instance) and size is not None:
                 yield CounterReading(COUNTERS_SOURCE, instance, kind, size)
@@ -326,7 +323,6 @@ _NAME = re.compile(r"(?<!\S)((NVIDIA|AMD|Intel|Radeon|GeForce)\b[^:|,]{2,80})$")
 _DRIVER = re.compile(r"Driver version:\s*(\d[\d.]{2,30})", re.IGNORECASE)
 _USE = re.compile(r"Utili[sz]ation[\s:]{1,20}(\d{1,3})\s*%", re.IGNORECASE)
 _PLACE = re.compile(r"PCI bus (\d{1,3}), device (\d{1,2}), function (\d)", re.IGNORECASE)
-_VENDORS = {"GeForce": "NVIDIA", "Radeon": "AMD"}
 
 
 def parse_task_manager(text: str, source: str = TASK_MANAGER_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -364,7 +360,7 @@ class _Page:
             facts |= {"vram_used_bytes": none, "vram_total_bytes": none, "kind": reported("integrated", line.source)}
         if name := _NAME.search(line.text):
             facts["name"] = reported(name[1].strip(), line.source)
-            self.vendor = self.vendor or _VENDORS.get(name[2], name[2])
+            self.vendor = self.vendor or {"GeForce": "NVIDIA", "Radeon": "AMD"}.get(name[2], name[2])
         if driver := _DRIVER.search(line.text):
             facts["driver"] = reported(driver[1], line.source)
         if use := _USE.search(line.text):

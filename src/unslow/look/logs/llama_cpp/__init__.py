@@ -22,7 +22,7 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Amount, Fact, Known, Origin, estimated, first_known, not_found, reported
 from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect, needles_of
 from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
-from unslow.look.logs.llama_cpp.request_lines import COUNTED, counted
+from unslow.look.logs.llama_cpp.request_lines import COUNTED
 from unslow.look.logs.llama_cpp.start_lines import machine_of
 from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading
 
@@ -103,7 +103,8 @@ def summary(reading: Reading, source: str) -> LlamaLog:
     facts |= {name: fact for name, fact in load.facts.items() if name != "load_s"}
     facts |= reading.process
     facts |= _outcome(reading, source)
-    facts |= {name: reported(count, where) for name, (count, where) in counted(reading)}
+    counts = ((fact, *reading.counts.get(needle, (0, ""))) for needle, fact in COUNTED.items())
+    facts |= {fact: reported(count, where) for fact, count, where in counts if where}
     if loads := reading.loads():
         facts["loads"] = reported(loads, loads[0].source)
     if complaints := [complaint for kind in reading.warnings.values() for complaint in kind]:
@@ -250,10 +251,9 @@ class LlamaReader:
         """The last load, its requests, and the machine as llama.cpp saw it."""
         if not self._reading.recognised:
             return Seen()
-        reading = self._reading.last_told()
-        log = summary(reading, source)
+        log = summary(self._reading.last_told(), source)
         subject = Subject(runtime=log.runtime, model=log.model, run=run_of_log(log))
-        return Seen(machine=machine_of(reading), subject=subject, lines=self._lines)
+        return Seen(machine=log.machine, subject=subject, lines=self._lines)
 
 
 _CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")

@@ -1,7 +1,6 @@
 """Lines after a load: how it ended, how fast requests were, drafts, and complaints."""
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Literal
 
@@ -174,15 +173,6 @@ COUNTED = {_AGAIN: "prompts_reprocessed"}
 """Lines that are counted, and the fact that the count is."""
 _LEAST_TOKENS = 300
 """Before that, a window of three seconds is a large part of the mean it is held against."""
-
-
-def counted(reading: Reading) -> Iterator[tuple[str, tuple[int, str]]]:
-    """The counts by the names of their facts."""
-    return (
-        (fact, reading.counts[needle])
-        for needle, fact in COUNTED.items()
-        if needle in reading.counts and reading.counts[needle][1]
-    )
 
 
 _RATE = r"(\d{1,7}(?:\.\d{1,3})?)"

@@ -12,15 +12,13 @@ from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, Known, estimated, re
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.state import Reading, keep
 
-_HOST_BUFFERS = ("CPU", "BLAS", "AMX")
 _BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm", "AMX": "CPU"}
 RULES = Rules[Reading]()
-_MOST_MESSAGE = 300
 
 
 def is_gpu_name(name: str) -> bool:
     """Whether a buffer or device of this name lies on a GPU: everything that is not plainly host memory."""
-    return not (name in _HOST_BUFFERS or name.startswith("CPU_") or name.endswith("_Host"))
+    return not (name in ("CPU", "BLAS", "AMX") or name.startswith("CPU_") or name.endswith("_Host"))
 
 
 def backend_of(name: str) -> str:
@@ -162,7 +160,7 @@ def _threadpool(reading: Reading, found: re.Match[str], where: str) -> None:
 def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
     """The driver's own words, once seen, tell more than the later remark that layers are ignored."""
     reading.start_process()
-    message: Known[str] = reported(found[0].strip()[:_MOST_MESSAGE], where)
+    message: Known[str] = reported(found[0].strip()[:300], where)
     if "ignored" in found[0]:
         reading.process.setdefault("gpu_refused", message)
     else:
@@ -238,7 +236,6 @@ _SIZES = {"KiB": 1024, "MiB": MIB, "GiB": GIB}
 _MOST_COUNT = 2**53
 _MOST_BYTES = 2**60
 _WHOLE = re.compile(r"[0-9]{1,15}")
-_LETTERS = {"Small": "S", "Medium": "M", "Large": "L"}
 _NUMBERED = re.compile(r"^\d{1,3} \((.{1,60})\)$")  # in 2023: `ftype = 15 (mostly Q4_K - Medium)`
 _IRREGULAR = {"Q2_K - Medium": "Q2_K", "IQ3_S mix - 3.66 bpw": "IQ3_M", "MXFP4 MoE": "MXFP4_MOE"}
 
@@ -249,14 +246,12 @@ def parse_file_type(text: str) -> str:
     if text in _IRREGULAR:
         return _IRREGULAR[text]
     name, _, rest = text.partition(" - ")
-    letter = _LETTERS.get(rest, "")
+    letter = {"Small": "S", "Medium": "M", "Large": "L"}.get(rest, "")
     return f"{name}_{letter}" if letter else name
 
 
 _PREFIX = r"\b(?:print_info|llm_load_print_meta|llama_model_load_internal):\s+"
 _NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
-_DESCRIBED = _PREFIX + r"([\w.]+|file type|model ftype)\s+= (.+)"
-_SIZE = _PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)"
 
 
 @RULES("- kv ", r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})")
@@ -272,7 +267,10 @@ def _key(reading: Reading, found: re.Match[str], where: str) -> None:
         facts.setdefault("architecture", reported(value, where))
 
 
-@RULES(("print_info: ", "llm_load_print_meta: ", "llama_model_load_internal: "), _DESCRIBED)
+@RULES(
+    ("print_info: ", "llm_load_print_meta: ", "llama_model_load_internal: "),
+    _PREFIX + r"([\w.]+|file type|model ftype)\s+= (.+)",
+)
 def _described(reading: Reading, found: re.Match[str], where: str) -> None:
     name, value = found[1], found[2].strip()
     facts = reading.load.current.model
@@ -286,7 +284,7 @@ def _described(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["quant"] = reported(parse_file_type(_NUMBERED.sub(r"\1", value)), where)
 
 
-@RULES(("file size ", "model size "), _SIZE)
+@RULES(("file size ", "model size "), _PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)")
 def _size(reading: Reading, found: re.Match[str], where: str) -> None:
     """Printed with two digits, so an estimate."""
     size = float(found[1]) * _SIZES[found[2]]

@@ -28,7 +28,6 @@ _COUNTS = {
 }
 _OWN_FLAGS = ("--model", "--port", "-c", "--ctx-size", "--n-gpu-layers", "--tensor-split")
 """The last two are Ollama's own reckoning before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
-_LONGEST_SETTINGS = 500
 _REQUEST = {"Parallel": "slots", "BatchSize": "batch", "KvSize": "context_length", "NumThreads": "threads"}
 
 
@@ -56,9 +55,7 @@ def command_facts(command: str, where: str, *, is_server: bool) -> FactsByName:
     if is_server:  # gets a number of layers only where a person set one; the context it always gets
         own = (("gpu_layers", "gpu_layers_set"), ("context", "context_set"))
         facts |= {name: reported(counts[flag], where) for flag, name in own if flag in counts}
-    elif (
-        "context" in given
-    ):  # Ollama's own runner: what is not there is off, unless the command names no setting at all
+    elif "context" in given:  # its own runner: what is not there is off, unless the command names no setting at all
         if "gpu_layers" in counts or "gpu_layers" not in given:
             facts["gpu_layers"] = reported(counts.get("gpu_layers", 0), where)
         facts.setdefault("flash_attention", reported(value=False, source=f"{where}: no --flash-attn"))
@@ -72,8 +69,7 @@ def request_facts(request: str, where: str) -> FactsByName:
     given = dict(re.findall(r"\b([A-Z]\w{2,20}):([\w.-]*)", request))
     facts: FactsByName = {}
     for key, name in _REQUEST.items():
-        value = given.get(key, "")
-        if _RUNNER_COUNT.fullmatch(value) and int(value):
+        if _RUNNER_COUNT.fullmatch(value := given.get(key, "")) and int(value):
             facts[name] = reported(int(value), where)
     if (flash := given.get("FlashAttention", "").lower()) in ("true", "false", "enabled", "disabled"):
         facts["flash_attention"] = reported(flash in ("true", "enabled"), where)
@@ -219,7 +215,7 @@ def _started_with(reading: Reading, line: Line) -> bool:
     load.model["path"] = reported(path, line.where)
     # Without the model, its context, and what Ollama decides anew for each process
     flags = [word for before, word in pairwise(words) if word not in _OWN_FLAGS and before not in _OWN_FLAGS]
-    load.settings = " ".join(flags)[:_LONGEST_SETTINGS]
+    load.settings = " ".join(flags)[:500]
     load.context_cut, reading.context_cut = reading.context_cut, None
     is_server = "starting llama-server" in line.text
     for name, fact in command_facts(command, line.where, is_server=is_server).items():

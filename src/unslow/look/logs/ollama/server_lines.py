@@ -16,7 +16,6 @@ _LISTENING = re.compile(r"Listening on (\S{1,80}) \(version ([\w.+-]{1,40})\)")
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_]{2,40}):(\[[^\]]*\]|\S*)")
 _LEFT_OUT = re.compile(r"KEY|TOKEN|SECRET|PASSW|ORIGINS|REMOTES")  # secrets, and lists of hosts
 _COUNT = re.compile(r"\d{1,12}")
-_UNSET = ("", "0", "false")  # stands there too where nobody set anything
 _MOST_SECONDS = 1e8  # Go's longest duration stands for "for ever"
 
 
@@ -86,7 +85,8 @@ def _config(reading: Reading, line: Line) -> bool:
     reading.is_ollama(line)
     given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
     named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
-    kept = {name: value for name, value in named.items() if value not in _UNSET}
+    # these stand there too where nobody set anything
+    kept = {name: value for name, value in named.items() if value not in ("", "0", "false")}
     reading.process["environment"] = reported(kept, line.where)
     reading.process.update(variable_facts(kept, line.where))
     return True
@@ -247,7 +247,6 @@ def _no_library(reading: Reading, line: Line) -> bool:
 
 _ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
 _ANSWERS = ("/api/generate", "/api/chat", "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
-_OK = "200"
 _WRITTEN = re.compile(r"\[GIN\] (\d{4}/\d\d/\d\d) - (\d\d:\d\d:\d\d)")
 _NO_PROMPT_S = 0.01
 """Ollama 0.33 answers a request without a prompt (`ollama stop`, or a preload of what is loaded) in 0.3 to 0.7 ms; one
@@ -268,7 +267,7 @@ def _access(reading: Reading, line: Line) -> bool:
     """How long a whole request took, the load and the waiting before it among it."""
     reading.is_ollama(line)
     found = _ACCESS.search(line.text)
-    if not found or found[1] != _OK or found[3] not in _ANSWERS:
+    if not found or found[1] != "200" or found[3] not in _ANSWERS:
         return False
     took = parse_seconds(found[2])
     if took is None:
