@@ -150,19 +150,17 @@ class LoadedModel(NamedTuple):
     quant: Fact[str]
 
     def subject(self) -> Subject:
-        # Unless a log or a command says otherwise there is one slot
         given: dict[str, Any] = {
             "vram_share": self.share,
             "size_bytes": self.size,
             "size_vram_bytes": self.size_vram,
             "context_per_slot": self.context,
-            "context_length": estimated(self.context.value, f"{self.context.source}: for one request")
-            if isinstance(self.context, Known)
-            else self.context,
             "keep_alive_s": self.keep_alive_s,
         }
         source = next(fact.source for fact in self if isinstance(fact, Known))
         known: dict[str, Any] = {name: fact for name, fact in given.items() if isinstance(fact, Known)}
+        if isinstance(self.context, Known):  # unless a log or a command says otherwise there is one slot
+            known["context_length"] = estimated(self.context.value, f"{self.context.source}: for one request")
         runtime = Runtime(name=reported("Ollama", source), state=reported("loaded", source), **known)
         return Subject(runtime=runtime, model=Model(name=self.name, quant=self.quant))
 

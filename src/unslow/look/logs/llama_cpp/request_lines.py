@@ -1,6 +1,7 @@
 """Lines after a load: how it ended, how fast requests were, drafts, and complaints."""
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -100,20 +101,17 @@ def _named_allocation(reading: Reading, found: re.Match[str], where: str) -> Non
     _note(reading, found, where, found[1], int(found[2]))
 
 
-@RULES("allocation of size ", r"Device memory allocation of size (\d{1,18}) failed.*")
-def _vulkan_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, "Vulkan", int(found[1]))
+def _allocation(device: str, size: Callable[[str], int], reading: Reading, found: re.Match[str], where: str) -> None:
+    _note(reading, found, where, device, size(found[1]))
 
 
-@RULES("buffer, size = ", rf"failed to allocate buffer, size =\s+{_MIB}")
-def _metal_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, "Metal", parse_mib(found[1]))
-
-
-@RULES("insufficient memory", r"insufficient memory \(attempted to allocate()\s+([\d.]+) MB\)")
-@RULES("failed to allocate buffer of size", r"failed to allocate buffer of size (\d{1,18})()")
-def _host_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, "CPU", int(found[1]) if found[1] else parse_mib(found[2]))
+for _device, _size, _needle, _pattern in (
+    ("Vulkan", int, "allocation of size ", r"Device memory allocation of size (\d{1,18}) failed.*"),
+    ("Metal", parse_mib, "buffer, size = ", rf"failed to allocate buffer, size =\s+{_MIB}"),
+    ("CPU", int, "failed to allocate buffer of size", r"failed to allocate buffer of size (\d{1,18})"),
+    ("CPU", parse_mib, "insufficient memory", r"insufficient memory \(attempted to allocate\s+([\d.]+) MB\)"),
+):
+    RULES(_needle, _pattern)(partial(_allocation, _device, _size))
 
 
 @RULES("unable to allocate ", r"unable to allocate (\S+) buffer")

@@ -231,10 +231,7 @@ _KEYS = {
     "expert_used_count": "experts_used",
 }
 _TEXTS = {"arch": "architecture", "general.name": "name"}
-_SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-_SIZES = {"KiB": 1024, "MiB": MIB, "GiB": GIB}
-_MOST_COUNT = 2**53
-_MOST_BYTES = 2**60
+_SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _NUMBERED = re.compile(r"^\d{1,3} \((.{1,60})\)$")  # in 2023: `ftype = 15 (mostly Q4_K - Medium)`
 _IRREGULAR = {"Q2_K - Medium": "Q2_K", "IQ3_S mix - 3.66 bpw": "IQ3_M", "MXFP4 MoE": "MXFP4_MOE"}
@@ -284,19 +281,14 @@ def _described(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["quant"] = reported(parse_file_type(_NUMBERED.sub(r"\1", value)), where)
 
 
-@RULES(("file size ", "model size "), _PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)")
-def _size(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Printed with two digits, so an estimate."""
-    size = float(found[1]) * _SIZES[found[2]]
-    if size < _MOST_BYTES:
-        reading.load.current.model["weights_bytes"] = estimated(round(size), where)
-
-
 @RULES("model params", _PREFIX + rf"model params\s+= {_NUMBER} ([KMBT])\b")
-def _parameters(reading: Reading, found: re.Match[str], where: str) -> None:
-    count = float(found[1]) * _SCALES[found[2]]
-    if count < _MOST_COUNT:
-        reading.load.current.model["parameters"] = estimated(round(count), where)
+@RULES(("file size ", "model size "), _PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)")
+def _amount(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Printed with two digits, so an estimate."""
+    amount = float(found[1]) * _SCALES[found[2]]
+    name, bound = ("weights_bytes", 2**60) if found[2].endswith("iB") else ("parameters", 2**53)
+    if amount < bound:
+        reading.load.current.model[name] = estimated(round(amount), where)
 
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}

@@ -10,7 +10,6 @@ from unslow.facts.run import Completion
 from unslow.facts.runtime import AllocationFailure, Buffer, PastLoad, SeenDevice
 from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
 
-# A load as the lines tell of it: the models that were read, their contexts, caches and buffers.
 # Every store is bounded, so that a log of any size, or one made up to hurt, costs the same memory.
 
 K = TypeVar("K")

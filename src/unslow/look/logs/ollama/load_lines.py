@@ -154,10 +154,7 @@ def _gpu_memory(reading: Reading, line: Line) -> bool:
 @RULES("new model will fit")
 def _will_fit(reading: Reading, line: Line) -> bool:
     load = reading.load_with("fit", line)
-    for name, field in (("asked_bytes", "required"), ("available_bytes", "available")):
-        size = parse_size_bytes(line.fields.get(field, ""))
-        if size is not None:
-            load.facts.setdefault(name, reported(size, line.where))
+    load.facts = line.sizes(asked_bytes="required", available_bytes="available") | load.facts
     return True
 
 
@@ -282,10 +279,9 @@ def _buffer(reading: Reading, line: Line) -> bool:
 
 @RULES('msg="total memory"')
 def _total(reading: Reading, line: Line) -> bool:
-    size = parse_size_bytes(line.fields.get("size", ""))
-    if size is not None:
-        reading.load.facts["size_bytes"] = reported(size, line.where)
-    return size is not None
+    found = line.sizes(size_bytes="size")
+    reading.load.facts |= found
+    return bool(found)
 
 
 @RULES("started in ")

@@ -7,7 +7,7 @@ import msgspec
 
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import MIB, reported
-from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds, parse_size_bytes
+from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds
 from unslow.look.processes import KEPT_VARIABLES
 
 RULES = Rules()
@@ -63,10 +63,8 @@ def see_device(reading: Reading, line: Line) -> str:
     changes: dict[str, Any] = {
         "description": description or old.description,
         "library": fields.get("library") or old.library,
+        **line.sizes(total_bytes="total", free_bytes="available"),
     }
-    for fact, field in (("total_bytes", "total"), ("free_bytes", "available")):
-        if (size := parse_size_bytes(fields.get(field, ""))) is not None:
-            changes[fact] = reported(size, where)
     if fields.get("type") in ("discrete", "iGPU"):
         changes["integrated"] = reported(fields["type"] == "iGPU", where)
     elif fields.get("integrated") in ("true", "false"):
@@ -128,10 +126,7 @@ def _default_context(reading: Reading, line: Line) -> bool:
 
 @RULES('msg="system memory"')
 def _system_memory(reading: Reading, line: Line) -> bool:
-    for field, name in (("total", "total_bytes"), ("free", "available_bytes")):
-        size = parse_size_bytes(line.fields.get(field, ""))
-        if size is not None:
-            reading.memory[name] = reported(size, line.where)
+    reading.memory |= line.sizes(total_bytes="total", available_bytes="free")
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import Buffer, PastLoad, SeenDevice
 from unslow.facts.snapshot import Contradiction
-from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
+from unslow.facts.values import NOT_LOOKED, Known, reported
 
 # Lines as Ollama writes them, `time=... level=INFO msg="several words" key=value`, and the way people quote them.
 # A quoted line may have lost its head, its quotes or its brackets; so the fields are found wherever they stand.
@@ -41,6 +41,11 @@ class Line(NamedTuple):
         """When it was written, as it says itself; empty where it does not."""
         found = _TIME.search(self.text)
         return self.fields.get("time", found[0] if found else "")[:40]
+
+    def sizes(self, **names: str) -> "FactsByName":
+        """Facts by the names of the fields that hold them, of those that are sizes."""
+        found = ((fact, parse_size_bytes(self.fields.get(name, ""))) for fact, name in names.items())
+        return {fact: reported(size, self.where) for fact, size in found if size is not None}
 
     def said(self) -> str:
         """What the line tells a person, without what could name one."""
@@ -113,7 +118,6 @@ class Loading:
 
     def past(self, requests_where: str = "") -> PastLoad:
         """The load as one of several; `requests_where` is where requests were counted, empty where they were not."""
-        asked: Fact[int] = self.facts.get("asked_bytes", NOT_LOOKED)
         return PastLoad(
             at=self.at,
             model=self.model.get("path", NOT_LOOKED),
@@ -121,7 +125,7 @@ class Loading:
             gpu_layers=self.facts.get("gpu_layers", NOT_LOOKED),
             layers=self.facts.get("layers", NOT_LOOKED),
             free_bytes=self.facts.get("available_bytes", NOT_LOOKED),
-            asked_bytes=asked,
+            asked_bytes=self.facts.get("asked_bytes", NOT_LOOKED),
             seconds=self.seconds or NOT_LOOKED,
             settings=self.settings,
             requests=reported(self.requests, requests_where) if requests_where else NOT_LOOKED,
