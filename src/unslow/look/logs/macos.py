@@ -14,10 +14,10 @@ from unslow.look.logs.text_blocks import (
     Labelled,
     Numbered,
     block_form,
+    machine_dialect,
     numbered_lines,
     parse_amount,
     seen_gpus,
-    seen_machine,
 )
 
 IOREG_SOURCE = "ioreg"
@@ -276,33 +276,22 @@ TEXT_DIALECTS: dict[str, TextDialect] = {
         forms=(block_form(r"\"Device Utilization %\"|\bIOAccelerator\b|\"gpu-core-count\"", r"\"|[{}]"),),
         parse=parse_ioreg,
     ),
-    "powermetrics": partial(
-        seen_machine,
-        forms=(
-            block_form(
-                r"GPU (?:HW )?active (?:frequency|residency):|GPU Power: \d|Current pressure level:",
-                r":\s+\S|\*{3}|^\W*$",
-            ),
-        ),
-        parse=parse_powermetrics,
+    "powermetrics": machine_dialect(
+        r"GPU (?:HW )?active (?:frequency|residency):|GPU Power: \d|Current pressure level:",
+        r":\s+\S|\*{3}|^\W*$",
+        parse_powermetrics,
     ),
-    "sysctl": partial(
-        seen_machine,
-        forms=(block_form(r"(?<![\w.])(?:hw|machdep|iogpu|debug|vm|kern)\.\w[\w.]*\s*[:=]\s*\S", r"\w\.\w+\s*[:=]"),),
-        parse=parse_sysctl,
+    "sysctl": machine_dialect(
+        r"(?<![\w.])(?:hw|machdep|iogpu|debug|vm|kern)\.\w[\w.]*\s*[:=]\s*\S", r"\w\.\w+\s*[:=]", parse_sysctl
     ),
-    "system_profiler": partial(
-        seen_machine,
-        forms=(
-            block_form(
-                r"Graphics/Displays:|Hardware Overview:|System Software Overview:|Chipset Model:", r":\s*\S|:\s*$"
-            ),
-        ),
-        parse=parse_system_profiler,
+    "system_profiler": machine_dialect(
+        r"Graphics/Displays:|Hardware Overview:|System Software Overview:|Chipset Model:",
+        r":\s*\S|:\s*$",
+        parse_system_profiler,
     ),
-    "vm_stat": partial(
-        seen_machine,
-        forms=(block_form(r"Mach Virtual Memory Statistics|The system has \d+ \(\d+ pages", r":\s+\d|:\s*$"),),
-        parse=lambda lines, source, first: Machine(memory=parse_vm_stat(lines, source, first)),
+    "vm_stat": machine_dialect(
+        r"Mach Virtual Memory Statistics|The system has \d+ \(\d+ pages",
+        r":\s+\d|:\s*$",
+        lambda lines, source, first: Machine(memory=parse_vm_stat(lines, source, first)),
     ),
 }

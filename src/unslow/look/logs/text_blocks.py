@@ -11,7 +11,7 @@ import msgspec
 from unslow.facts.machine import Facts, Gpu, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Fact, Known, not_supported, reported
-from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.gpu_facts import by_index
 
 F = TypeVar("F", bound=Facts)
@@ -88,16 +88,21 @@ def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int]
     return Seen(machine=Machine(gpus=gpus), lines=sum(end - first for first, end in found), spans=tuple(found))
 
 
-def seen_machine(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], Machine]) -> Seen:
-    """The machine as all blocks show it; the last one counts."""
-    found = _parsed_blocks(text, forms, parse, Machine())
-    machine = Machine()
-    gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
-    for said in found.values():
-        machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
-        gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
-    machine = overlaid(machine, Machine(gpus=gpus))
-    return Seen(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
+def machine_dialect(starts: str, goes_on: str, parse: Callable[[str, str, int], Machine]) -> TextDialect:
+    """The machine as all blocks that look so show it; the last one counts."""
+    forms = (block_form(starts, goes_on),)
+
+    def read(text: Text) -> Seen:
+        found = _parsed_blocks(text, forms, parse, Machine())
+        machine = Machine()
+        gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
+        for said in found.values():
+            machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
+            gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
+        machine = overlaid(machine, Machine(gpus=gpus))
+        return Seen(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
+
+    return read
 
 
 def _parsed_blocks(
