@@ -314,6 +314,10 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
     health = Unknown("the folder holds no answer of /health")
     answers = subject_of(Answers(health, props, models, slots, metrics), {**_ANSWERS, "health": "the folder"})
     subject = settled_subject(asked, answers, seen)
+    # How the start ended, by the one who started it, unless it ended after it had loaded; else by the server itself
+    state: Fact[Any] = first_known(subject.runtime.state)
+    if isinstance(run, RunFile) and run.ok is not None and (run.ok or state.value_or("") != "loaded"):
+        state = reported("loaded" if run.ok else "failed", RUN_FILE)
     own = Runtime(
         name=reported("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
         command=reported(["llama-server", *run.args], RUN_FILE) if isinstance(run, RunFile) else run,
@@ -321,7 +325,7 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
         pid=status["Pid"],
         resident_bytes=status["VmRSS"],
         log_path=reported("server.log", "server.log") if isinstance(log, LlamaLog) else log,
-        state=_state(run, subject.runtime),
+        state=state,
     )
     return Subject(runtime=overlaid(subject.runtime, own), model=subject.model, run=_run(folder, run, log))
 
@@ -333,12 +337,3 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
         gpus = gpus_described(folder.text(DESCRIPTION), folder.text("machine.txt").value_or(""))
         return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s, gpus)
     return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else run_of_log(log)
-
-
-def _state(run: RunFile | Unknown, runtime: Runtime) -> Fact[Any]:
-    """How the start ended, by the one who started it; else by the server itself."""
-    if isinstance(run, RunFile) and run.ok is False and runtime.state.value_or("") == "loaded":
-        return runtime.state  # it ended after it had loaded
-    if isinstance(run, RunFile) and run.ok is not None:
-        return reported("loaded" if run.ok else "failed", "run.json")
-    return first_known(runtime.state)

@@ -114,6 +114,11 @@ def parse_sysctl(text: str, source: str = SYSCTL_SOURCE, first_line: int = 1) ->
     swap, swap_source = rows.rows.get("vm.swapusage", ("", ""))
     sizes = _SWAP.search(swap)
     total = rows.amount("hw.memsize", "B")
+    pressure: Fact[Any] = NOT_LOOKED
+    level, where = rows.rows.get("kern.memorystatus_vm_pressure_level", ("", ""))
+    if level:
+        unknown = not_found(f"{where} has the level {level[:20]}")
+        pressure = reported(_LEVELS[level], where) if level in _LEVELS else unknown
     machine = Machine(
         system=System(version=rows.word("kern.osproductversion"), kernel=rows.word("kern.osrelease")),
         cpu=Cpu(
@@ -127,17 +132,11 @@ def parse_sysctl(text: str, source: str = SYSCTL_SOURCE, first_line: int = 1) ->
             total_bytes=total,
             swap_total_bytes=parse_amount(sizes[1], "M", swap_source) if sizes else NOT_LOOKED,
             swap_used_bytes=parse_amount(sizes[2], "M", swap_source) if sizes else NOT_LOOKED,
-            pressure=_pressure(*rows.rows.get("kern.memorystatus_vm_pressure_level", ("", ""))),
+            pressure=pressure,
             wired_limit_bytes=_wired_limit(rows, total),
         ),
     )
     return bounded(machine)
-
-
-def _pressure(level: str, source: str) -> Fact[Any]:
-    if not level:
-        return NOT_LOOKED
-    return reported(_LEVELS[level], source) if level in _LEVELS else not_found(f"{source} has the level {level[:20]}")
 
 
 def _wired_limit(rows: Labelled, total: Fact[Bytes]) -> Fact[Bytes]:

@@ -44,7 +44,15 @@ class MlxReader:
 
     def take(self, line: str, where: str) -> bool:
         if found := _SPEED.search(line):
-            self._speed(found[1], int(found[2]), float(found[3]), where)
+            tokens, tokens_per_s = int(found[2]), float(found[3])
+            seconds = tokens / tokens_per_s if tokens_per_s else 0.0
+            if found[1] == "Prompt":  # whose line comes first; both together are a request
+                self._prompt = (tokens, seconds)
+            elif tokens and seconds:
+                read, read_s = self._prompt
+                done = Completion(prompt_tokens=read, prefill_s=read_s, generated_tokens=tokens, decode_s=seconds)
+                self._requests.append(done)
+                self._requests_where, self._prompt = where, (0, 0.0)
         elif found := _PROGRESS.search(line):
             self._read_so_far(found, where)
         elif self._named and (found := _MEMORY.search(line)):  # others print such a line, too
@@ -69,17 +77,6 @@ class MlxReader:
         elif self._rates:
             run = Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
         return Seen(subject=Subject(runtime=Runtime(**facts), run=run), lines=self._lines)
-
-    def _speed(self, what: str, tokens: int, tokens_per_s: float, where: str) -> None:
-        """The prompt's line comes first; both together are a request."""
-        seconds = tokens / tokens_per_s if tokens_per_s else 0.0
-        if what == "Prompt":
-            self._prompt = (tokens, seconds)
-        elif tokens and seconds:
-            read, read_s = self._prompt
-            done = Completion(prompt_tokens=read, prefill_s=read_s, generated_tokens=tokens, decode_s=seconds)
-            self._requests.append(done)
-            self._requests_where, self._prompt = where, (0, 0.0)
 
     def _read_so_far(self, found: re.Match[str], where: str) -> None:
         """Two steps of one prompt tell a speed; prompts are told apart by their lengths."""

@@ -258,10 +258,8 @@ def _key(reading: Reading, found: re.Match[str], where: str) -> None:
     value, facts = found[2].strip(), reading.load.current.model
     if name in _KEYS and _WHOLE.fullmatch(value):
         facts.setdefault(_KEYS[name], reported(int(value), where))
-    elif found[1] == "general.name" and value:
-        facts.setdefault("name", reported(value, where))
-    elif found[1] == "general.architecture" and value:
-        facts.setdefault("architecture", reported(value, where))
+    elif found[1] in ("general.name", "general.architecture") and value:
+        facts.setdefault(name, reported(value, where))
 
 
 @RULES(

@@ -204,24 +204,21 @@ class Reading:
         if self.load.placed:
             self.past.append(self._past())
 
-    def _free(self) -> Fact[int]:
-        """What all devices had free before the load, where each of them says so."""
-        free = [device.free_bytes for device, _ in self.devices.values()]
-        known = [fact for fact in free if isinstance(fact, Known)]
-        if not known or len(known) < len(free):
-            return NOT_LOOKED
-        return reported(sum(fact.value for fact in known), known[0].source)
-
     def _past(self) -> PastLoad:
         load, main = self.load, self.load.main_model()
         context = main.main_context().facts
+        # What all devices had free before the load, where each of them says so
+        known = [device.free_bytes for device, _ in self.devices.values() if isinstance(device.free_bytes, Known)]
+        free: Fact[int] = NOT_LOOKED
+        if known and len(known) == len(self.devices):
+            free = reported(sum(fact.value for fact in known), known[0].source)
         return PastLoad(
             at=load.started_at,
             model=main.model.get("path") or main.model.get("name") or NOT_LOOKED,
             context_length=context.get("context_length", NOT_LOOKED),
             gpu_layers=main.runtime.get("gpu_layers", NOT_LOOKED),
             layers=main.runtime.get("layers", NOT_LOOKED),
-            free_bytes=load.facts.get("available_bytes", self._free()),
+            free_bytes=load.facts.get("available_bytes", free),
             asked_bytes=load.facts.get("asked_bytes", NOT_LOOKED),
             seconds=load.facts.get("load_s", NOT_LOOKED),
             source=load.where or next((fact.source for fact in main.model.values()), ""),
