@@ -30,7 +30,6 @@ _CACHED = re.compile(r"#cached-token: (\d{1,9})")
 _RANK = re.compile(r"\bTP(\d{1,3})\b")
 _device = partial(gpu_of_worker, rank=_RANK)
 
-
 RULES = Rules[Reading]()
 
 

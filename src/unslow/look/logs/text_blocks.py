@@ -70,7 +70,6 @@ T = TypeVar("T")
 
 _MOST_BLOCKS = 64  # a log that samples for hours repeats itself; the last ones count
 
-
 Form = tuple[re.Pattern[str], re.Pattern[str]]
 
 

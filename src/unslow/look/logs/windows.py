@@ -239,7 +239,6 @@ def _of_lists(text: str, source: str, first_line: int) -> Iterator[CounterReadin
 
 parse_counters_text = partial(seen_gpus, forms=_COUNTER_FORMS, parse=parse_counted_gpus)
 
-
 DIRECTX = "HKLM:\\SOFTWARE\\Microsoft\\DirectX"
 _ADAPTER_VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x5143: "Qualcomm"}
 _LONGEST_NAME = 200

@@ -260,7 +260,6 @@ _CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "t
 _TABLE = "breakdown_print: | "  # one at the end of each server, many while it looks for what fits
 DIALECT = LineDialect(_NEEDLES, LlamaReader, chatty=frozenset({*_CHATTY, _TABLE}))
 
-
 ALL_LAYERS = 9999
 """What -1 stands for: more layers than any model has."""
 _SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|n_ubatch|flash_attn|offload_kqv)["']?

@@ -203,7 +203,6 @@ _PARAMETERS = {
 }
 _MOST_DIGITS = 12  # so that every count fits its fact
 
-
 _PARAMETER = "(n_seq_max|n_ctx|n_ctx_seq|n_ctx_per_seq|n_batch|n_ubatch|flash_attn|kv_unified)"
 _CONTEXTS = ("llama_context", "llama_init_from_model", "llama_new_context_with_model", "llama_model_load_internal")
 

@@ -15,11 +15,8 @@ from unslow.look.logs.llama_cpp.load_lines import parse_mib
 from unslow.look.logs.llama_cpp.state import Load, Reading
 
 RULES = Rules[Reading]()
-_MOST_MESSAGE = 300
-
-
 What = Literal["weights", "kv_cache", "compute_buffer", "unknown"]
-
+_MOST_MESSAGE = 300
 _MOST_BYTES = 2**60
 
 
@@ -171,7 +168,6 @@ COUNTED = {_AGAIN: "prompts_reprocessed"}
 """Lines that are counted, and the fact that the count is."""
 _LEAST_TOKENS = 300
 """Before that, a window of three seconds is a large part of the mean it is held against."""
-
 
 _RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
 

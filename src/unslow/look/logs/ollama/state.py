@@ -77,7 +77,6 @@ KEPT_DEVICES = 64
 KEPT_KINDS = 60
 KEPT_OF_A_KIND = 2
 
-
 Take = TypeVar("Take", bound=Callable[..., bool])
 
 
