@@ -30,23 +30,19 @@ def merged_machine(machines: Iterable[Machine]) -> Machine:
     """Each laid over those before it; a GPU that two of them describe is one."""
     whole = Machine()
     for machine in machines:
-        gpus = _merged_gpus(whole.gpus, machine.gpus)
+        first, second = whole.gpus, machine.gpus
+        if not isinstance(second, Known) or not second.value:
+            gpus = first if isinstance(first, Known) or second == NOT_LOOKED else second
+        elif not isinstance(first, Known) or not first.value:
+            gpus = second
+        else:
+            gpus = Known(paired_gpus(first.value, second.value), second.origin, f"{first.source}, {second.source}")
         whole = overlaid(whole, msgspec.structs.replace(machine, gpus=NOT_LOOKED))
         whole = msgspec.structs.replace(whole, gpus=gpus)
-    return msgspec.structs.replace(
-        whole,
-        gpus=Known(gpus_in_order(whole.gpus.value), whole.gpus.origin, whole.gpus.source)
-        if isinstance(whole.gpus, Known)
-        else whole.gpus,
-    )
-
-
-def _merged_gpus(first: Fact[tuple[Gpu, ...]], second: Fact[tuple[Gpu, ...]]) -> Fact[tuple[Gpu, ...]]:
-    if not isinstance(second, Known) or not second.value:
-        return first if isinstance(first, Known) or second == NOT_LOOKED else second
-    if not isinstance(first, Known) or not first.value:
-        return second
-    return Known(paired_gpus(first.value, second.value), second.origin, f"{first.source}, {second.source}")
+    if not isinstance(whole.gpus, Known):
+        return whole
+    ordered = Known(gpus_in_order(whole.gpus.value), whole.gpus.origin, whole.gpus.source)
+    return msgspec.structs.replace(whole, gpus=ordered)
 
 
 def paired_gpus(first: Sequence[Gpu], second: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -65,17 +61,12 @@ def paired_gpus(first: Sequence[Gpu], second: Sequence[Gpu]) -> tuple[Gpu, ...]:
 
 
 def _may_be_the_same(one: Gpu, other: Gpu) -> bool:
-    """By their names where both have one, else by maker and number."""
-    ours, theirs = _words(one), _words(other)
+    """By the words of their names where both have one, else by maker and number."""
+    ours, theirs = (set(_NOISE.sub(" ", gpu.name.value_or("")).casefold().split()) for gpu in (one, other))
     if ours and theirs:
         return ours <= theirs or theirs <= ours
     makers = {str(gpu.vendor.value_or("")).casefold() for gpu in (one, other)} - {""}
     return one.index == other.index and len(makers) <= 1
-
-
-def _words(gpu: Gpu) -> set[str]:
-    """The words that tell one model of GPU from another."""
-    return set(_NOISE.sub(" ", gpu.name.value_or("")).casefold().split())
 
 
 _INNER = "llama.cpp"
@@ -86,6 +77,10 @@ _OUTER_FACTS = ("name", "version", "url", "loads")
 
 def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     """One for each runtime that the text tells of; lines of llama.cpp in another program's log belong to that one."""
+
+    def known_facts(subject: Subject) -> int:
+        return sum(isinstance(getattr(subject.runtime, name), Known) for name in Runtime.__struct_fields__)
+
     named: dict[str, Subject] = {}
     nameless = Subject()
     for subject in subjects:
@@ -98,13 +93,8 @@ def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     if not found:
         return () if nameless == Subject() else (nameless,)
     # what nobody claims is said of the only runtime, or of the one that most is known of
-    first, *others = sorted(found, key=_known_facts, reverse=True)
+    first, *others = sorted(found, key=known_facts, reverse=True)
     return (merged_subject(nameless, first), *others)
-
-
-def _known_facts(subject: Subject) -> int:
-    runtime = subject.runtime
-    return sum(isinstance(getattr(runtime, name), Known) for name in runtime.__struct_fields__)
 
 
 def with_contradictions(subject: Subject, said: Sequence[Subject], machine: Machine, subjects: int) -> Subject:
@@ -118,8 +108,23 @@ def with_contradictions(subject: Subject, said: Sequence[Subject], machine: Mach
 
 def merged_subject(base: Subject, over: Subject) -> Subject:
     """`over` on top of `base`, except where it only guesses or was only told what `base` was shown."""
+    below, above = base.runtime, over.runtime
+    both: dict[str, Fact[Any]] = {
+        "warnings": first_known(below.warnings, above.warnings),
+        "environment": first_known(below.environment, above.environment),
+        "loads": first_known(above.loads, below.loads),
+    }
+    if len(below.loads.value_or(())) > len(above.loads.value_or(())):
+        both["loads"] = below.loads
+    if isinstance(below.warnings, Known) and isinstance(above.warnings, Known):
+        texts = list(dict.fromkeys(below.warnings.value + above.warnings.value))
+        both["warnings"] = Known(texts, above.warnings.origin, below.warnings.source)
+    if isinstance(below.environment, Known) and isinstance(above.environment, Known):
+        variables = {**below.environment.value, **above.environment.value}
+        source = f"{below.environment.source}, {above.environment.source}"
+        both["environment"] = Known(variables, above.environment.origin, source)
     return Subject(
-        runtime=_merged_runtime(base.runtime, over.runtime),
+        runtime=msgspec.structs.replace(surer_facts(below, above), **both),
         model=surer_facts(base.model, over.model),
         run=surer_facts(base.run, over.run),
         account=overlaid(base.account, over.account),
@@ -140,18 +145,6 @@ def surer_facts(base: Any, over: Any) -> Any:
     return msgspec.structs.replace(overlaid(base, over), **keep)
 
 
-def _merged_runtime(base: Runtime, over: Runtime) -> Runtime:
-    merged: Runtime = surer_facts(base, over)
-    return msgspec.structs.replace(
-        merged,
-        warnings=_all_warnings(base.warnings, over.warnings),
-        loads=base.loads
-        if len(base.loads.value_or(())) > len(over.loads.value_or(()))
-        else first_known(over.loads, base.loads),
-        environment=_both(base.environment, over.environment),
-    )
-
-
 def _nested(named: dict[str, Subject]) -> list[Subject]:
     """llama.cpp within the program around it: its lines are the exact ones, the name is the outer one."""
     inner = named.get(_INNER)
@@ -164,18 +157,6 @@ def _nested(named: dict[str, Subject]) -> list[Subject]:
         del kept["loads"]
     whole = msgspec.structs.replace(whole, runtime=msgspec.structs.replace(whole.runtime, **kept))
     return [whole, *(subject for name, subject in named.items() if name not in (_INNER, outer))]
-
-
-def _all_warnings(first: Fact[list[str]], second: Fact[list[str]]) -> Fact[list[str]]:
-    if isinstance(first, Known) and isinstance(second, Known):
-        return Known(list(dict.fromkeys(first.value + second.value)), second.origin, first.source)
-    return first_known(first, second)
-
-
-def _both(first: Fact[dict[str, str]], second: Fact[dict[str, str]]) -> Fact[dict[str, str]]:
-    if isinstance(first, Known) and isinstance(second, Known):
-        return Known({**first.value, **second.value}, second.origin, f"{first.source}, {second.source}")
-    return first_known(first, second)
 
 
 # How programs begin the lines that no dialect cared for.
@@ -279,13 +260,12 @@ def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], N
 
 def _subjects(found: Mapping[str, Seen], machine: Machine) -> tuple[Subject, ...]:
     """What was asked for first, what came of it over it, and where the two can't both be right."""
-    asked = [seen.subject for name, seen in found.items() if name.endswith(COMMAND_DIALECT)]
-    shown = [
-        seen.subject
-        for name, seen in found.items()
-        if not name.endswith(COMMAND_DIALECT) and name not in line_dialects()
-    ]
-    logged = [seen.subject for name, seen in found.items() if name in line_dialects()]
+    asked: list[Subject] = []
+    shown: list[Subject] = []
+    logged: list[Subject] = []
+    for name, seen in found.items():
+        kind = asked if name.endswith(COMMAND_DIALECT) else logged if name in line_dialects() else shown
+        kind.append(seen.subject)
     subjects = merged_subjects([*asked, *shown, *logged])
     return tuple(with_contradictions(subject, [*asked, *logged], machine, len(subjects)) for subject in subjects)
 
@@ -303,13 +283,12 @@ def _read_tables(texts: list[Text]) -> tuple[dict[str, Seen], set[int]]:
 
 def _together(first: Mapping[str, Seen], second: Mapping[str, Seen]) -> dict[str, Seen]:
     """Both, dialect by dialect; a dialect may read lines as well as blocks."""
-    joined = {name: _joined(first[name], second[name]) for name in first.keys() & second.keys()}
-    return {**first, **second, **joined}
-
-
-def _joined(first: Seen, second: Seen) -> Seen:
-    return Seen(
-        machine=merged_machine([first.machine, second.machine]),
-        subject=merged_subject(first.subject, second.subject),
-        lines=first.lines + second.lines,
-    )
+    together = {**first, **second}
+    for name in first.keys() & second.keys():
+        one, other = first[name], second[name]
+        together[name] = Seen(
+            machine=merged_machine([one.machine, other.machine]),
+            subject=merged_subject(one.subject, other.subject),
+            lines=one.lines + other.lines,
+        )
+    return together

@@ -1,7 +1,9 @@
 """A folder of raw evidence: a server's log and answers, nvidia-smi's tables, timings of a few requests."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, cached_property
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -107,26 +109,21 @@ def gpus_under_load(description: Fact[str], series: Fact[str], apps: Fact[str], 
     of_each = numbered_rows(rows, len(described))
     loaded = {summary.index: summary for summary in summarise_series(of_each, source=SERIES)}
     found = [loaded.get(gpu.index) for gpu in described]
-    listed = _processes(apps, found)
-    each = zip(described, found, listed, strict=True)
-    gpus = tuple(_loaded(_without_idle(gpu), summary, processes) for gpu, summary, processes in each)
-    return reported(gpus, f"{DESCRIPTION}, {SERIES}")
+    idle = dict.fromkeys(_IDLE, not_found(f"{DESCRIPTION} was taken with nothing loaded"))
+    gpus = []
+    for gpu, summary, processes in zip(described, found, _processes(apps, found), strict=True):
+        under_load = msgspec.structs.replace(gpu, **{**idle, "processes": processes})
+        gpus.append(overlaid(under_load, _gpu_of_series(under_load, summary)) if summary else under_load)
+    return reported(tuple(gpus), f"{DESCRIPTION}, {SERIES}")
 
 
-def gpus_described(description: Fact[str], machine: str) -> int:
-    """How many GPUs there are by what nvidia-smi says of them; 0 where it was not asked."""
-    return len(parse_gpus(description.value_or("")) or parse_gpus(machine))
-
-
-def _without_idle(gpu: Gpu) -> Gpu:
-    why = not_found(f"{DESCRIPTION} was taken with nothing loaded")
-    return msgspec.structs.replace(gpu, **dict.fromkeys(_IDLE, why))
-
-
-def _loaded(gpu: Gpu, summary: GpuUnderLoad | None, processes: Fact[Any]) -> Gpu:
-    gpu = msgspec.structs.replace(gpu, processes=processes)
-    if summary is None:
-        return gpu
+def _gpu_of_series(gpu: Gpu, summary: GpuUnderLoad) -> Gpu:
+    used = summary.vram_used_max_bytes
+    free: Fact[int] = not_found(f"{SERIES} does not tell the memory in use")
+    if isinstance(used, Known) and isinstance(gpu.vram_total_bytes, Known):
+        # the driver's own reserve is neither free nor in use
+        left = max(0, gpu.vram_total_bytes.value - gpu.vram_reserved_bytes.value_or(0) - used.value)
+        free = estimated(left, f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
     facts: dict[str, Fact[Any]] = {
         "busy": summary.busy,
         "memory_busy": summary.memory_busy,
@@ -135,20 +132,17 @@ def _loaded(gpu: Gpu, summary: GpuUnderLoad | None, processes: Fact[Any]) -> Gpu
         "power_w": summary.power_max_w,
         "pcie_generation": summary.pcie_generation_max_seen,
         "pcie_width": summary.pcie_width_max_seen,
-        "vram_used_bytes": summary.vram_used_max_bytes,
-        "vram_free_bytes": _free(gpu, summary.vram_used_max_bytes),
+        "vram_used_bytes": used,
+        "vram_free_bytes": free,
     }
     if isinstance(summary.event_reasons, Known):
         facts |= reason_facts(summary.event_reasons.value, SERIES)
-    return overlaid(gpu, Gpu(index=gpu.index, **facts))
+    return Gpu(index=gpu.index, **facts)
 
 
-def _free(gpu: Gpu, used: Fact[int]) -> Fact[int]:
-    """What is left; the driver's own reserve is neither free nor in use."""
-    if isinstance(used, Unknown) or isinstance(gpu.vram_total_bytes, Unknown):
-        return not_found(f"{SERIES} does not tell the memory in use")
-    free = gpu.vram_total_bytes.value - gpu.vram_reserved_bytes.value_or(0) - used.value
-    return estimated(max(0, free), f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
+def gpus_described(description: Fact[str], machine: str) -> int:
+    """How many GPUs there are by what nvidia-smi says of them; 0 where it was not asked."""
+    return len(parse_gpus(description.value_or("")) or parse_gpus(machine))
 
 
 def _processes(processes: Fact[str], loaded: Sequence[GpuUnderLoad | None]) -> list[Fact[Any]]:
@@ -175,17 +169,6 @@ class Timings(msgspec.Struct, frozen=True):
     prompt_n: Count = 0
     prompt_ms: Amount = 0.0
     cache_n: Count = 0
-
-    def completion(self, waited_s: float | None) -> Completion:
-        """The same as a fact."""
-        return Completion(
-            prompt_tokens=self.prompt_n,
-            cached_tokens=self.cache_n,
-            generated_tokens=self.predicted_n,
-            prefill_s=self.prompt_ms / 1e3,
-            decode_s=self.predicted_ms / 1e3,
-            waited_s=waited_s,
-        )
 
 
 class RunFile(msgspec.Struct, frozen=True):
@@ -219,7 +202,17 @@ def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_descri
     if not file.runs:
         why = not_found(f"{RUN_FILE} holds no run")
         return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
-    done = tuple(timings.completion(_at(file.run_delay_s, n)) for n, timings in enumerate(file.runs))
+    done = tuple(
+        Completion(
+            prompt_tokens=timings.prompt_n,
+            cached_tokens=timings.cache_n,
+            generated_tokens=timings.predicted_n,
+            prefill_s=timings.prompt_ms / 1e3,
+            decode_s=timings.predicted_ms / 1e3,
+            waited_s=waited_s,
+        )
+        for timings, waited_s in zip(file.runs, chain(file.run_delay_s, repeat(None)), strict=False)
+    )
     gpus = summarise_series(numbered_rows(parse_rows(series), gpus_described), source=SERIES)
     # What the rest of the machine used: all but the server's own
     pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
@@ -232,10 +225,6 @@ def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_descri
     )
 
 
-def _at(values: Sequence[float | None], index: int) -> float | None:
-    return values[index] if index < len(values) else None
-
-
 def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[float]:
     """CPU seconds for each second of a run."""
     pairs = ((cpu, run.prefill_s + run.decode_s) for cpu, run in zip(cpu_s, done, strict=False))
@@ -243,13 +232,12 @@ def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[f
 
 
 LARGEST_FILE_BYTES = 16 * 1024**2
-_SURE_SIGNS = ("server.log", "run.json")
 _ANSWERS = {"props": "props.json", "models": "models.json", "slots": "slots.json", "metrics": "metrics.txt"}
 
 
 def is_plain_folder(path: Path) -> bool:
     """Whether the folder holds at least a server's log or the record of a run."""
-    return any((path / name).is_file() for name in _SURE_SIGNS)
+    return any((path / name).is_file() for name in ("server.log", "run.json"))
 
 
 def read_plain_folder(path: Path, system: System | None = None) -> Snapshot:
@@ -277,7 +265,6 @@ class _Folder:
         return reported(data.decode("utf-8", "replace"), name)
 
     def json(self, name: str) -> Any:
-        """The decoded file, or Unknown."""
         text = self.text(name)
         if isinstance(text, Unknown):
             return text
@@ -288,7 +275,6 @@ class _Folder:
 
     @cached_property
     def log(self) -> LlamaLog | Unknown:
-        """What the server's log tells."""
         try:
             return read_log(self.system, str(self.path / "server.log"))
         except LookError as error:
@@ -296,51 +282,50 @@ class _Folder:
 
 
 def _machine(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Machine:
-    described = folder.text("machine.txt")
-    text = described.value_or("")
+    text = folder.text("machine.txt").value_or("")
     printed = folder.log.machine if isinstance(folder.log, LlamaLog) else Machine()  # the least that anybody says of it
     unlisted = msgspec.structs.replace(printed, gpus=NOT_LOOKED)
     machine = overlaid(unlisted, linux.parse_lscpu_machine(text, "machine.txt"))
     machine = overlaid(machine, Machine(memory=linux.parse_free(text, "machine.txt")))
-    texts = {name: folder.text(f"nvidia_smi_{name}") for name in ("q.txt", "query.csv", "compute_apps.csv")}
+    description, series, apps = (folder.text(name) for name in (DESCRIPTION, SERIES, PROCESSES))
+    average: Fact[float] = Unknown("no load average was recorded")
+    recorded = run.loadavg or "" if isinstance(run, RunFile) else ""
+    with suppress(ValueError, IndexError):
+        value = float((recorded.split() or folder.text("loadavg.txt").value_or("").split())[0])
+        known = 0 <= value < 1e6  # noqa: PLR2004 (no machine has more to do)
+        average = reported(value, "loadavg.txt") if known else failed("loadavg.txt holds no load average")
     seen = Machine(
         cpu=Cpu(allowed_cpus=status["Cpus_allowed_list"]),
-        load=Load(average_1min=_load_average(folder, run)),
-        gpus=first_known(
-            gpus_under_load(texts["q.txt"], texts["query.csv"], texts["compute_apps.csv"], text), printed.gpus
-        ),
+        load=Load(average_1min=average),
+        gpus=first_known(gpus_under_load(description, series, apps, text), printed.gpus),
     )
     return overlaid(machine, seen)
-
-
-def _load_average(folder: _Folder, run: RunFile | Unknown) -> Fact[float]:
-    loadavg = folder.text("loadavg.txt")
-    words = (run.loadavg or "" if isinstance(run, RunFile) else "").split() or loadavg.value_or("").split()
-    try:
-        value = float(words[0])
-    except (ValueError, IndexError):
-        return Unknown("no load average was recorded")
-    return reported(value, "loadavg.txt") if 0 <= value < 1e6 else failed("loadavg.txt holds no load average")  # noqa: PLR2004
 
 
 def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Subject:
     log = folder.log
     seen = Subject() if isinstance(log, Unknown) else Subject(runtime=log.runtime, model=log.model)
-    asked, command = _asked(run)
+    asked = Runtime()
+    if isinstance(run, RunFile):
+        asked = requested_settings(parse_settings(["llama-server", *run.args], run.env), complete=True)
     props, models, slots = (folder.json(_ANSWERS[name]) for name in ("props", "models", "slots"))
     metrics: Any = folder.text(_ANSWERS["metrics"])
     metrics = metrics.value if isinstance(metrics, Known) else metrics
     health = Unknown("the folder holds no answer of /health")
     answers = subject_of(Answers(health, props, models, slots, metrics), {**_ANSWERS, "health": "the folder"})
     subject = settled_subject(asked, answers, seen)
+    # How the start ended, by the one who started it, unless it ended after it had loaded; else by the server itself
+    state: Fact[Any] = first_known(subject.runtime.state)
+    if isinstance(run, RunFile) and run.ok is not None and (run.ok or state.value_or("") != "loaded"):
+        state = reported("loaded" if run.ok else "failed", RUN_FILE)
     own = Runtime(
         name=reported("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
-        command=command,
+        command=reported(["llama-server", *run.args], RUN_FILE) if isinstance(run, RunFile) else run,
         environment=reported(run.env, "run.json") if isinstance(run, RunFile) else run,
         pid=status["Pid"],
         resident_bytes=status["VmRSS"],
         log_path=reported("server.log", "server.log") if isinstance(log, LlamaLog) else log,
-        state=_state(run, subject.runtime),
+        state=state,
     )
     return Subject(runtime=overlaid(subject.runtime, own), model=subject.model, run=_run(folder, run, log))
 
@@ -352,19 +337,3 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
         gpus = gpus_described(folder.text(DESCRIPTION), folder.text("machine.txt").value_or(""))
         return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s, gpus)
     return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else run_of_log(log)
-
-
-def _asked(run: RunFile | Unknown) -> tuple[Runtime, Fact[list[str]]]:
-    if isinstance(run, Unknown):
-        return Runtime(), run
-    command = ["llama-server", *run.args]
-    return requested_settings(parse_settings(command, run.env), complete=True), reported(command, "run.json")
-
-
-def _state(run: RunFile | Unknown, runtime: Runtime) -> Fact[Any]:
-    """How the start ended, by the one who started it; else by the server itself."""
-    if isinstance(run, RunFile) and run.ok is False and runtime.state.value_or("") == "loaded":
-        return runtime.state  # it ended after it had loaded
-    if isinstance(run, RunFile) and run.ok is not None:
-        return reported("loaded" if run.ok else "failed", "run.json")
-    return first_known(runtime.state)

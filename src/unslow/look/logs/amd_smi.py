@@ -1,14 +1,13 @@
 """Anything that amd-smi prints as text, in any mixture: its boxed table, `monitor`, `metric` and `static`."""
 
 import re
-from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.machine import Gpu
 from unslow.facts.values import NOT_LOOKED, Fact, first_known, not_found, not_supported, reported
 from unslow.look.kernel.gpus import GENERATIONS
-from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
@@ -37,55 +36,43 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
     """The GPUs of the boxed table; none where the text is something else."""
     lines = [line for line in numbered_lines(text, source, first_line) if len(line.text) <= _WIDEST]
     driver = next((reported(m[1], line.source) for line in lines if (m := _DRIVER.search(line.text))), NOT_LOOKED)
-    gpus = [
-        gpu_of(index, "AMD", line.source, {**facts, "driver": driver, "processes": _processes(lines, index)})
-        for index, line, facts in _pairs(lines)
-    ]
-    return tuple(gpus[:MOST_GPUS])
-
-
-def _pairs(lines: list[Numbered]) -> Iterator[tuple[int, Numbered, dict[str, Fact[Any]]]]:
+    gpus = []
     for line, below in pairwise(lines):
         first, second = _FIRST.search(line.text), _SECOND.search(below.text)
-        if first and second:
-            facts: dict[str, Fact[Any]] = {
-                "bus_id": reported(first[1].lower(), line.source),
-                "name": _name(first[2], line.source),
-                "memory_busy": parse_amount(first[3], "%", line.source),
-                "busy": parse_amount(second[2], "%", below.source),
-                "vram_used_bytes": parse_amount(second[3], "MB", below.source),
-                "vram_total_bytes": parse_amount(second[4], "MB", below.source),
-            }
-            yield int(second[1]), line, with_free(facts) | _readings(first[4], line.source)
-
-
-def _name(text: str, source: str) -> Fact[Any]:
-    return not_found(f"{source} has only the number {text}") if text.startswith("0x") else parse_word(text, source)
-
-
-def _readings(text: str, source: str) -> dict[str, Fact[Any]]:
-    match = _READINGS.search(text)
-    if not match:
-        return {}
-    limit = match[3] if match[3] != "0" else "N/A"  # where nobody can tell, it prints a limit of nothing
-    return {
-        "temperature_c": parse_amount(match[1], "C", source),
-        "power_w": parse_amount(match[2], "W", source),
-        "power_limit_w": parse_amount(limit, "W", source),
-    }
+        if not first or not second:
+            continue
+        name = parse_word(first[2], line.source)
+        if first[2].startswith("0x"):
+            name = not_found(f"{line.source} has only the number {first[2]}")
+        facts: dict[str, Fact[Any]] = {
+            "driver": driver,
+            "bus_id": reported(first[1].lower(), line.source),
+            "name": name,
+            "memory_busy": parse_amount(first[3], "%", line.source),
+            "busy": parse_amount(second[2], "%", below.source),
+            "vram_used_bytes": parse_amount(second[3], "MB", below.source),
+            "vram_total_bytes": parse_amount(second[4], "MB", below.source),
+            "processes": _processes(lines, int(second[1])),
+        }
+        if readings := _READINGS.search(first[4]):
+            limit = readings[3] if readings[3] != "0" else "N/A"  # where nobody can tell, it prints a limit of nothing
+            facts["temperature_c"] = parse_amount(readings[1], "C", line.source)
+            facts["power_w"] = parse_amount(readings[2], "W", line.source)
+            facts["power_limit_w"] = parse_amount(limit, "W", line.source)
+        gpus.append(gpu_of(int(second[1]), "AMD", line.source, with_free(facts)))
+    return tuple(gpus[:MOST_GPUS])
 
 
 def _processes(lines: list[Numbered], index: int) -> Fact[Any]:
     start = next((n for n, line in enumerate(lines) if "VRAM_MEM" in line.text and "GTT_MEM" in line.text), None)
     if start is None:
         return NOT_LOOKED
-    found = ((line, m) for line in lines[start + 1 :] if (m := _PROCESS.search(line.text)))
-    return reported([_process(line, m) for line, m in found if int(m[1]) == index], lines[start].source)
-
-
-def _process(line: Numbered, match: re.Match[str]) -> GpuProcess:
-    name, vram = reported(match[3], line.source), parse_amount(match[5], "MB", line.source)
-    return gpu_process(int(match[2]), name, vram)
+    processes = [
+        gpu_process(int(found[2]), reported(found[3], line.source), parse_amount(found[5], "MB", line.source))
+        for line in lines[start + 1 :]
+        if (found := _PROCESS.search(line.text)) and int(found[1]) == index
+    ]
+    return reported(processes, lines[start].source)
 
 
 def parse_monitor(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -97,21 +84,17 @@ def parse_monitor(text: str, source: str = SOURCE, first_line: int = 1) -> tuple
             names = line.text[header.start() :].split()
             continue
         cells = _ROW.findall(line.text) if names else []
-        if len(cells) >= len(names) > 0 and cells[-len(names)].isdigit():
-            row = dict(zip(names, cells[-len(names) :], strict=True))
-            gpus[int(row["GPU"])] = gpu_of(int(row["GPU"]), "AMD", line.source, _row_facts(row, line.source))
+        if not len(cells) >= len(names) > 0 or not cells[-len(names)].isdigit():
+            continue
+        row = dict(zip(names, cells[-len(names) :], strict=True))
+        facts = {fact: parse_amount(row[n], unit, line.source) for n, (fact, unit) in _COLUMNS.items() if n in row}
+        for column, kind in (("VRAM_USAGE", "vram"), ("GTT_USAGE", "gtt")):
+            used, slash, total = row.get(column, "").partition("/")
+            if slash:
+                facts[f"{kind}_used_bytes"] = parse_amount(f"{used} {total.split()[-1]}", "GB", line.source)
+                facts[f"{kind}_total_bytes"] = parse_amount(total, "GB", line.source)
+        gpus[int(row["GPU"])] = gpu_of(int(row["GPU"]), "AMD", line.source, facts)
     return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
-
-
-def _row_facts(row: dict[str, str], source: str) -> dict[str, Fact[Any]]:
-    facts = {fact: parse_amount(row[name], unit, source) for name, (fact, unit) in _COLUMNS.items() if name in row}
-    for column, kind in (("VRAM_USAGE", "vram"), ("GTT_USAGE", "gtt")):
-        used, slash, total = row.get(column, "").partition("/")
-        if slash:
-            unit = total.split()[-1]
-            facts[f"{kind}_used_bytes"] = parse_amount(f"{used} {unit}", "GB", source)
-            facts[f"{kind}_total_bytes"] = parse_amount(total, "GB", source)
-    return facts
 
 
 _GPU = re.compile(r"(?<!\S)GPU: (\d{1,3})$")
@@ -156,27 +139,10 @@ _WORDS = {
 _SPEEDS = {"PCIE SPEED": "pcie_generation", "BUS MAX_PCIE_SPEED": "pcie_generation_max"}
 
 
-class _Leaf(NamedTuple):
-    gpu: int
-    source: str
-    path: str
-    value: str
-
-
 def parse_tree(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs that the lists speak of; none where the text is something else."""
     facts: dict[int, dict[str, Fact[Any]]] = {}
     sources: dict[int, str] = {}
-    for leaf in _leaves(text, source, first_line):
-        sources.setdefault(leaf.gpu, leaf.source)
-        for name, fact in _facts(leaf).items():
-            of = facts.setdefault(leaf.gpu, {})
-            of[name] = first_known(of[name], fact) if name in of else fact
-    return tuple(gpu_of(index, "AMD", sources[index], facts[index]) for index in sorted(facts)[:MOST_GPUS])
-
-
-def _leaves(text: str, source: str, first_line: int) -> Iterator[_Leaf]:
-    """Every pair below a line `GPU: 0`, with the name of what it stands under."""
     gpu: int | None = None
     above: list[tuple[int, str]] = []
     for line in numbered_lines(text, source, first_line):
@@ -188,35 +154,28 @@ def _leaves(text: str, source: str, first_line: int) -> Iterator[_Leaf]:
             parent = above[-1][1] if above else ""
             above.append((depth, pair[2]))
             if pair[3]:
-                yield _Leaf(gpu, line.source, f"{parent} {pair[2]}", pair[3])
+                sources.setdefault(gpu, line.source)
+                for name, fact in _facts(f"{parent} {pair[2]}", pair[3], line.source).items():
+                    of = facts.setdefault(gpu, {})
+                    of[name] = first_known(of[name], fact) if name in of else fact
+    return tuple(gpu_of(index, "AMD", sources[index], facts[index]) for index in sorted(facts)[:MOST_GPUS])
 
 
-def _facts(leaf: _Leaf) -> dict[str, Fact[Any]]:
-    if leaf.path in _AMOUNTS:
-        name, unit = _AMOUNTS[leaf.path]
-        return {name: parse_amount(leaf.value, unit, leaf.source)}
-    if leaf.path in _WORDS:
-        return {_WORDS[leaf.path]: parse_word(leaf.value, leaf.source)}
-    if leaf.path in _SPEEDS:
-        return {_SPEEDS[leaf.path]: _generation(leaf)}
-    if leaf.path == "POWER THROTTLE_STATUS" and leaf.value in ("THROTTLED", "UNTHROTTLED"):
-        return {"event_reasons": reported(["throttled"] if leaf.value == "THROTTLED" else [], leaf.source)}
+def _facts(path: str, value: str, source: str) -> dict[str, Fact[Any]]:
+    """What a pair says, by its name and that of what it stands under."""
+    if path in _AMOUNTS:
+        name, unit = _AMOUNTS[path]
+        return {name: parse_amount(value, unit, source)}
+    if path in _WORDS:
+        return {_WORDS[path]: parse_word(value, source)}
+    if path in _SPEEDS:
+        speed = _SPEED.search(value)
+        generation = GENERATIONS.get(float(speed[1])) if speed else None
+        unknown = not_supported(f'{source} says "{value[:40]}"')
+        return {_SPEEDS[path]: unknown if generation is None else reported(generation, source)}
+    if path == "POWER THROTTLE_STATUS" and value in ("THROTTLED", "UNTHROTTLED"):
+        return {"event_reasons": reported(["throttled"] if value == "THROTTLED" else [], source)}
     return {}
-
-
-def _generation(leaf: _Leaf) -> Fact[Any]:
-    match = _SPEED.search(leaf.value)
-    generation = GENERATIONS.get(float(match[1])) if match else None
-    if generation is None:
-        return not_supported(f'{leaf.source} says "{leaf.value[:40]}"')
-    return reported(generation, leaf.source)
-
-
-_FORMS = (
-    block_form(r"AMD-SMI \d|\bBDF\s+GPU-Name", r"[|+]"),
-    block_form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d\s+\d{1,9}\s+(?:N/A|\d)"),
-    block_form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]{1,40}:|N/A"),
-)
 
 
 def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -224,6 +183,13 @@ def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
     return by_index(*(parse(text, source, first_line) for parse in (parse_monitor, parse_table, parse_tree)))
 
 
-def parse_text(text: Text) -> Seen:
-    """The GPUs of every output of amd-smi in a text."""
-    return seen_gpus(text, _FORMS, parse_gpus)
+parse_text = partial(
+    seen_gpus,
+    parse=parse_gpus,
+    forms=(
+        block_form(r"AMD-SMI \d|\bBDF\s+GPU-Name", r"[|+]"),
+        block_form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d\s+\d{1,9}\s+(?:N/A|\d)"),
+        block_form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]{1,40}:|N/A"),
+    ),
+)
+"""The GPUs of every output of amd-smi in a text."""

@@ -31,45 +31,33 @@ _PLAIN = re.compile(r"[a-z]+[.,!?]?")
 
 def runnable_command(command: Sequence[str]) -> list[str]:
     """The command up to the first word that can't belong to it, without the text that the model was asked."""
-    words = _without_prompts(command[: _end(command)])
-    return (
-        [*words[:-1], words[-1].rstrip("".join(_COMMAND_END_MARKS))]
-        if len(words) > 1 and len(words) < len(command)
-        else words
-    )
+    end = _end(command)
+    words = list(command[:end])
+    if words and not _COUNTS_PROMPTS.search(words[0]):
+        words, skip = [], False
+        for word in command[:end]:
+            flag, equals, _ = word.partition("=")
+            if not skip and flag not in _PROMPT_FLAGS:
+                words.append(word)
+            skip = not skip and flag in _PROMPT_FLAGS and not equals
+    if 1 < len(words) < len(command):
+        words[-1] = words[-1].rstrip("".join(_COMMAND_END_MARKS))
+    return words
 
 
 def _end(command: Sequence[str]) -> int:
+    """Where a sentence goes on: at a bracket, a small word, or a plain one that follows a value; behind a full stop."""
     flagged = False
     for at, word in enumerate(command):
         after_flag = at > 0 and command[at - 1].startswith("-")
         if flagged and not word.startswith("-"):
-            if _is_prose(word, after_flag=after_flag):
+            plain = not after_flag and (_PLAIN.fullmatch(word) or word in _VALUES)
+            if plain or word.startswith(("(", "//")) or word.lower().rstrip(".,") in _WORDS:
                 return at
             if len(word) > 1 and word.endswith(_COMMAND_END_MARKS):
                 return at + 1
         flagged = flagged or word.startswith("-")
     return len(command)
-
-
-def _is_prose(word: str, *, after_flag: bool) -> bool:
-    """Whether a bare word is one of a sentence: a bracket, a small word, or a plain one that follows a value."""
-    if word.startswith(("(", "//")) or word.lower().rstrip(".,") in _WORDS:
-        return True
-    return not after_flag and (bool(_PLAIN.fullmatch(word)) or word in _VALUES)
-
-
-def _without_prompts(command: Sequence[str]) -> list[str]:
-    if not command or _COUNTS_PROMPTS.search(command[0]):
-        return list(command)
-    kept: list[str] = []
-    skip = False
-    for word in command:
-        flag, equals, _ = word.partition("=")
-        if not skip and flag not in _PROMPT_FLAGS:
-            kept.append(word)
-        skip = not skip and flag in _PROMPT_FLAGS and not equals
-    return kept
 
 
 class CommandLines(NamedTuple):
@@ -115,40 +103,46 @@ _LIMIT = re.compile(r"(?:--memory|\s-m)[= ](\d{1,9})([bkmgBKMG])\b")
 _UNITS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
 
 
-class _Line(NamedTuple):
-    """A line with those it goes on in, and where it begins and ends."""
-
-    text: str
-    first: int
-    end: int
-
-
 def parse_commands(commands: CommandLines, text: Text) -> Seen:
     """What one runtime was told by all commands and variables in a text; later ones are laid over earlier ones."""
     subject, lines = Subject(), 0
-    for line in _joined(text):
-        words, environment = _found(commands, line.text)
-        if len(words) > 1 or environment:
-            said = facts_at_place(_known(commands.parse(words, environment)), text.where(line.first))
-            said = _decided(said) if _OWN_RUNNER.search(line.text) else said
-            subject = _over(subject, said, environment, text.where(line.first))
-            lines += line.end - line.first
+    for line, first, end in _joined(text):
+        environment = {k: v for k, v in _variables(line).items() if k.startswith(commands.variables)}
+        words = _command_words(commands, line) if _FLAG.search(line) else []
+        if len(words) < 2 and not environment:  # noqa: PLR2004 (a program and a flag)
+            continue
+        said = facts_at_place(_known(commands.parse(words, environment)), text.where(first))
+        if _OWN_RUNNER.search(line):
+            # What a server gives to the program that it starts is what it decided on, and not what anybody asked for
+            layers = said.runtime.gpu_layers_set
+            chosen = layers if isinstance(layers, Known) and layers.value >= 0 else said.runtime.gpu_layers
+            decided = msgspec.structs.replace(said.runtime, gpu_layers=chosen, gpu_layers_set=NOT_LOOKED)
+            said = msgspec.structs.replace(said, runtime=decided)
+        subject = _over(subject, said, environment, text.where(first))
+        lines += end - first
     return Seen(subject=subject, lines=lines) if lines else Seen()
 
 
 def parse_commands_text(text: Text) -> Seen:
     """What holds for any runtime: variables of drivers, and the limits that a container was given."""
     subject, machine, lines, composing = Subject(), Machine(), 0, False
-    for line in _joined(text):
-        where = text.where(line.first)
-        environment = {k: v for k, v in _variables(line.text).items() if k.startswith(_GENERAL)}
-        contained = _CONTAINERS.search(line.text)
+    for line, first, _ in _joined(text):
+        where = text.where(first)
+        environment = {k: v for k, v in _variables(line).items() if k.startswith(_GENERAL)}
+        contained, quota = _CONTAINERS.search(line), _CPUS.search(line)
         if environment:
             subject = _over(subject, Subject(), environment, where)
-        if contained or _CPUS.search(line.text):
-            machine = overlaid(machine, _limits(line.text, where))
-        composing = composing or bool(_SERVICES.match(line.text))
-        composed = composing and _IMAGE.match(line.text)
+        if contained or quota:
+            chosen, limit = _CPU_SET.search(line), _LIMIT.search(line)
+            cpus = parse_cpu_list(chosen[1]) if chosen else None
+            size = reported(int(limit[1]) * _UNITS[limit[2].lower()], where) if limit else NOT_LOOKED
+            cpu = Cpu(
+                quota_cpus=reported(float(quota[1]), where) if quota else NOT_LOOKED,
+                allowed_cpus=reported(len(cpus), where) if cpus else NOT_LOOKED,
+            )
+            machine = overlaid(machine, Machine(cpu=cpu, memory=Memory(limit_bytes=size)))
+        composing = composing or bool(_SERVICES.match(line))
+        composed = composing and _IMAGE.match(line)
         if contained or composed:
             name = Runtime(container=reported(contained[1] if contained else "docker compose", where))
             subject = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, name))
@@ -156,8 +150,8 @@ def parse_commands_text(text: Text) -> Seen:
     return Seen(subject=subject, machine=machine, lines=lines) if lines or machine != Machine() else Seen()
 
 
-def _joined(text: Text) -> Iterator[_Line]:
-    """The lines, those that end with a mark of continuation together with the next."""
+def _joined(text: Text) -> Iterator[tuple[str, int, int]]:
+    """Each line with those it goes on in, by a mark at its end; the index of the first, and that behind the last."""
     index = 0
     while index < len(text.lines):
         first, parts = index, [text.lines[index]]
@@ -171,30 +165,27 @@ def _joined(text: Text) -> Iterator[_Line]:
             index += 1
             parts.append(text.lines[index])
         index += 1
-        yield _Line("".join(parts)[:_LONGEST], first, index)
+        yield "".join(parts)[:_LONGEST], first, index
 
 
-def _found(commands: CommandLines, line: str) -> tuple[list[str], dict[str, str]]:
-    """The words of a command, or else flags that are this runtime's own; and variables of its name."""
-    environment = {k: v for k, v in _variables(line).items() if k.startswith(commands.variables)}
-    words: list[str] = []
-    if _FLAG.search(line):
-        # a line may name the program before it shows how it was started: the nearest to the flags is the one
-        started = [_words(line[_with_path(line, program.start()) :]) for program in commands.program.finditer(line)]
-        words = next((each for each in reversed(started) if _is_command(each)), []) or _own_flags(commands, line)
-    return words, environment
-
-
-def _with_path(line: str, start: int) -> int:
-    """Where a program begins, with the folder that it is started from."""
-    folder = _FOLDER.search(line[max(0, start - _LONGEST_FOLDER) : start])
-    return start - len(folder[0]) if folder else start
-
-
-def _is_command(words: list[str]) -> bool:
-    """Whether flags follow the program soon, and no word between them takes them back."""
-    first = next((at for at, word in enumerate(words[: _MOST_BEFORE_FLAG + 1]) if word.startswith("-")), 0)
-    return first > 0 and not _NOT_GIVEN.search(" ".join(words[1:first]) + " ")
+def _command_words(commands: CommandLines, line: str) -> list[str]:
+    """The words of a command, or else flags that are this runtime's own, each with the word after it."""
+    # a line may name the program before it shows how it was started: the nearest to the flags is the one
+    for program in reversed(list(commands.program.finditer(line))):
+        folder = _FOLDER.search(line[max(0, program.start() - _LONGEST_FOLDER) : program.start()])
+        words = _words(line[program.start() - (len(folder[0]) if folder else 0) :])
+        # flags follow the program soon, and no word between them takes them back
+        first = next((at for at, word in enumerate(words[: _MOST_BEFORE_FLAG + 1]) if word.startswith("-")), 0)
+        if first and not _NOT_GIVEN.search(" ".join(words[1:first]) + " "):
+            return words
+    own = [""]
+    pieces = list(re.finditer(r"[^\s`'\",;()]{1,200}", line))
+    for at, piece in enumerate(pieces):
+        flag = piece[0].partition("=")[0].rstrip(".:")
+        if flag in commands.flags and not _NOT_GIVEN.search(line[: piece.start()]):
+            own.append(piece[0].rstrip(".:"))
+            own.extend(following[0].rstrip(".:") for following in pieces[at + 1 : at + 2] if following[0][0] != "-")
+    return own
 
 
 def _words(command: str) -> list[str]:
@@ -204,18 +195,6 @@ def _words(command: str) -> list[str]:
         return shlex.split(command, posix=True)[:_MOST_WORDS]
     except ValueError:  # a quote that never ends
         return [word.strip("\"'") for word in command.split()[:_MOST_WORDS]]
-
-
-def _own_flags(commands: CommandLines, line: str) -> list[str]:
-    """Flags in a sentence, each with the word after it; not those that somebody only speaks of."""
-    words: list[str] = [""]
-    pieces = list(re.finditer(r"[^\s`'\",;()]{1,200}", line))
-    for at, piece in enumerate(pieces):
-        flag = piece[0].partition("=")[0].rstrip(".:")
-        if flag in commands.flags and not _NOT_GIVEN.search(line[: piece.start()]):
-            words.append(piece[0].rstrip(".:"))
-            words.extend(following[0].rstrip(".:") for following in pieces[at + 1 : at + 2] if following[0][0] != "-")
-    return words
 
 
 def _variables(line: str) -> dict[str, str]:
@@ -240,34 +219,12 @@ def _known(subject: Subject) -> Subject:
     return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(runtime, **changes))
 
 
-def _decided(subject: Subject) -> Subject:
-    """What a server gives to the program that it starts is what it decided on, and not what anybody asked for."""
-    runtime = subject.runtime
-    layers = runtime.gpu_layers_set
-    chosen = layers if isinstance(layers, Known) and layers.value >= 0 else runtime.gpu_layers
-    return msgspec.structs.replace(
-        subject, runtime=msgspec.structs.replace(runtime, gpu_layers=chosen, gpu_layers_set=NOT_LOOKED)
-    )
-
-
 def _over(base: Subject, said: Subject, environment: dict[str, str], where: str) -> Subject:
     runtime = overlaid(base.runtime, said.runtime)
     if environment:
         known = {**base.runtime.environment.value_or({}), **masked_environment(environment)}
         runtime = msgspec.structs.replace(runtime, environment=reported(known, where))
     return Subject(runtime=runtime, model=overlaid(base.model, said.model))
-
-
-def _limits(line: str, where: str) -> Machine:
-    quota, chosen, limit = _CPUS.search(line), _CPU_SET.search(line), _LIMIT.search(line)
-    cpus = parse_cpu_list(chosen[1]) if chosen else None
-    return Machine(
-        cpu=Cpu(
-            quota_cpus=reported(float(quota[1]), where) if quota else NOT_LOOKED,
-            allowed_cpus=reported(len(cpus), where) if cpus else NOT_LOOKED,
-        ),
-        memory=Memory(limit_bytes=reported(int(limit[1]) * _UNITS[limit[2].lower()], where) if limit else NOT_LOOKED),
-    )
 
 
 _WINDOWS, _LINUX, _MAC = "Windows", "Linux", "macOS"
@@ -292,19 +249,17 @@ _RUNS_IT = re.compile(r"(?i)\b(?:ollama|llama\S*|vllm|lms|nvidia-smi|rocm-smi|ko
 
 def parse_prompts_text(text: Text) -> Seen:
     """The system of the first prompt at which a runtime was called; else of the first prompt, else of a path."""
-    found = [(surer, index, system) for index, line in enumerate(text.lines) for surer, system in _systems(line)]
+    found: list[tuple[int, int, str]] = []  # how sure it is of the runtime, 0 being surest; the line; the system
+    for index, line in enumerate(text.lines):
+        for pattern, system in _PROMPTS:
+            if prompt := pattern.match(line):
+                runs_it = _RUNS_IT.search(line, prompt.end(), prompt.end() + _NEAR)
+                found.append((0 if runs_it else 1, index, system))
+        found += [(2, index, system) for pattern, system in _PATHS if pattern.search(line)]
     if not found:
         return Seen()
     _, index, system = min(found)
     return Seen(machine=Machine(system=System(name=reported(system, text.where(index)))), lines=1)
-
-
-def _systems(line: str) -> Iterator[tuple[int, str]]:
-    """What a line tells, with how sure that is of the runtime: 0 is surest."""
-    for pattern, system in _PROMPTS:
-        if prompt := pattern.match(line):
-            yield (0 if _RUNS_IT.search(line, prompt.end(), prompt.end() + _NEAR) else 1), system
-    yield from ((2, system) for pattern, system in _PATHS if pattern.search(line))
 
 
 TEXT_DIALECTS: dict[str, TextDialect] = {"commands": parse_commands_text, "shell_prompts": parse_prompts_text}

@@ -7,11 +7,17 @@ block whole, from a text of bounded size; a module offers it as `parse_text`, or
 by presence.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+import re
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.snapshot import Subject
+from unslow.facts.values import reported
+
+R = TypeVar("R")
+Take = TypeVar("Take", bound=Callable[..., None])
 
 LONGEST_LINE = 8192
 """No reader is shown more of a line than this; longer ones are cut around the needle."""
@@ -53,6 +59,54 @@ class LineDialect(NamedTuple):
     """Needles of lines that come with every request: of a long log, a few in each megabyte tell enough."""
 
 
+class Rule(NamedTuple, Generic[R]):
+    """A kind of line: texts of which it must hold one, what to read from it, and what that means to what is known."""
+
+    needles: tuple[str, ...]
+    pattern: re.Pattern[str]
+    take: Callable[[R, re.Match[str], str], None]
+    own: bool
+    """Whether no other program writes it."""
+
+
+class Rules(list[Rule[R]]):
+    """Rules in the order in which they are tried; called with needles and a pattern, it adds what it decorates."""
+
+    def __call__(self, needles: str | tuple[str, ...], pattern: str, *, own: bool = True) -> Callable[[Take], Take]:
+        def add(take: Take) -> Take:
+            self.append(Rule((needles,) if isinstance(needles, str) else needles, re.compile(pattern), take, own))
+            return take
+
+        return add
+
+    def note(
+        self,
+        fact: str,
+        needles: str | tuple[str, ...],
+        pattern: str,
+        value: Callable[[str], Any] = str,
+        *,
+        group: int = 1,
+        into: str = "facts",
+        own: bool = True,
+    ) -> None:
+        """A line that says one fact: the text of a group, made a value; `into` is where a reading holds such facts."""
+        facts = attrgetter(into)
+
+        @self(needles, pattern, own=own)
+        def take(reading: Any, found: re.Match[str], where: str) -> None:
+            facts(reading)[fact] = reported(value(found[group]), where)
+
+    def note_value(self, fact: str, needle: str, pattern: str, *, value: Any) -> None:
+        """A line that is there only where a fact has this value."""
+        self.note(fact, needle, pattern, lambda _: value, group=0)
+
+
+def needles_of(rules: Iterable[Rule[Any]]) -> tuple[str, ...]:
+    """All needles, once each."""
+    return tuple(dict.fromkeys(needle for rule in rules for needle in rule.needles))
+
+
 class Text(NamedTuple):
     """Lines of a text and their numbers, so that facts can say where they stand."""
 
@@ -63,11 +117,9 @@ class Text(NamedTuple):
     """The number of every line, where they do not follow one another."""
 
     def number(self, index: int) -> int:
-        """The number of a line of this text."""
         return self.numbers[index] if self.numbers else self.first + index
 
     def where(self, index: int) -> str:
-        """The place of a line of this text."""
         return f"{self.source}:{self.number(index)}"
 
     def joined(self) -> str:

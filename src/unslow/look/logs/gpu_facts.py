@@ -1,6 +1,6 @@
 """Puts the facts about a GPU together, however they were read; NVIDIA's clock reasons as bits and names."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_type_hints
 
 from unslow.facts.machine import Gpu, GpuProcess
@@ -48,23 +48,28 @@ REASONS = {
     0x100: "display_clock_setting",
 }
 _BITS = {name: bit for bit, name in REASONS.items()}
-_WIDTH_BITS = 64
 _UNKNOWN = "unknown_bit_"
 
 
 def reason_names(bits: int) -> list[str]:
     """The reasons that are set, lowest bit first; a bit without a name is kept as `unknown_bit_0x…`."""
-    return [REASONS.get(bit, f"{_UNKNOWN}{bit:#x}") for bit in _set_bits(bits)]
+    found = (1 << place for place in range(64) if bits >> place & 1)
+    return [REASONS.get(bit, f"{_UNKNOWN}{bit:#x}") for bit in found]
 
 
 def reason_bits(names: Iterable[str]) -> int | None:
     """The bits of the reasons; None where one of them has no known bit."""
     bits = 0
     for name in names:
-        bit = _BITS.get(name) or _unknown_bit(name)
-        if bit is None:
+        if name in _BITS:
+            bits |= _BITS[name]
+        elif name.startswith(_UNKNOWN):
+            try:
+                bits |= int(name.removeprefix(_UNKNOWN), 16)
+            except ValueError:
+                return None
+        else:
             return None
-        bits |= bit
     return bits
 
 
@@ -72,18 +77,6 @@ def reason_name(label: str) -> str:
     """The name of a reason by its label in `nvidia-smi -q`, such as "SW Power Cap"."""
     words = "_".join(label.casefold().split())
     return "gpu_idle" if words == "idle" else words
-
-
-def _set_bits(bits: int) -> Iterator[int]:
-    return (1 << place for place in range(_WIDTH_BITS) if bits >> place & 1)
-
-
-def _unknown_bit(name: str) -> int | None:
-    digits = name.removeprefix(_UNKNOWN)
-    try:
-        return int(digits, 16) if digits != name else None
-    except ValueError:
-        return None
 
 
 GPU_FACTS = tuple(name for name in Gpu.__struct_fields__ if name != "index")

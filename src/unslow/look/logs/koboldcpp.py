@@ -47,45 +47,9 @@ class KoboldReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether KoboldCpp wrote it."""
-        known = self._request(line, where) or self._setting(line, where)
-        self._lines += known
-        if known and not self._named:
-            self._named = where
-        return known
-
-    def skip(self, needle: str, count: int) -> None:
-        """Requests between the first and the last change no median by much."""
-
-    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        """The server's settings, and its requests as a measurement."""
-        if not self._lines:
-            return Seen()
-        facts: dict[str, Any] = {"name": reported(NAME, self._named), **self._facts}
-        return Seen(subject=Subject(runtime=Runtime(**facts), run=self._run()), lines=self._lines)
-
-    def _run(self) -> Run:
-        if self._requests:
-            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
-        return Run(
-            decode_tokens_per_s=self._speeds.get("GenerationSpeed", NOT_LOOKED),
-            prefill_tokens_per_s=self._speeds.get("ProcessingSpeed", NOT_LOOKED),
-        )
-
-    def _request(self, line: str, where: str) -> bool:
-        context = _CONTEXT.search(line)
-        parts = {found[1]: found for found in _PART.finditer(line)} if context else {}
-        if context is None or len(parts) < 2:  # noqa: PLR2004 (the prompt and the answer)
-            return False
-        self._facts["context_length"] = reported(int(context[2]), where)
-        done = _completion(int(context[1]), parts["Process"], parts["Generat"], _AMOUNT.search(line))
-        if done:
-            self._requests.append(done)
-            self._requests_where = where
-        return True
-
-    def _setting(self, line: str, where: str) -> bool:
-        if found := _WELCOME.search(line):
+        if self._request(line, where):
+            pass
+        elif found := _WELCOME.search(line):
             self.__init__()  # type: ignore[misc]  # a server starts: what an earlier one did is no longer so
             self._facts["version"] = reported(found[1], where)
         elif found := _THREADS.search(line):
@@ -98,23 +62,45 @@ class KoboldReader:
             self._facts["gpu_refused"] = reported(line.strip()[:200], where)
         else:
             return False
+        self._lines += 1
+        self._named = self._named or where
         return True
 
+    def skip(self, needle: str, count: int) -> None:
+        """Requests between the first and the last change no median by much."""
 
-def _completion(
-    used: int, prompt: re.Match[str], answer: re.Match[str], amount: re.Match[str] | None
-) -> Completion | None:
-    """A request by its line; None where it generated nothing that could be timed."""
-    read, generated = _tokens(prompt), int(amount[1]) if amount else _tokens(answer)
-    if not generated or read is None or float(answer[3]) <= 0:
-        return None
-    return Completion(
-        prompt_tokens=read,
-        cached_tokens=max(0, used - read - generated),
-        generated_tokens=generated,
-        prefill_s=float(prompt[3]),
-        decode_s=float(answer[3]),
-    )
+    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
+        """The server's settings, and its requests as a measurement."""
+        if not self._lines:
+            return Seen()
+        facts: dict[str, Any] = {"name": reported(NAME, self._named), **self._facts}
+        run = Run(
+            decode_tokens_per_s=self._speeds.get("GenerationSpeed", NOT_LOOKED),
+            prefill_tokens_per_s=self._speeds.get("ProcessingSpeed", NOT_LOOKED),
+        )
+        if self._requests:
+            run = run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+        return Seen(subject=Subject(runtime=Runtime(**facts), run=run), lines=self._lines)
+
+    def _request(self, line: str, where: str) -> bool:
+        context = _CONTEXT.search(line)
+        parts = {found[1]: found for found in _PART.finditer(line)} if context else {}
+        if context is None or len(parts) < 2:  # noqa: PLR2004 (the prompt and the answer)
+            return False
+        self._facts["context_length"] = reported(int(context[2]), where)
+        prompt, answer, amount = parts["Process"], parts["Generat"], _AMOUNT.search(line)
+        read, generated = _tokens(prompt), int(amount[1]) if amount else _tokens(answer)
+        if generated and read is not None and float(answer[3]) > 0:
+            done = Completion(
+                prompt_tokens=read,
+                cached_tokens=max(0, int(context[1]) - read - generated),
+                generated_tokens=generated,
+                prefill_s=float(prompt[3]),
+                decode_s=float(answer[3]),
+            )
+            self._requests.append(done)
+            self._requests_where = where
+        return True
 
 
 def _tokens(part: re.Match[str]) -> int | None:

@@ -1,28 +1,17 @@
 """What Linux's `free` and `lscpu` print, wherever it stands in a larger text."""
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 from unslow.facts.machine import Cpu, Machine, Memory, System
-from unslow.facts.values import (
-    GIB,
-    KIB,
-    MHZ,
-    MIB,
-    Amount,
-    Bytes,
-    Count,
-    Fact,
-    Known,
-    Origin,
-    estimated,
-    not_found,
-    reported,
-)
+from unslow.facts.values import GIB, KIB, MHZ, MIB, Bytes, Fact, estimated, not_found, reported
 from unslow.look.kernel import parse_whole
 from unslow.look.kernel.processors import parse_instruction_sets
 from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.text_blocks import block_text, spans_of
 
+T = TypeVar("T")
 _TABLE = re.compile(
     r"\b(total[ \t]+used[ \t]+free\b[^\n]{0,200})\n"  # the names of the columns
     r"[^\n]{0,200}?\bMem:([^\n]{0,400})"
@@ -49,13 +38,41 @@ def parse_free(text: str, source: str = "free", unit_bytes: int | None = None) -
     memory = dict(zip(names, table[2].split(), strict=False))
     swap_line = _SWAP.search(table[3])
     swap = dict(zip(names[:3], swap_line[1].split() if swap_line else [], strict=False))
-    scale = _Scale(source, unit_bytes or _unit_of_command(text[: table.start()]), memory.get("total", ""))
+    if not unit_bytes and (options := _COMMAND.findall(text[: table.start()][-4096:])):  # the last command above it
+        letters = (_OPTIONS[letter] for letter in options[-1].lstrip("-") if letter in _OPTIONS)
+        unit_bytes = _WORDS.get(options[-1]) or next(letters, None)
+    # By the likely unit the total lies between 4 GiB and 4 TiB: bytes, KiB, MiB and GiB each cover their own range
+    total = parse_whole(memory.get("total", "")) or 0
+    unit = unit_bytes or next((unit for unit in (1, KIB, MIB) if total * unit >= _LEAST_TOTAL_BYTES), GIB)
+
+    def fact(word: str) -> Fact[Bytes]:
+        size = _bytes(word, unit)
+        if size is None:
+            return not_found(f"not in the table of {source}")
+        if unit_bytes or not word.isdigit():
+            return reported(size, source)
+        return estimated(size, f"{source}, taken to be in units of {unit} bytes")
+
+    available = fact(memory.get("available", ""))
+    parts = [_bytes(memory.get(name, "0"), unit) for name in ("free", "buffers", "cached")]
+    if "available" not in memory and "free" in memory and None not in parts:
+        # Before procps 3.3.10 there was no such column; what is free or cached comes closest
+        available = estimated(sum(part or 0 for part in parts), f"{source}: free + buffers + cached")
     return Memory(
-        total_bytes=scale.fact(memory.get("total")),
-        available_bytes=_available(scale, memory),
-        swap_total_bytes=scale.fact(swap.get("total")),
-        swap_used_bytes=scale.fact(swap.get("used")),
+        total_bytes=fact(memory.get("total", "")),
+        available_bytes=available,
+        swap_total_bytes=fact(swap.get("total", "")),
+        swap_used_bytes=fact(swap.get("used", "")),
     )
+
+
+def _bytes(word: str, unit_bytes: int) -> int | None:
+    match = _SIZE.fullmatch(word)
+    if not match:
+        return None
+    # Bare letters are binary: `free -h` wrote "15G" for GiB until procps 3.3.13; decimal needs the rare --si.
+    unit = _LETTERS[match[2].upper()] if match[2] else unit_bytes
+    return int(float(match[1].replace(",", ".")) * unit)
 
 
 def parse_free_text(text: Text) -> Seen:
@@ -66,59 +83,6 @@ def parse_free_text(text: Text) -> Seen:
             memory = parse_free(around, text.where(index))
             return Seen(machine=Machine(memory=memory), lines=3, spans=((index, index + _LINES_OF_TABLE),))
     return Seen()
-
-
-class _Scale:
-    """Turns the table's words into bytes, and says how sure the unit is."""
-
-    def __init__(self, source: str, unit_bytes: int | None, total: str) -> None:
-        self.source = source
-        self.sure = unit_bytes is not None
-        self.unit_bytes = unit_bytes or _likely_unit(total)
-
-    def bytes(self, word: str | None) -> int | None:
-        match = _SIZE.fullmatch(word or "")
-        if not match:
-            return None
-        # Bare letters are binary: `free -h` wrote "15G" for GiB until procps 3.3.13; decimal needs the rare --si.
-        unit = _LETTERS[match[2].upper()] if match[2] else self.unit_bytes
-        return int(float(match[1].replace(",", ".")) * unit)
-
-    def fact(self, word: str | None) -> Fact[Bytes]:
-        size = self.bytes(word)
-        if size is None:
-            return not_found(f"not in the table of {self.source}")
-        sure = self.sure or not (word or "").isdigit()
-        return Known(
-            size,
-            Origin.REPORTED if sure else Origin.ESTIMATED,
-            self.source if sure else f"{self.source}, taken to be in units of {self.unit_bytes} bytes",
-        )
-
-
-def _available(scale: _Scale, memory: dict[str, str]) -> Fact[Bytes]:
-    """Before procps 3.3.10 there was no such column; what is free or cached comes closest."""
-    if "available" in memory:
-        return scale.fact(memory["available"])
-    parts = [scale.bytes(memory.get(name, "0")) for name in ("free", "buffers", "cached")]
-    if "free" not in memory or None in parts:
-        return not_found(f"not in the table of {scale.source}")
-    return Known(sum(part or 0 for part in parts), Origin.ESTIMATED, f"{scale.source}: free + buffers + cached")
-
-
-def _unit_of_command(text: str) -> int | None:
-    """The unit that the last command line above the table asks for."""
-    options = _COMMAND.findall(text[-4096:])
-    if not options:
-        return None
-    last = options[-1]
-    return _WORDS.get(last) or next((_OPTIONS[c] for c in last.lstrip("-") if c in _OPTIONS), None)
-
-
-def _likely_unit(total: str) -> int:
-    """The unit by which the total lies between 4 GiB and 4 TiB: bytes, KiB, MiB and GiB each cover their own range."""
-    number = parse_whole(total) or 0
-    return next((unit for unit in (1, KIB, MIB) if number * unit >= _LEAST_TOTAL_BYTES), GIB)
 
 
 # A label is not anchored at the line start (quoted mails, tables); what may stand before it is ruled out instead.
@@ -145,8 +109,8 @@ def parse_lscpu_machine(text: str, source: str = "lscpu") -> Machine:
     text = _first_output(text)
     return Machine(
         cpu=parse_lscpu(text, source),
-        memory=Memory(numa_nodes=_count(_NODES, text, source)),
-        system=System(hypervisor=_text(_HYPERVISOR, text, source)),
+        memory=Memory(numa_nodes=_found(_NODES, text, source, int)),
+        system=System(hypervisor=_found(_HYPERVISOR, text, source, lambda name: name.strip(_EDGES))),
     )
 
 
@@ -162,24 +126,29 @@ def parse_lscpu_text(text: Text) -> Seen:
 def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
     """The processor; on one with several kinds of cores, their sum."""
     text = _first_output(text)
-    blocks = _blocks(text)
+    # One piece for each kind of core: each begins with its model name; older versions print that after the counts
+    starts = [match.start() for match in _MODEL.finditer(text)]
+    several = len(starts) > 1
+    blocks = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)] if several else [text]
     names = [match[1].strip(_EDGES) for block in blocks[:8] if (match := _MODEL.search(block))]
-    names = [name for name in names if name not in ("", "-")]
-    model = reported(" + ".join(names), source) if names else not_found(f"no model name in {source}")
+    model = " + ".join(name for name in names if name not in ("", "-"))
     pairs = [(_CORES.search(block), _GROUPS.search(block)) for block in blocks]
     cores = sum(int(each[1]) * int(groups[1]) for each, groups in pairs if each and groups)
-    physical_cores = reported(cores, source) if cores else not_found(f"no cores per socket in {source}")
-    counts = [int(number) for number in _THREADS.findall(text)]
-    threads_per_core = reported(max(counts), source) if counts else not_found(f"no threads per core in {source}")
+    threads = [int(number) for number in _THREADS.findall(text)]
+    frequency = _found(_NOW_MHZ, text, source, _megahertz, "no clock in {}")
+    share, most = _SCALING.search(text), _MAX_MHZ.search(text)
+    if share and most:  # newer versions print the mean over all CPUs as a percentage of the maximum
+        hertz = int(share[1]) / 100 * float(most[1]) * MHZ
+        frequency = estimated(hertz, f"{source}: {share[1]} % of the maximum")
     return Cpu(
-        model=model,
-        sockets=_count(_SOCKETS, text, source) if len(blocks) == 1 else not_found(f"{source} counts clusters"),
-        physical_cores=physical_cores,
-        logical_cpus=_count(_LOGICAL, text, source),
-        threads_per_core=threads_per_core,
-        instruction_sets=_instruction_sets(text, source),
-        frequency_hz=_frequency(text, source),
-        frequency_max_hz=_megahertz(_MAX_MHZ, text, source),
+        model=reported(model, source) if model else not_found(f"no model name in {source}"),
+        sockets=not_found(f"{source} counts clusters") if several else _found(_SOCKETS, text, source, int),
+        physical_cores=reported(cores, source) if cores else not_found(f"no cores per socket in {source}"),
+        logical_cpus=_found(_LOGICAL, text, source, int),
+        threads_per_core=reported(max(threads), source) if threads else not_found(f"no threads per core in {source}"),
+        instruction_sets=_found(_FLAGS, text, source, parse_instruction_sets, "no CPU flags in {}"),
+        frequency_hz=frequency,
+        frequency_max_hz=_found(_MAX_MHZ, text, source, _megahertz, "no clock in {}"),
     )
 
 
@@ -189,40 +158,15 @@ def _first_output(text: str) -> str:
     return text[:second] if second > 0 else text
 
 
-def _blocks(text: str) -> list[str]:
-    """One piece for each kind of core: each begins with its model name; older versions print that after the counts."""
-    starts = [match.start() for match in _MODEL.finditer(text)]
-    if len(starts) < 2:  # noqa: PLR2004 (one kind)
-        return [text]
-    return [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+def _megahertz(text: str) -> float:
+    return float(text) * MHZ
 
 
-def _instruction_sets(text: str, source: str) -> Fact[list[str]]:
-    match = _FLAGS.search(text)
-    return reported(parse_instruction_sets(match[1]), source) if match else not_found(f"no CPU flags in {source}")
-
-
-def _frequency(text: str, source: str) -> Fact[Amount]:
-    """Newer versions print the mean over all CPUs as a percentage of the maximum."""
-    share, most = _SCALING.search(text), _MAX_MHZ.search(text)
-    if share and most:
-        return estimated(int(share[1]) / 100 * float(most[1]) * MHZ, f"{source}: {share[1]} % of the maximum")
-    return _megahertz(_NOW_MHZ, text, source)
-
-
-def _megahertz(pattern: re.Pattern[str], text: str, source: str) -> Fact[Amount]:
+def _found(
+    pattern: re.Pattern[str], text: str, source: str, value: Callable[[str], T], missing: str = "{} does not say"
+) -> Fact[T]:
     match = pattern.search(text)
-    return reported(float(match[1]) * MHZ, source) if match else not_found(f"no clock in {source}")
-
-
-def _count(pattern: re.Pattern[str], text: str, source: str) -> Fact[Count]:
-    match = pattern.search(text)
-    return reported(int(match[1]), source) if match else not_found(f"{source} does not say")
-
-
-def _text(pattern: re.Pattern[str], text: str, source: str) -> Fact[str]:
-    match = pattern.search(text)
-    return reported(match[1].strip(_EDGES), source) if match else not_found(f"{source} does not say")
+    return reported(value(match[1]), source) if match else not_found(missing.format(source))
 
 
 TEXT_DIALECTS: dict[str, TextDialect] = {"free": parse_free_text, "lscpu": parse_lscpu_text}

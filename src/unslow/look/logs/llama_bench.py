@@ -5,10 +5,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
-from unslow.facts.account import Account, Comparison, Metric, Topic
+from unslow.facts.account import Account, Comparison, Topic
 from unslow.facts.machine import Cpu, Gpu, Machine
 from unslow.facts.model import Model
 from unslow.facts.run import Run
@@ -55,29 +54,22 @@ def _markdown(text: Text) -> Iterator[Row]:
     waiting: list[Row] = []
     for index, line in enumerate(text.lines):
         if build := _BUILD.search(line):
-            yield from (
-                row._replace(columns={**row.columns, "build_commit": build[1], "build_number": build[2]})
-                for row in waiting
-            )
+            commit = {"build_commit": build[1], "build_number": build[2]}
+            yield from (row._replace(columns={**row.columns, **commit}) for row in waiting)
             waiting = []
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
         if "t/s" in cells and "test" in cells:
             names = [_MARKDOWN_NAMES.get(cell, cell) for cell in cells]
-        elif names and len(cells) == len(names) and (row := _markdown_row(names, cells, text, index)):
-            waiting.append(row)
+        elif names and len(cells) == len(names):
+            columns = dict(zip(names, cells, strict=True))
+            test = _TEST.fullmatch(columns.pop("test").replace("pp+tg", ""))
+            speed = _SPEED.match(columns.pop("t/s"))
+            if speed and test and (test[1] or test[3]):
+                prompt, generated, depth = (int(test[group] or 0) for group in (2, 4, 5))
+                waiting.append(Row(prompt, generated, depth, float(speed[1]), columns, text.where(index), index))
         elif names and not cells and line.strip():
             names = []
     yield from waiting
-
-
-def _markdown_row(names: list[str], cells: list[str], text: Text, index: int) -> Row | None:
-    columns = dict(zip(names, cells, strict=True))
-    test = _TEST.fullmatch(columns.pop("test").replace("pp+tg", ""))
-    speed = _SPEED.match(columns.pop("t/s"))
-    if not speed or not test or not (test[1] or test[3]):
-        return None
-    prompt, generated, depth = (int(test[group] or 0) for group in (2, 4, 5))
-    return Row(prompt, generated, depth, float(speed[1]), columns, text.where(index), index)
 
 
 def _csv(text: Text) -> Iterator[Row]:
@@ -96,18 +88,15 @@ def _json(text: Text) -> Iterator[Row]:
     """Objects that begin with `build_commit`: of an array, or one in each line."""
     marks = [index for index, line in enumerate(text.lines) if '"build_commit":' in line]
     for index in marks[:MOST_ROWS]:
-        first = max(0, index - 1)
-        whole = "\n".join(text.lines[first : index + 80])
+        whole = "\n".join(text.lines[max(0, index - 1) : index + 80])
         start = whole.rfind("{", 0, whole.find('"build_commit"'))
-        if start >= 0 and isinstance(found := _decoded(whole[start : start + _LARGEST_OBJECT]), dict):
-            yield from _row({name: str(value) for name, value in found.items()}, text, index)
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.JSONDecoder().raw_decode(text)[0]
-    except (ValueError, RecursionError):
-        return None
+        if start < 0:
+            continue
+        try:
+            found = json.JSONDecoder().raw_decode(whole[start : start + _LARGEST_OBJECT])[0]
+        except (ValueError, RecursionError):
+            continue
+        yield from _row({name: str(value) for name, value in found.items()}, text, index)
 
 
 def _sql(text: Text) -> Iterator[Row]:
@@ -135,52 +124,33 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) and 0 <= value < 1e9 else None  # noqa: PLR2004 (no test is longer or faster)
 
 
-_WHOLE = re.compile(r"-?[0-9]{1,9}")
-_LONG = re.compile(r"[0-9]{1,15}")
-_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MG])iB")
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MG]iB)")
 _PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MBT])\b")
-_SCALES = {"M": 1e6, "B": 1e9, "T": 1e12}
+_SCALES = {"MiB": MIB, "GiB": GIB, "M": 1e6, "B": 1e9, "T": 1e12}
+_SWITCHES = {"0": False, "1": True, "on": True, "off": False, "true": True, "false": False}
 _QUANT = re.compile(
     r"\b((?:I?Q\d|T?Q[12]_\d|BF16|F16|F32|all F32|MXFP4|NVFP4|TQ)"
     r"\S{0,40}(?: - \S{1,40}(?: bpw)?| mix\b.{0,80}| MoE)?)\s*$"
 )
 
 
-def _whole(text: str) -> int | None:
-    return int(text) if _WHOLE.fullmatch(text) else None
-
-
-def _positive(text: str) -> int | None:
-    number = _whole(text)
-    return number if number and number > 0 else None
-
-
-def _switch(text: str) -> bool | None:
-    return {"0": False, "1": True, "on": True, "off": False, "true": True, "false": False}.get(text.casefold())
-
-
-def _no_switch(text: str) -> bool | None:
-    value = _switch(text)
-    return None if value is None else not value
-
-
-def _words(text: str) -> list[str] | None:
-    return [word.strip() for word in text.split(",") if word.strip()] or None
+def _count(text: str, least: int = 1) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) and int(text) >= least else None
 
 
 _FACTS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "n_gpu_layers": ("gpu_layers_set", lambda text: None if (n := _whole(text)) is None or n < 0 else n),
-    "n_threads": ("threads", _positive),
-    "n_batch": ("batch", _positive),
-    "n_ubatch": ("ubatch", _positive),
+    "n_gpu_layers": ("gpu_layers_set", lambda text: _count(text, least=0)),
+    "n_threads": ("threads", _count),
+    "n_batch": ("batch", _count),
+    "n_ubatch": ("ubatch", _count),
     "type_k": ("kv_type_k", lambda text: text or None),
     "type_v": ("kv_type_v", lambda text: text or None),
-    "flash_attn": ("flash_attention", _switch),
+    "flash_attn": ("flash_attention", lambda text: _SWITCHES.get(text.casefold())),
     "split_mode": ("split_mode", lambda text: text or None),
-    "no_kv_offload": ("kv_offload", _no_switch),
+    "no_kv_offload": ("kv_offload", lambda text: None if (off := _SWITCHES.get(text.casefold())) is None else not off),
     "load_mode": ("load_mode", lambda text: text or None),
     "use_mmap": ("load_mode", {"0": "none", "1": "mmap"}.get),
-    "backends": ("backends", _words),
+    "backends": ("backends", lambda text: [word.strip() for word in text.split(",") if word.strip()] or None),
 }
 
 
@@ -197,15 +167,14 @@ def runtime_of(row: Row) -> Runtime:
 
 def model_of(row: Row) -> Model:
     """The model as llama-bench describes it; sizes of the table have two digits."""
-    described = row.columns.get("model") or row.columns.get("model_type", "")
-    name, quant = split_model(described)
+    name, quant = split_model(row.columns.get("model") or row.columns.get("model_type", ""))
     path = row.columns.get("model_filename", "")
     return Model(
         name=reported(name, row.where) if name else NOT_LOOKED,
         path=reported(path, row.where) if path else NOT_LOOKED,
         quant=reported(parse_file_type(quant), row.where) if quant else NOT_LOOKED,
-        weights_bytes=_weights(row),
-        parameters=_parameters(row),
+        weights_bytes=_amount(row, "model_size", "size", _SIZE),
+        parameters=_amount(row, "model_n_params", "params", _PARAMETERS),
     )
 
 
@@ -215,33 +184,22 @@ def split_model(described: str) -> tuple[str, str]:
     return (described[: quant.start()].strip(), quant[1]) if quant else (described.strip(), "")
 
 
-def _weights(row: Row) -> Fact[int]:
-    exact = row.columns.get("model_size", "")
-    if _LONG.fullmatch(exact):
-        return reported(int(exact), row.where)
-    size = _SIZE.search(row.columns.get("size", ""))
-    return estimated(round(float(size[1]) * (GIB if size[2] == "G" else MIB)), row.where) if size else NOT_LOOKED
-
-
-def _parameters(row: Row) -> Fact[int]:
-    exact = row.columns.get("model_n_params", "")
-    if _LONG.fullmatch(exact):
-        return reported(int(exact), row.where)
-    count = _PARAMETERS.search(row.columns.get("params", ""))
-    return estimated(round(float(count[1]) * _SCALES[count[2]]), row.where) if count else NOT_LOOKED
+def _amount(row: Row, exact: str, rounded: str, pattern: re.Pattern[str]) -> Fact[int]:
+    if re.fullmatch(r"[0-9]{1,15}", row.columns.get(exact, "")):
+        return reported(int(row.columns[exact]), row.where)
+    found = pattern.search(row.columns.get(rounded, ""))
+    return estimated(round(float(found[1]) * _SCALES[found[2]]), row.where) if found else NOT_LOOKED
 
 
 def run_of(rows: Sequence[Row]) -> Run:
     """The speeds of the last settings, at the shallowest depth that was measured."""
-    decode = [row for row in rows if row.generated and not row.prompt]
-    prefill = [row for row in rows if row.prompt and not row.generated]
     facts: dict[str, Any] = {}
-    if decode:
-        row = min(reversed(decode), key=lambda row: row.depth)
+    if decode := [row for row in reversed(rows) if row.generated and not row.prompt]:
+        row = min(decode, key=lambda row: row.depth)
         facts["decode_tokens_per_s"] = reported(row.speed, row.where)
         facts["depth_tokens"] = reported(row.depth + row.generated // 2, row.where)
-    if prefill:
-        row = min(reversed(prefill), key=lambda row: row.depth)
+    if prefill := [row for row in reversed(rows) if row.prompt and not row.generated]:
+        row = min(prefill, key=lambda row: row.depth)
         facts["prefill_tokens_per_s"] = reported(row.speed, row.where)
     return Run(**facts)
 
@@ -283,34 +241,61 @@ _TOPICS = {
     "tensor_buft_overrides": Topic.EXPERTS,
 }
 # what follows from the model or the moment, and so differs whenever anything does
-_IGNORED = ("size", "params", "model_size", "model_filename", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts")
-_IGNORED_TOO = ("samples_ns", "samples_ts", "build_commit", "build_number", "type_k", "type_v", "model", "model_type")
+# what follows from the model or the moment, and so differs whenever anything does
+_IGNORED = frozenset(
+    [
+        "size",
+        "params",
+        "model_size",
+        "model_filename",
+        "test_time",
+        "avg_ns",
+        "stddev_ns",
+        "avg_ts",
+        "stddev_ts",
+        "samples_ns",
+        "samples_ts",
+        "build_commit",
+        "build_number",
+        "type_k",
+        "type_v",
+        "model",
+        "model_type",
+        "n_prompt",
+        "n_gen",
+        "n_depth",
+    ]
+)
 
 
 def comparisons_of(rows: Sequence[Row]) -> tuple[Comparison, ...]:
     """The slowest row against the fastest of each set that differs in one column, in the order of the rows."""
-    found = [comparison for column in _TOPICS for comparison in _along(column, rows)]
+    settings = [(_settings(row), row) for row in rows]
+    found: list[Comparison] = []
+    for column in _TOPICS:
+        sets: dict[tuple[object, ...], dict[str, Row]] = {}
+        for known, row in settings:
+            if column in known:
+                others = sorted((k, v) for k, v in known.items() if k != column)
+                sets.setdefault((row.prompt, row.generated, *others), {})[known[column]] = row
+        found += [_comparison(column, sets[others]) for others in sorted(sets) if len(sets[others]) > 1]
     return tuple(found[:MOST_COMPARISONS])
 
 
-def _along(column: str, rows: Sequence[Row]) -> Iterator[Comparison]:
-    settings = [(_settings(row), row) for row in rows]
-    keyed = sorted(((_others(known, column, row), known, row) for known, row in settings), key=lambda each: each[0])
-    for _, group in groupby(keyed, key=lambda each: each[0]):
-        values = {known.get(column, ""): row for _, known, row in group if column in known}
-        if len(values) < 2:  # noqa: PLR2004 (a comparison takes two)
-            continue
-        slow, fast = min(values, key=lambda v: values[v].speed), max(values, key=lambda v: values[v].speed)
-        yield Comparison(
-            metric=_metric(values[slow]),
-            slow=values[slow].speed,
-            fast=values[fast].speed,
-            differs=(_TOPICS[column],),
-            slow_is=f"{column} {slow[:80]}",
-            fast_is=f"{column} {fast[:80]}",
-            text=f"{_test(values[slow])}: {column} {slow[:80]} against {fast[:80]}",
-            source=values[slow].where,
-        )
+def _comparison(column: str, values: dict[str, Row]) -> Comparison:
+    slow, fast = min(values, key=lambda v: values[v].speed), max(values, key=lambda v: values[v].speed)
+    row = values[slow]
+    test = "+".join(f"{kind}{count}" for kind, count in (("pp", row.prompt), ("tg", row.generated)) if count)
+    return Comparison(
+        metric="total" if row.prompt and row.generated else "prefill" if row.prompt else "decode",
+        slow=row.speed,
+        fast=values[fast].speed,
+        differs=(_TOPICS[column],),
+        slow_is=f"{column} {slow[:80]}",
+        fast_is=f"{column} {fast[:80]}",
+        text=f"{test}: {column} {slow[:80]} against {fast[:80]}",
+        source=row.where,
+    )
 
 
 def _settings(row: Row) -> dict[str, str]:
@@ -323,22 +308,8 @@ def _settings(row: Row) -> dict[str, str]:
         "build": columns.get("build_number", ""),
         "n_depth": str(row.depth),
     }
-    plain = {k: v for k, v in columns.items() if k not in (*_IGNORED, *_IGNORED_TOO, "n_prompt", "n_gen", "n_depth")}
+    plain = {k: v for k, v in columns.items() if k not in _IGNORED}
     return {k: v for k, v in {**plain, **derived}.items() if v}
-
-
-def _others(known: dict[str, str], column: str, row: Row) -> tuple[object, ...]:
-    """Everything but the column: rows with the same of these differ in nothing else."""
-    return (row.prompt, row.generated, *sorted((k, v) for k, v in known.items() if k != column))
-
-
-def _metric(row: Row) -> Metric:
-    return "total" if row.prompt and row.generated else "prefill" if row.prompt else "decode"
-
-
-def _test(row: Row) -> str:
-    parts = (f"pp{row.prompt}" if row.prompt else "", f"tg{row.generated}" if row.generated else "")
-    return "+".join(part for part in parts if part)
 
 
 def parse_text(text: Text) -> Seen:

@@ -1,29 +1,21 @@
 """What LM Studio itself writes around the lines of llama.cpp: how it resolved the GPU settings, what it found free."""
 
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, estimated, reported
-from unslow.look.logs.dialect import LineDialect, Seen
+from unslow.look.logs.dialect import LineDialect, Rules, Seen, needles_of
 
+RULES = Rules["LmStudioReader"]()
 NAME = "LM Studio"
 ALL_LAYERS = 9999
 """What `max` stands for: more layers than any model has."""
 _GB = 10**9
 _MOST_GPUS = 64
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
-
-
-class _Rule(NamedTuple):
-    needle: str
-    pattern: re.Pattern[str]
-    take: Callable[["LmStudioReader", re.Match[str], str], None]
-    header: bool = False
-    """Whether it names the program; the lines below such a one do not."""
 
 
 class LmStudioReader:
@@ -39,8 +31,8 @@ class LmStudioReader:
     def take(self, line: str, where: str) -> bool:
         """Read a line; below the first that names LM Studio, its settings too."""
         known = False
-        for rule in _RULES:
-            if rule.needle in line and (rule.header or self.named) and (found := rule.pattern.search(line)):
+        for rule in RULES:  # the lines below one that names the program do not name it again
+            if rule.needles[0] in line and (rule.own or self.named) and (found := rule.pattern.search(line)):
                 self.named = self.named or where
                 rule.take(self, found, where)
                 known = True
@@ -51,7 +43,6 @@ class LmStudioReader:
         """Lines that repeat others: requests, which say nothing of speed."""
 
     def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        """The settings of the last load."""
         if not self._lines:
             return Seen()
         facts: dict[str, Any] = {"name": reported(NAME, self.named), **self.facts}
@@ -59,41 +50,59 @@ class LmStudioReader:
         return Seen(machine=machine, subject=Subject(runtime=Runtime(**facts)), lines=self._lines)
 
 
+_GIGABYTES = rf"{_NUMBER} GB"
+
+
+@RULES("[LM STUDIO SERVER]", r"\[LM STUDIO SERVER\] ")
+@RULES("[LM Studio]", r"\[LM Studio\] ")
 def _nothing(_reader: LmStudioReader, _found: re.Match[str], _where: str) -> None:
     """The line tells who writes, and no more."""
 
 
-def _kv_offload(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["kv_offload"] = reported(found[1] == "ON", where)
+RULES.note(
+    "kv_offload",
+    "Offload KV Cache to GPU: ",
+    r"Offload KV Cache to GPU: (ON|OFF)\b",
+    lambda switch: switch == "ON",
+    own=False,
+)
+RULES.note(
+    "gpu_layers_set",
+    "Num Offload Layers: ",
+    r"Num Offload Layers: (max|\d{1,5})\b",
+    lambda layers: ALL_LAYERS if layers == "max" else int(layers),
+    own=False,
+)
+RULES.note(
+    "tensor_overrides",
+    "Num CPU Expert Layers: ",
+    r"Num CPU Expert Layers: (\d{1,5})\b",
+    lambda layers: [f"--n-cpu-moe {layers}"] if int(layers) else [],
+    own=False,
+)
+RULES.note("main_gpu", "Main GPU: ", r"Main GPU: (\d{1,3})\b", int, own=False)
 
 
-def _layers(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["gpu_layers_set"] = reported(ALL_LAYERS if found[1] == "max" else int(found[1]), where)
-
-
-def _experts(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    words = [f"--n-cpu-moe {found[1]}"] if int(found[1]) else []
-    reader.facts["tensor_overrides"] = reported(words, where)
-
-
-def _main_gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["main_gpu"] = reported(int(found[1]), where)
-
-
+@RULES("Tensor Split: ", r"Tensor Split: \[([\d., ]{1,400})\]", own=False)
 def _split(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     shares = [float(part) for part in re.findall(_NUMBER, found[1])]
     if any(shares):  # a single nought stands for no split at all
         reader.facts["tensor_split"] = reported(shares, where)
 
 
-def _estimate(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["context_set"] = reported(int(found[1]), where)
+RULES.note("context_set", "Model load size estimate", r"context length '(\d{1,9})'", int)
 
 
+@RULES("Total: ", rf"^\W*Total: {_GIGABYTES}\s*$", own=False)
 def _total(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     reader.facts["asked_bytes"] = estimated(round(float(found[1]) * _GB), where)
 
 
+@RULES(
+    "(Used: ",
+    rf"GPU (\d{{1,3}}): (.{{1,100}}?) \(Used: {_GIGABYTES}, Total: {_GIGABYTES}, Free: {_GIGABYTES}\)",
+    own=False,
+)
 def _gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     index, name = int(found[1]), found[2].strip()
     used, total, free = (round(float(found[group]) * _GB) for group in (3, 4, 5))
@@ -110,6 +119,7 @@ def _gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     reader.facts["available_bytes"] = estimated(sum(reader.free_bytes.values()), where)
 
 
+@RULES("::load config: ", r"::load config: n_parallel=(\d{1,6}) n_ctx=(\d{1,9}) kv_unified=(true|false)", own=False)
 def _config(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     slots, context, unified = int(found[1]), int(found[2]), found[3] == "true"
     reader.facts |= {
@@ -119,26 +129,4 @@ def _config(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     }
 
 
-_GIGABYTES = rf"{_NUMBER} GB"
-_RULES = (
-    _Rule("[LM Studio]", re.compile(r"\[LM Studio\] "), _nothing, header=True),
-    _Rule("[LM STUDIO SERVER]", re.compile(r"\[LM STUDIO SERVER\] "), _nothing, header=True),
-    _Rule("Offload KV Cache to GPU: ", re.compile(r"Offload KV Cache to GPU: (ON|OFF)\b"), _kv_offload),
-    _Rule("Num Offload Layers: ", re.compile(r"Num Offload Layers: (max|\d{1,5})\b"), _layers),
-    _Rule("Num CPU Expert Layers: ", re.compile(r"Num CPU Expert Layers: (\d{1,5})\b"), _experts),
-    _Rule("Main GPU: ", re.compile(r"Main GPU: (\d{1,3})\b"), _main_gpu),
-    _Rule("Tensor Split: ", re.compile(r"Tensor Split: \[([\d., ]{1,400})\]"), _split),
-    _Rule("Model load size estimate", re.compile(r"context length '(\d{1,9})'"), _estimate, header=True),
-    _Rule("Total: ", re.compile(rf"^\W*Total: {_GIGABYTES}\s*$"), _total),
-    _Rule(
-        "(Used: ",
-        re.compile(rf"GPU (\d{{1,3}}): (.{{1,100}}?) \(Used: {_GIGABYTES}, Total: {_GIGABYTES}, Free: {_GIGABYTES}\)"),
-        _gpu,
-    ),
-    _Rule(
-        "::load config: ",
-        re.compile(r"::load config: n_parallel=(\d{1,6}) n_ctx=(\d{1,9}) kv_unified=(true|false)"),
-        _config,
-    ),
-)
-DIALECT = LineDialect(tuple(dict.fromkeys(rule.needle for rule in _RULES)), LmStudioReader)
+DIALECT = LineDialect(needles_of(RULES), LmStudioReader)

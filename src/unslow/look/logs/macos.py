@@ -2,26 +2,26 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
 from unslow.facts.merge import bounded
 from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Bytes, Fact, estimated, not_found, reported
-from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.look.logs.dialect import TextDialect
 from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of
 from unslow.look.logs.text_blocks import (
     Labelled,
     Numbered,
     block_form,
+    machine_dialect,
     numbered_lines,
     parse_amount,
     seen_gpus,
-    seen_machine,
 )
 
 IOREG_SOURCE = "ioreg"
 
-_FORMS = (block_form(r"\"Device Utilization %\"|\bIOAccelerator\b|\"gpu-core-count\"", r"\"|[{}]"),)
 _PERCENT = 100
 _FACTS: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "busy": (re.compile(r"\"Device Utilization %\"\s?=\s?(\d{1,3})\b"), lambda digits: int(digits) / _PERCENT),
@@ -43,18 +43,8 @@ def parse_ioreg(text: str, source: str = IOREG_SOURCE, first_line: int = 1) -> t
     return (gpu_of(0, "Apple", place, {**facts, "kind": reported("integrated", place)}),) if facts else ()
 
 
-def parse_ioreg_text(text: Text) -> Seen:
-    """The GPU of a Mac, as ioreg shows it in a text."""
-    return seen_gpus(text, _FORMS, parse_ioreg)
-
-
 POWERMETRICS_SOURCE = "powermetrics"
 
-_POWERMETRICS_FORMS = (
-    block_form(
-        r"GPU (?:HW )?active (?:frequency|residency):|GPU Power: \d|Current pressure level:", r":\s+\S|\*{3}|^\W*$"
-    ),
-)
 _ROW = re.compile(
     r"(GPU active frequency|GPU active residency|GPU HW active frequency|GPU HW active residency|GPU idle residency|"
     r"GPU Power|Current pressure level|CPU die temperature|GPU die temperature):\s*(\S.*)"
@@ -67,25 +57,25 @@ def parse_powermetrics(text: str, source: str = POWERMETRICS_SOURCE, first_line:
     """The last sample in the text; facts stay unlooked-for where it is something else."""
     rows = Labelled(numbered_lines(text, source, first_line), _ROW)
     gpus = _gpus(rows)
-    machine = Machine(
-        cpu=Cpu(
-            thermal_pressure=rows.word("Current pressure level"), temperature_c=rows.amount("CPU die temperature", "C")
-        ),
-        gpus=reported(gpus, source) if gpus else NOT_LOOKED,
+    cpu = Cpu(
+        thermal_pressure=rows.word("Current pressure level"), temperature_c=rows.amount("CPU die temperature", "C")
     )
-    return bounded(machine)
+    return bounded(Machine(cpu=cpu, gpus=reported(gpus, source) if gpus else NOT_LOOKED))
 
 
 def _gpus(rows: Labelled) -> tuple[Gpu, ...]:
     """The GPU of an Apple chip; none where the sample does not speak of it."""
+    idle = _SHARE.match(rows.text("GPU idle residency"))
+    busy = _either(rows, "residency", "%")
+    if idle and idle[1]:
+        busy = reported(round(max(0.0, 1 - float(idle[1]) / _PERCENT), 6), rows.source("GPU idle residency"))
     # The residency lists every step that the clock can take
     labels = ("GPU HW active residency", "GPU active residency")
     steps = [int(mhz) for mhz in _STEPS.findall(rows.text(*labels))]
-    highest_step = reported(max(steps) * MHZ, rows.source(*labels)) if steps else NOT_LOOKED
     facts: dict[str, Fact[Any]] = {
         "clock_hz": _either(rows, "frequency", "MHz"),
-        "clock_max_hz": highest_step,
-        "busy": _busy(rows),
+        "clock_max_hz": reported(max(steps) * MHZ, rows.source(*labels)) if steps else NOT_LOOKED,
+        "busy": busy,
         "power_w": rows.amount("GPU Power", "mW"),
         "temperature_c": rows.amount("GPU die temperature", "C"),
     }
@@ -101,21 +91,8 @@ def _either(rows: Labelled, what: str, unit: str) -> Fact[Any]:
     return rows.amount(new if new in rows.rows else old, unit)
 
 
-def _busy(rows: Labelled) -> Fact[Any]:
-    idle = _SHARE.match(rows.text("GPU idle residency"))
-    if idle and idle[1]:
-        return reported(round(max(0.0, 1 - float(idle[1]) / _PERCENT), 6), rows.source("GPU idle residency"))
-    return _either(rows, "residency", "%")
-
-
-def parse_powermetrics_text(text: Text) -> Seen:
-    """The last sample of powermetrics in a text."""
-    return seen_machine(text, _POWERMETRICS_FORMS, parse_powermetrics)
-
-
 SYSCTL_SOURCE = "sysctl"
 
-_SYSCTL_FORMS = (block_form(r"(?<![\w.])(?:hw|machdep|iogpu|debug|vm|kern)\.\w[\w.]*\s*[:=]\s*\S", r"\w\.\w+\s*[:=]"),)
 # The keys that only macOS has; Linux has a sysctl of its own.
 SYSCTL_KEYS = (
     "hw.model", "hw.memsize", "hw.physicalcpu", "hw.logicalcpu", "hw.perflevel0.physicalcpu",
@@ -134,6 +111,14 @@ _LARGE_BYTES = 36 * GIB
 def parse_sysctl(text: str, source: str = SYSCTL_SOURCE, first_line: int = 1) -> Machine:
     """All that the lines say; facts stay unlooked-for where they say nothing."""
     rows = Labelled(numbered_lines(text, source, first_line), _SYSCTL_ROW)
+    swap, swap_source = rows.rows.get("vm.swapusage", ("", ""))
+    sizes = _SWAP.search(swap)
+    total = rows.amount("hw.memsize", "B")
+    pressure: Fact[Any] = NOT_LOOKED
+    level, where = rows.rows.get("kern.memorystatus_vm_pressure_level", ("", ""))
+    if level:
+        unknown = not_found(f"{where} has the level {level[:20]}")
+        pressure = reported(_LEVELS[level], where) if level in _LEVELS else unknown
     machine = Machine(
         system=System(version=rows.word("kern.osproductversion"), kernel=rows.word("kern.osrelease")),
         cpu=Cpu(
@@ -143,29 +128,15 @@ def parse_sysctl(text: str, source: str = SYSCTL_SOURCE, first_line: int = 1) ->
             performance_cores=rows.amount("hw.perflevel0.physicalcpu", ""),
             efficiency_cores=rows.amount("hw.perflevel1.physicalcpu", ""),
         ),
-        memory=_memory(rows),
+        memory=Memory(
+            total_bytes=total,
+            swap_total_bytes=parse_amount(sizes[1], "M", swap_source) if sizes else NOT_LOOKED,
+            swap_used_bytes=parse_amount(sizes[2], "M", swap_source) if sizes else NOT_LOOKED,
+            pressure=pressure,
+            wired_limit_bytes=_wired_limit(rows, total),
+        ),
     )
     return bounded(machine)
-
-
-def _memory(rows: Labelled) -> Memory:
-    swap, source = rows.rows.get("vm.swapusage", ("", ""))
-    sizes = _SWAP.search(swap)
-    level, where = rows.rows.get("kern.memorystatus_vm_pressure_level", ("", ""))
-    total = rows.amount("hw.memsize", "B")
-    return Memory(
-        total_bytes=total,
-        swap_total_bytes=parse_amount(sizes[1], "M", source) if sizes else NOT_LOOKED,
-        swap_used_bytes=parse_amount(sizes[2], "M", source) if sizes else NOT_LOOKED,
-        pressure=_pressure(level, where),
-        wired_limit_bytes=_wired_limit(rows, total),
-    )
-
-
-def _pressure(level: str, source: str) -> Fact[Any]:
-    if not level:
-        return NOT_LOOKED
-    return reported(_LEVELS[level], source) if level in _LEVELS else not_found(f"{source} has the level {level[:20]}")
 
 
 def _wired_limit(rows: Labelled, total: Fact[Bytes]) -> Fact[Bytes]:
@@ -188,16 +159,8 @@ def default_wired_limit(total: Fact[Bytes], source: str) -> Fact[Bytes]:
     return estimated(size * share[0] // share[1], f"{source}: macOS's default, {share[0]}/{share[1]} of memory")
 
 
-def parse_sysctl_text(text: Text) -> Seen:
-    """What sysctl says of a Mac in a text."""
-    return seen_machine(text, _SYSCTL_FORMS, parse_sysctl)
-
-
 SYSTEM_PROFILER_SOURCE = "system_profiler"
 
-_SYSTEM_PROFILER_FORMS = (
-    block_form(r"Graphics/Displays:|Hardware Overview:|System Software Overview:|Chipset Model:", r":\s*\S|:\s*$"),
-)
 _PAIR = re.compile(
     r"(?<!\S)(Chipset Model|Total Number of Cores|Vendor|Metal Support|Metal Family|Metal|VRAM \(Total\)|Bus|Chip|"
     r"Processor Name|Memory|System Version|Kernel Version):\s*(\S.{0,200})"
@@ -210,14 +173,19 @@ _METAL = re.compile(r"Metal \d")
 
 def parse_system_profiler(text: str, source: str = SYSTEM_PROFILER_SOURCE, first_line: int = 1) -> Machine:
     """The machine and its GPUs; facts stay unlooked-for where the text is something else."""
-    lines = list(numbered_lines(text, source, first_line))
     # Both lists count "Total Number of Cores": those of a GPU are not the processor's.
-    blocks, rest = _gpu_blocks(lines)
+    blocks, rest = _gpu_blocks(list(numbered_lines(text, source, first_line)))
     gpus = tuple(_gpu(index, block) for index, block in enumerate(blocks))
     rows = Labelled(rest, _PAIR)
+    cpu = Cpu(model=rows.word("Chip", "Processor Name"))
+    cores = _CORES.match(rows.text("Total Number of Cores"))
+    if cpu.model != NOT_LOOKED and cores:
+        where = rows.source("Total Number of Cores")
+        every, performance, efficiency = (reported(int(n), where) if n else NOT_LOOKED for n in cores.groups())
+        cpu = Cpu(model=cpu.model, physical_cores=every, performance_cores=performance, efficiency_cores=efficiency)
     machine = Machine(
         system=System(version=rows.word("System Version"), kernel=rows.word("Kernel Version")),
-        cpu=_cpu(rows),
+        cpu=cpu,
         memory=Memory(total_bytes=rows.amount("Memory", "GB")),
         gpus=reported(gpus, blocks[0][0].source) if gpus else NOT_LOOKED,
     )
@@ -245,15 +213,6 @@ def _gpu_blocks(lines: list[Numbered]) -> tuple[list[list[Numbered]], list[Numbe
     return blocks[:MOST_GPUS], rest
 
 
-def _cpu(rows: Labelled) -> Cpu:
-    model, source = rows.word("Chip", "Processor Name"), rows.source("Total Number of Cores")
-    match = _CORES.match(rows.text("Total Number of Cores"))
-    if model == NOT_LOOKED or not match:
-        return Cpu(model=model)
-    all_cores, performance, efficiency = (reported(int(n), source) if n else NOT_LOOKED for n in match.groups())
-    return Cpu(model=model, physical_cores=all_cores, performance_cores=performance, efficiency_cores=efficiency)
-
-
 def _gpu(index: int, lines: list[Numbered]) -> Gpu:
     rows, source = Labelled(lines, _PAIR), lines[0].source
     text = f"{rows.text('Vendor')} {rows.text('Chipset Model')}"
@@ -272,25 +231,17 @@ def _gpu(index: int, lines: list[Numbered]) -> Gpu:
     return gpu_of(index, maker, source, facts)
 
 
-def parse_system_profiler_text(text: Text) -> Seen:
-    """The machine and its GPUs, as system_profiler shows them in a text."""
-    return seen_machine(text, _SYSTEM_PROFILER_FORMS, parse_system_profiler)
-
-
 VM_STAT_SOURCE = "vm_stat"
 
-_VM_STAT_FORMS = (block_form(r"Mach Virtual Memory Statistics|The system has \d+ \(\d+ pages", r":\s+\d|:\s*$"),)
 _PAGE = re.compile(r"page size of (\d{3,6})(?: bytes)?\)")
 _VM_STAT_ROW = re.compile(r"(Pages [a-z -]{3,30}|Swapins|Swapouts|Pageins):\s+(\d{1,15})\b")
 _TOTAL = re.compile(r"The system has (\d{6,16}) \(\d+ pages")
-_COMPRESSOR = ("Pages occupied by compressor", "Pages used by compressor")
-_AVAILABLE = ("Pages free", "Pages inactive", "Pages speculative")
 
 
 def parse_vm_stat(text: str, source: str = VM_STAT_SOURCE, first_line: int = 1) -> Memory:
     """Wired, compressed, available and swapped memory; facts stay unlooked-for where the text is something else."""
     page_bytes = 0
-    rows: dict[str, tuple[int, str]] = {}
+    counts: dict[str, tuple[int, str]] = {}
     total: Fact[Bytes] = NOT_LOOKED
     for line in numbered_lines(text, source, first_line):
         if page := _PAGE.search(line.text):
@@ -298,51 +249,48 @@ def parse_vm_stat(text: str, source: str = VM_STAT_SOURCE, first_line: int = 1) 
         if whole := _TOTAL.search(line.text):
             total = reported(int(whole[1]), line.source)
         if row := _VM_STAT_ROW.search(line.text):
-            rows[row[1]] = (int(row[2]), line.source)
-    pages = _Pages(page_bytes, rows if page_bytes else {})
+            counts[row[1]] = (int(row[2]), line.source)
+    pages = {name: reported(count * page_bytes, where) for name, (count, where) in counts.items() if page_bytes}
+    # What can be had without swapping: free pages, and those that only cache something
+    unused = [pages[name] for name in ("Pages free", "Pages inactive", "Pages speculative") if name in pages]
+    available: Fact[Bytes] = NOT_LOOKED
+    if len(unused) == 3:  # noqa: PLR2004 (all of them)
+        size = sum(fact.value for fact in unused)
+        available = estimated(size, f"{unused[0].source}: pages free + inactive + speculative")
+    compressed = pages.get("Pages occupied by compressor", pages.get("Pages used by compressor", NOT_LOOKED))
     memory = Memory(
         total_bytes=total,
-        available_bytes=pages.available(),
-        wired_bytes=pages.fact("Pages wired down"),
-        compressed_bytes=pages.fact(*_COMPRESSOR),
-        swapped_in_bytes=pages.fact("Swapins"),
-        swapped_out_bytes=pages.fact("Swapouts"),
+        available_bytes=available,
+        wired_bytes=pages.get("Pages wired down", NOT_LOOKED),
+        compressed_bytes=compressed,
+        swapped_in_bytes=pages.get("Swapins", NOT_LOOKED),
+        swapped_out_bytes=pages.get("Swapouts", NOT_LOOKED),
     )
     return bounded(memory)
 
 
-class _Pages:
-    """Counts of pages as bytes."""
-
-    def __init__(self, page_bytes: int, rows: dict[str, tuple[int, str]]) -> None:
-        self.page_bytes = page_bytes
-        self.rows = rows
-
-    def fact(self, *names: str) -> Fact[Bytes]:
-        """The first of these rows that is there."""
-        row = next((self.rows[name] for name in names if name in self.rows), None)
-        return reported(row[0] * self.page_bytes, row[1]) if row else NOT_LOOKED
-
-    def available(self) -> Fact[Bytes]:
-        """What can be had without swapping: free pages, and those that only cache something."""
-        rows = [self.rows[name] for name in _AVAILABLE if name in self.rows]
-        if len(rows) < len(_AVAILABLE):
-            return NOT_LOOKED
-        size = sum(count for count, _ in rows) * self.page_bytes
-        return estimated(size, f"{rows[0][1]}: pages free + inactive + speculative")
-
-
-def parse_vm_stat_text(text: Text) -> Seen:
-    """The memory of a Mac, as vm_stat or memory_pressure show it in a text."""
-    return seen_machine(
-        text, _VM_STAT_FORMS, lambda lines, source, first: Machine(memory=parse_vm_stat(lines, source, first))
-    )
-
-
 TEXT_DIALECTS: dict[str, TextDialect] = {
-    "ioreg": parse_ioreg_text,
-    "powermetrics": parse_powermetrics_text,
-    "sysctl": parse_sysctl_text,
-    "system_profiler": parse_system_profiler_text,
-    "vm_stat": parse_vm_stat_text,
+    "ioreg": partial(
+        seen_gpus,
+        forms=(block_form(r"\"Device Utilization %\"|\bIOAccelerator\b|\"gpu-core-count\"", r"\"|[{}]"),),
+        parse=parse_ioreg,
+    ),
+    "powermetrics": machine_dialect(
+        r"GPU (?:HW )?active (?:frequency|residency):|GPU Power: \d|Current pressure level:",
+        r":\s+\S|\*{3}|^\W*$",
+        parse_powermetrics,
+    ),
+    "sysctl": machine_dialect(
+        r"(?<![\w.])(?:hw|machdep|iogpu|debug|vm|kern)\.\w[\w.]*\s*[:=]\s*\S", r"\w\.\w+\s*[:=]", parse_sysctl
+    ),
+    "system_profiler": machine_dialect(
+        r"Graphics/Displays:|Hardware Overview:|System Software Overview:|Chipset Model:",
+        r":\s*\S|:\s*$",
+        parse_system_profiler,
+    ),
+    "vm_stat": machine_dialect(
+        r"Mach Virtual Memory Statistics|The system has \d+ \(\d+ pages",
+        r":\s+\d|:\s*$",
+        lambda lines, source, first: Machine(memory=parse_vm_stat(lines, source, first)),
+    ),
 }

@@ -20,7 +20,6 @@ from unslow.look.logs.llama_cpp import run_of_completions
 NAME = "MLX-LM"
 _KEPT = 1000
 _MOST_PROMPTS = 64
-_GB = 10**9
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
 _SPEED = re.compile(rf"(Prompt|Generation): (\d{{1,9}}) tokens, {_NUMBER} tokens-per-sec")
 _MEMORY = re.compile(rf"Peak memory: {_NUMBER} GB")
@@ -44,13 +43,20 @@ class MlxReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether MLX-LM wrote it."""
         if found := _SPEED.search(line):
-            self._speed(found[1], int(found[2]), float(found[3]), where)
+            tokens, tokens_per_s = int(found[2]), float(found[3])
+            seconds = tokens / tokens_per_s if tokens_per_s else 0.0
+            if found[1] == "Prompt":  # whose line comes first; both together are a request
+                self._prompt = (tokens, seconds)
+            elif tokens and seconds:
+                read, read_s = self._prompt
+                done = Completion(prompt_tokens=read, prefill_s=read_s, generated_tokens=tokens, decode_s=seconds)
+                self._requests.append(done)
+                self._requests_where, self._prompt = where, (0, 0.0)
         elif found := _PROGRESS.search(line):
             self._read_so_far(found, where)
         elif self._named and (found := _MEMORY.search(line)):  # others print such a line, too
-            self._facts["resident_bytes"] = reported(round(float(found[1]) * _GB), where)
+            self._facts["resident_bytes"] = reported(round(float(found[1]) * 1e9), where)
         else:
             return False
         self._named = self._named or where
@@ -62,50 +68,29 @@ class MlxReader:
         self._progress.clear()
 
     def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        """The requests as a measurement."""
         if not self._lines:
             return Seen()
         facts: dict[str, Any] = {"name": reported(NAME, self._named), **self._facts}
-        return Seen(subject=Subject(runtime=Runtime(**facts), run=self._run()), lines=self._lines)
-
-    def _run(self) -> Run:
+        run = Run()
         if self._requests:
-            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
-        if self._rates:
-            return Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
-        return Run()
-
-    def _speed(self, what: str, tokens: int, tokens_per_s: float, where: str) -> None:
-        """The prompt's line comes first; both together are a request."""
-        seconds = tokens / tokens_per_s if tokens_per_s else 0.0
-        if what == "Prompt":
-            self._prompt = (tokens, seconds)
-        elif tokens and seconds:
-            read, read_s = self._prompt
-            done = Completion(prompt_tokens=read, prefill_s=read_s, generated_tokens=tokens, decode_s=seconds)
-            self._requests.append(done)
-            self._requests_where, self._prompt = where, (0, 0.0)
+            run = run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+        elif self._rates:
+            run = Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
+        return Seen(subject=Subject(runtime=Runtime(**facts), run=run), lines=self._lines)
 
     def _read_so_far(self, found: re.Match[str], where: str) -> None:
         """Two steps of one prompt tell a speed; prompts are told apart by their lengths."""
-        at, whole = _seconds(found[1], found[2]), int(found[4])
-        tokens, before = int(found[3]), self._progress.get(whole)
-        if at is None:
+        try:
+            moment = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        except ValueError:  # no calendar has it
             return
+        at, tokens, whole = moment.timestamp() + int(found[2]) / 1000, int(found[3]), int(found[4])
+        before = self._progress.get(whole)
         if before and tokens > before[0] and at > before[1]:
             self._rates.append((tokens - before[0]) / (at - before[1]))
             self._rates_where = where
         if len(self._progress) < _MOST_PROMPTS or whole in self._progress:
             self._progress[whole] = (tokens, at)
-
-
-def _seconds(clock: str, milliseconds: str) -> float | None:
-    """A time as Python's logging writes it; None where no calendar has it."""
-    try:
-        moment = datetime.strptime(clock, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return moment.timestamp() + int(milliseconds) / 1000
 
 
 DIALECT = LineDialect(("tokens-per-sec", "Prompt processing progress: ", "Peak memory: "), MlxReader)

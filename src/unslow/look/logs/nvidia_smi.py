@@ -1,11 +1,10 @@
 """Anything that nvidia-smi prints, in any mixture: its boxed table, `-q`, and its rows."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from unslow.facts.machine import Gpu, GpuProcess, Machine, System
-from unslow.facts.merge import overlaid
 from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, first_known, reported
 from unslow.look.logs import nvidia_smi_rows as values
 from unslow.look.logs.dialect import Seen, Text
@@ -34,16 +33,14 @@ def parse_nvidia_smi_q(text: str) -> tuple[Gpu, ...]:
     lines = values.plain_lines(text)
     driver = next((m[1] for m in map(_DRIVER.search, lines) if m), None)
     version = reported(driver, Q_SOURCE) if driver else NOT_LOOKED
-    return tuple(_gpu(index, address, block, version) for index, (address, block) in enumerate(_blocks(lines)))
-
-
-def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each GPU's address and the lines below it, without what a paste has put before every line."""
     heads = [(number, match) for number, line in enumerate(lines) if (match := _GPU.search(line))][:_MOST_GPUS]
     ends = [number for number, _ in heads[1:]] + [len(lines)]
-    for (number, match), end in zip(heads, ends, strict=False):
+    gpus = []
+    for index, ((number, match), end) in enumerate(zip(heads, ends, strict=False)):
         block = lines[number + 1 : min(end, number + 1 + _MOST_LINES)]
-        yield match[1], [line[match.start() :] for line in block]
+        # without what a paste has put before every line
+        gpus.append(_gpu(index, match[1], [line[match.start() :] for line in block], version))
+    return tuple(gpus)
 
 
 def _entries(lines: list[str]) -> list[Entry]:
@@ -65,22 +62,23 @@ def _gpu(index: int, address: str, lines: list[str], driver: Fact[Any]) -> Gpu:
     for entry in entries:
         texts.setdefault(entry.path[-1:], entry.value)
         texts.setdefault(entry.path[-2:], entry.value)
-    facts = {name: _fact(texts, name) for name in _PATHS}
+    facts: dict[str, Fact[Any]] = {
+        name: first_known(*(read(texts[path]) for path in paths if path in texts))
+        for name, (read, *paths) in _PATHS.items()
+    }
+    # The active reasons, also those of drivers newer than this program
+    sections = {"clocks event reasons", "clocks throttle reasons"}
+    if reasons := [entry for entry in entries if sections & set(entry.path[:-1])]:
+        active = [reason_name(entry.path[-1]) for entry in reasons if entry.value.casefold() == "active"]
+        facts |= reason_facts(active, Q_SOURCE)
     # Newer GPUs print a threshold as its distance below T.Limit zero; with the margin it is a temperature again.
     now, margin = facts["temperature_c"], facts["temperature_margin_c"]
-    found: dict[str, Fact[Any]] = {}
     for which in ("slowdown", "shutdown"):
         below = values.parse_quantity(texts.get(("temperature", f"gpu {which} t.limit temp"), ""), "C", Q_SOURCE)
         if isinstance(now, Known) and isinstance(margin, Known) and isinstance(below, Known):
-            found[f"temperature_{which}_c"] = estimated(now.value + margin.value - below.value, Q_SOURCE)
-    facts |= _reasons(entries) | found
+            facts[f"temperature_{which}_c"] = estimated(now.value + margin.value - below.value, Q_SOURCE)
     facts |= {"driver": driver, "bus_id": values.parse_bus_id(address, Q_SOURCE), "processes": _processes(entries)}
     return gpu_of(index, "NVIDIA", Q_SOURCE, facts)
-
-
-def _fact(texts: dict[tuple[str, ...], str], name: str) -> Fact[Any]:
-    read, *paths = _PATHS[name]
-    return first_known(*(read(texts[path]) for path in paths if path in texts))
 
 
 def _in(unit: str) -> Callable[[str], Fact[Any]]:
@@ -143,15 +141,6 @@ _PATHS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _reasons(entries: list[Entry]) -> dict[str, Fact[Any]]:
-    """The active reasons, also those of drivers newer than this program."""
-    sections = ("clocks event reasons", "clocks throttle reasons")
-    inside = [entry for entry in entries if len(entry.path) > 1 and any(s in entry.path[:-1] for s in sections)]
-    if not inside:
-        return {}
-    return reason_facts([reason_name(e.path[-1]) for e in inside if e.value.casefold() == "active"], Q_SOURCE)
-
-
 def _processes(entries: list[Entry]) -> Fact[Any]:
     sections = [entry for entry in entries if "processes" in entry.path]
     if not sections:
@@ -164,14 +153,13 @@ def _processes(entries: list[Entry]) -> Fact[Any]:
             found.append({})
         if found:
             found[-1][entry.path[-1]] = entry.value
-    return reported([process for one in found for process in _process(one)], Q_SOURCE)
-
-
-def _process(texts: dict[str, str]) -> Iterator[GpuProcess]:
-    pid = values.parse_process_id(texts["process id"])
-    if pid is not None:
-        size = values.parse_quantity(texts.get("used gpu memory", ""), "MiB", Q_SOURCE)
-        yield gpu_process(pid, _word(texts.get("name", "")), size)
+    processes = []
+    for texts in found:
+        pid = values.parse_process_id(texts["process id"])
+        if pid is not None:
+            size = values.parse_quantity(texts.get("used gpu memory", ""), "MiB", Q_SOURCE)
+            processes.append(gpu_process(pid, _word(texts.get("name", "")), size))
+    return reported(processes, Q_SOURCE)
 
 
 TABLE_SOURCE = "nvidia-smi"
@@ -189,93 +177,52 @@ def parse_nvidia_smi(text: str) -> tuple[Gpu, ...]:
     """The GPUs of the table; none where the text is something else."""
     lines = values.plain_lines(text)
     driver = next((reported(m[1], TABLE_SOURCE) for m in map(_TABLE_DRIVER.search, lines) if m), NOT_LOOKED)
-    processes = _table_processes(lines)
-    return tuple(
-        gpu_of(
-            index,
-            "NVIDIA",
-            TABLE_SOURCE,
-            {
-                **facts,
-                "driver": driver,
-                "processes": NOT_LOOKED if processes is None else reported(processes.get(index, []), TABLE_SOURCE),
-            },
-        )
-        for index, facts in _gpus(lines)
-    )
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.split("|")[1:-1]]
-
-
-def _gpus(lines: list[str]) -> Iterator[tuple[int, dict[str, Fact[Any]]]]:
-    found = 0
+    start = next((n for n, line in enumerate(lines) if "| Processes:" in line), None)
+    processes: dict[int, list[GpuProcess]] = {}
+    for line in lines[start + 1 :] if start is not None else ():
+        cells = _cells(line)
+        if len(cells) == 1 and (match := _PROCESS.match(cells[0])):
+            size = values.parse_quantity(match["used"] or "", "MiB", TABLE_SOURCE)
+            process = gpu_process(int(match["pid"]), values.parse_word(match["name"], TABLE_SOURCE), size)
+            processes.setdefault(int(match["gpu"]), []).append(process)
+    gpus: list[Gpu] = []
     for number, line in enumerate(lines):
         match _cells(line):
-            case [first, second, _] if (name := _NAME.match(first)) and _BUS.search(second) and found < _MOST_GPUS:
-                found += 1
+            case [first, second, _] if (name := _NAME.match(first)) and _BUS.search(second) and len(gpus) < _MOST_GPUS:
+                index = int(name[1])
                 facts = {
                     "name": values.parse_word(name[2], TABLE_SOURCE),
                     "bus_id": values.parse_bus_id(second, TABLE_SOURCE),
+                    **_table_facts(lines[number + 1 : number + 3]),
+                    "driver": driver,
+                    "processes": NOT_LOOKED if start is None else reported(processes.get(index, []), TABLE_SOURCE),
                 }
-                yield int(name[1]), facts | _state(lines[number + 1 : number + 3])
+                gpus.append(gpu_of(index, "NVIDIA", TABLE_SOURCE, facts))
+    return tuple(gpus)
 
 
-def _state(lines: list[str]) -> dict[str, Fact[Any]]:
-    """Facts of the second line, and of the third where MIG has one."""
+def _table_facts(lines: list[str]) -> dict[str, Fact[Any]]:
+    """Facts of the second line of a GPU, and of the third where MIG has one."""
     facts: dict[str, Fact[Any]] = {}
     for place, line in enumerate(lines):
         match place, _cells(line):
             case 0, [state, memory, load]:
-                facts |= (
-                    _readings(state)
-                    | _memory(memory)
-                    | {"busy": values.parse_quantity(load.split(" ")[0], "%", TABLE_SOURCE)}
-                )
+                texts = {"busy": (load.split(" ")[0], "%")}
+                used, _, total = memory.partition("/")
+                texts |= {"vram_used_bytes": (used, "MiB"), "vram_total_bytes": (total or used, "MiB")}
+                if found := _STATE.match(state):
+                    facts["performance_state"] = values.parse_word(found["state"], TABLE_SOURCE)
+                    texts |= {"temperature_c": (found["temp"], "C"), "power_w": (found["power"], "W")}
+                    texts["power_limit_w"] = (found["limit"], "W")
+                facts |= {n: values.parse_quantity(text, unit, TABLE_SOURCE) for n, (text, unit) in texts.items()}
             case 1, ["", "", mig] if mig:
                 facts["mig"] = values.parse_enabled(mig.rstrip("*"), TABLE_SOURCE)
     return facts
 
 
-def _readings(cell: str) -> dict[str, Fact[Any]]:
-    match = _STATE.match(cell)
-    if not match:
-        return {}
-    return {
-        "temperature_c": values.parse_quantity(match["temp"], "C", TABLE_SOURCE),
-        "performance_state": values.parse_word(match["state"], TABLE_SOURCE),
-        "power_w": values.parse_quantity(match["power"], "W", TABLE_SOURCE),
-        "power_limit_w": values.parse_quantity(match["limit"], "W", TABLE_SOURCE),
-    }
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("|")[1:-1]]
 
-
-def _memory(cell: str) -> dict[str, Fact[Any]]:
-    used, _, total = cell.partition("/")
-    return {
-        "vram_used_bytes": values.parse_quantity(used, "MiB", TABLE_SOURCE),
-        "vram_total_bytes": values.parse_quantity(total or used, "MiB", TABLE_SOURCE),
-    }
-
-
-def _table_processes(lines: list[str]) -> dict[int, list[GpuProcess]] | None:
-    """The processes by GPU; None where the text has no list of them."""
-    start = next((n for n, line in enumerate(lines) if "| Processes:" in line), None)
-    if start is None:
-        return None
-    found: dict[int, list[GpuProcess]] = {}
-    for line in lines[start + 1 :]:
-        cells = _cells(line)
-        match = _PROCESS.match(cells[0]) if len(cells) == 1 else None
-        if match:
-            size = values.parse_quantity(match["used"] or "", "MiB", TABLE_SOURCE)
-            process = gpu_process(int(match["pid"]), values.parse_word(match["name"], TABLE_SOURCE), size)
-            found.setdefault(int(match["gpu"]), []).append(process)
-    return found
-
-
-# From the coarsest to the finest: what a later one says is laid over what an earlier one said.
-_DIALECTS = (parse_nvidia_smi, parse_dmon, parse_query_gpu, parse_nvidia_smi_q)
 
 # Each form of output: how it begins, and how its further lines look.
 _BOX = r"NVIDIA-SMI\s+[\d\[]|[|+]\s*GPU\s+Name\s"
@@ -299,11 +246,8 @@ _ON_WINDOWS = re.compile(
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """The GPUs that the text tells of, by index, each with all that any part of it says."""
-    gpus: dict[int, Gpu] = {}
-    for parse in _DIALECTS:
-        for gpu in parse(text):
-            gpus[gpu.index] = overlaid(gpus[gpu.index], gpu) if gpu.index in gpus else gpu
-    return tuple(gpus[index] for index in sorted(gpus))
+    # From the coarsest to the finest: what a later one says is laid over what an earlier one said
+    return by_index(*(parse(text) for parse in (parse_nvidia_smi, parse_dmon, parse_query_gpu, parse_nvidia_smi_q)))
 
 
 def parse_text(text: Text) -> Seen:

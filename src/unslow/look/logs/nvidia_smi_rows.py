@@ -4,6 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from statistics import fmean
 from typing import Any, Final, get_type_hints
 
@@ -199,13 +200,12 @@ def parse_compute_apps(text: str) -> Fact[list[GpuProcess]]:
     rows = [row for row in parse_rows(text) if parse_process_id(row.get("pid", "")) is not None]
     if not rows and not any("pid" in (_header(line) or ("", []))[1] for line in plain_lines(text)):
         return not_found("no table of GPU processes")
-    return reported([_process(row) for row in rows], APPS_SOURCE)
-
-
-def _process(row: Row) -> GpuProcess:
-    name, used = row.get("process_name", ""), row.get("used_gpu_memory", row.get("used_memory", ""))
-    size = parse_quantity(used, "MiB", APPS_SOURCE)
-    return gpu_process(int(row["pid"]), parse_word(name, APPS_SOURCE), size)
+    processes = []
+    for row in rows:
+        size = parse_quantity(row.get("used_gpu_memory", row.get("used_memory", "")), "MiB", APPS_SOURCE)
+        name = parse_word(row.get("process_name", ""), APPS_SOURCE)
+        processes.append(gpu_process(int(row["pid"]), name, size))
+    return reported(processes, APPS_SOURCE)
 
 
 def parse_rows(text: str, columns: Sequence[str] = ()) -> list[Row]:
@@ -291,28 +291,24 @@ def parse_dmon_rows(text: str) -> list[Row]:
     names: list[str] = []
     rows: deque[Row] = deque(maxlen=_MOST_ROWS)
     for line in plain_lines(text):
-        header = _HEADER.search(line)
-        if header:
+        if header := _HEADER.search(line):
             names = _SEPARATOR.split(header[1].strip().lower())
         elif names and "#" not in line:
-            fields = [field for field in _SEPARATOR.split(line) if field][-len(names) :]
-            row = dict(zip(names, fields, strict=False))
-            if len(fields) == len(names) and row.get("gpu", "").isdecimal():
-                rows.append(_dmon_row(row))
+            cells = [cell for cell in _SEPARATOR.split(line) if cell][-len(names) :]
+            fields = dict(zip(names, cells, strict=False))
+            if len(cells) < len(names) or not fields.get("gpu", "").isdecimal():
+                continue
+            row = {_COLUMNS[name]: text for name, text in fields.items() if name in _COLUMNS}
+            if "time" in fields:
+                date = _DATE.match(fields.get("date", ""))
+                row["timestamp"] = f"{'/'.join(date.groups()) if date else ''} {fields['time']}"
+            rows.append(row)
     return list(rows)
 
 
 def parse_dmon(text: str) -> tuple[Gpu, ...]:
     """Each GPU as its latest row says."""
     return gpus_of_rows(parse_dmon_rows(text), DMON_SOURCE)
-
-
-def _dmon_row(fields: dict[str, str]) -> Row:
-    row = {_COLUMNS[name]: text for name, text in fields.items() if name in _COLUMNS}
-    date = _DATE.match(fields.get("date", ""))
-    if "time" in fields:
-        row["timestamp"] = f"{'/'.join(date.groups()) if date else ''} {fields['time']}"
-    return row
 
 
 # A loaded model still grows with its first requests, by 20 to 90 MiB in recordings (workspaces, graphs). What another
@@ -327,8 +323,11 @@ def summarise_series(
     rows: Sequence[Row], start: datetime | None = None, end: datetime | None = None, source: str = GPU_SOURCE
 ) -> tuple[GpuUnderLoad, ...]:
     """Each GPU over its loaded rows between `start` and `end`, which are in the clock of the rows' timestamps."""
-    inside = [row for row in rows if _between(row, start, end)]
-    return tuple(_summary(index, _loaded(of_gpu, source), source) for index, of_gpu in rows_by_gpu(inside).items())
+    if start or end:
+        first, last = start or datetime.min, end or datetime.max  # noqa: DTZ901 (rows tell no time zone)
+        timed = ((parse_timestamp(row.get("timestamp", "")), row) for row in rows)
+        rows = [row for moment, row in timed if moment is not None and first <= moment <= last]
+    return tuple(_summary(index, _loaded(of_gpu, source), source) for index, of_gpu in rows_by_gpu(rows).items())
 
 
 def parse_timestamp(text: str) -> datetime | None:
@@ -342,13 +341,6 @@ def parse_timestamp(text: str) -> datetime | None:
         return None
 
 
-def _between(row: Row, start: datetime | None, end: datetime | None) -> bool:
-    if start is None and end is None:
-        return True
-    moment = parse_timestamp(row.get("timestamp", ""))
-    return moment is not None and (start is None or moment >= start) and (end is None or moment <= end)
-
-
 def _loaded(rows: list[Row], source: str) -> list[Row]:
     """The rows while memory in use was near its maximum; without that column, all of them."""
     used = [row_fact(row, "vram_used_bytes", source).value_or(None) for row in rows]
@@ -360,13 +352,17 @@ def _loaded(rows: list[Row], source: str) -> list[Row]:
 
 
 def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
+    def combined(facts: list[Fact[Any]], combine: Callable[[list[Any]], Any]) -> Fact[Any]:
+        """The known values as one; where none is known, why the last one is not."""
+        known = [fact.value for fact in facts if isinstance(fact, Known)]
+        return reported(combine(known), source) if known else facts[-1] if facts else NOT_LOOKED
+
     def over(name: str, combine: Callable[[list[Any]], Any]) -> Fact[Any]:
-        return _combined([row_fact(row, name, source) for row in rows], combine, source)
+        return combined([row_fact(row, name, source) for row in rows], combine)
 
     # Every reason that was ever set while the GPU worked; the idle rows between say nothing about the load
     working = [row for row in rows if row_fact(row, "busy", source).value_or(1) > 0]
-    found = [row_reasons(row, source).get("event_reasons", NOT_LOOKED) for row in working]
-    reasons = _combined(found, lambda lists: list(dict.fromkeys(name for names in lists for name in names)), source)
+    reasons = [row_reasons(row, source).get("event_reasons", NOT_LOOKED) for row in working]
     facts = {
         "busy": over("busy", fmean),
         "memory_busy": over("memory_busy", fmean),
@@ -374,14 +370,8 @@ def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
         "temperature_max_c": over("temperature_c", max),
         "power_max_w": over("power_w", max),
         "vram_used_max_bytes": over("vram_used_bytes", max),
-        "event_reasons": reasons,
+        "event_reasons": combined(reasons, lambda lists: list(dict.fromkeys(chain.from_iterable(lists)))),
         "pcie_generation_max_seen": over("pcie_generation", max),
         "pcie_width_max_seen": over("pcie_width", max),
     }
     return GpuUnderLoad(index=index, samples=len(rows), **{n: bounded_fact(f, _TYPES[n]) for n, f in facts.items()})
-
-
-def _combined(facts: list[Fact[Any]], combine: Callable[[list[Any]], Any], source: str) -> Fact[Any]:
-    """The known values as one; where none is known, why the last one is not."""
-    known = [fact.value for fact in facts if isinstance(fact, Known)]
-    return reported(combine(known), source) if known else facts[-1] if facts else NOT_LOOKED

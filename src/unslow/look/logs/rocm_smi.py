@@ -2,7 +2,9 @@
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,7 +12,6 @@ import msgspec
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.values import MHZ, Fact, Known, first_known, not_found, not_supported, reported
 from unslow.look.kernel.gpus import GENERATIONS
-from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
@@ -65,28 +66,22 @@ def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
 
 
 def _facts(entry: Entry) -> dict[str, Fact[Any]]:
-    key = entry.key.strip().casefold()
+    key, value = entry.key.strip().casefold(), entry.value.strip()
     if key in _AMOUNTS:
         name, unit = _AMOUNTS[key]
         return {name: parse_amount(entry.value, unit, entry.source)}
     if key in _WORDS:
-        return {_WORDS[key]: _word(entry)}
+        number = _NUMBER_NAME.fullmatch(value)  # of a device, where a name should be
+        why = f"{entry.source} has only the number {value}"
+        return {_WORDS[key]: not_found(why) if number else parse_word(value, entry.source)}
     if key.startswith(tuple(_CLOCKS)):
-        name = _CLOCKS[key[:10]]
-        match = _CLOCK.search(entry.value)
-        return {name: reported(int(match[1]) * MHZ, entry.source)} if match else {}
+        clock = _CLOCK.search(value)
+        return {_CLOCKS[key[:10]]: reported(int(clock[1]) * MHZ, entry.source)} if clock else {}
     if key.startswith("pcie clock"):
-        return link_facts(entry.value, entry.source)
-    if key == "pci bus" and (bus := _BUS.search(entry.value)):
+        return link_facts(value, entry.source)
+    if key == "pci bus" and (bus := _BUS.search(value)):
         return {"bus_id": reported(bus[0].lower(), entry.source)}
     return {}
-
-
-def _word(entry: Entry) -> Fact[Any]:
-    """The value, but not a device number where a name should be."""
-    if _NUMBER_NAME.fullmatch(entry.value.strip()):
-        return not_found(f"{entry.source} has only the number {entry.value.strip()}")
-    return parse_word(entry.value, entry.source)
 
 
 def link_facts(text: str, source: str) -> dict[str, Fact[Any]]:
@@ -111,13 +106,12 @@ def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
         return ()
     raw = _object(text[start.start() : start.start() + _LARGEST])
     place = f"{source}:{text.count(chr(10), 0, start.start()) + first_line}"
-    common = [Entry(place, str(k), str(v)) for k, v in _items(raw.get("system"))]
-    cards = {name: [Entry(place, str(k), str(v)) for k, v in _items(of)] for name, of in raw.items()}
+    cards = {
+        name: [Entry(place, str(key), str(value)) for key, value in (of.items() if isinstance(of, dict) else ())]
+        for name, of in raw.items()
+    }
+    common = cards.get("system", [])
     return _gpus({name: [*entries, *common] for name, entries in cards.items()})
-
-
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    return iter(value.items() if isinstance(value, dict) else ())
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -129,16 +123,10 @@ def _object(text: str) -> dict[str, Any]:
         elif not quoted and letter in "{}":
             depth += 1 if letter == "{" else -1
             if depth == 0:
-                return _decoded(text[: place + 1])
+                with suppress(msgspec.MsgspecError, RecursionError, UnicodeError):
+                    return msgspec.json.decode(text[: place + 1], type=dict[str, Any])
+                break
     return {}
-
-
-def _decoded(text: str) -> dict[str, Any]:
-    try:
-        raw = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return {}
-    return raw if isinstance(raw, dict) else {}
 
 
 def parse_csv(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -180,37 +168,28 @@ def parse_lines(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
     """The GPUs that such lines speak of; none where the text is something else."""
     lines = list(numbered_lines(text, source, first_line))
     entries: dict[int, list[Entry]] = {}
-    steps: dict[tuple[int, str], tuple[int, str]] = {}
+    steps: dict[int, dict[str, tuple[int, str]]] = {}
     clock = ""
-    for index, line in _gpu_lines(lines):
-        if heading := _SUPPORTED.search(line.text):
-            clock = heading[1].lower()
-        elif step := _STEP.match(line.text):
-            mhz = int(step[1])
-            if clock and mhz > steps.get((index, clock), (0, ""))[0]:
-                steps[index, clock] = (mhz, line.source)
-        elif entry := _KEY.match(line.text):
+    for line in lines:
+        if not (found := _LINE.search(line.text)):
+            continue
+        index, said = int(found[1]), found[2]
+        if heading := _SUPPORTED.search(said):
+            clock = _MOST[heading[1].lower()]
+        elif step := _STEP.match(said):
+            highest = steps.setdefault(index, {})
+            if clock and int(step[1]) > highest.get(clock, (0, ""))[0]:
+                highest[clock] = (int(step[1]), line.source)
+        elif entry := _KEY.match(said):
             clock = ""
             entries.setdefault(index, []).append(Entry(line.source, entry[1], entry[2]))
-    gpus = [_gpu(index, entries[index], steps) for index in sorted(entries)[:MOST_GPUS]]
-    known = tuple(gpu for gpu in gpus if gpu is not None)
-    return (_with_processes(known[0], lines),) if len(known) == 1 else known
-
-
-def _gpu_lines(lines: Iterable[Numbered]) -> Iterator[tuple[int, Numbered]]:
-    for line in lines:
-        match = _LINE.search(line.text)
-        if match:
-            yield int(match[1]), Numbered(line.source, match[2])
-
-
-def _gpu(index: int, entries: list[Entry], steps: dict[tuple[int, str], tuple[int, str]]) -> Gpu | None:
-    facts = facts_of_entries(entries)
-    for clock, name in _MOST.items():
-        if (index, clock) in steps:
-            mhz, source = steps[index, clock]
-            facts[name] = reported(mhz * MHZ, source)
-    return gpu_of(index, "AMD", entries[0].source, with_free(facts)) if facts else None
+    gpus = []
+    for index in sorted(entries)[:MOST_GPUS]:
+        facts = facts_of_entries(entries[index])
+        facts |= {name: reported(mhz * MHZ, where) for name, (mhz, where) in steps.get(index, {}).items()}
+        if facts:
+            gpus.append(gpu_of(index, "AMD", entries[index][0].source, with_free(facts)))
+    return (_with_processes(gpus[0], lines),) if len(gpus) == 1 else tuple(gpus)
 
 
 def _with_processes(gpu: Gpu, lines: list[Numbered]) -> Gpu:
@@ -255,38 +234,22 @@ _TABLE_AMOUNTS = {
 def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs of the table; none where the text is something else."""
     gpus: dict[int, Gpu] = {}
-    for line, row in _rows(text, source, first_line):
-        facts: dict[str, Fact[Any]] = {
-            name: parse_amount(row[column], unit, line.source) for name, (column, unit) in _TABLE_AMOUNTS.items()
-        }
-        facts["performance_state"] = parse_word(row["perf"], line.source)
-        # The table has a percentage and no size: bytes can't be had from it.
-        share = not_supported(
-            f"{line.source} says {row['vram'][:10]} of an unnamed total", "rocm-smi --showmeminfo all"
-        )
-        gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, {**facts, "vram_used_bytes": share})
-    return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
-
-
-def _rows(text: str, source: str, first_line: int) -> Iterator[tuple[Numbered, dict[str, str]]]:
     below = False
     for line in numbered_lines(text, source, first_line):
         if _TABLE_HEADER.search(line.text):
             below = True
         elif "End of ROCm SMI Log" in line.text:
             below = False
-        elif below and (match := next((m for p in _PATTERNS if (m := p.search(line.text))), None)):
-            yield line, match.groupdict()
-
-
-_FORMS = (
-    block_form(
-        r"ROCm System Management Interface|\bSCLK\s+MCLK\b|\bGPU\[\d{1,3}\]\s*:",
-        r"={4}|-{10}|GPU\[\d|SCLK|DID,|KFD|PROCESS NAME|WARNING|ERROR|(?<![^\s>|#])\d{1,10}\s+\S",
-    ),
-    block_form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
-    block_form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
-)
+        elif below and (row := next((m for p in _PATTERNS if (m := p.search(line.text))), None)):
+            facts: dict[str, Fact[Any]] = {
+                name: parse_amount(row[column], unit, line.source) for name, (column, unit) in _TABLE_AMOUNTS.items()
+            }
+            facts["performance_state"] = parse_word(row["perf"], line.source)
+            # The table has a percentage and no size: bytes can't be had from it.
+            why = f"{line.source} says {row['vram'][:10]} of an unnamed total"
+            facts["vram_used_bytes"] = not_supported(why, "rocm-smi --showmeminfo all")
+            gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, facts)
+    return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
 
 
 def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -294,6 +257,16 @@ def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
     return by_index(*(parse(text, source, first_line) for parse in (parse_table, parse_csv, parse_json, parse_lines)))
 
 
-def parse_text(text: Text) -> Seen:
-    """The GPUs of every output of rocm-smi in a text."""
-    return seen_gpus(text, _FORMS, parse_gpus)
+parse_text = partial(
+    seen_gpus,
+    parse=parse_gpus,
+    forms=(
+        block_form(
+            r"ROCm System Management Interface|\bSCLK\s+MCLK\b|\bGPU\[\d{1,3}\]\s*:",
+            r"={4}|-{10}|GPU\[\d|SCLK|DID,|KFD|PROCESS NAME|WARNING|ERROR|(?<![^\s>|#])\d{1,10}\s+\S",
+        ),
+        block_form(r"\{\s*$|\{\s*\"card\d", r"[{}]|\"[^\"]+\"\s*:"),
+        block_form(r"(?<!\S)device,[^\n]*\(", r"card\d{1,3},"),
+    ),
+)
+"""The GPUs of every output of rocm-smi in a text."""

@@ -12,7 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import AllocationFailure, Buffer, Runtime, SeenDevice
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import GIB, MIB, NOT_LOOKED, Known, estimated, reported
-from unslow.look.logs.dialect import Seen
+from unslow.look.logs.dialect import Rule, Rules, Seen
 
 MOST_COUNT = 2**53
 MOST_BYTES = 2**60
@@ -68,7 +68,6 @@ class Reading:
         self.facts.setdefault(name, estimated(value, where))
 
     def count(self, name: str, more: int, where: str) -> None:
-        """So many more of something."""
         before, first = self.counted.get(name, (0, where))
         self.counted[name] = (min(before + more, MOST_COUNT), first)
 
@@ -78,7 +77,6 @@ class Reading:
             self.buffers[buffer.device, buffer.kind] = (buffer, where)
 
     def device(self, device: SeenDevice, where: str) -> None:
-        """A device as the program found it."""
         if len(self.devices) < _KEPT_DEVICES or device.name in self.devices:
             self.devices[device.name] = (device, where)
 
@@ -105,18 +103,15 @@ class Reading:
             self.facts.pop(name, None)
         if self.fullest is None or _fullness(moment) >= _fullness(self.fullest):
             self.fullest = moment
-        if moment.tokens_per_s is not None:
-            self._rate(moment, moment.tokens_per_s)
-
-    def _rate(self, moment: Moment, tokens_per_s: float) -> None:
-        """The speed of one request: surely known only where as many ran before, and no prompts were read meanwhile."""
-        before, self.last_running = self.last_running, moment.running
-        if not tokens_per_s or moment.running == 0:
+        if moment.tokens_per_s is None:
             return
-        steady = not moment.prefills and before in (None, moment.running)
-        kept = self.steady_rates if steady else self.rates
-        kept.append(tokens_per_s / max(1, moment.running or 1, before or 1))
-        self.rates_where = moment.where
+        before, self.last_running = self.last_running, moment.running
+        if moment.tokens_per_s and moment.running != 0:
+            # The speed of one request is surely known only where as many ran before, and no prompts were read meanwhile
+            steady = not moment.prefills and before in (None, moment.running)
+            kept = self.steady_rates if steady else self.rates
+            kept.append(moment.tokens_per_s / max(1, moment.running or 1, before or 1))
+            self.rates_where = moment.where
 
 
 def _fullness(moment: Moment) -> tuple[float, int, int]:
@@ -129,20 +124,10 @@ NUMBER = r"(\d{1,3}(?:,\d{3}){1,5}|\d{1,15}(?:\.\d{1,9})?)"
 _UNITS = {"GiB": GIB, "GB": GIB, "MiB": MIB, "MB": MIB}  # these programs count in powers of two and write either
 
 
-class Rule(NamedTuple):
-    """A kind of line: texts of which it must hold one, what to read from it, and what that means."""
-
-    needles: tuple[str, ...]
-    pattern: re.Pattern[str]
-    take: Callable[[Reading, re.Match[str], str], None]
-    own: bool = True
-    """Whether no other program writes it."""
-
-
 class RuleReader:
     """One pass over one text by the rules of one program."""
 
-    def __init__(self, name: str, rules: Sequence[Rule], *, alone: bool) -> None:
+    def __init__(self, name: str, rules: Sequence[Rule[Reading]], *, alone: bool) -> None:
         self._name = name
         self._rules = rules
         self._numbered = [(needle, number) for number, rule in enumerate(rules) for needle in rule.needles]
@@ -173,60 +158,38 @@ class RuleReader:
         return Seen(subject=subject, lines=self._lines) if subject != Subject() else Seen()
 
 
-def ignore_line(_reading: Reading, _found: re.Match[str], _where: str) -> None:
-    """A line of the program that tells nothing here; but it is no prose."""
-
-
-def needles_of(rules: Sequence[Rule]) -> tuple[str, ...]:
-    """All needles, once each."""
-    return tuple(dict.fromkeys(needle for rule in rules for needle in rule.needles))
-
-
 def subject_of(reading: Reading, name: str) -> Subject:
     """What the lines add up to."""
-    facts: dict[str, Any] = {**reading.facts, **_work(reading), **_memory(reading)}
+    facts: dict[str, Any] = {**reading.facts}
+    if rates := reading.steady_rates or reading.rates:
+        source = f"{reading.rates_where}: tokens a second of one request, the middle of {len(rates)} lines"
+        facts["decode_tokens_per_s"] = estimated(median(rates), source)
+    if moment := reading.fullest:
+        work = {"running_requests": moment.running, "deferred_requests": moment.waiting, "kv_usage": moment.usage}
+        facts |= {name: reported(value, moment.where) for name, value in work.items() if value is not None}
+    if buffers := list(reading.buffers.values()):
+        facts["buffers"] = reported([buffer for buffer, _ in buffers], buffers[0][1])
+    if caches := [(buffer.bytes, where) for buffer, where in buffers if buffer.kind == "kv"]:
+        facts["kv_bytes"] = reported(min(sum(size for size, _ in caches), MOST_BYTES), caches[0][1])
+    if devices := list(reading.devices.values()):
+        facts["devices"] = reported([device for device, _ in devices], devices[0][1])
     if "preemptions" in reading.counted:
         facts["preemptions"] = reported(*reading.counted["preemptions"])
     # The share of prompt tokens that came from the cache, where every line counts both
     prompt, where = reading.counted.get("prompt_tokens", (0, ""))
-    cached, _ = reading.counted.get("cached_tokens", (0, ""))
-    hits = {"prefix_hit_rate": estimated(cached / prompt, f"{where} and on")} if prompt else {}
-    facts |= hits
+    if prompt:
+        cached, _ = reading.counted.get("cached_tokens", (0, ""))
+        facts["prefix_hit_rate"] = estimated(cached / prompt, f"{where} and on")
     if reading.warnings:
         facts["warnings"] = reported(list(reading.warnings.values()), reading.warnings_where)
     runtime = Runtime(name=reported(name, reading.named) if reading.named else NOT_LOOKED, **facts)
     return Subject(runtime=runtime, model=Model(**reading.model))
 
 
-def _work(reading: Reading) -> dict[str, Known[Any]]:
-    facts: dict[str, Known[Any]] = {}
-    rates = reading.steady_rates or reading.rates
-    if rates:
-        source = f"{reading.rates_where}: tokens a second of one request, the middle of {len(rates)} lines"
-        facts["decode_tokens_per_s"] = estimated(median(rates), source)
-    if moment := reading.fullest:
-        pairs = (
-            ("running_requests", moment.running),
-            ("deferred_requests", moment.waiting),
-            ("kv_usage", moment.usage),
-        )
-        facts |= {name: reported(value, moment.where) for name, value in pairs if value is not None}
-    return facts
-
-
-def _memory(reading: Reading) -> dict[str, Known[Any]]:
-    facts: dict[str, Known[Any]] = {}
-    if reading.buffers:
-        buffers = list(reading.buffers.values())
-        facts["buffers"] = reported([buffer for buffer, _ in buffers], buffers[0][1])
-    caches = [(buffer.bytes, where) for buffer, where in reading.buffers.values() if buffer.kind == "kv"]
-    if caches:
-        facts["kv_bytes"] = reported(min(sum(size for size, _ in caches), MOST_BYTES), caches[0][1])
-    if reading.devices:
-        facts["devices"] = reported(
-            [d for d, _ in reading.devices.values()], next(where for _, where in reading.devices.values())
-        )
-    return facts
+def gpu_of_worker(found: re.Match[str], rank: re.Pattern[str]) -> str:
+    """The GPU of the worker that writes, whose rank stands before what was found; there may be one alone."""
+    worker = rank.search(found.string, 0, found.start())
+    return f"GPU{worker[1] if worker else 0}"
 
 
 def parse_whole_number(text: str) -> int:
@@ -239,6 +202,11 @@ def parse_share(text: str) -> float:
     return min(float(text) / 100, 1.0)
 
 
+def parse_fraction(text: str) -> float:
+    """A share of one; above one is one."""
+    return min(float(text), 1.0)
+
+
 def parse_size(text: str, unit: str = "GiB") -> int:
     """A size in bytes, within bounds."""
     return min(round(float(text.replace(",", "")) * _UNITS[unit]), MOST_BYTES)
@@ -248,14 +216,6 @@ _PAIR = re.compile(
     r"""(?<![\w.])['"]?([a-z][a-z_]{2,40})['"]?\s?[=:]\s?"""
     r"""(?:'([^']{0,500})'|"([^"]{0,500})"|([^\s,(){}]{1,200}))"""
 )
-_NOTHING = ("", "None", "auto", "null")
-
-
-class Key(NamedTuple):
-    """Which fact a setting is, and how its text becomes a value; None where the text is none."""
-
-    fact: str
-    value: Callable[[str], Any]
 
 
 def _count(text: str) -> int | None:
@@ -270,10 +230,6 @@ def _truth(text: str) -> bool | None:
     return {"true": True, "false": False}.get(text.lower())
 
 
-def _untruth(text: str) -> bool | None:
-    return {"true": False, "false": True}.get(text.lower())
-
-
 def _gibibytes(text: str) -> int | None:
     return min(round(float(text) * GIB), MOST_BYTES) if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text) else None
 
@@ -282,44 +238,39 @@ def _type(text: str) -> str:
     return text.removeprefix("torch.")
 
 
-_LENGTH, _SEQUENCES = Key("context_length", _count), Key("max_sequences", _count)
-_TENSOR, _PIPELINE = Key("tensor_parallel", _count), Key("pipeline_parallel", _count)
-_CHUNK, _FRACTION = Key("max_batched_tokens", _count), Key("gpu_memory_fraction", _share)
-_EAGER, _DRAFT = Key("eager", _truth), Key("draft_tokens", _count)
-
-SETTING_KEYS: dict[str, tuple[Key, ...]] = {
-    "quantization": (Key("quantization", str),),
-    "dtype": (Key("weights_type", _type),),
-    "kv_cache_dtype": (Key("kv_type_k", _type), Key("kv_type_v", _type)),
-    "cpu_offload_gb": (Key("cpu_offload_bytes", _gibibytes),),
-    "attention_backend": (Key("attention", str),),
+SETTING_KEYS: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
+    "quantization": (("quantization",), str),
+    "dtype": (("weights_type",), _type),
+    "kv_cache_dtype": (("kv_type_k", "kv_type_v"), _type),
+    "cpu_offload_gb": (("cpu_offload_bytes",), _gibibytes),
+    "attention_backend": (("attention",), str),
     # vLLM
-    "max_seq_len": (_LENGTH,),
-    "max_model_len": (_LENGTH,),
-    "tensor_parallel_size": (_TENSOR,),
-    "pipeline_parallel_size": (_PIPELINE,),
-    "enforce_eager": (_EAGER,),
-    "enable_prefix_caching": (Key("prompt_cache", _truth),),
-    "gpu_memory_utilization": (_FRACTION,),
-    "num_gpu_blocks_override": (Key("kv_blocks_set", _count),),
-    "max_num_seqs": (_SEQUENCES,),
-    "max_num_batched_tokens": (_CHUNK,),
-    "device_config": (Key("device_used", str),),
-    "speculative_model": (Key("speculative", str),),
-    "num_speculative_tokens": (_DRAFT,),
+    "max_seq_len": (("context_length",), _count),
+    "max_model_len": (("context_length",), _count),
+    "tensor_parallel_size": (("tensor_parallel",), _count),
+    "pipeline_parallel_size": (("pipeline_parallel",), _count),
+    "enforce_eager": (("eager",), _truth),
+    "enable_prefix_caching": (("prompt_cache",), _truth),
+    "gpu_memory_utilization": (("gpu_memory_fraction",), _share),
+    "num_gpu_blocks_override": (("kv_blocks_set",), _count),
+    "max_num_seqs": (("max_sequences",), _count),
+    "max_num_batched_tokens": (("max_batched_tokens",), _count),
+    "device_config": (("device_used",), str),
+    "speculative_model": (("speculative",), str),
+    "num_speculative_tokens": (("draft_tokens",), _count),
     # SGLang
-    "context_length": (_LENGTH,),
-    "tp_size": (_TENSOR,),
-    "pp_size": (_PIPELINE,),
-    "disable_cuda_graph": (_EAGER,),
-    "disable_radix_cache": (Key("prompt_cache", _untruth),),
-    "mem_fraction_static": (_FRACTION,),
-    "max_running_requests": (_SEQUENCES,),
-    "chunked_prefill_size": (_CHUNK,),
-    "speculative_algorithm": (Key("speculative", str),),
-    "speculative_num_draft_tokens": (_DRAFT,),
+    "context_length": (("context_length",), _count),
+    "tp_size": (("tensor_parallel",), _count),
+    "pp_size": (("pipeline_parallel",), _count),
+    "disable_cuda_graph": (("eager",), _truth),
+    "disable_radix_cache": (("prompt_cache",), lambda text: {"true": False, "false": True}.get(text.lower())),
+    "mem_fraction_static": (("gpu_memory_fraction",), _share),
+    "max_running_requests": (("max_sequences",), _count),
+    "chunked_prefill_size": (("max_batched_tokens",), _count),
+    "speculative_algorithm": (("speculative",), str),
+    "speculative_num_draft_tokens": (("draft_tokens",), _count),
 }
-_MODEL_KEYS = ("model", "model_path", "model_tag", "model_id")
+"""The facts that a setting is, and how its text becomes a value; None where the text is none."""
 
 
 def note_settings(reading: Reading, text: str, where: str) -> None:
@@ -328,13 +279,14 @@ def note_settings(reading: Reading, text: str, where: str) -> None:
     for name, single, double, bare in _PAIR.findall(text):
         pairs.setdefault(name, single or double or bare)
     for name, written in pairs.items():
-        if written in _NOTHING:
+        if written in ("", "None", "auto", "null"):
             continue
-        if name in _MODEL_KEYS:
+        if name in ("model", "model_path", "model_tag", "model_id"):
             note_model(reading, written, where)
-        for key in SETTING_KEYS.get(name, ()):
-            if (value := key.value(written)) is not None:
-                reading.note(key.fact, value, where)
+        facts, parse = SETTING_KEYS.get(name, ((), str))
+        if (value := parse(written)) is not None:
+            for fact in facts:
+                reading.note(fact, value, where)
 
 
 def note_model(reading: Reading, name: str, where: str) -> None:
@@ -345,7 +297,68 @@ def note_model(reading: Reading, name: str, where: str) -> None:
         reading.model.setdefault("path", reported(name, where))
 
 
-_SIZE = r"(\d{1,9}(?:\.\d{1,6})?) (GiB|MiB)"
+CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
+TORCH_RULES = Rules[Reading]()
+"""Lines that several programs write."""
+
+
+@TORCH_RULES(
+    "out of memory",
+    r"((?:CUDA|HIP|XPU) out of memory)(?:\. Tried to allocate (\d{1,9}(?:\.\d{1,6})?) (GiB|MiB))?"
+    r"(?:[. (]{1,3}GPU (\d{1,3}))?[^\n]{0,160}",
+    own=False,
+)
+def _out_of_memory(reading: Reading, found: re.Match[str], where: str) -> None:
+    asked = reported(parse_size(found[2], found[3]), where) if found[2] else NOT_LOOKED
+    device = f"GPU {found[4]}" if found[4] else "GPU"
+    failure = AllocationFailure(device=device, what="unknown", asked_bytes=asked, message=found[0])
+    reading.fail(found[0], where, failure)
+
+
+@TORCH_RULES(
+    ("explicitly, so forcing", "quantization=awq explicitly", "quantization=gptq explicitly"),
+    r"(?:can run with \w{1,40}, however )?(?:you specified )?quantization=(\w{1,40}) explicitly[^\n]{0,120}",
+    own=False,
+)
+def _forced(reading: Reading, found: re.Match[str], where: str) -> None:
+    """A slow kernel runs because somebody named it."""
+    reading.note("kernel", found[1], where)
+    _not_optimised(reading, found, where)
+
+
+@TORCH_RULES(
+    "quantization is not fully optimized", r"\b(\w{1,40}) quantization is not fully optimized yet[^\n]{0,90}", own=False
+)
+def _not_optimised(reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.note("quantization", found[1], where)
+    reading.warn(found[0], where)
+
+
+TORCH_RULES.note("kernel", "during runtime. Using", r"during runtime\. Using (\w{1,40}) kernel", own=False)
+
+
+@TORCH_RULES(
+    ("LinearMethod", "for CompressedTensors", " GEMM", "for mixed-precision linear"),
+    r"Using (\w{1,60}) for (?:\w{1,60}LinearMethod|CompressedTensors\w|\w{1,20} GEMM|mixed-precision linear)",
+    own=False,
+)
+def _kernel(reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.guess("kernel", found[1], where)
+
+
+TORCH_RULES.note("weights_type", "Casting torch.", r"Casting torch\.\w{1,20} to torch\.(\w{1,20})", own=False)
+
+
+@TORCH_RULES("checkpoint shards:", r"checkpoint shards: {1,3}\d{1,3}% Completed", own=False)
+@TORCH_RULES(".cpp:", r"\[[EFIW]\d{4} \d\d:\d\d:\d\d\.", own=False)
+@TORCH_RULES(
+    "INFO:     ", r"INFO: {5}(?:Started server|Waiting for application|Application (?:startup|shutdown))", own=False
+)
+@TORCH_RULES('HTTP/1.1" ', r'INFO: {1,8}[\w.:\[\]-]{3,60}:\d{1,5} - "[A-Z]{3,7} ', own=False)
+def _ignore(_reading: Reading, _found: re.Match[str], _where: str) -> None:
+    """A line that tells nothing here; but it is no prose."""
+
+
 _COMPLAINTS = (
     "erformance might be sub-optimal",
     "does not have native support for FP8",
@@ -356,89 +369,11 @@ _COMPLAINTS = (
     "cause a significant slowdown",
     "Custom allreduce is disabled",
 )
-_EMPTY = (
-    ('HTTP/1.1" ', r'INFO: {1,8}[\w.:\[\]-]{3,60}:\d{1,5} - "[A-Z]{3,7} '),
-    ("INFO:     ", r"INFO: {5}(?:Started server|Waiting for application|Application (?:startup|shutdown))"),
-    (".cpp:", r"\[[EFIW]\d{4} \d\d:\d\d:\d\d\."),
-    ("checkpoint shards:", r"checkpoint shards: {1,3}\d{1,3}% Completed"),
-)
-"""Lines that tell nothing, but are no prose."""
-CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
-_BEFORE, _AFTER = 200, 200
 
 
-def _out_of_memory(reading: Reading, found: re.Match[str], where: str) -> None:
-    asked = reported(parse_size(found[2], found[3]), where) if found[2] else NOT_LOOKED
-    device = f"GPU {found[4]}" if found[4] else "GPU"
-    failure = AllocationFailure(device=device, what="unknown", asked_bytes=asked, message=found[0])
-    reading.fail(found[0], where, failure)
-
-
-def _forced(reading: Reading, found: re.Match[str], where: str) -> None:
-    """A slow kernel runs because somebody named it."""
-    reading.note("quantization", found[1], where)
-    reading.note("kernel", found[1], where)
-    reading.warn(found[0], where)
-
-
-def _not_optimised(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("quantization", found[1], where)
-    reading.warn(found[0], where)
-
-
-def _converted(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("kernel", found[1], where)
-
-
-def _kernel(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.guess("kernel", found[1], where)
-
-
-def _cast(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("weights_type", found[1], where)
-
-
+@TORCH_RULES(_COMPLAINTS, "|".join(map(re.escape, _COMPLAINTS)), own=False)
 def _warned(reading: Reading, found: re.Match[str], where: str) -> None:
     """A sentence about speed, from where the message starts: before it stand its time and its place in the source."""
     line, at = found.string, found.start()
-    start = max(line.rfind("] ", 0, at) + 2 if "] " in line[:at] else 0, at - _BEFORE)
-    reading.warn(line[start : at + _AFTER].strip(), where)
-
-
-TORCH_RULES = (
-    Rule(
-        ("out of memory",),
-        re.compile(
-            rf"((?:CUDA|HIP|XPU) out of memory)(?:\. Tried to allocate {_SIZE})?"
-            r"(?:[. (]{1,3}GPU (\d{1,3}))?[^\n]{0,160}"
-        ),
-        _out_of_memory,
-        own=False,
-    ),
-    Rule(
-        ("explicitly, so forcing", "quantization=awq explicitly", "quantization=gptq explicitly"),
-        re.compile(
-            r"(?:can run with \w{1,40}, however )?(?:you specified )?quantization=(\w{1,40}) explicitly[^\n]{0,120}"
-        ),
-        _forced,
-        own=False,
-    ),
-    Rule(
-        ("quantization is not fully optimized",),
-        re.compile(r"\b(\w{1,40}) quantization is not fully optimized yet[^\n]{0,90}"),
-        _not_optimised,
-        own=False,
-    ),
-    Rule(("during runtime. Using",), re.compile(r"during runtime\. Using (\w{1,40}) kernel"), _converted, own=False),
-    Rule(
-        ("LinearMethod", "for CompressedTensors", " GEMM", "for mixed-precision linear"),
-        re.compile(
-            r"Using (\w{1,60}) for (?:\w{1,60}LinearMethod|CompressedTensors\w|\w{1,20} GEMM|mixed-precision linear)"
-        ),
-        _kernel,
-        own=False,
-    ),
-    Rule(("Casting torch.",), re.compile(r"Casting torch\.\w{1,20} to torch\.(\w{1,20})"), _cast, own=False),
-    *(Rule((needle,), re.compile(pattern), ignore_line, own=False) for needle, pattern in _EMPTY),
-    Rule(_COMPLAINTS, re.compile("|".join(map(re.escape, _COMPLAINTS))), _warned, own=False),
-)
+    start = max(line.rfind("] ", 0, at) + 2 if "] " in line[:at] else 0, at - 200)
+    reading.warn(line[start : at + 200].strip(), where)

@@ -4,16 +4,16 @@ import re
 from functools import partial
 
 from unslow.facts.runtime import AllocationFailure, Buffer
-from unslow.look.logs.dialect import LineDialect
+from unslow.look.logs.dialect import LineDialect, Rules, needles_of
 from unslow.look.logs.serving_rules import (
     CHATTY_ANYWHERE,
     TORCH_RULES,
     Moment,
     Reading,
-    Rule,
     RuleReader,
-    needles_of,
+    gpu_of_worker,
     note_settings,
+    parse_fraction,
     parse_size,
     parse_whole_number,
 )
@@ -28,54 +28,44 @@ _ACCEPTED = re.compile(r"accept[ -]rat(?:e|io): (\d(?:\.\d{1,6})?)")
 _NEW = re.compile(r"#new-token: (\d{1,9})")
 _CACHED = re.compile(r"#cached-token: (\d{1,9})")
 _RANK = re.compile(r"\bTP(\d{1,3})\b")
+_device = partial(gpu_of_worker, rank=_RANK)
+
+RULES = Rules[Reading]()
 
 
-def _device(found: re.Match[str]) -> str:
-    """The worker that writes, where there are several: each has a GPU."""
-    rank = _RANK.search(found.string, 0, found.start())
-    return f"GPU{rank[1] if rank else 0}"
+def _moment(line: str, where: str) -> Moment:
+    running, waiting, rate = _RUNNING.search(line), _WAITING.search(line), _RATE.search(line)
+    shares = [parse_fraction(text) for text in _USAGE.findall(line)]  # models with windows have two pools
+    return Moment(
+        where=where,
+        running=int(running[1]) if running else None,
+        waiting=int(waiting[1]) if waiting else None,
+        usage=max(shares, default=None),
+        tokens_per_s=float(rate[1]) if rate else None,
+    )
 
 
+@RULES(("Decode batch", "gen throughput (token/s)"), r"Decode batch|#running-req: \d")
 def _decode(reading: Reading, found: re.Match[str], where: str) -> None:
     """A number of decode steps; the tokens are those of all requests together."""
-    line = found.string
-    reading.works(
-        Moment(
-            where=where,
-            running=_count(_RUNNING, line),
-            waiting=_count(_WAITING, line),
-            usage=_share(line),
-            tokens_per_s=float(rate[1]) if (rate := _RATE.search(line)) else None,
-        )
-    )
-    if graph := _GRAPH.search(line):
+    reading.works(_moment(found.string, where))
+    if graph := _GRAPH.search(found.string):
         reading.note("eager", graph[1] == "False", where)
-    if accepted := _ACCEPTED.search(line):
-        reading.note("draft_acceptance", min(float(accepted[1]), 1.0), where)
+    if accepted := _ACCEPTED.search(found.string):
+        reading.note("draft_acceptance", parse_fraction(accepted[1]), where)
 
 
+@RULES("Prefill batch", r"Prefill batch[.,] ")
 def _prefill(reading: Reading, found: re.Match[str], where: str) -> None:
     """Prompts that are read; what was cached of them is known to the token."""
-    line = found.string
-    reading.works(
-        Moment(where=where, running=_count(_RUNNING, line), waiting=_count(_WAITING, line), usage=_share(line))
-    )
-    new, cached = _count(_NEW, line), _count(_CACHED, line)
-    if new is not None and cached is not None and new + cached:
-        reading.count("prompt_tokens", new + cached, where)
-        reading.count("cached_tokens", cached, where)
+    reading.works(_moment(found.string, where)._replace(tokens_per_s=None))
+    new, cached = _NEW.search(found.string), _CACHED.search(found.string)
+    if new and cached and (tokens := int(new[1]) + int(cached[1])):
+        reading.count("prompt_tokens", tokens, where)
+        reading.count("cached_tokens", int(cached[1]), where)
 
 
-def _count(pattern: re.Pattern[str], line: str) -> int | None:
-    found = pattern.search(line)
-    return int(found[1]) if found else None
-
-
-def _share(line: str) -> float | None:
-    shares = [min(float(text), 1.0) for text in _USAGE.findall(line)]  # models with windows have two pools
-    return max(shares, default=None)
-
-
+@RULES("server_args=", r"server_args=(?:ServerArgs\()?(.{1,8000})")
 def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start()
     note_settings(reading, found[1], where)
@@ -83,17 +73,26 @@ def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.note("context_set", reading.facts["context_length"].value, where)
 
 
+@RULES("max_total_num_tokens=", r"max_total_num_tokens=(\d{1,12}), .{0,300}")
 def _sizes(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
     note_settings(reading, found[0].replace("context_len=", "context_length="), where)
 
 
+@RULES(
+    "Load weight end.", rf"Load weight end\..{{0,200}}?dtype=torch\.(\w{{1,20}})(?:.{{0,80}}?mem usage={_NUMBER} GB)?"
+)
 def _weights(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("weights_type", found[1], where)
     if found[2]:
         reading.allocated(Buffer(device=_device(found), kind="model", bytes=parse_size(found[2]), on_gpu=True), where)
 
 
+@RULES(
+    ("KV Cache is allocated", "KV cache is allocated"),
+    rf"KV [Cc]ache is allocated\..{{0,40}}?#tokens: (\d{{1,12}}), (?:K|KV|Cache) size: {_NUMBER} ?GB"
+    rf"(?:, V size: {_NUMBER} ?GB)?",
+)
 def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     """The cache of the model; that of a draft, which is named later, is smaller."""
     device, both = _device(found), parse_size(found[2]) + (parse_size(found[3]) if found[3] else 0)
@@ -103,72 +102,41 @@ def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
 
 
+for _fact in ("kv_type_k", "kv_type_v"):
+    RULES.note(_fact, ("Using KV cache dtype", "sing KV cache with dtype"), r"dtype:? torch\.(\w{1,20})")
+
+
+@RULES(
+    ("Retract requests", "ecode out of memory happened"),
+    r"(?:Retract requests|ecode out of memory happened)\.?(?: #retracted_reqs: (\d{1,9}))?",
+)
 def _retracted(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.count("preemptions", parse_whole_number(found[1]) if found[1] else 1, where)
     reading.warn(found[0], where)
 
 
-def _attention(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("attention", found[1], where)
+RULES.note(
+    "attention",
+    ("backend by default", "as attention backend"),
+    r"(?:Use|Using) (\w{1,40}) (?:backend by default|as attention backend)",
+)
 
 
+@RULES("Cuda graph is disabled", r"Cuda graph is disabled because[^\n]{0,120}")
 def _no_graphs(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("eager", value=True, where=where)
     reading.warn(found[0], where)
 
 
-def _graphs(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.note("eager", value=False, where=where)
+RULES.note_value("eager", "apture cuda graph end", "apture cuda graph end", value=False)
 
 
-def _cache_type(reading: Reading, found: re.Match[str], where: str) -> None:
-    for name in ("kv_type_k", "kv_type_v"):
-        reading.note(name, found[1], where)
-
-
+@RULES("Not enough memory. Please try", r"Not enough memory\. Please try to increase --mem-fraction-static")
 def _no_memory(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.fail(found[0], where, AllocationFailure(device="GPU", what="kv_cache", message=found[0]))
 
 
-RULES = (
-    Rule(("Decode batch", "gen throughput (token/s)"), re.compile(r"Decode batch|#running-req: \d"), _decode),
-    Rule(("Prefill batch",), re.compile(r"Prefill batch[.,] "), _prefill),
-    Rule(("server_args=",), re.compile(r"server_args=(?:ServerArgs\()?(.{1,8000})"), _arguments),
-    Rule(("max_total_num_tokens=",), re.compile(r"max_total_num_tokens=(\d{1,12}), .{0,300}"), _sizes),
-    Rule(
-        ("Load weight end.",),
-        re.compile(rf"Load weight end\..{{0,200}}?dtype=torch\.(\w{{1,20}})(?:.{{0,80}}?mem usage={_NUMBER} GB)?"),
-        _weights,
-    ),
-    Rule(
-        ("KV Cache is allocated", "KV cache is allocated"),
-        re.compile(
-            rf"KV [Cc]ache is allocated\..{{0,40}}?#tokens: (\d{{1,12}}), (?:K|KV|Cache) size: {_NUMBER} ?GB"
-            rf"(?:, V size: {_NUMBER} ?GB)?"
-        ),
-        _cache,
-    ),
-    Rule(("Using KV cache dtype", "sing KV cache with dtype"), re.compile(r"dtype:? torch\.(\w{1,20})"), _cache_type),
-    Rule(
-        ("Retract requests", "ecode out of memory happened"),
-        re.compile(r"(?:Retract requests|ecode out of memory happened)\.?(?: #retracted_reqs: (\d{1,9}))?"),
-        _retracted,
-    ),
-    Rule(
-        ("backend by default", "as attention backend"),
-        re.compile(r"(?:Use|Using) (\w{1,40}) (?:backend by default|as attention backend)"),
-        _attention,
-    ),
-    Rule(("Cuda graph is disabled",), re.compile(r"Cuda graph is disabled because[^\n]{0,120}"), _no_graphs),
-    Rule(("apture cuda graph end",), re.compile("apture cuda graph end"), _graphs),
-    Rule(
-        ("Not enough memory. Please try",),
-        re.compile(r"Not enough memory\. Please try to increase --mem-fraction-static"),
-        _no_memory,
-    ),
-    *TORCH_RULES,
-)
-
+RULES += TORCH_RULES
 CHATTY = frozenset({"Decode batch", "Prefill batch", "gen throughput (token/s)"})
 
 DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "SGLang", RULES, alone=False), CHATTY | CHATTY_ANYWHERE)

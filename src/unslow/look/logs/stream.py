@@ -113,10 +113,12 @@ def unwrapped_line(line: str) -> str:
     """The line as its program wrote it, without the time and name that others put before it, as far as known."""
     line = decoded_line(line)
     for _ in range(_MOST_LAYERS):
-        shorter = _without_one(line)
-        if shorter == line:
+        if not line or (line[0] not in _OPENS and " | " not in line):
             break
-        line = shorter
+        found = next((found for wrapping in _WRAPPINGS if (found := wrapping.match(line))), None)
+        if found is None:
+            break
+        line = line[found.end() :]
     return line
 
 
@@ -128,15 +130,6 @@ def decoded_line(line: str) -> str:
         return msgspec.json.decode(line, type=_DockerLine).log.rstrip()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return line
-
-
-def _without_one(line: str) -> str:
-    if not line or (line[0] not in _OPENS and " | " not in line):
-        return line
-    for wrapping in _WRAPPINGS:
-        if found := wrapping.match(line):
-            return line[found.end() :]
-    return line
 
 
 # A log of any size, read once in blocks: one automaton finds the lines that matter to any dialect.
@@ -187,7 +180,6 @@ class _Block:
             start, number = stop + 1, number + 1
 
     def backward(self) -> Iterator[tuple[int, str]]:
-        """The same from the last one."""
         stop = len(self.data) - self.data.endswith(b"\n")
         number = self.first + self.data.count(b"\n", 0, stop)
         while number >= self.first:
@@ -232,7 +224,6 @@ class LogStream:
         return self.newlines + self._open_line
 
     def feed(self, data: bytes) -> None:
-        """Read one block."""
         block = _Block(data, self.newlines + 1)
         if self.bytes < HEAD_BYTES:
             self._head.append(block)
@@ -253,15 +244,10 @@ class LogStream:
 
     def unread(self) -> list[Text]:
         """The lines that no reader recognised, with their numbers: of a long log, those of its start and of its end."""
-        return [text for part in self._parts() for text in _unrecognised(part, self.source)]
-
-    def _parts(self) -> list[list[_Block]]:
-        """Runs of blocks without a gap."""
         head, tail = self._head, list(self._tail)
-        if not tail:
-            return [head] if head else []
-        ends_at = head[-1].first + head[-1].data.count(b"\n")
-        return [head + tail] if tail[0].first == ends_at else [head, tail]
+        if tail and tail[0].first == head[-1].first + head[-1].data.count(b"\n"):  # no gap between them
+            head, tail = head + tail, []
+        return [text for part in (head, tail) if part for text in _unrecognised(part, self.source)]
 
     def _sample(self, found: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
         """The first and last places of each needle; the readers are told how many lie between."""
@@ -292,32 +278,27 @@ def _cut(block: _Block, wanted: list[tuple[int, int]]) -> Iterator[tuple[str, in
             continue
         if end >= 0:
             yield decoded_line(clean_line(data[start:end])), number, needles
-        start, end = _line_around(data, at)
+        # Progress bars write many lines into one with carriage returns
+        earliest, latest = max(0, at - _BEFORE_NEEDLE), min(len(data), at + LONGEST_LINE - _BEFORE_NEEDLE)
+        start = max(data.rfind(b"\n", earliest, at), data.rfind(b"\r", earliest, at)) + 1 or earliest
+        stops = [stop for mark in (b"\n", b"\r") if (stop := data.find(mark, at, latest)) >= 0]
+        end = min(stops, default=latest)
         number += data.count(b"\n", counted, start)
         counted, needles = start, {needle}
     if end >= 0:
         yield decoded_line(clean_line(data[start:end])), number, needles
 
 
-def _line_around(data: bytes, at: int) -> tuple[int, int]:
-    """Where the line at a place begins and ends; progress bars write many into one with carriage returns."""
-    earliest, latest = max(0, at - _BEFORE_NEEDLE), min(len(data), at + LONGEST_LINE - _BEFORE_NEEDLE)
-    start = max(data.rfind(b"\n", earliest, at), data.rfind(b"\r", earliest, at)) + 1 or earliest
-    ends = [end for mark in (b"\n", b"\r") if (end := data.find(mark, at, latest)) >= 0]
-    return start, min(ends, default=latest)
-
-
 def _unrecognised(part: list[_Block], source: str) -> list[Text]:
     """The lines of a run of blocks; of very many short ones, those of its start and those of its end."""
+    forward = (line for block in part for line in block.forward())
     if sum(block.data.count(b"\n") + 1 for block in part) <= MOST_LINES_KEPT:
-        return [_text([line for block in part for line in block.forward()], source)]
-    half = MOST_LINES_KEPT // 2
-    start = list(islice((line for block in part for line in block.forward()), half))
-    after = start[-1][0] if start else 0
-    from_end = (line for block in reversed(part) for line in block.backward())
-    end = list(islice(takewhile(lambda line: line[0] > after, from_end), half))
-    return [_text(start, source), _text(end[::-1], source)]
-
-
-def _text(numbered: list[tuple[int, str]], source: str) -> Text:
-    return Text([line for _, line in numbered], source, numbers=[number for number, _ in numbered])
+        runs = [list(forward)]
+    else:
+        half = MOST_LINES_KEPT // 2
+        start = list(islice(forward, half))
+        after = start[-1][0] if start else 0
+        from_end = (line for block in reversed(part) for line in block.backward())
+        end = list(islice(takewhile(lambda line: line[0] > after, from_end), half))
+        runs = [start, end[::-1]]
+    return [Text([line for _, line in run], source, numbers=[number for number, _ in run]) for run in runs]

@@ -11,7 +11,7 @@ import msgspec
 from unslow.facts.machine import Facts, Gpu, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Fact, Known, not_supported, reported
-from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.gpu_facts import by_index
 
 F = TypeVar("F", bound=Facts)
@@ -70,50 +70,46 @@ T = TypeVar("T")
 
 _MOST_BLOCKS = 64  # a log that samples for hours repeats itself; the last ones count
 
-
-class Form(NamedTuple):
-    """How a block begins, and how its further lines look."""
-
-    starts: re.Pattern[str]
-    goes_on: re.Pattern[str]
+Form = tuple[re.Pattern[str], re.Pattern[str]]
 
 
 def block_form(starts: str, goes_on: str) -> Form:
-    """A form by its two patterns."""
-    return Form(re.compile(starts), re.compile(goes_on))
+    """How a block begins, and how its further lines look."""
+    return re.compile(starts), re.compile(goes_on)
 
 
 def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> Seen:
     """The GPUs of all blocks, by index."""
-    found = [(span, gpus) for span in _spans(text, forms) if (gpus := _parsed(text, span, parse))]
+    found = _parsed_blocks(text, forms, parse, ())
     if not found:
         return Seen()
-    gpus = by_index(*(gpus for _, gpus in found))
-    spans = tuple(span for span, _ in found)
-    return _seen(Machine(gpus=reported(gpus, text.where(spans[0][0]))), spans)
+    gpus = reported(by_index(*found.values()), text.where(next(iter(found))[0]))
+    return Seen(machine=Machine(gpus=gpus), lines=sum(end - first for first, end in found), spans=tuple(found))
 
 
-def seen_machine(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], Machine]) -> Seen:
-    """The machine as all blocks show it; the last one counts."""
-    found = [(span, said) for span in _spans(text, forms) if (said := _parsed(text, span, parse)) != Machine()]
-    machine = Machine()
-    gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
-    for _, said in found:
-        machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
-        gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
-    return _seen(overlaid(machine, Machine(gpus=gpus)), tuple(span for span, _ in found)) if found else Seen()
+def machine_dialect(starts: str, goes_on: str, parse: Callable[[str, str, int], Machine]) -> TextDialect:
+    """The machine as all blocks that look so show it; the last one counts."""
+    forms = (block_form(starts, goes_on),)
+
+    def read(text: Text) -> Seen:
+        found = _parsed_blocks(text, forms, parse, Machine())
+        machine = Machine()
+        gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
+        for said in found.values():
+            machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
+            gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
+        machine = overlaid(machine, Machine(gpus=gpus))
+        return Seen(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
+
+    return read
 
 
-def _parsed(text: Text, span: Span, parse: Callable[[str, str, int], T]) -> T:
-    return parse(block_text(text, span), text.source, text.number(span[0]))
-
-
-def _spans(text: Text, forms: Sequence[Form]) -> list[Span]:
-    return sorted({span for one in forms for span in spans_of(text, *one)})[-_MOST_BLOCKS:]
-
-
-def _seen(machine: Machine, spans: tuple[Span, ...]) -> Seen:
-    return Seen(machine=machine, lines=sum(end - first for first, end in spans), spans=spans)
+def _parsed_blocks(
+    text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], T], nothing: object
+) -> dict[Span, T]:
+    spans = sorted({span for form in forms for span in spans_of(text, *form)})[-_MOST_BLOCKS:]
+    said = {span: parse(block_text(text, span), text.source, text.number(span[0])) for span in spans}
+    return {span: each for span, each in said.items() if each != nothing}
 
 
 _MOST_BEFORE = 2000
@@ -211,7 +207,6 @@ class Labelled:
         return next((self.rows[label][0] for label in labels if label in self.rows), "")
 
     def source(self, *labels: str) -> str:
-        """Where that value stands."""
         return next((self.rows[label][1] for label in labels if label in self.rows), "")
 
     def word(self, *labels: str) -> Fact[Any]:

@@ -3,24 +3,23 @@
 import re
 from functools import partial
 
-from unslow.look.logs.dialect import LineDialect
+from unslow.look.logs.dialect import LineDialect, Rules, needles_of
 from unslow.look.logs.serving_rules import (
     CHATTY_ANYWHERE,
     TORCH_RULES,
     Moment,
     Reading,
-    Rule,
     RuleReader,
-    needles_of,
     note_model,
     parse_whole_number,
 )
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
-_DURATION = r"(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"
 _LONGEST_TOKEN_S = 3600.0
+RULES = Rules[Reading]()
 
 
+@RULES('time_per_token="', r'time_per_token="(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"')
 def _request(reading: Reading, found: re.Match[str], where: str) -> None:
     """Time for each token of one answer, its first one among them."""
     seconds = float(found[1]) * _SECONDS[found[2]]
@@ -29,8 +28,16 @@ def _request(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 _RUST_PAIR = re.compile(r'\b([a-z][a-z_]{2,40}): (?:Some\( ?)?(?:"([^"]{0,300})"|([\w./-]{1,100}))')
+_COUNTS = {
+    "max_total_tokens": "context_set",
+    "max_batch_total_tokens": "kv_capacity_tokens",
+    "max_batch_prefill_tokens": "max_batched_tokens",
+    "max_concurrent_requests": "max_sequences",
+    "num_shard": "tensor_parallel",
+}
 
 
+@RULES("text_generation_launcher: Args", r"text_generation_launcher: Args \{(.{1,4000})")
 def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
     """`Args { model_id: "…", quantize: Some(Awq), max_total_tokens: Some(4096) }`, as Rust prints it."""
     reading.start()
@@ -47,41 +54,17 @@ def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.note("eager", value=True, where=where)
 
 
-_COUNTS = {
-    "max_total_tokens": "context_set",
-    "max_batch_total_tokens": "kv_capacity_tokens",
-    "max_batch_prefill_tokens": "max_batched_tokens",
-    "max_concurrent_requests": "max_sequences",
-    "num_shard": "tensor_parallel",
-}
-
-
-def _capacity(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
-
-
-def _attention(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("attention", found[1].lower(), where)
-
-
-def _no_graphs(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.note("eager", value=True, where=where)
-
-
-def _graphs(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.note("eager", value=False, where=where)
-
-
-RULES = (
-    Rule(('time_per_token="',), re.compile(rf'time_per_token="{_DURATION}"'), _request),
-    Rule(("text_generation_launcher: Args",), re.compile(r"text_generation_launcher: Args \{(.{1,4000})"), _arguments),
-    Rule(("max batch total tokens to",), re.compile(r"[Ss]etting max batch total tokens to (\d{1,12})"), _capacity),
-    Rule(("Using Attention = ",), re.compile(r"Using Attention = (\w{1,30})"), _attention),
-    Rule(("Using attention ",), re.compile(r"text_generation_launcher: .{0,60}Using attention (\w{1,30})"), _attention),
-    Rule(("Cuda Graphs are disabled",), re.compile(r"Cuda Graphs are disabled \(CUDA_GRAPHS="), _no_graphs),
-    Rule(("Cuda Graphs are enabled for",), re.compile(r"Cuda Graphs are enabled for sizes"), _graphs),
-    *TORCH_RULES,
+RULES.note(
+    "kv_capacity_tokens",
+    "max batch total tokens to",
+    r"[Ss]etting max batch total tokens to (\d{1,12})",
+    parse_whole_number,
 )
+RULES.note("attention", "Using Attention = ", r"Using Attention = (\w{1,30})", str.lower)
+RULES.note("attention", "Using attention ", r"text_generation_launcher: .{0,60}Using attention (\w{1,30})", str.lower)
+RULES.note_value("eager", "Cuda Graphs are disabled", r"Cuda Graphs are disabled \(CUDA_GRAPHS=", value=True)
+RULES.note_value("eager", "Cuda Graphs are enabled for", "Cuda Graphs are enabled for sizes", value=False)
+RULES += TORCH_RULES
 
 CHATTY = frozenset({'time_per_token="'})
 

@@ -14,12 +14,10 @@ from unslow.look.logs.dialect import LineDialect, Seen
 
 NAME = "Transformers"
 _MOST_WARNINGS = 8
-_LONGEST_WARNING = 200
 _MAPPED = re.compile(
     r"""['"][\w.]{0,80}?\blayers\.(\d{1,4})['"]: ?(?:(\d{1,3})|['"](cuda(?::\d{1,3})?|cpu|disk|mps)['"])"""
 )
 _COMPLAINTS = ("on the meta device", "attempting to use Flash Attention 2", "modules are dispatched on the CPU")
-_ON_HOST = ("cpu", "disk")
 
 
 class TransformersReader:
@@ -33,12 +31,15 @@ class TransformersReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether Transformers wrote it."""
         if any(words in line for words in _COMPLAINTS):
             self._warned = self._warned or where
             if len(self._warnings) < _MOST_WARNINGS:
-                self._warnings.append(line.strip()[:_LONGEST_WARNING])
-        elif not self._map(line, where):
+                self._warnings.append(line.strip()[:200])
+        elif places := {int(number): device for number, _, device in _MAPPED.findall(line)}:
+            # The layers by their devices; a number is that of a GPU
+            on_gpu = sum(device not in ("cpu", "disk") for device in places.values())
+            self._facts |= {"gpu_layers": reported(on_gpu, where), "layers": reported(len(places), where)}
+        else:
             return False
         self._named = self._named or where
         self._lines += 1
@@ -55,15 +56,6 @@ class TransformersReader:
         if self._warnings:
             facts["warnings"] = reported(self._warnings, self._warned)
         return Seen(subject=Subject(runtime=Runtime(**facts)), lines=self._lines)
-
-    def _map(self, line: str, where: str) -> bool:
-        """The layers by their devices; a number is that of a GPU."""
-        places = {int(number): device for number, _, device in _MAPPED.findall(line)}
-        if not places:
-            return False
-        on_gpu = sum(device not in _ON_HOST for device in places.values())
-        self._facts |= {"gpu_layers": reported(on_gpu, where), "layers": reported(len(places), where)}
-        return True
 
 
 DIALECT = LineDialect(needles=(*_COMPLAINTS, "layers.0': ", 'layers.0": '), start=TransformersReader)

@@ -3,7 +3,8 @@
 import csv
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,8 +17,6 @@ from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, seen_gpus
 from unslow.look.system import Finished, LookError, System
-
-_TIMEOUT_S = 20.0  # PowerShell starts in seconds where a virus scanner reads along
 
 
 def powershell_command(objects: str) -> tuple[str, ...]:
@@ -32,7 +31,8 @@ def read_windows_objects(system: System, objects: str) -> Finished | None:
             return None
     except LookError:
         return None
-    return system.run(powershell_command(objects), timeout_s=_TIMEOUT_S)
+    # PowerShell starts in seconds where a virus scanner reads along
+    return system.run(powershell_command(objects), timeout_s=20.0)
 
 
 OBJECTS_SOURCE = "Get-CimInstance"
@@ -41,31 +41,46 @@ _TYPES = {24: "DDR3", 26: "DDR4", 29: "LPDDR3", 30: "LPDDR4", 34: "DDR5", 35: "L
 _LONGEST_NUMBER = 18
 _DISKS = "Get-PhysicalDisk"
 _MOST_DISKS = 64
-# MSFT_PhysicalDisk: MediaType 3 is a hard disk, 4 an SSD; BusType 11 is SATA, 17 NVMe
-_HARD_DISK, _SOLID_STATE, _SATA, _NVME = ("hdd", "3"), ("ssd", "4"), ("sata", "11"), ("nvme", "17")
 
 
 def parse_objects(text: str) -> Machine:
     """The machine; facts stay unlooked-for where the text is no such JSON."""
-    try:
-        raw = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return Machine()
-    answer = raw if isinstance(raw, dict) else {}
+    answer = _decoded(text)
     kinds = {name: list(object_entries(answer.get(name))) for name in ("os", "cpu", "ram", "page", "disk", "part")}
-    os = kinds["os"][0] if kinds["os"] else {}
-    system = SystemFacts(name=_word(os.get("Caption")), version=_word(os.get("Version")))
-    memory = _memory(os, kinds["ram"], kinds["page"])
-    disks = _disks(kinds["disk"], kinds["part"])
-    # One object for each socket
-    sockets = kinds["cpu"]
-    cpu = Cpu(
-        model=_word(sockets[0].get("Name")) if sockets else NOT_LOOKED,
-        sockets=reported(len(sockets), OBJECTS_SOURCE) if sockets else NOT_LOOKED,
-        physical_cores=_sum(sockets, "NumberOfCores", 1),
-        logical_cpus=_sum(sockets, "NumberOfLogicalProcessors", 1),
+    os = kinds["os"][:1]
+    sockets, modules = kinds["cpu"], kinds["ram"]
+    names = {_TYPES.get(whole_number(module.get("SMBIOSMemoryType")) or 0, "") for module in modules}
+    speeds = [speed for module in modules if (speed := whole_number(module.get("ConfiguredClockSpeed")))]
+    name = names.pop() if len(names) == 1 else ""
+    kind: Fact[str] = NOT_LOOKED
+    if name and speeds:  # all modules run at the speed of the slowest
+        kind = estimated(f"{name}-{min(speeds)}", f"{OBJECTS_SOURCE} Win32_PhysicalMemory")
+    machine = Machine(
+        system=SystemFacts(name=_word(os, "Caption"), version=_word(os, "Version")),
+        cpu=Cpu(
+            model=_word(sockets, "Name"),
+            sockets=reported(len(sockets), OBJECTS_SOURCE) if sockets else NOT_LOOKED,
+            physical_cores=_sum(sockets, "NumberOfCores", 1),
+            logical_cpus=_sum(sockets, "NumberOfLogicalProcessors", 1),
+        ),
+        memory=Memory(
+            total_bytes=_sum(os, "TotalVisibleMemorySize", KIB),
+            available_bytes=_sum(os, "FreePhysicalMemory", KIB),
+            swap_total_bytes=_sum(kinds["page"], "AllocatedBaseSize", MIB),
+            swap_used_bytes=_sum(kinds["page"], "CurrentUsage", MIB),
+            kind=kind,
+        ),
+        disks=_disks(kinds["disk"], kinds["part"]),
     )
-    return bounded(Machine(system=system, cpu=cpu, memory=memory, disks=disks))
+    return bounded(machine)
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    try:
+        answer = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def object_entries(value: Any) -> Iterator[dict[str, Any]]:
@@ -79,13 +94,9 @@ def whole_number(value: Any) -> int | None:
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST_NUMBER else None
 
 
-def _word(value: Any) -> Fact[Any]:
+def _word(objects: list[dict[str, Any]], name: str) -> Fact[Any]:
+    value = objects[0].get(name) if objects else None
     return reported(value.strip()[:200], OBJECTS_SOURCE) if isinstance(value, str) and value.strip() else NOT_LOOKED
-
-
-def _size(value: Any, unit_bytes: int) -> Fact[Any]:
-    number = whole_number(value)
-    return NOT_LOOKED if number is None else reported(number * unit_bytes, OBJECTS_SOURCE)
 
 
 def _sum(objects: list[dict[str, Any]], name: str, unit: int) -> Fact[Any]:
@@ -93,42 +104,25 @@ def _sum(objects: list[dict[str, Any]], name: str, unit: int) -> Fact[Any]:
     return reported(sum(numbers) * unit, OBJECTS_SOURCE) if numbers else NOT_LOOKED
 
 
-def _memory(os: dict[str, Any], modules: list[dict[str, Any]], pages: list[dict[str, Any]]) -> Memory:
-    # The slowest module's speed: all run at it
-    names = {_TYPES.get(whole_number(module.get("SMBIOSMemoryType")) or 0, "") for module in modules}
-    speeds = [speed for module in modules if (speed := whole_number(module.get("ConfiguredClockSpeed")))]
-    name = names.pop() if len(names) == 1 else ""
-    kind = (
-        estimated(f"{name}-{min(speeds)}", f"{OBJECTS_SOURCE} Win32_PhysicalMemory") if name and speeds else NOT_LOOKED
-    )
-    return Memory(
-        total_bytes=_size(os.get("TotalVisibleMemorySize"), KIB),
-        available_bytes=_size(os.get("FreePhysicalMemory"), KIB),
-        swap_total_bytes=_sum(pages, "AllocatedBaseSize", MIB),
-        swap_used_bytes=_sum(pages, "CurrentUsage", MIB),
-        kind=kind,
-    )
-
-
 def _disks(disks: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[Disk, ...]:
-    """What lies under each drive that has a letter."""
-    kinds = {str(disk.get("DeviceId")): _disk_kind(disk) for disk in disks[:_MOST_DISKS]}
+    kinds: dict[str, Fact[Any]] = {}
+    for disk in disks[:_MOST_DISKS]:
+        # By its medium, and by its bus where that limits it. Enumerations come as words or as their numbers, those of
+        # MSFT_PhysicalDisk: MediaType 3 is a hard disk, 4 an SSD; BusType 11 is SATA, 17 NVMe
+        medium, bus = (str(disk.get(name, "")).lower() for name in ("MediaType", "BusType"))
+        if medium in ("hdd", "3"):
+            kind = "hdd"
+        elif bus in ("nvme", "17"):
+            kind = "nvme"
+        else:
+            kind = "ssd" if bus in ("sata", "11") and medium in ("ssd", "4") else "other"
+        kinds[str(disk.get("DeviceId"))] = reported(kind, _DISKS)
     drives = [(str(part.get("Drive", "")).upper(), str(part.get("DiskNumber"))) for part in parts[:_MOST_DISKS]]
     return tuple(
         Disk(path=f"{drive}:\\", kind=kinds[number], device=reported(f"disk {number}", _DISKS))
         for drive, number in drives
         if number in kinds and len(drive) == 1 and drive.isascii() and drive.isalpha()
     )
-
-
-def _disk_kind(disk: dict[str, Any]) -> Fact[Any]:
-    """By its medium, and by its bus where that is what limits it; enumerations come as words or as their numbers."""
-    medium, bus = (str(disk.get(name, "")).lower() for name in ("MediaType", "BusType"))
-    if medium in _HARD_DISK:
-        return reported("hdd", _DISKS)
-    if bus in _NVME:
-        return reported("nvme", _DISKS)
-    return reported("ssd" if bus in _SATA and medium in _SOLID_STATE else "other", _DISKS)
 
 
 COUNTERS_SOURCE = "performance counters"
@@ -159,18 +153,13 @@ class CounterReading(NamedTuple):
     size: int
 
 
-def parse_readings(text: str, source: str = COUNTERS_SOURCE, first_line: int = 1) -> list[CounterReading]:
-    """Every counter of GPU memory in the text; the last value of each counts."""
+def parse_counted_gpus(text: str, source: str = COUNTERS_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """One GPU for each adapter that holds memory, in order of appearance; the counters do not name it."""
     found: dict[tuple[str, str], CounterReading] = {}
     for parse in (_of_typeperf, _of_get_counter, _of_lists):
         for reading in parse(text, source, first_line):
-            found[reading.instance, reading.kind] = reading
-    return list(found.values())
-
-
-def parse_counted_gpus(text: str, source: str = COUNTERS_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
-    """One GPU for each adapter that holds memory, in order of appearance; the counters do not name it."""
-    return gpus_of_readings(parse_readings(text, source, first_line))
+            found[reading.instance, reading.kind] = reading  # the last value of each counts
+    return gpus_of_readings(list(found.values()))
 
 
 def gpus_of_readings(readings: list[CounterReading]) -> tuple[Gpu, ...]:
@@ -180,14 +169,14 @@ def gpus_of_readings(readings: list[CounterReading]) -> tuple[Gpu, ...]:
         if not _PID.match(reading.instance):
             adapters.setdefault(reading.instance, {})[reading.kind] = reported(reading.size, reading.source)
     holding = [(luid, facts) for luid, facts in adapters.items() if any(fact.value_or(0) for fact in facts.values())]
-    return tuple(_gpu(index, luid, facts, readings) for index, (luid, facts) in enumerate(holding[:MOST_GPUS]))
-
-
-def _gpu(index: int, luid: str, facts: dict[str, Fact[Any]], readings: list[CounterReading]) -> Gpu:
-    own = [reading for reading in readings if _PID.match(reading.instance) and reading.instance.endswith(luid)]
-    source = next(reading.source for reading in readings if reading.instance == luid)
-    processes = {"processes": reported(_processes(own), own[0].source)} if own else {}
-    return gpu_of(index, "", source, {**facts, **processes})
+    gpus = []
+    for index, (luid, facts) in enumerate(holding[:MOST_GPUS]):
+        source = next(reading.source for reading in readings if reading.instance == luid)
+        own = [reading for reading in readings if _PID.match(reading.instance) and reading.instance.endswith(luid)]
+        if own:
+            facts["processes"] = reported(_processes(own), own[0].source)
+        gpus.append(gpu_of(index, "", source, facts))
+    return tuple(gpus)
 
 
 def _processes(readings: list[CounterReading]) -> list[GpuProcess]:
@@ -248,84 +237,59 @@ def _of_lists(text: str, source: str, first_line: int) -> Iterator[CounterReadin
             yield CounterReading(line.source, instance, _COUNTER_KINDS[usage[1].lower()], int(usage[2]))
 
 
-def parse_counters_text(text: Text) -> Seen:
-    """The adapters of every output of such counters in a text."""
-    return seen_gpus(text, _COUNTER_FORMS, parse_counted_gpus)
-
+parse_counters_text = partial(seen_gpus, forms=_COUNTER_FORMS, parse=parse_counted_gpus)
 
 DIRECTX = "HKLM:\\SOFTWARE\\Microsoft\\DirectX"
 _ADAPTER_VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x5143: "Qualcomm"}
-_KINDS = {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}
-_WORD_BITS = 32
 _LONGEST_NAME = 200
 
 
 def parse_adapters(text: str) -> tuple[Gpu, ...]:
     """The adapters that hold memory, with name and sizes where DirectX lists them; none where it is no such JSON."""
-    try:
-        raw = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return ()
-    answer = raw if isinstance(raw, dict) else {}
+    answer = _decoded(text)
     readings = [*_readings(answer.get("adapters")), *_readings(answer.get("processes"))]
-    luids = list(dict.fromkeys(adapter_luid(reading.instance) for reading in readings))
-    listed = {_luid(entry): entry for entry in object_entries(answer.get("directx"))}
-    found = [(gpus_of_readings(_of(readings, luid)), listed.get(luid, {})) for luid in luids]
+    listed = {}
+    for entry in object_entries(answer.get("directx")):
+        # The counters spell an adapter's number as its high and its low word
+        number = whole_number(entry.get("AdapterLuid")) or 0
+        listed[f"luid_0x{number >> 32:08x}_0x{number & 0xFFFFFFFF:08x}"] = entry
     # The names of processes by their numbers: the counters know only these
-    value = answer.get("names")
-    named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(value))
+    named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(answer.get("names")))
     programs = {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
-    return tuple(
-        _with_programs(_named(index, gpus[0], entry), programs)
-        for index, (gpus, entry) in enumerate(pair for pair in found if pair[0])
-    )
-
-
-def _with_programs(gpu: Gpu, programs: dict[int, str]) -> Gpu:
-    processes = gpu.processes
-    if not isinstance(processes, Known):
-        return gpu
-    named = [_with_name(process, programs.get(process.pid, "")) for process in processes.value]
-    return msgspec.structs.replace(gpu, processes=reported(named, processes.source))
-
-
-def _with_name(process: GpuProcess, name: str) -> GpuProcess:
-    return msgspec.structs.replace(process, name=reported(name, "Get-Process")) if name else process
-
-
-def _of(readings: list[CounterReading], luid: str) -> list[CounterReading]:
-    return [reading for reading in readings if adapter_luid(reading.instance) == luid]
+    gpus: list[Gpu] = []
+    for luid in dict.fromkeys(adapter_luid(reading.instance) for reading in readings):
+        own = gpus_of_readings([reading for reading in readings if adapter_luid(reading.instance) == luid])
+        if own:
+            gpus.append(_named(len(gpus), own[0], listed.get(luid, {}), programs))
+    return tuple(gpus)
 
 
 def _readings(value: Any) -> Iterator[CounterReading]:
     for entry in object_entries(value):
         name = entry.get("Name")
         instance = name.lower().partition("_phys_")[0] if isinstance(name, str) else ""
-        for key, kind in _KINDS.items():
+        for key, kind in {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}.items():
             size = whole_number(entry.get(key))
             if instance and adapter_luid(instance) and size is not None:
                 yield CounterReading(COUNTERS_SOURCE, instance, kind, size)
 
 
-def _luid(entry: dict[str, Any]) -> str:
-    """The adapter's number as the counters spell it: its high and its low word."""
-    number = whole_number(entry.get("AdapterLuid")) or 0
-    return f"luid_0x{number >> _WORD_BITS:08x}_0x{number & (2**_WORD_BITS - 1):08x}"
-
-
-def _named(index: int, gpu: Gpu, entry: dict[str, Any]) -> Gpu:
+def _named(index: int, gpu: Gpu, entry: dict[str, Any], programs: dict[int, str]) -> Gpu:
     facts: dict[str, Fact[Any]] = {n: getattr(gpu, n) for n in ("vram_used_bytes", "shared_used_bytes", "processes")}
-    name, total, shared = (
-        entry.get("Description"),
-        whole_number(entry.get("DedicatedVideoMemory")),
-        entry.get("SharedSystemMemory"),
-    )
+    if isinstance(gpu.processes, Known):
+        processes = [
+            msgspec.structs.replace(process, name=reported(programs[process.pid], "Get-Process"))
+            if process.pid in programs
+            else process
+            for process in gpu.processes.value
+        ]
+        facts["processes"] = reported(processes, gpu.processes.source)
+    name = entry.get("Description")
     if isinstance(name, str) and name:
-        facts["name"] = reported(name[:200], DIRECTX)
-    if total is not None:
-        facts["vram_total_bytes"] = reported(total, DIRECTX)
-    if (lent := whole_number(shared)) is not None:
-        facts["shared_total_bytes"] = reported(lent, DIRECTX)
+        facts["name"] = reported(name[:_LONGEST_NAME], DIRECTX)
+    for key, fact in (("DedicatedVideoMemory", "vram_total_bytes"), ("SharedSystemMemory", "shared_total_bytes")):
+        if (size := whole_number(entry.get(key))) is not None:
+            facts[fact] = reported(size, DIRECTX)
     return gpu_of(index, _ADAPTER_VENDORS.get(whole_number(entry.get("VendorId")) or 0, ""), DIRECTX, with_free(facts))
 
 
@@ -358,75 +322,57 @@ _NAME = re.compile(r"(?<!\S)((NVIDIA|AMD|Intel|Radeon|GeForce)\b[^:|,]{2,80})$")
 _DRIVER = re.compile(r"Driver version:\s*(\d[\d.]{2,30})", re.IGNORECASE)
 _USE = re.compile(r"Utili[sz]ation[\s:]{1,20}(\d{1,3})\s*%", re.IGNORECASE)
 _PLACE = re.compile(r"PCI bus (\d{1,3}), device (\d{1,2}), function (\d)", re.IGNORECASE)
-_VENDORS = {"GeForce": "NVIDIA", "Radeon": "AMD"}
 
 
 def parse_task_manager(text: str, source: str = TASK_MANAGER_SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs whose dedicated or shared memory the text tells; none where it tells none."""
-    found = [page for page in _pages(numbered_lines(text, source, first_line)) if page.tells()]
-    return tuple(page.gpu(number) for number, page in enumerate(found[:MOST_GPUS]))
+    pages = [_Page()]
+    for line in numbered_lines(text, source, first_line):
+        # A page begins with `GPU 0`; a second line of the same memory begins one too, for titles get lost
+        begin = _BEGIN.search(line.text)
+        again = _DEDICATED.search(line.text) and "vram_used_bytes" in pages[-1].facts
+        if begin or again:
+            pages.append(_Page(int(begin[1]) if begin and begin[1] else None))
+        pages[-1].read(line)
+    telling = [page for page in pages if {"vram_used_bytes", "shared_used_bytes"} & set(page.facts)]
+    return tuple(page.gpu(number) for number, page in enumerate(telling[:MOST_GPUS]))
 
 
 class _Page:
-    """What one page of the Task Manager says."""
+    """What one page of the Task Manager says; the first fact of each kind counts."""
 
     def __init__(self, index: int | None = None) -> None:
         self.index = index
         self.vendor = ""
         self.facts: dict[str, Fact[Any]] = {}
 
-    def tells(self) -> bool:
-        """Whether it is about a GPU's memory."""
-        return "vram_used_bytes" in self.facts or "shared_used_bytes" in self.facts
-
     def read(self, line: Numbered) -> None:
-        """Take the facts of a line; the first of each kind counts."""
-        for name, fact in _facts(line).items():
-            self.facts.setdefault(name, fact)
-        maker = _NAME.search(line.text)
-        if maker and not self.vendor:
-            self.vendor = _VENDORS.get(maker[2], maker[2])
+        facts: dict[str, Fact[Any]] = {}
+        for pattern, kind in ((_DEDICATED, "vram"), (_SHARED, "shared")):
+            if sizes := pattern.search(line.text):
+                facts[f"{kind}_used_bytes"] = parse_amount(f"{sizes[1]} {sizes[3]}", "GB", line.source)
+                facts[f"{kind}_total_bytes"] = parse_amount(f"{sizes[2]} {sizes[3]}", "GB", line.source)
+        if told := _IN_WORDS.search(line.text) or _TYPED.search(line.text):
+            facts.setdefault("shared_used_bytes", parse_amount(f"{told[1]} {told[2]}", "GB", line.source))
+        if _NONE_OF_ITS_OWN.search(line.text):
+            none = not_supported(f"{line.source}: it has no memory of its own")
+            facts |= {"vram_used_bytes": none, "vram_total_bytes": none, "kind": reported("integrated", line.source)}
+        if name := _NAME.search(line.text):
+            facts["name"] = reported(name[1].strip(), line.source)
+            self.vendor = self.vendor or {"GeForce": "NVIDIA", "Radeon": "AMD"}.get(name[2], name[2])
+        if driver := _DRIVER.search(line.text):
+            facts["driver"] = reported(driver[1], line.source)
+        if use := _USE.search(line.text):
+            facts["busy"] = parse_amount(use[1], "%", line.source)
+        if place := _PLACE.search(line.text):
+            facts["bus_id"] = reported(f"0000:{int(place[1]):02x}:{int(place[2]):02x}.{place[3]}", line.source)
+        for fact, value in facts.items():
+            self.facts.setdefault(fact, value)
 
     def gpu(self, number: int) -> Gpu:
         """The GPU, by the number that the page has, or by its order."""
         source = next(fact.source for fact in self.facts.values() if isinstance(fact, Known))
         return gpu_of(number if self.index is None else self.index, self.vendor, source, self.facts)
-
-
-def _pages(lines: Iterable[Numbered]) -> list[_Page]:
-    """A page begins with `GPU 0`; a second line of the same memory begins one too, for titles get lost."""
-    pages = [_Page()]
-    for line in lines:
-        begin = _BEGIN.search(line.text)
-        again = _DEDICATED.search(line.text) and "vram_used_bytes" in pages[-1].facts
-        if begin or again:
-            pages.append(_Page(int(begin[1]) if begin and begin[1] else None))
-        pages[-1].read(line)
-    return pages
-
-
-def _facts(line: Numbered) -> dict[str, Fact[Any]]:
-    facts: dict[str, Fact[Any]] = {}
-    for pattern, kind in ((_DEDICATED, "vram"), (_SHARED, "shared")):
-        if sizes := pattern.search(line.text):
-            facts[f"{kind}_used_bytes"] = parse_amount(f"{sizes[1]} {sizes[3]}", "GB", line.source)
-            facts[f"{kind}_total_bytes"] = parse_amount(f"{sizes[2]} {sizes[3]}", "GB", line.source)
-    if told := _IN_WORDS.search(line.text) or _TYPED.search(line.text):
-        facts.setdefault("shared_used_bytes", parse_amount(f"{told[1]} {told[2]}", "GB", line.source))
-    if _NONE_OF_ITS_OWN.search(line.text):
-        facts["vram_used_bytes"] = facts["vram_total_bytes"] = not_supported(
-            f"{line.source}: it has no memory of its own"
-        )
-        facts["kind"] = reported("integrated", line.source)
-    if name := _NAME.search(line.text):
-        facts["name"] = reported(name[1].strip(), line.source)
-    if driver := _DRIVER.search(line.text):
-        facts["driver"] = reported(driver[1], line.source)
-    if use := _USE.search(line.text):
-        facts["busy"] = parse_amount(use[1], "%", line.source)
-    if place := _PLACE.search(line.text):
-        facts["bus_id"] = reported(f"0000:{int(place[1]):02x}:{int(place[2]):02x}.{place[3]}", line.source)
-    return facts
 
 
 def parse_task_manager_text(text: Text) -> Seen:

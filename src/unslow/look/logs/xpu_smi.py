@@ -1,18 +1,17 @@
 """What Intel's `xpu-smi` prints: `discovery`, `stats` and `dump`."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from unslow.facts.machine import Gpu
 from unslow.facts.values import Fact, reported
-from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "xpu-smi"
 
-_FORMS = (block_form(r"\|\s*Device ID\s*\|", r"[|+]"), block_form(r"(?<!\S)Timestamp, DeviceId, ", r"\d,\s"))
 _CELLS = re.compile(r"\|([^|]{1,60})\|([^|]{0,400})\|")
 _PAIR = re.compile(r"([A-Za-z][\w ]{1,40}):\s*(.+)")
 _DUMP = re.compile(r"(?<!\S)Timestamp, DeviceId, ")
@@ -40,13 +39,17 @@ _WORDS = {"Device Name": "name", "Driver Version": "driver"}
 def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs that the text tells of, by index, each with all that any part of it says."""
     lines = list(numbered_lines(text, source, first_line))
-    # Each GPU as its last row says
-    gpus: dict[int, Gpu] = {}
-    for line, row in _dump_rows(lines):
-        device = row.get("DeviceId", "")
-        if device.isdecimal() and int(device) < MOST_GPUS:
-            facts = {n: f for name, value in row.items() for n, f in _fact(name, value, line.source).items()}
-            gpus[int(device)] = gpu_of(int(device), "Intel", line.source, facts)
+    gpus: dict[int, Gpu] = {}  # each as its last row of `dump` says
+    names: list[str] = []
+    for line in lines:
+        if header := _DUMP.search(line.text):
+            names = [name.strip() for name in line.text[header.start() :].split(",")]
+        elif names and line.text.count(",") == len(names) - 1:
+            row = dict(zip(names, (cell.strip() for cell in line.text.split(",")), strict=True))
+            device = row.get("DeviceId", "")
+            if device.isdecimal() and int(device) < MOST_GPUS:
+                facts = {n: f for name, value in row.items() for n, f in _fact(name, value, line.source).items()}
+                gpus[int(device)] = gpu_of(int(device), "Intel", line.source, facts)
     return by_index(tuple(gpus[index] for index in sorted(gpus)), _of_boxes(lines))
 
 
@@ -79,15 +82,9 @@ def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
     return {"bus_id": reported(bus[0].lower(), source)} if bus else {}
 
 
-def _dump_rows(lines: Iterable[Numbered]) -> Iterator[tuple[Numbered, dict[str, str]]]:
-    names: list[str] = []
-    for line in lines:
-        if header := _DUMP.search(line.text):
-            names = [name.strip() for name in line.text[header.start() :].split(",")]
-        elif names and line.text.count(",") == len(names) - 1:
-            yield line, dict(zip(names, (cell.strip() for cell in line.text.split(",")), strict=True))
-
-
-def parse_text(text: Text) -> Seen:
-    """The GPUs of every output of xpu-smi in a text."""
-    return seen_gpus(text, _FORMS, parse_gpus)
+parse_text = partial(
+    seen_gpus,
+    parse=parse_gpus,
+    forms=(block_form(r"\|\s*Device ID\s*\|", r"[|+]"), block_form(r"(?<!\S)Timestamp, DeviceId, ", r"\d,\s")),
+)
+"""The GPUs of every output of xpu-smi in a text."""

@@ -17,50 +17,20 @@ from unslow.facts.machine import Facts, Machine
 from unslow.facts.masking import masked_text
 from unslow.facts.model import Model
 from unslow.facts.run import Completion, Run
-from unslow.facts.runtime import Buffer, Runtime, SeenDevice
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import (
-    NOT_LOOKED,
-    Amount,
-    Fact,
-    Known,
-    Origin,
-    Unknown,
-    estimated,
-    first_known,
-    not_found,
-    reported,
-)
-from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect
-from unslow.look.logs.llama_cpp.load_lines import CONTEXT_RULES, FIT_RULES, MEMORY_RULES
-from unslow.look.logs.llama_cpp.request_lines import COMPLAINT_RULES, COUNTED, OUTCOME_RULES, REQUEST_RULES, counted
-from unslow.look.logs.llama_cpp.start_lines import MODEL_RULES, START_RULES, SYSTEM_INFO_RULES, machine_of
-from unslow.look.logs.llama_cpp.state import (
-    KEPT_WARNINGS,
-    Context,
-    FactsByName,
-    Load,
-    ModelLoad,
-    Reading,
-    Rule,
-    SeenBuffer,
-)
+from unslow.facts.values import NOT_LOOKED, Amount, Fact, Known, Origin, estimated, first_known, not_found, reported
+from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect, needles_of
+from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
+from unslow.look.logs.llama_cpp.request_lines import COUNTED
+from unslow.look.logs.llama_cpp.start_lines import machine_of
+from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading
 
 LONGEST_LINE = 2000
-RULES: tuple[Rule, ...] = (
-    *START_RULES,
-    *SYSTEM_INFO_RULES,
-    *FIT_RULES,
-    *MODEL_RULES,
-    *MEMORY_RULES,
-    *CONTEXT_RULES,
-    *OUTCOME_RULES,
-    *REQUEST_RULES,
-    *COMPLAINT_RULES,
-)
+RULES = start_lines.RULES + load_lines.RULES + request_lines.RULES
 """In the order in which they are tried: the first that matches fills a fact first."""
-_NEEDLES = tuple(dict.fromkeys(rule.needle for rule in RULES))
-_OF_NEEDLE = tuple(tuple(n for n, rule in enumerate(RULES) if rule.needle == needle) for needle in _NEEDLES)
+_NEEDLES = needles_of(RULES)
+_OF_NEEDLE = tuple(tuple(n for n, rule in enumerate(RULES) if needle in rule.needles) for needle in _NEEDLES)
 _FINDER = AhoCorasick(_NEEDLES)
 HOW_TO_GET = "start llama-server with -lv 4: since b9151 it hides these lines by default"
 
@@ -89,20 +59,17 @@ class LlamaLog(Facts, frozen=True, kw_only=True):
 
 def parse_log(lines: Iterable[str], source: str) -> LlamaLog:
     """Read a log line by line, in memory that does not grow with it; every fact names its line as `source:LINE`."""
-    return _parse(((str(number), line) for number, line in enumerate(lines, 1)), source)
+    reading = Reading()
+    for number, line in enumerate(lines, 1):
+        read_line(reading, line, f"{source}:{number}")
+    return summary(reading, source)
 
 
 def parse_head_and_tail(head: str, tail: str, source: str) -> LlamaLog:
     """Read the two ends of a log too large to read whole; the last line of the tail is line -1."""
     last = tail.removesuffix("\n").split("\n")[1:]  # the first line of a tail is a part of one
-    numbered_head = ((str(number), line) for number, line in enumerate(head.split("\n")[:-1], 1))
-    numbered_tail = ((str(number - len(last)), line) for number, line in enumerate(last))
-    return _parse(chain(numbered_head, numbered_tail), source)
-
-
-def _parse(lines: Iterable[tuple[str, str]], source: str) -> LlamaLog:
     reading = Reading()
-    for number, line in lines:
+    for number, line in chain(enumerate(head.split("\n")[:-1], 1), enumerate(last, -len(last))):
         read_line(reading, line, f"{source}:{number}")
     return summary(reading, source)
 
@@ -113,40 +80,46 @@ def read_line(reading: Reading, line: str, where: str) -> bool:
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
     known = False
-    for rule in _rules_for(line):
+    needles = {needle for needle, _, _ in _FINDER.find_matches_as_indexes(line, overlapping=True)}
+    for number in sorted({number for needle in needles for number in _OF_NEEDLE[needle]}):
+        rule = RULES[number]
         if found := rule.pattern.search(line):
             rule.take(reading, found, where)
             reading.recognised += 1
-            reading.strong += not rule.weak
+            reading.strong += rule.own
             known = True
     return known
-
-
-def _rules_for(line: str) -> list[Rule]:
-    """The rules whose needles the line holds, in their order; one search instead of a hundred."""
-    needles = {needle for needle, _, _ in _FINDER.find_matches_as_indexes(line, overlapping=True)}
-    return [RULES[number] for number in sorted(number for needle in needles for number in _OF_NEEDLE[needle])]
 
 
 def summary(reading: Reading, source: str) -> LlamaLog:
     """What the lines so far add up to."""
     load = reading.load
     main = load.main_model()
-    facts: dict[str, Any] = {
-        **_missing(reading, source),
-        **_placement(reading, main),
-        **{name: fact for name, fact in load.facts.items() if name != "load_s"},
-        **reading.process,
-        **_outcome(reading, source),
-        **_history(reading),
-    }
+    facts: dict[str, Any] = {}
+    if reading.strong:  # what a log could have said; more verbosity helps only where the lines were hidden
+        missing = not_found(f"{source} has no line that says it", "" if load.placed else HOW_TO_GET)
+        facts = dict.fromkeys(_LOAD_LINES, missing)
+    facts |= _placement(reading, main)
+    facts |= {name: fact for name, fact in load.facts.items() if name != "load_s"}
+    facts |= reading.process
+    facts |= _outcome(reading, source)
+    counts = ((fact, *reading.counts.get(needle, (0, ""))) for needle, fact in COUNTED.items())
+    facts |= {fact: reported(count, where) for fact, count, where in counts if where}
+    if loads := reading.loads():
+        facts["loads"] = reported(loads, loads[0].source)
+    if complaints := [complaint for kind in reading.warnings.values() for complaint in kind]:
+        texts = [masked_text(text) for text, _ in complaints[:KEPT_WARNINGS]]
+        facts["warnings"] = reported(texts, complaints[0][1])
     if reading.strong:
         facts["name"] = reported("llama.cpp", source)
+    done: Fact[tuple[Completion, ...]] = not_found(f"{source} times no request")
+    if load.completions:
+        done = reported(tuple(load.completions), load.completions_where)
     return LlamaLog(
         runtime=Runtime(**facts),
         model=Model(**main.model, **_token_table(load, main)),
         machine=machine_of(reading),
-        completions=_completions(load, source),
+        completions=done,
         load_s=load.facts.get("load_s", not_found(f"{source} does not time the load")),
         rates=load.rates or (NOT_LOOKED, NOT_LOOKED),
         decode_decay=load.decay or NOT_LOOKED,
@@ -154,52 +127,21 @@ def summary(reading: Reading, source: str) -> LlamaLog:
     )
 
 
-def _history(reading: Reading) -> dict[str, Any]:
-    """Loads before the last, complaints, and what was counted."""
-    facts: dict[str, Any] = {name: reported(count, where) for name, (count, where) in counted(reading)}
-    if loads := reading.loads():
-        facts["loads"] = reported(loads, loads[0].source)
-    complaints = [complaint for kind in reading.warnings.values() for complaint in kind]
-    if complaints:
-        texts = [masked_text(text) for text, _ in complaints[:KEPT_WARNINGS]]
-        facts["warnings"] = reported(texts, complaints[0][1])
-    return facts
-
-
-def _missing(reading: Reading, source: str) -> dict[str, Unknown]:
-    """What a log could have said; more verbosity helps only where the lines were hidden."""
-    if not reading.strong:
-        return {}
-    how = "" if reading.load.placed else HOW_TO_GET
-    return {name: not_found(f"{source} has no line that says it", how) for name in _LOAD_LINES}
-
-
 def _placement(reading: Reading, main: ModelLoad) -> dict[str, Any]:
-    """Where things went: layers, caches, buffers, devices."""
     context = main.main_context()
     facts: dict[str, Any] = {**main.runtime, **context.facts, **_caches(context)}
-    seen = [*main.weights.values(), *context.buffers.values()]
-    if seen:
-        facts["buffers"] = _buffers(seen)
+    if seen := [*main.weights.values(), *context.buffers.values()]:
+        first, last = seen[0].where, seen[-1].where.rpartition(":")[2]
+        where = f"{first} to {last}" if len(seen) > 1 else first
+        facts["buffers"] = reported([buffer for buffer, _ in seen], where)
     if reading.backends:
-        first = next(iter(reading.backends.values()))
-        facts["backends"] = reported(list(reading.backends), first)
+        facts["backends"] = reported(list(reading.backends), next(iter(reading.backends.values())))
     if reading.devices or reading.devices_listed:
-        facts["devices"] = _devices(reading)
-    if reading.load.overflow:
-        where = next(iter(reading.load.overflow.values()))[1]
-        facts["overflowing_layers"] = reported(sum(count for count, _ in reading.load.overflow.values()), where)
+        where = next((where for _, where in reading.devices.values()), reading.devices_listed)
+        facts["devices"] = reported([device for device, _ in reading.devices.values()], where)
+    if overflow := list(reading.load.overflow.values()):
+        facts["overflowing_layers"] = reported(sum(count for count, _ in overflow), overflow[0][1])
     return facts
-
-
-def _devices(reading: Reading) -> Known[list[SeenDevice]]:
-    where = next((where for _, where in reading.devices.values()), reading.devices_listed)
-    return reported([device for device, _ in reading.devices.values()], where)
-
-
-def _buffers(seen: list[SeenBuffer]) -> Known[list[Buffer]]:
-    first, last = seen[0].where, seen[-1].where.rpartition(":")[2]
-    return reported([buffer for buffer, _ in seen], f"{first} to {last}" if len(seen) > 1 else first)
 
 
 def _caches(context: Context) -> FactsByName:
@@ -220,7 +162,6 @@ def _caches(context: Context) -> FactsByName:
 
 
 def _outcome(reading: Reading, source: str) -> dict[str, Any]:
-    """What went wrong, or that nothing did."""
     load = reading.load
     facts: dict[str, Any] = {}
     state = load.facts.get("state", NOT_LOOKED).value_or("")
@@ -251,12 +192,6 @@ def _token_table(load: Load, main: ModelLoad) -> FactsByName:
     return {"token_table_bytes": estimated(kept, host[0][1])}
 
 
-def _completions(load: Load, source: str) -> Fact[tuple[Completion, ...]]:
-    if not load.completions:
-        return not_found(f"{source} times no request")
-    return reported(tuple(load.completions), load.completions_where)
-
-
 def run_of_log(log: LlamaLog) -> Run:
     """What a log tells of its requests and its load; it does not say what else went on meanwhile."""
     if isinstance(log.completions, Known):
@@ -274,24 +209,17 @@ def run_of_completions(completions: Known[tuple[Completion, ...]], load_s: Fact[
     """Medians over the completions, as well known as they are."""
     done, origin, source = completions.value, completions.origin, completions.source
     depths = [c.cached_tokens + c.prompt_tokens + c.generated_tokens / 2 for c in done]
+    prompts = [c for c in done if c.prefill_s > 0]
+    # the first token belongs to the prompt: n tokens take n - 1 steps
+    decode = [(c.generated_tokens - 1) / c.decode_s for c in done if c.decode_s > 0 and c.generated_tokens > 1]
+    waited = [c.waited_s / c.generated_tokens for c in done if c.waited_s is not None and c.generated_tokens]
     return Run(
         completions=completions,
-        # the first token belongs to the prompt: n tokens take n - 1 steps
-        decode_tokens_per_s=median_fact(
-            [(c.generated_tokens - 1) / c.decode_s for c in done if c.decode_s > 0 and c.generated_tokens > 1],
-            origin,
-            source,
-        ),
-        prefill_tokens_per_s=median_fact(
-            [c.prompt_tokens / c.prefill_s for c in done if c.prefill_s > 0], origin, source
-        ),
-        time_to_first_token_s=median_fact([c.prefill_s for c in done if c.prefill_s > 0], origin, source),
+        decode_tokens_per_s=median_fact(decode, origin, source),
+        prefill_tokens_per_s=median_fact([c.prompt_tokens / c.prefill_s for c in prompts], origin, source),
+        time_to_first_token_s=median_fact([c.prefill_s for c in prompts], origin, source),
         depth_tokens=Known(int(statistics.median(depths)), origin, source) if depths else not_found("no request"),
-        waiting_for_cpu_s_per_token=median_fact(
-            [c.waited_s / c.generated_tokens for c in done if c.waited_s is not None and c.generated_tokens],
-            origin,
-            source,
-        ),
+        waiting_for_cpu_s_per_token=median_fact(waited, origin, source),
         load_s=load_s,
     )
 
@@ -309,7 +237,6 @@ class LlamaReader:
         self._lines = 0
 
     def take(self, line: str, where: str) -> bool:
-        """Read a line; whether llama.cpp wrote it."""
         known = read_line(self._reading, line, where)
         self._lines += known
         return known
@@ -324,20 +251,14 @@ class LlamaReader:
         """The last load, its requests, and the machine as llama.cpp saw it."""
         if not self._reading.recognised:
             return Seen()
-        reading = self._reading.last_told()
-        log = summary(reading, source)
+        log = summary(self._reading.last_told(), source)
         subject = Subject(runtime=log.runtime, model=log.model, run=run_of_log(log))
-        return Seen(machine=machine_of(reading), subject=subject, lines=self._lines)
+        return Seen(machine=log.machine, subject=subject, lines=self._lines)
 
 
 _CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")
-_TABLES = ("breakdown_print: | ",)  # one at the end of each server, many while it looks for what fits
-DIALECT = LineDialect(
-    needles=tuple(dict.fromkeys(rule.needle for rule in RULES)),
-    start=LlamaReader,
-    chatty=frozenset({*_CHATTY, *_TABLES}),
-)
-
+_TABLE = "breakdown_print: | "  # one at the end of each server, many while it looks for what fits
+DIALECT = LineDialect(_NEEDLES, LlamaReader, chatty=frozenset({*_CHATTY, _TABLE}))
 
 ALL_LAYERS = 9999
 """What -1 stands for: more layers than any model has."""
@@ -346,30 +267,18 @@ _SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|
 _PATH = re.compile(r"""(?<![\w.-])["']?model_path["']?\s{0,3}[=:]\s{0,3}["']([^"'\n]{1,400}\.gguf)["']""")
 
 
-def _layers(text: str) -> int | None:
-    return ALL_LAYERS if text == "-1" else _count(text)
-
-
 def _count(text: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _positive(text: str) -> int | None:
-    return _count(text) or None
-
-
-def _truth(text: str) -> bool | None:
-    return {"True": True, "False": False}.get(text)
-
-
 _FACTS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "n_gpu_layers": ("gpu_layers_set", _layers),
-    "n_ctx": ("context_set", _positive),
-    "n_threads": ("threads", _positive),
-    "n_batch": ("batch", _positive),
-    "n_ubatch": ("ubatch", _positive),
-    "flash_attn": ("flash_attention", _truth),
-    "offload_kqv": ("kv_offload", _truth),
+    "n_gpu_layers": ("gpu_layers_set", lambda text: ALL_LAYERS if text == "-1" else _count(text)),
+    "n_ctx": ("context_set", lambda text: _count(text) or None),
+    "n_threads": ("threads", lambda text: _count(text) or None),
+    "n_batch": ("batch", lambda text: _count(text) or None),
+    "n_ubatch": ("ubatch", lambda text: _count(text) or None),
+    "flash_attn": ("flash_attention", {"True": True, "False": False}.get),
+    "offload_kqv": ("kv_offload", {"True": True, "False": False}.get),
 }
 
 

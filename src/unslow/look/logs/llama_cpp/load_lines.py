@@ -7,45 +7,28 @@ import msgspec
 
 from unslow.facts.runtime import Buffer
 from unslow.facts.values import MIB, reported
+from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.start_lines import is_gpu_name, see_backend
-from unslow.look.logs.llama_cpp.state import Cache, Reading, Rule, SeenBuffer, keep
+from unslow.look.logs.llama_cpp.state import Cache, Reading, SeenBuffer, keep
+
+RULES = Rules[Reading]()
 
 
+@RULES("params_fit_impl: ", r"params_fit_impl: getting device memory data for initial")
+@RULES("fitting params to ", r"fitting params to device memory(?: \.\.\.|, for bugs)")
 def _fit_starts(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.facts["fit"] = reported(value=True, source=where)
     reading.load.overflow.clear()
 
 
+# `margin` until 2026
+@RULES("cannot fulfill margin", r"cannot fulfill margin of (\d{1,12}) MiB")
+@RULES("cannot meet free memory target", r"memory targets? of (\d{1,12}) MiB")
 def _fit_margin(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.facts["fit_margin_bytes"] = reported(int(found[1]) * MIB, where)
 
 
-def _fits(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Everything fits as asked, so the fit moved no part of any layer."""
-    _fit_margin(reading, found, where)
-    _no_overflow(reading, found, where)
-
-
-def _no_overflow(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.load.facts["overflowing_layers"] = reported(0, where)
-
-
-def _fit_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    keep(reading.load.overflow, found[1], (int(found[2] or 0), where))
-
-
-def _set_by_user(reading: Reading, found: re.Match[str], where: str) -> None:
-    name = "gpu_layers_set" if found[1] == "n_gpu_layers already" else "context_set"
-    reading.load.facts[name] = reported(int(found[2]), where)
-
-
-def _projected(reading: Reading, found: re.Match[str], where: str) -> None:
-    """What the fit reckoned with the settings as they were asked for; later ones try others."""
-    facts = reading.load.facts
-    facts.setdefault("asked_bytes", reported(int(found[1]) * MIB, where))
-    facts.setdefault("available_bytes", reported(int(found[2]) * MIB, where))
-
-
+@RULES("context size reduced from", r"context size reduced from \d+ to \d+ -> need (\d{1,9}) MiB less memory")
 def _shrunk(reading: Reading, found: re.Match[str], where: str) -> None:
     """A context that nobody set is cut before any layer is: what is asked for is what is left then."""
     facts = reading.load.facts
@@ -54,6 +37,41 @@ def _shrunk(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["asked_bytes"] = reported(max(0, left), where)
 
 
+@RULES("can be met on all devices", "targets for free memory can be met on all devices")
+def _no_overflow(reading: Reading, _found: re.Match[str], where: str) -> None:
+    reading.load.facts["overflowing_layers"] = reported(0, where)
+
+
+@RULES("will leave ", r"will leave \d+ >= (\d{1,12}) MiB of free device")
+def _fits(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Everything fits as asked, so the fit moved no part of any layer."""
+    _fit_margin(reading, found, where)
+    _no_overflow(reading, found, where)
+
+
+@RULES("params_fit_impl: ", r"params_fit_impl:\s+-\s+(\S+) \(.+\):\s+\d+ layers(?: \(\s*(\d{1,12}) overflowing\))?,")
+def _fit_device(reading: Reading, found: re.Match[str], where: str) -> None:
+    keep(reading.load.overflow, found[1], (int(found[2] or 0), where))
+
+
+@RULES("set by user", r"(n_gpu_layers already|context size) set by user to (\d{1,12})")
+def _set_by_user(reading: Reading, found: re.Match[str], where: str) -> None:
+    name = "gpu_layers_set" if found[1] == "n_gpu_layers already" else "context_set"
+    reading.load.facts[name] = reported(int(found[2]), where)
+
+
+@RULES("projected to use ", r"projected to use (\d{1,9}) MiB of device memory vs\. (\d{1,9}) MiB of free")
+def _projected(reading: Reading, found: re.Match[str], where: str) -> None:
+    """What the fit reckoned with the settings as they were asked for; later ones try others."""
+    facts = reading.load.facts
+    facts.setdefault("asked_bytes", reported(int(found[1]) * MIB, where))
+    facts.setdefault("available_bytes", reported(int(found[2]) * MIB, where))
+
+
+@RULES(
+    "breakdown_print: | ",
+    r"\|\s+- (\w{1,32}) \([^|]{1,100}\)\s*\|\s*\d{1,9} =\s*\d{1,9} \+ \([^()]{1,80}\) \+\s*(-?\d{1,9}) \|",
+)
 def _breakdown(reading: Reading, found: re.Match[str], where: str) -> None:
     """Printed at the end, and before the load for a model that is not there yet: only the first kind was seen."""
     if not reading.load.placed or found[1] not in reading.devices:
@@ -63,39 +81,6 @@ def _breakdown(reading: Reading, found: re.Match[str], where: str) -> None:
     if left >= 0:
         device = msgspec.structs.replace(device, unaccounted_bytes=reported(left * MIB, where))
         reading.devices[found[1]] = (device, first)
-
-
-FIT_RULES = (
-    Rule("fitting params to ", re.compile(r"fitting params to device memory(?: \.\.\.|, for bugs)"), _fit_starts),
-    Rule("params_fit_impl: ", re.compile(r"params_fit_impl: getting device memory data for initial"), _fit_starts),
-    Rule("cannot meet free memory target", re.compile(r"memory targets? of (\d{1,12}) MiB"), _fit_margin),
-    Rule("cannot fulfill margin", re.compile(r"cannot fulfill margin of (\d{1,12}) MiB"), _fit_margin),  # until 2026
-    Rule(
-        "context size reduced from",
-        re.compile(r"context size reduced from \d+ to \d+ -> need (\d{1,9}) MiB less memory"),
-        _shrunk,
-    ),
-    Rule("can be met on all devices", re.compile("targets for free memory can be met on all devices"), _no_overflow),
-    Rule("will leave ", re.compile(r"will leave \d+ >= (\d{1,12}) MiB of free device"), _fits),
-    Rule(
-        "params_fit_impl: ",
-        re.compile(r"params_fit_impl:\s+-\s+(\S+) \(.+\):\s+\d+ layers(?: \(\s*(\d{1,12}) overflowing\))?,"),
-        _fit_device,
-    ),
-    Rule("set by user", re.compile(r"(n_gpu_layers already|context size) set by user to (\d{1,12})"), _set_by_user),
-    Rule(
-        "projected to use ",
-        re.compile(r"projected to use (\d{1,9}) MiB of device memory vs\. (\d{1,9}) MiB of free"),
-        _projected,
-    ),
-    Rule(
-        "breakdown_print: | ",
-        re.compile(
-            r"\|\s+- (\w{1,32}) \([^|]{1,100}\)\s*\|\s*\d{1,9} =\s*\d{1,9} \+ \([^()]{1,80}\) \+\s*(-?\d{1,9}) \|"
-        ),
-        _breakdown,
-    ),
-)
 
 
 Kind = Literal["model", "kv", "state", "compute", "output"]
@@ -112,6 +97,7 @@ def parse_mib(text: str) -> int:
     return round(value * MIB) if 0 <= value < _MOST_MIB else 0
 
 
+@RULES("loaded meta data ", r"^.{0,200}?loaded meta data with .{0,60} tensors from (.{1,1000}?)(?: \(version .*)?$")
 def _metadata(reading: Reading, found: re.Match[str], where: str) -> None:
     if reading.load.completions or reading.load.has_context(found[1]):
         reading.start_load(found.string, where)  # programs around llama.cpp do not say that they load
@@ -123,10 +109,7 @@ def _metadata(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.current.model["path"] = reported(found[1], where)
 
 
-def _repeating(reading: Reading, found: re.Match[str], _where: str) -> None:
-    reading.load.current.repeating = int(found[1])
-
-
+@RULES(" layers to GPU", r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU")
 def _offloaded(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.placed = True
     model, counted = reading.load.current, int(found[1])
@@ -136,15 +119,28 @@ def _offloaded(reading: Reading, found: re.Match[str], where: str) -> None:
         runtime.setdefault("output_on_gpu", reported(value=False, source=where))
 
 
+@RULES("repeating layers to GPU", r"offloading (\d{1,9}) repeating layers to GPU")
+def _repeating(reading: Reading, found: re.Match[str], _where: str) -> None:
+    reading.load.current.repeating = int(found[1])
+
+
+@RULES("non-repeating layers to ", r"offloading (non-repeating) layers to GPU")
+@RULES("ing output layer to ", r"offloading output layer to (GPU|CPU)")
 def _output(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.current.runtime["output_on_gpu"] = reported(found[1] != "CPU", where)
 
 
+@RULES("this can take a while", r"\((?:load_mode = ([\w+]{1,20})|mmap = (\w{1,5}))")
 def _load_mode(reading: Reading, found: re.Match[str], where: str) -> None:
     mode = found[1] or {"true": "mmap", "1": "mmap"}.get(found[2], "none")
     reading.load.facts["load_mode"] = reported(mode, where)
 
 
+@RULES(
+    "verrid",
+    r"(?:tensor ([\w.]{1,80}) .{0,80})?buffer type overrid\w+ to CPU"
+    r"|tensor overrides to CPU|tensor_buft_overrides already set by user",
+)
 def _override(reading: Reading, found: re.Match[str], where: str) -> None:
     """Tensors were sent elsewhere by name: by the user, or else by the fit, which says that it runs."""
     reading.load.current.overridden = True
@@ -154,6 +150,11 @@ def _override(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.load.facts.setdefault("tensor_overrides", reported([tensor], where))
 
 
+@RULES(
+    "buffer size",
+    r"\b(?=init:|\w*(?:load_tensors|llama|sched|alloc|clip))(\w+):\s+(\S+)\s+(?:(model|KV|RS|compute|output)\s+)?"
+    r"buffer size\s*=\s*([\d.]+)\s*MiB",
+)
 def _buffer(reading: Reading, found: re.Match[str], where: str) -> None:
     """The last line of a kind wins: a dry run and a second reservation print the same names before."""
     component, device, word, size = found.groups()
@@ -169,10 +170,16 @@ def _buffer(reading: Reading, found: re.Match[str], where: str) -> None:
         keep(model.context.buffers, (component, section, device, kind), SeenBuffer(buffer, where))
 
 
+@RULES("SWA KV cache", r"creating\s+((?:non-)?SWA) KV cache")
 def _section(reading: Reading, found: re.Match[str], _where: str) -> None:
     reading.load.current.context.section = found[1]
 
 
+@RULES(
+    " cells,",
+    r"llama_kv_cache\w{0,40}:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,9}) cells,"
+    r"(?:[^)]{0,100}?/(\d{1,4}) seqs)?.{0,200}?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)",
+)
 def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     context = reading.load.current.context
     size, cells, streams, type_k, type_v = found.groups()
@@ -180,53 +187,10 @@ def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     keep(context.caches, context.section, Cache(parse_mib(size), int(cells) * int(streams or 1), type_k, type_v, where))
 
 
+@RULES("KV self size", r"KV self size\s*=\s*([\d.]+) MiB, K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)")
 def _old_cache(reading: Reading, found: re.Match[str], where: str) -> None:
     context = reading.load.current.context
     keep(context.caches, context.section, Cache(parse_mib(found[1]), None, found[2], found[3], where))
-
-
-MEMORY_RULES = (
-    Rule(
-        "loaded meta data ",
-        re.compile(r"^.{0,200}?loaded meta data with .{0,60} tensors from (.{1,1000}?)(?: \(version .*)?$"),
-        _metadata,
-    ),
-    Rule(" layers to GPU", re.compile(r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU"), _offloaded),
-    Rule("repeating layers to GPU", re.compile(r"offloading (\d{1,9}) repeating layers to GPU"), _repeating),
-    Rule("ing output layer to ", re.compile(r"offloading output layer to (GPU|CPU)"), _output),
-    Rule("non-repeating layers to ", re.compile(r"offloading (non-repeating) layers to GPU"), _output),
-    Rule("this can take a while", re.compile(r"\((?:load_mode = ([\w+]{1,20})|mmap = (\w{1,5}))"), _load_mode),
-    Rule(
-        "verrid",
-        re.compile(
-            r"(?:tensor ([\w.]{1,80}) .{0,80})?buffer type overrid\w+ to CPU"
-            r"|tensor overrides to CPU|tensor_buft_overrides already set by user"
-        ),
-        _override,
-    ),
-    Rule(
-        "buffer size",
-        re.compile(
-            r"\b(?=init:|\w*(?:load_tensors|llama|sched|alloc|clip))(\w+):\s+(\S+)\s+(?:(model|KV|RS|compute|output)\s+)?"
-            r"buffer size\s*=\s*([\d.]+)\s*MiB"
-        ),
-        _buffer,
-    ),
-    Rule("SWA KV cache", re.compile(r"creating\s+((?:non-)?SWA) KV cache"), _section),
-    Rule(
-        " cells,",
-        re.compile(
-            r"llama_kv_cache\w{0,40}:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,9}) cells,"
-            r"(?:[^)]{0,100}?/(\d{1,4}) seqs)?.{0,200}?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
-        ),
-        _cache,
-    ),
-    Rule(
-        "KV self size",
-        re.compile(r"KV self size\s*=\s*([\d.]+) MiB, K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"),
-        _old_cache,
-    ),
-)
 
 
 _PARAMETERS = {
@@ -239,7 +203,11 @@ _PARAMETERS = {
 }
 _MOST_DIGITS = 12  # so that every count fits its fact
 
+_PARAMETER = "(n_seq_max|n_ctx|n_ctx_seq|n_ctx_per_seq|n_batch|n_ubatch|flash_attn|kv_unified)"
+_CONTEXTS = ("llama_context", "llama_init_from_model", "llama_new_context_with_model", "llama_model_load_internal")
 
+
+@RULES(tuple(f"{name}: " for name in _CONTEXTS), rf"\b(?:{'|'.join(_CONTEXTS)}):\s+{_PARAMETER}\s*=\s*(\S+)")
 def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
     """A parameter seen twice belongs to the next context."""
     name, value = found[1], found[2]
@@ -256,16 +224,23 @@ def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["flash_attention"] = reported(value in ("enabled", "1"), where)
 
 
+@RULES("flash_attn ", r"(?:enabling flash_attn since|flash_attn (?P<off>(?:requires|is not compatible).* forcing off))")
+@RULES(
+    "Flash Attention ",
+    r"Flash Attention (?:(?:was auto, set to )?enabled|(?P<off>(?:not supported|was auto), set to disabled))",
+)
 def _flash_attention(reading: Reading, found: re.Match[str], where: str) -> None:
     off = found["off"] is not None
     reading.load.current.context.facts["flash_attention"] = reported(not off, where)
 
 
+@RULES("splits = ", r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?")
 def _splits(reading: Reading, found: re.Match[str], where: str) -> None:
     """Those of one token at a time; prompts, which come first in the line, have more."""
     reading.load.current.context.facts["graph_splits"] = reported(int(found[2] or found[3] or found[1]), where)
 
 
+@RULES("n_slots = ", r"n_slots = (\d{1,12})(?:, n_ctx_slot = (\d{1,12}))?(?:.*kv_unified = '(\w+)')?")
 def _slots(reading: Reading, found: re.Match[str], where: str) -> None:
     """The server's own count; n_seq_max can be larger."""
     facts = reading.load.facts
@@ -274,32 +249,3 @@ def _slots(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["context_per_slot"] = reported(int(found[2]), where)
     if found[3]:
         facts["kv_unified"] = reported(found[3] == "true", where)
-
-
-_PARAMETER = "(n_seq_max|n_ctx|n_ctx_seq|n_ctx_per_seq|n_batch|n_ubatch|flash_attn|kv_unified)"
-_CONTEXTS = ("llama_context", "llama_init_from_model", "llama_new_context_with_model", "llama_model_load_internal")
-CONTEXT_RULES = (
-    *(Rule(f"{prefix}: ", re.compile(rf"\b{prefix}:\s+{_PARAMETER}\s*=\s*(\S+)"), _parameter) for prefix in _CONTEXTS),
-    Rule(
-        "Flash Attention ",
-        re.compile(
-            r"Flash Attention (?:(?:was auto, set to )?enabled|(?P<off>(?:not supported|was auto), set to disabled))"
-        ),
-        _flash_attention,
-    ),
-    Rule(
-        "flash_attn ",
-        re.compile(r"(?:enabling flash_attn since|flash_attn (?P<off>(?:requires|is not compatible).* forcing off))"),
-        _flash_attention,
-    ),
-    Rule(
-        "splits = ",
-        re.compile(r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?"),
-        _splits,
-    ),
-    Rule(
-        "n_slots = ",
-        re.compile(r"n_slots = (\d{1,12})(?:, n_ctx_slot = (\d{1,12}))?(?:.*kv_unified = '(\w+)')?"),
-        _slots,
-    ),
-)

@@ -1,7 +1,8 @@
 """Lines after a load: how it ended, how fast requests were, drafts, and complaints."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -9,80 +10,14 @@ import msgspec
 from unslow.facts.run import Completion
 from unslow.facts.runtime import AllocationFailure
 from unslow.facts.values import NOT_LOOKED, Fact, reported
+from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.load_lines import parse_mib
-from unslow.look.logs.llama_cpp.state import Load, Reading, Rule
+from unslow.look.logs.llama_cpp.state import Load, Reading
 
-_MOST_MESSAGE = 300
-
-
-def _kind(kind: str, needle: str, pattern: str) -> Rule:
-    def take(reading: Reading, found: re.Match[str], where: str) -> None:
-        reading.warn(kind, found[0].strip()[:_MOST_MESSAGE], where)
-
-    return Rule(needle, re.compile(pattern), take)
-
-
-COMPLAINT_RULES = (
-    _kind("mmap", "tensor overrides to CPU are used", r"tensor overrides to CPU are used with mmap.*"),
-    _kind("mlock", "failed to mlock", r"failed to mlock .*"),
-    _kind("fit", "failed to fit params", r"failed to fit params to free device memory.*"),
-    _kind("context_cut", "context size reduced from", r"context size reduced from \d+ to \d+.*"),
-    _kind("trained", "possible training context overflow", r"n_ctx\w{0,20} \(\d+\) > n_ctx_train \(\d+\).*"),
-    _kind(
-        "fused", "is assigned to device", r"layer \d+ is assigned to device .{0,60} but .{0,90} assigned to device .*"
-    ),
-    _kind("unsupported", "not supported, set to disabled", r"[\w ]{0,120}not supported, set to disabled.*"),
-    _kind(
-        "quantised_v",
-        "quantized V cache",
-        r"(?:enabling flash_attn since .*|quantized V cache (?:was requested|requires).*)",
-    ),
-    _kind("nccl", "NCCL not compiled in", r"NCCL not compiled in.*"),
-    _kind("pipeline", "retrying without pipeline", r"compute buffer allocation failed, retrying without pipeline.*"),
-    _kind("cache_full", "failed to find free space in the KV", r"failed to find free space in the KV cache.*"),
-    _kind("shift", "slot context shift", r"slot context shift.*"),
-    _kind("cache_reuse", "cache reuse is not supported", r"cache reuse is not supported.*"),
-    _kind("metal", "the recommended max working set", r"current allocated size .*recommended max working set.*"),
-    _kind("software", "Device type is CPU", r"Device type is CPU.*"),
-    _kind("library", "load_best: failed", r"load_best: failed to load .*"),
-    _kind("evicted", "failed to load prompt from cache", r"failed to load prompt from cache.*"),
-    _kind("capped", "exceeds the training context", r"the slot context \(\d+\) exceeds the training context.*"),
-)
-
-
+RULES = Rules[Reading]()
 What = Literal["weights", "kv_cache", "compute_buffer", "unknown"]
-
+_MOST_MESSAGE = 300
 _MOST_BYTES = 2**60
-
-
-def _load_starts(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.start_load(found.string, where)
-    reading.load.facts["state"] = reported("loading", where)
-
-
-def _loaded(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Whatever failed on the way was tried again with success."""
-    load = reading.load
-    if load.facts.get("state", NOT_LOOKED).value_or("") == "loaded":
-        return
-    reading.read_clock(found.string)
-    load.facts["state"] = reported("loaded", where)
-    load.facts.pop("load_error", None)
-    load.failure = None
-    if load.started_s is not None and reading.seconds is not None and reading.seconds >= load.started_s:
-        load.facts["load_s"] = reported(round(reading.seconds - load.started_s, 3), where)
-
-
-def _error(reading: Reading, found: re.Match[str], where: str) -> None:
-    """The first error of a load names the reason; those after it only follow."""
-    state = reading.load.facts.get("state", NOT_LOOKED).value_or("")
-    if state != "loaded":
-        reading.load.facts.setdefault("load_error", reported(found[1].strip()[:_MOST_MESSAGE], where))
-
-
-def _load_failed(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.load.placed = True
-    reading.load.facts["state"] = reported("failed", where)
 
 
 def _phase(load: Load) -> What:
@@ -105,26 +40,6 @@ def _note(reading: Reading, found: re.Match[str], where: str, device: str, asked
         load.failure = msgspec.structs.replace(load.failure, device=device, asked_bytes=size)
 
 
-def _device_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, f"{reading.init_kind}{found[2]}", parse_mib(found[1]))
-
-
-def _named_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, found[1], int(found[2]))
-
-
-def _vulkan_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, "Vulkan", int(found[1]))
-
-
-def _metal_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, "Metal", parse_mib(found[1]))
-
-
-def _host_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, "CPU", int(found[1]) if found[1] else parse_mib(found[2]))
-
-
 def _confirmed(reading: Reading, found: re.Match[str], where: str, what: What, device: str = "") -> None:
     load = reading.load
     _note(reading, found, where, device, 0)
@@ -133,28 +48,97 @@ def _confirmed(reading: Reading, found: re.Match[str], where: str, what: What, d
     _load_failed(reading, found, where)
 
 
+_MIB = r"([\d.]+) MiB"
+_MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
+
+
+@RULES("loading model", r"loading model(?: '|$)", own=False)
+def _load_starts(reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.start_load(found.string, where)
+    reading.load.facts["state"] = reported("loading", where)
+
+
+@RULES("error loading model", r"(error loading model\b.*)", own=False)
+@RULES(" E ", r"\d E (.+)", own=False)
+def _error(reading: Reading, found: re.Match[str], where: str) -> None:
+    """The first error of a load names the reason; those after it only follow."""
+    state = reading.load.facts.get("state", NOT_LOOKED).value_or("")
+    if state != "loaded":
+        reading.load.facts.setdefault("load_error", reported(found[1].strip()[:_MOST_MESSAGE], where))
+
+
+@RULES("all slots are idle", "all slots are idle")
+@RULES("model loaded", r"\bmodel loaded\b", own=False)
+def _loaded(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Whatever failed on the way was tried again with success."""
+    load = reading.load
+    if load.facts.get("state", NOT_LOOKED).value_or("") == "loaded":
+        return
+    reading.read_clock(found.string)
+    load.facts["state"] = reported("loaded", where)
+    load.facts.pop("load_error", None)
+    load.failure = None
+    if load.started_s is not None and reading.seconds is not None and reading.seconds >= load.started_s:
+        load.facts["load_s"] = reported(round(reading.seconds - load.started_s, 3), where)
+
+
+@RULES("loading model", "error loading model|exiting due to model loading error", own=False)
+def _load_failed(reading: Reading, _found: re.Match[str], where: str) -> None:
+    reading.load.placed = True
+    reading.load.facts["state"] = reported("failed", where)
+
+
+@RULES(" MiB on device ", rf"allocating {_MIB} on device (\d+): .*")
+def _device_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
+    _note(reading, found, where, f"{reading.init_kind}{found[2]}", parse_mib(found[1]))
+
+
+@RULES("failed to allocate ", r"failed to allocate (\S+) buffer of size (\d{1,18})")
+def _named_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
+    _note(reading, found, where, found[1], int(found[2]))
+
+
+def _allocation(device: str, size: Callable[[str], int], reading: Reading, found: re.Match[str], where: str) -> None:
+    _note(reading, found, where, device, size(found[1]))
+
+
+for _device, _size, _needle, _pattern in (
+    ("Vulkan", int, "allocation of size ", r"Device memory allocation of size (\d{1,18}) failed.*"),
+    ("Metal", parse_mib, "buffer, size = ", rf"failed to allocate buffer, size =\s+{_MIB}"),
+    ("CPU", int, "failed to allocate buffer of size", r"failed to allocate buffer of size (\d{1,18})"),
+    ("CPU", parse_mib, "insufficient memory", r"insufficient memory \(attempted to allocate\s+([\d.]+) MB\)"),
+):
+    RULES(_needle, _pattern)(partial(_allocation, _device, _size))
+
+
+@RULES("unable to allocate ", r"unable to allocate (\S+) buffer")
 def _weights_failed(reading: Reading, found: re.Match[str], where: str) -> None:
     _confirmed(reading, found, where, "weights", found[1])
 
 
+@RULES("failed to allocate buffer for ", r"failed to allocate buffer for (?:kv|rs|DSV4) \w+")
 def _kv_failed(reading: Reading, found: re.Match[str], where: str) -> None:
     _confirmed(reading, found, where, "kv_cache")
 
 
+@RULES("failed to allocate compute ", r"failed to allocate compute (?:pp |tg )?buffers")
 def _compute_failed(reading: Reading, found: re.Match[str], where: str) -> None:
     """With several GPUs llama.cpp tries once more without pipelining: only the last word counts."""
     _confirmed(reading, found, where, "compute_buffer")
 
 
+@RULES("error: out of memory", r"(?:CUDA|ROCm|HIP) error: out of memory", own=False)
 def _crashed(reading: Reading, found: re.Match[str], where: str) -> None:
     _confirmed(reading, found, where, _phase(reading.load))
 
 
+@RULES("retrying without pipeline", "retrying without pipeline parallelism")
 def _retried(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.failure = None
     reading.load.facts["state"] = reported("loading", where)
 
 
+@RULES("eval time", rf"\b(prompt eval|generation eval|eval) time\s*=\s*{_MS} /\s*(\d{{1,12}}) (tokens|runs)")
 def _timing(reading: Reading, found: re.Match[str], where: str) -> None:
     """The server counts the first token, which the prompt gave; the library counts runs, which come after it."""
     name, milliseconds, count, unit = found.groups()
@@ -174,49 +158,9 @@ def _timing(reading: Reading, found: re.Match[str], where: str) -> None:
         load.completions_where = where
 
 
+@RULES("load time", rf"\bload time\s*=\s*{_MS}", own=False)
 def _load_time(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.facts.setdefault("load_s", reported(float(found[1]) / 1000, where))
-
-
-_MIB = r"([\d.]+) MiB"
-_MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
-OUTCOME_RULES = (
-    Rule("loading model", re.compile(r"loading model(?: '|$)"), _load_starts, weak=True),
-    Rule(" E ", re.compile(r"\d E (.+)"), _error, weak=True),
-    Rule("error loading model", re.compile(r"(error loading model\b.*)"), _error, weak=True),
-    Rule("model loaded", re.compile(r"\bmodel loaded\b"), _loaded, weak=True),
-    Rule("all slots are idle", re.compile("all slots are idle"), _loaded),
-    Rule(
-        "loading model", re.compile("error loading model|exiting due to model loading error"), _load_failed, weak=True
-    ),
-    Rule(" MiB on device ", re.compile(rf"allocating {_MIB} on device (\d+): .*"), _device_allocation),
-    Rule("failed to allocate ", re.compile(r"failed to allocate (\S+) buffer of size (\d{1,18})"), _named_allocation),
-    Rule(
-        "allocation of size ", re.compile(r"Device memory allocation of size (\d{1,18}) failed.*"), _vulkan_allocation
-    ),
-    Rule("buffer, size = ", re.compile(rf"failed to allocate buffer, size =\s+{_MIB}"), _metal_allocation),
-    Rule(
-        "failed to allocate buffer of size",
-        re.compile(r"failed to allocate buffer of size (\d{1,18})()"),
-        _host_allocation,
-    ),
-    Rule(
-        "insufficient memory",
-        re.compile(r"insufficient memory \(attempted to allocate()\s+([\d.]+) MB\)"),
-        _host_allocation,
-    ),
-    Rule("unable to allocate ", re.compile(r"unable to allocate (\S+) buffer"), _weights_failed),
-    Rule("failed to allocate buffer for ", re.compile(r"failed to allocate buffer for (?:kv|rs|DSV4) \w+"), _kv_failed),
-    Rule("failed to allocate compute ", re.compile(r"failed to allocate compute (?:pp |tg )?buffers"), _compute_failed),
-    Rule("error: out of memory", re.compile(r"(?:CUDA|ROCm|HIP) error: out of memory"), _crashed, weak=True),
-    Rule("retrying without pipeline", re.compile("retrying without pipeline parallelism"), _retried),
-    Rule(
-        "eval time",
-        re.compile(rf"\b(prompt eval|generation eval|eval) time\s*=\s*{_MS} /\s*(\d{{1,12}}) (tokens|runs)"),
-        _timing,
-    ),
-    Rule("load time", re.compile(rf"\bload time\s*=\s*{_MS}"), _load_time, weak=True),
-)
 
 
 _AGAIN = "forcing full prompt re-processing"
@@ -225,20 +169,17 @@ COUNTED = {_AGAIN: "prompts_reprocessed"}
 _LEAST_TOKENS = 300
 """Before that, a window of three seconds is a large part of the mean it is held against."""
 
-
-def counted(reading: Reading) -> Iterator[tuple[str, tuple[int, str]]]:
-    """The counts by the names of their facts."""
-    return (
-        (fact, reading.counts[needle])
-        for needle, fact in COUNTED.items()
-        if needle in reading.counts and reading.counts[needle][1]
-    )
+_RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
 
 
+@RULES(_AGAIN, _AGAIN)
 def _read_again(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.count(_AGAIN, 1, where)
 
 
+@RULES(
+    "draft acceptance", r"draft acceptance(?: rate)? = [\d.]{1,12} \(\s*(\d{1,9}) accepted /\s*(\d{1,9}) generated\)"
+)
 def _drafted(reading: Reading, found: re.Match[str], where: str) -> None:
     """All requests of a load together: a short one says little."""
     load = reading.load
@@ -248,12 +189,14 @@ def _drafted(reading: Reading, found: re.Match[str], where: str) -> None:
         load.facts["draft_acceptance"] = reported(round(load.accepted / load.drafted, 4), where)
 
 
+@RULES("accept  ", r"\baccept\s+= (\d{1,3}(?:\.\d{1,6})?)%")
 def _acceptance(reading: Reading, found: re.Match[str], where: str) -> None:
     share = float(found[1]) / 100
     if share <= 1:
         reading.load.facts["draft_acceptance"] = reported(round(share, 4), where)
 
 
+@RULES("tg_3s", rf"n_gen =\s*(\d{{1,9}}), tg =\s*{_RATE} t/s, tg_3s =\s*{_RATE} t/s")
 def _window(reading: Reading, found: re.Match[str], where: str) -> None:
     """The mean and the last three seconds of the answer that fell furthest."""
     tokens, mean, last = int(found[1]), float(found[2]), float(found[3])
@@ -264,30 +207,42 @@ def _window(reading: Reading, found: re.Match[str], where: str) -> None:
         load.decay = reported(round(share, 4), where)
 
 
+@RULES("[ Prompt: ", rf"\[ Prompt: {_RATE} t/s \| Generation: {_RATE} t/s \]")
 def _rates(reading: Reading, found: re.Match[str], where: str) -> None:
     """llama-cli prints its speeds without counts."""
     reading.load.rates = (reported(float(found[1]), where), reported(float(found[2]), where))
 
 
-def _top_k(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts["top_k"] = reported(int(found[1]), where)
+RULES.note("top_k", "top_k = ", r"\btop_k = (-?\d{1,9}), (?:tfs_z|top_p) = ", int, into="load.facts")
+RULES.note("speculative", "loading draft model", r"loading draft model '?([^']{1,400})", into="load.facts")
 
 
-def _draft_model(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts["speculative"] = reported(found[1].strip("'"), where)
+def _complain(kind: str, reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.warn(kind, found[0].strip()[:_MOST_MESSAGE], where)
 
 
-_RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
-REQUEST_RULES = (
-    Rule(_AGAIN, re.compile(_AGAIN), _read_again),
-    Rule(
-        "draft acceptance",
-        re.compile(r"draft acceptance(?: rate)? = [\d.]{1,12} \(\s*(\d{1,9}) accepted /\s*(\d{1,9}) generated\)"),
-        _drafted,
+for _kind, _needle, _pattern in (
+    ("mmap", "tensor overrides to CPU are used", r"tensor overrides to CPU are used with mmap.*"),
+    ("mlock", "failed to mlock", r"failed to mlock .*"),
+    ("fit", "failed to fit params", r"failed to fit params to free device memory.*"),
+    ("context_cut", "context size reduced from", r"context size reduced from \d+ to \d+.*"),
+    ("trained", "possible training context overflow", r"n_ctx\w{0,20} \(\d+\) > n_ctx_train \(\d+\).*"),
+    ("fused", "is assigned to device", r"layer \d+ is assigned to device .{0,60} but .{0,90} assigned to device .*"),
+    ("unsupported", "not supported, set to disabled", r"[\w ]{0,120}not supported, set to disabled.*"),
+    (
+        "quantised_v",
+        "quantized V cache",
+        r"(?:enabling flash_attn since .*|quantized V cache (?:was requested|requires).*)",
     ),
-    Rule("accept  ", re.compile(r"\baccept\s+= (\d{1,3}(?:\.\d{1,6})?)%"), _acceptance),
-    Rule("tg_3s", re.compile(rf"n_gen =\s*(\d{{1,9}}), tg =\s*{_RATE} t/s, tg_3s =\s*{_RATE} t/s"), _window),
-    Rule("[ Prompt: ", re.compile(rf"\[ Prompt: {_RATE} t/s \| Generation: {_RATE} t/s \]"), _rates),
-    Rule("top_k = ", re.compile(r"\btop_k = (-?\d{1,9}), (?:tfs_z|top_p) = "), _top_k),
-    Rule("loading draft model", re.compile(r"loading draft model '?([^']{1,400})"), _draft_model),
-)
+    ("nccl", "NCCL not compiled in", r"NCCL not compiled in.*"),
+    ("pipeline", "retrying without pipeline", r"compute buffer allocation failed, retrying without pipeline.*"),
+    ("cache_full", "failed to find free space in the KV", r"failed to find free space in the KV cache.*"),
+    ("shift", "slot context shift", r"slot context shift.*"),
+    ("cache_reuse", "cache reuse is not supported", r"cache reuse is not supported.*"),
+    ("metal", "the recommended max working set", r"current allocated size .*recommended max working set.*"),
+    ("software", "Device type is CPU", r"Device type is CPU.*"),
+    ("library", "load_best: failed", r"load_best: failed to load .*"),
+    ("evicted", "failed to load prompt from cache", r"failed to load prompt from cache.*"),
+    ("capped", "exceeds the training context", r"the slot context \(\d+\) exceeds the training context.*"),
+):
+    RULES(_needle, _pattern)(partial(_complain, _kind))

@@ -9,16 +9,16 @@ import msgspec
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, Known, estimated, reported
-from unslow.look.logs.llama_cpp.state import Reading, Rule, keep
+from unslow.look.logs.dialect import Rules
+from unslow.look.logs.llama_cpp.state import Reading, keep
 
-_HOST_BUFFERS = ("CPU", "BLAS", "AMX")
 _BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm", "AMX": "CPU"}
-_MOST_MESSAGE = 300
+RULES = Rules[Reading]()
 
 
 def is_gpu_name(name: str) -> bool:
     """Whether a buffer or device of this name lies on a GPU: everything that is not plainly host memory."""
-    return not (name in _HOST_BUFFERS or name.startswith("CPU_") or name.endswith("_Host"))
+    return not (name in ("CPU", "BLAS", "AMX") or name.startswith("CPU_") or name.endswith("_Host"))
 
 
 def backend_of(name: str) -> str:
@@ -52,39 +52,37 @@ def _mib(text: str | None, where: str) -> Fact[int]:
     return reported(int(text) * MIB, where) if text else NOT_LOOKED
 
 
+@RULES("build", r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)", own=False)
 def _build(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
     reading.process["version"] = reported(f"b{found[1]}-{found[2]}", where)
 
 
-def _verbosity(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.process["log_level"] = reported(int(found[1]), where)
+RULES.note("log_level", "verbosity = ", r"verbosity = (\d{1,9})\b", int, into="process", own=False)
 
 
+@RULES("device_info:", "device_info:")
 def _device_list(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.devices_listed = where
 
 
+@RULES(" MiB free)", r"- ([\w\[\].:]{1,60})\s*: (.{1,200}) \((\d{1,12}) MiB, (\d{1,12}) MiB free\)")
 def _listed_device(reading: Reading, found: re.Match[str], where: str) -> None:
     name, description, total, free = found.groups()
-    see_device(
-        reading,
-        name,
-        where,
-        description=description.strip(),
-        total_bytes=_mib(total, where),
-        free_bytes=_mib(free, where),
-    )
+    description, size = description.strip(), _mib(total, where)
+    see_device(reading, name, where, description=description, total_bytes=size, free_bytes=_mib(free, where))
     if name == "CPU":
         reading.memory["total_bytes"] = reported(int(total) * MIB, where)
-        if description.strip() != "CPU":
-            reading.cpu["model"] = reported(description.strip(), where)
+        if description != "CPU":
+            reading.cpu["model"] = reported(description, where)
 
 
+@RULES("using device ", r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free")
 def _used_device(reading: Reading, found: re.Match[str], where: str) -> None:
     see_device(reading, found[1], where, description=found[2].strip(), free_bytes=_mib(found[3], where))
 
 
+@RULES((" CUDA devices", " ROCm devices", " MUSA devices"), r"found (\d{1,12}) (CUDA|ROCm|MUSA) devices")
 def _init_header(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
     reading.init_kind = found[2]
@@ -93,6 +91,11 @@ def _init_header(reading: Reading, found: re.Match[str], where: str) -> None:
     see_backend(reading, found[2], where)
 
 
+@RULES(", gfx", r"Device (\d{1,3}): (.{1,200}?), (gfx\w{3,8})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?")
+@RULES(
+    ", compute capability ",
+    r"Device (\d{1,3}): (.{1,200}?), compute capability (\d{1,3}\.\d{1,2})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?",
+)
 def _init_device(reading: Reading, found: re.Match[str], where: str) -> None:
     see_device(
         reading,
@@ -104,15 +107,21 @@ def _init_device(reading: Reading, found: re.Match[str], where: str) -> None:
     )
 
 
+@RULES("ggml_vulkan: ", r"ggml_vulkan: (\d{1,3}) = ([^|]{1,200}?)(?: \([^()|]*\))? \|(?: uma: (\d))?")
 def _vulkan_device(reading: Reading, found: re.Match[str], where: str) -> None:
     integrated: Fact[bool] = reported(found[3] == "1", where) if found[3] else NOT_LOOKED
     see_device(reading, f"Vulkan{found[1]}", where, description=found[2].strip(), integrated=integrated)
 
 
+@RULES(
+    "level_zero:gpu:", r"\|\s*(\d{1,3})\|\s*\[\w{0,20}level_zero:gpu:\d+\]\|\s*([^|]{1,100})\|.{0,200}\|\s*(\d{1,9})M\|"
+)
 def _sycl_device(reading: Reading, found: re.Match[str], where: str) -> None:
     see_device(reading, f"SYCL{found[1]}", where, description=found[2].strip(), total_bytes=_mib(found[3], where))
 
 
+@RULES("GPU name:", r"ggml_metal\w{0,40}: GPU name:\s+(.{1,80})")
+@RULES("ggml_metal", r"(?:found|picking default) device: (.{1,80})")
 def _metal_device(reading: Reading, found: re.Match[str], where: str) -> None:
     description = found[1].strip()
     see_device(reading, "Metal", where, description=description)
@@ -120,107 +129,57 @@ def _metal_device(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.cpu["model"] = reported(description, where)
 
 
-def _metal_limit(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.memory["wired_limit_bytes"] = reported(round(float(found[1]) * 1e6), where)
+RULES.note(
+    "wired_limit_bytes",
+    "MaxWorkingSetSize",
+    r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB",
+    lambda megabytes: round(float(megabytes) * 1e6),
+    into="memory",
+)
 
 
+@RULES("load_backend: loaded ", r"load_backend: loaded (\w+) backend")
 def _loaded_backend(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
     see_backend(reading, found[1], where)
 
 
+@RULES("threadpool init", r"threadpool init, n_threads = (\d{1,12})")
 def _threadpool(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.process.setdefault("threads", reported(int(found[1]), where))
 
 
+@RULES(
+    ("load_backend: failed", "load_best: failed"),
+    r"load_(?:backend|best): failed .{0,400}(?:cuda|hip|vulkan|sycl|musa|metal).*",
+)
+@RULES("driver version is insufficient", r"[^:]{0,300}driver version is insufficient.*")
+@RULES("No devices found", r"ggml_vulkan: No devices found.*")
+@RULES("gpu-layers option will", r"[^:]{0,300}gpu-layers option will be ignored")
+@RULES("failed to initialize ", r"ggml_\w{1,60}: (?:error: )?failed to initialize .*")
 def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
     """The driver's own words, once seen, tell more than the later remark that layers are ignored."""
     reading.start_process()
-    message: Known[str] = reported(found[0].strip()[:_MOST_MESSAGE], where)
+    message: Known[str] = reported(found[0].strip()[:300], where)
     if "ignored" in found[0]:
         reading.process.setdefault("gpu_refused", message)
     else:
         reading.process["gpu_refused"] = message
 
 
-_KINDS = ("CUDA", "ROCm", "MUSA")
-_GPU_LIBRARIES = "cuda|hip|vulkan|sycl|musa|metal"
-START_RULES = (
-    Rule("build", re.compile(r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)"), _build, weak=True),
-    Rule("verbosity = ", re.compile(r"verbosity = (\d{1,9})\b"), _verbosity, weak=True),
-    Rule("device_info:", re.compile("device_info:"), _device_list),
-    Rule(
-        " MiB free)",
-        re.compile(r"- ([\w\[\].:]{1,60})\s*: (.{1,200}) \((\d{1,12}) MiB, (\d{1,12}) MiB free\)"),
-        _listed_device,
-    ),
-    Rule(
-        "using device ",
-        re.compile(r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free"),
-        _used_device,
-    ),
-    *(Rule(f" {kind} devices", re.compile(rf"found (\d{{1,12}}) ({kind}) devices"), _init_header) for kind in _KINDS),
-    Rule(
-        ", compute capability ",
-        re.compile(
-            r"Device (\d{1,3}): (.{1,200}?), compute capability (\d{1,3}\.\d{1,2})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"
-        ),
-        _init_device,
-    ),
-    Rule(
-        ", gfx",
-        re.compile(r"Device (\d{1,3}): (.{1,200}?), (gfx\w{3,8})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"),
-        _init_device,
-    ),
-    Rule(
-        "ggml_vulkan: ",
-        re.compile(r"ggml_vulkan: (\d{1,3}) = ([^|]{1,200}?)(?: \([^()|]*\))? \|(?: uma: (\d))?"),
-        _vulkan_device,
-    ),
-    Rule(
-        "level_zero:gpu:",
-        re.compile(r"\|\s*(\d{1,3})\|\s*\[\w{0,20}level_zero:gpu:\d+\]\|\s*([^|]{1,100})\|.{0,200}\|\s*(\d{1,9})M\|"),
-        _sycl_device,
-    ),
-    Rule("ggml_metal", re.compile(r"(?:found|picking default) device: (.{1,80})"), _metal_device),
-    Rule("GPU name:", re.compile(r"ggml_metal\w{0,40}: GPU name:\s+(.{1,80})"), _metal_device),
-    Rule(
-        "MaxWorkingSetSize",
-        re.compile(r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB"),
-        _metal_limit,
-    ),
-    Rule("load_backend: loaded ", re.compile(r"load_backend: loaded (\w+) backend"), _loaded_backend),
-    Rule("threadpool init", re.compile(r"threadpool init, n_threads = (\d{1,12})"), _threadpool),
-    Rule("failed to initialize ", re.compile(r"ggml_\w{1,60}: (?:error: )?failed to initialize .*"), _refused),
-    Rule("gpu-layers option will", re.compile(r"[^:]{0,300}gpu-layers option will be ignored"), _refused),
-    Rule("No devices found", re.compile(r"ggml_vulkan: No devices found.*"), _refused),
-    Rule("driver version is insufficient", re.compile(r"[^:]{0,300}driver version is insufficient.*"), _refused),
-    Rule("load_backend: failed", re.compile(rf"load_backend: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*"), _refused),
-    Rule("load_best: failed", re.compile(rf"load_best: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*"), _refused),
-)
-
-
-# The line `system_info`: threads, logical CPUs, and what the build was made for.
-# Sections such as `CUDA : ARCHS = 890 | ...` and `CPU : SSE3 = 1 | ...` came late in 2024; before, all stood in one
-# row.
+# In the line `system_info`, sections such as `CUDA : ARCHS = 890 | ...` and `CPU : SSE3 = 1 | ...` came late in 2024;
+# before, all stood in one row.
 
 _SECTION = re.compile(r"(?:^|[|\"=\s])\s*([A-Za-z]\w{1,15}) : (?=[A-Z])")
 _SWITCH = re.compile(r"\b([A-Z][A-Z0-9_]{1,23}) = (\d{1,4})\b")
 _ARCHITECTURES = re.compile(r"\bARCHS = ([\w,;-]{1,400})")
-_NO_INSTRUCTIONS = (
-    "LLAMAFILE",
-    "OPENMP",
-    "REPACK",
-    "BLAS",
-    "CUDA",
-    "VULKAN",
-    "SYCL",
-    "METAL",
-    "KLEIDIAI",
-    "ACCELERATE",
+_NO_INSTRUCTIONS = frozenset(
+    ["LLAMAFILE", "OPENMP", "REPACK", "BLAS", "CUDA", "VULKAN", "SYCL", "METAL", "KLEIDIAI", "ACCELERATE"]
 )
 
 
+@RULES('"total_threads":', r'"n_threads":(\d{1,9})(?:,"n_threads_batch":(\d{1,9}))?,"total_threads":(\d{1,9})')
+@RULES("system_info: ", r"n_threads = (\d{1,9})(?: \(n_threads_batch = (\d{1,9})\))?(?: / (\d{1,9}))?")
 def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
     threads, batch, logical = found.groups()
     reading.process["threads"] = reported(int(threads), where)
@@ -230,6 +189,11 @@ def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.cpu["logical_cpus"] = reported(int(logical), where)
 
 
+# whoever passes the line on may call it otherwise, or cut it: every build has at least one of these
+@RULES(" : ARCHS = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*")
+@RULES(" NEON = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*")
+@RULES(" AVX = ", r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*")
+@RULES("LLAMAFILE = ", r"^.*\bLLAMAFILE = .*")
 def _features(reading: Reading, found: re.Match[str], where: str) -> None:
     line = found[0]
     sections = list(_SECTION.finditer(line))
@@ -238,27 +202,10 @@ def _features(reading: Reading, found: re.Match[str], where: str) -> None:
     if architectures := _ARCHITECTURES.search(line):
         reading.process["build_architectures"] = reported(re.split("[,;]", architectures[1]), where)
     cpu = next((section for section in sections if section[1] == "CPU"), None)
-    if sections and cpu is None:
-        return
-    switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
-    features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
-    reading.process["build_features"] = reported(features, where)
-
-
-_THREADS = re.compile(r"n_threads = (\d{1,9})(?: \(n_threads_batch = (\d{1,9})\))?(?: / (\d{1,9}))?")
-SYSTEM_INFO_RULES = (
-    Rule("system_info: ", _THREADS, _threads),
-    Rule(
-        '"total_threads":',
-        re.compile(r'"n_threads":(\d{1,9})(?:,"n_threads_batch":(\d{1,9}))?,"total_threads":(\d{1,9})'),
-        _threads,
-    ),
-    # whoever passes the line on may call it otherwise, or cut it: every build has at least one of these
-    Rule("LLAMAFILE = ", re.compile(r"^.*\bLLAMAFILE = .*"), _features),
-    Rule(" AVX = ", re.compile(r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*"), _features),
-    Rule(" NEON = ", re.compile(r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*"), _features),
-    Rule(" : ARCHS = ", re.compile(r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*"), _features),
-)
+    if cpu or not sections:
+        switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
+        features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
+        reading.process["build_features"] = reported(features, where)
 
 
 _COUNTS = {
@@ -284,12 +231,8 @@ _KEYS = {
     "expert_used_count": "experts_used",
 }
 _TEXTS = {"arch": "architecture", "general.name": "name"}
-_SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-_SIZES = {"KiB": 1024, "MiB": MIB, "GiB": GIB}
-_MOST_COUNT = 2**53
-_MOST_BYTES = 2**60
+_SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _WHOLE = re.compile(r"[0-9]{1,15}")
-_LETTERS = {"Small": "S", "Medium": "M", "Large": "L"}
 _NUMBERED = re.compile(r"^\d{1,3} \((.{1,60})\)$")  # in 2023: `ftype = 15 (mostly Q4_K - Medium)`
 _IRREGULAR = {"Q2_K - Medium": "Q2_K", "IQ3_S mix - 3.66 bpw": "IQ3_M", "MXFP4 MoE": "MXFP4_MOE"}
 
@@ -300,10 +243,29 @@ def parse_file_type(text: str) -> str:
     if text in _IRREGULAR:
         return _IRREGULAR[text]
     name, _, rest = text.partition(" - ")
-    letter = _LETTERS.get(rest, "")
+    letter = {"Small": "S", "Medium": "M", "Large": "L"}.get(rest, "")
     return f"{name}_{letter}" if letter else name
 
 
+_PREFIX = r"\b(?:print_info|llm_load_print_meta|llama_model_load_internal):\s+"
+_NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
+
+
+@RULES("- kv ", r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})")
+def _key(reading: Reading, found: re.Match[str], where: str) -> None:
+    """A line of the file's own keys; the lines of `print_info` that follow say the same with more care."""
+    _, _, name = found[1].partition(".")
+    value, facts = found[2].strip(), reading.load.current.model
+    if name in _KEYS and _WHOLE.fullmatch(value):
+        facts.setdefault(_KEYS[name], reported(int(value), where))
+    elif found[1] in ("general.name", "general.architecture") and value:
+        facts.setdefault(name, reported(value, where))
+
+
+@RULES(
+    ("print_info: ", "llm_load_print_meta: ", "llama_model_load_internal: "),
+    _PREFIX + r"([\w.]+|file type|model ftype)\s+= (.+)",
+)
 def _described(reading: Reading, found: re.Match[str], where: str) -> None:
     name, value = found[1], found[2].strip()
     facts = reading.load.current.model
@@ -317,45 +279,14 @@ def _described(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["quant"] = reported(parse_file_type(_NUMBERED.sub(r"\1", value)), where)
 
 
-def _key(reading: Reading, found: re.Match[str], where: str) -> None:
-    """A line of the file's own keys; the lines of `print_info` that follow say the same with more care."""
-    _, _, name = found[1].partition(".")
-    value, facts = found[2].strip(), reading.load.current.model
-    if name in _KEYS and _WHOLE.fullmatch(value):
-        facts.setdefault(_KEYS[name], reported(int(value), where))
-    elif found[1] == "general.name" and value:
-        facts.setdefault("name", reported(value, where))
-    elif found[1] == "general.architecture" and value:
-        facts.setdefault("architecture", reported(value, where))
-
-
-def _size(reading: Reading, found: re.Match[str], where: str) -> None:
+@RULES("model params", _PREFIX + rf"model params\s+= {_NUMBER} ([KMBT])\b")
+@RULES(("file size ", "model size "), _PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)")
+def _amount(reading: Reading, found: re.Match[str], where: str) -> None:
     """Printed with two digits, so an estimate."""
-    size = float(found[1]) * _SIZES[found[2]]
-    if size < _MOST_BYTES:
-        reading.load.current.model["weights_bytes"] = estimated(round(size), where)
-
-
-def _parameters(reading: Reading, found: re.Match[str], where: str) -> None:
-    count = float(found[1]) * _SCALES[found[2]]
-    if count < _MOST_COUNT:
-        fact: Known[int] = estimated(round(count), where)
-        reading.load.current.model["parameters"] = fact
-
-
-_PREFIX = r"\b(?:print_info|llm_load_print_meta|llama_model_load_internal):\s+"
-_NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
-_DESCRIBED = re.compile(_PREFIX + r"([\w.]+|file type|model ftype)\s+= (.+)")
-_SIZE = re.compile(_PREFIX + rf"(?:file|model) size\s+= {_NUMBER} ([KMG]iB)")
-MODEL_RULES = (
-    Rule("- kv ", re.compile(r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})"), _key),
-    Rule("print_info: ", _DESCRIBED, _described),
-    Rule("llm_load_print_meta: ", _DESCRIBED, _described),
-    Rule("llama_model_load_internal: ", _DESCRIBED, _described),
-    Rule("file size ", _SIZE, _size),
-    Rule("model size ", _SIZE, _size),
-    Rule("model params", re.compile(_PREFIX + rf"model params\s+= {_NUMBER} ([KMBT])\b"), _parameters),
-)
+    amount = float(found[1]) * _SCALES[found[2]]
+    name, bound = ("weights_bytes", 2**60) if found[2].endswith("iB") else ("parameters", 2**53)
+    if amount < bound:
+        reading.load.current.model[name] = estimated(round(amount), where)
 
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}
@@ -363,38 +294,35 @@ _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "
 
 def machine_of(reading: Reading) -> Machine:
     """What the lines tell of the hardware."""
-    gpus = tuple(_gpu(index, device, where) for index, (device, where) in enumerate(_distinct(reading)))
-    known: Fact[tuple[Gpu, ...]] = NOT_LOOKED
-    if gpus:
-        known = reported(gpus, next(where for _, where in reading.devices.values()))
-    return Machine(cpu=Cpu(**reading.cpu), memory=Memory(**reading.memory), gpus=known)
-
-
-def _distinct(reading: Reading) -> list[tuple[SeenDevice, str]]:
-    """Every GPU once: a build with two backends lists the same ones under both."""
+    # Every GPU once: a build with two backends lists the same ones under both
     most: dict[str, Counter[str]] = {}
     for device, _ in reading.devices.values():
         most.setdefault(device.description, Counter())[backend_of(device.name)] += 1
-    chosen = {description: backends.most_common(1)[0][0] for description, backends in most.items()}
-    return [each for each in reading.devices.values() if backend_of(each[0].name) == chosen[each[0].description]]
+    gpus: list[Gpu] = []
+    for device, where in reading.devices.values():
+        backend = backend_of(device.name)
+        if backend != most[device.description].most_common(1)[0][0]:
+            continue
+        capability, maker = device.compute_capability, _MAKERS.get(backend, "")
+        amd = str(capability.value_or("")).startswith("gfx")
+        gpu = Gpu(
+            index=len(gpus),
+            vendor=reported(maker, where) if maker else NOT_LOOKED,
+            kind=kind_of_gpu(device.integrated),
+            name=reported(device.description, where) if device.description else NOT_LOOKED,
+            vram_total_bytes=device.total_bytes,
+            compute_capability=NOT_LOOKED if amd else capability,
+            architecture=capability if amd else NOT_LOOKED,
+        )
+        gpus.append(gpu)
+    known: Fact[tuple[Gpu, ...]] = NOT_LOOKED
+    if gpus:
+        known = reported(tuple(gpus), next(where for _, where in reading.devices.values()))
+    return Machine(cpu=Cpu(**reading.cpu), memory=Memory(**reading.memory), gpus=known)
 
 
-def _gpu(index: int, device: SeenDevice, where: str) -> Gpu:
-    capability = device.compute_capability
-    amd = str(capability.value_or("")).startswith("gfx")
-    maker = _MAKERS.get(backend_of(device.name), "")
-    return Gpu(
-        index=index,
-        vendor=reported(maker, where) if maker else NOT_LOOKED,
-        kind=_kind(device.integrated),
-        name=reported(device.description, where) if device.description else NOT_LOOKED,
-        vram_total_bytes=device.total_bytes,
-        compute_capability=NOT_LOOKED if amd else capability,
-        architecture=capability if amd else NOT_LOOKED,
-    )
-
-
-def _kind(integrated: Fact[bool]) -> Fact[Literal["integrated", "discrete"]]:
+def kind_of_gpu(integrated: Fact[bool]) -> Fact[Literal["integrated", "discrete"]]:
+    """The kind of a GPU by whether it is integrated."""
     if not isinstance(integrated, Known):
         return NOT_LOOKED
     return reported("integrated" if integrated.value else "discrete", integrated.source)

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,7 +10,6 @@ from unslow.facts.run import Completion
 from unslow.facts.runtime import AllocationFailure, Buffer, PastLoad, SeenDevice
 from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
 
-# A load as the lines tell of it: the models that were read, their contexts, caches and buffers.
 # Every store is bounded, so that a log of any size, or one made up to hurt, costs the same memory.
 
 K = TypeVar("K")
@@ -49,7 +48,6 @@ class Context:
     section: str = ""
 
     def kv_bytes(self) -> int:
-        """What its caches take."""
         return sum(cache.bytes for cache in self.caches.values())
 
 
@@ -114,7 +112,6 @@ class Load:
         keep(self.models, path, self.current)
 
     def told(self) -> bool:
-        """Whether any line spoke of it."""
         return bool(self.facts or self.completions or self.rates or self.models or self.failure)
 
     def has_context(self, path: str) -> bool:
@@ -137,16 +134,6 @@ KEPT_LOADS = 200
 KEPT_WARNINGS, KEPT_OF_A_KIND = 40, 2
 _CLOCK = re.compile(r"\b(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d")
-
-
-class Rule(NamedTuple):
-    """A kind of line: a text that it must hold, what to read from it, and what that means."""
-
-    needle: str
-    pattern: re.Pattern[str]
-    take: Callable[["Reading", re.Match[str], str], None]
-    weak: bool = False
-    """Others write such lines too: alone they do not make a text one of llama.cpp."""
 
 
 @dataclass
@@ -194,13 +181,11 @@ class Reading:
             self.clock = date[0]
 
     def start_load(self, line: str, where: str) -> None:
-        """The process loads a model (again)."""
         self._remember()
         self.read_clock(line)
         self.load = Load(started_s=self.seconds, started_at=self.clock, where=where)
 
     def loads(self) -> list[PastLoad]:
-        """Every load so far, the present one last."""
         present = [self._past()] if self.load.placed else []
         return [*self.past, *present]
 
@@ -219,24 +204,21 @@ class Reading:
         if self.load.placed:
             self.past.append(self._past())
 
-    def _free(self) -> Fact[int]:
-        """What all devices had free before the load, where each of them says so."""
-        free = [device.free_bytes for device, _ in self.devices.values()]
-        known = [fact for fact in free if isinstance(fact, Known)]
-        if not known or len(known) < len(free):
-            return NOT_LOOKED
-        return reported(sum(fact.value for fact in known), known[0].source)
-
     def _past(self) -> PastLoad:
         load, main = self.load, self.load.main_model()
         context = main.main_context().facts
+        # What all devices had free before the load, where each of them says so
+        known = [device.free_bytes for device, _ in self.devices.values() if isinstance(device.free_bytes, Known)]
+        free: Fact[int] = NOT_LOOKED
+        if known and len(known) == len(self.devices):
+            free = reported(sum(fact.value for fact in known), known[0].source)
         return PastLoad(
             at=load.started_at,
             model=main.model.get("path") or main.model.get("name") or NOT_LOOKED,
             context_length=context.get("context_length", NOT_LOOKED),
             gpu_layers=main.runtime.get("gpu_layers", NOT_LOOKED),
             layers=main.runtime.get("layers", NOT_LOOKED),
-            free_bytes=load.facts.get("available_bytes", self._free()),
+            free_bytes=load.facts.get("available_bytes", free),
             asked_bytes=load.facts.get("asked_bytes", NOT_LOOKED),
             seconds=load.facts.get("load_s", NOT_LOOKED),
             source=load.where or next((fact.source for fact in main.model.values()), ""),

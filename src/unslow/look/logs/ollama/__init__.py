@@ -6,60 +6,20 @@ from typing import Any
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
 from unslow.facts.model import Model
 from unslow.facts.run import Run
-from unslow.facts.runtime import Runtime, SeenDevice
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, not_found, reported
+from unslow.facts.values import NOT_LOOKED, not_found, reported
 from unslow.look.logs.dialect import LineDialect, Seen
+from unslow.look.logs.llama_cpp.start_lines import kind_of_gpu
 from unslow.look.logs.ollama import load_lines, server_lines
-from unslow.look.logs.ollama.state import Loading, Reading, Rule, parse_line
+from unslow.look.logs.ollama.state import Reading, parse_line
 
 _VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "metal": "Apple", "oneapi": "Intel"}
 _NUMBERS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")  # ROCm on Linux was named by the numbers of its PCI device
 
-
-def machine_of(reading: Reading) -> Machine:
-    """What the lines tell of the hardware."""
-    devices = list(reading.devices.values())
-    gpus = tuple(_gpu(index, device, where) for index, (device, where) in enumerate(devices))
-    return Machine(
-        gpus=reported(gpus, devices[0][1]) if gpus else NOT_LOOKED,
-        cpu=Cpu(**reading.cpu),
-        memory=Memory(**reading.memory),
-        system=System(**reading.system),
-    )
-
-
-def _gpu(index: int, device: SeenDevice, where: str) -> Gpu:
-    capability = device.compute_capability
-    amd = str(capability.value_or("")).startswith("gfx")
-    named = device.description and not _NUMBERS.fullmatch(device.description)
-    vendor = _VENDORS.get(device.library.lower(), "")
-    return Gpu(
-        index=index,
-        vendor=reported(vendor, where) if vendor else NOT_LOOKED,
-        name=reported(device.description, where) if named else NOT_LOOKED,
-        kind=_kind(device.integrated),
-        vram_total_bytes=device.total_bytes,
-        compute_capability=NOT_LOOKED if amd or vendor != "NVIDIA" else capability,
-        architecture=capability if amd else NOT_LOOKED,
-    )
-
-
-def _kind(integrated: Fact[bool]) -> Fact[Any]:
-    if not isinstance(integrated, Known):
-        return NOT_LOOKED
-    return reported("integrated" if integrated.value else "discrete", integrated.source)
-
-
 NAME = "Ollama"
 HOW_TO_GET = "the server's log from its start: `journalctl -u ollama --no-pager`, or ~/.ollama/logs/server.log"
-RULES: tuple[Rule, ...] = (
-    server_lines.SERVER_RULES
-    + server_lines.REFUSAL_RULES
-    + load_lines.PLANNING_RULES
-    + load_lines.LOADING_RULES
-    + server_lines.REQUEST_RULES
-)
+RULES = server_lines.RULES + load_lines.RULES
 _MOST_WARNINGS = 40
 _OWN = re.compile(
     r"\bsource=\w{1,40}\.go:\d|\[GIN\] |\w\.go:\d+: (?:INFO|WARN|ERROR) |\blevel=(?:INFO|WARN|ERROR|DEBUG) "
@@ -70,12 +30,11 @@ class OllamaReader:
     """Reads the lines that Ollama itself writes; those of llama.cpp in between belong to another dialect."""
 
     def __init__(self) -> None:
-        """Nothing read yet."""
         self._reading = Reading()
 
     def take(self, line: str, where: str) -> bool:
         """Read one line; whether Ollama wrote it: a sentence that quotes it is read, and left to others too."""
-        takers = list(dict.fromkeys(rule.take for rule in RULES if rule.needle in line))
+        takers = [take for needles, take in RULES if any(needle in line for needle in needles)]
         if not takers:
             return False
         parsed = parse_line(line, where)
@@ -91,24 +50,37 @@ class OllamaReader:
         self._reading.requests_skipped |= needle == "[GIN]"
 
     def seen(self, source: str) -> Seen:
-        """The server, its last load, and the loads before it."""
         reading = self._reading
         if not reading.recognised:
             return Seen()
-        runtime = Runtime(**_runtime(reading, source))
-        cut = (reading.load.context_cut,) if reading.load.context_cut else ()
+        run: dict[str, Any] = {}
         load = reading.load if reading.load.seconds or not reading.loads else reading.loads[-1]
-        facts: dict[str, Any] = {"load_s": load.seconds} if load.seconds else {}
+        if load.seconds:
+            run["load_s"] = load.seconds
         if reading.requests:
-            facts["request_s"] = reported(tuple(reading.requests), reading.requests_where)
-        subject = Subject(runtime=runtime, model=Model(**reading.load.model), run=Run(**facts), contradictions=cut)
-        return Seen(machine=machine_of(reading), subject=subject, lines=reading.recognised)
+            run["request_s"] = reported(tuple(reading.requests), reading.requests_where)
+        subject = Subject(
+            runtime=Runtime(**_runtime(reading, source)),
+            model=Model(**reading.load.model),
+            run=Run(**run),
+            contradictions=(reading.load.context_cut,) if reading.load.context_cut else (),
+        )
+        gpus = _gpus(reading)
+        machine = Machine(
+            gpus=reported(gpus, next(iter(reading.devices.values()))[1]) if gpus else NOT_LOOKED,
+            cpu=Cpu(**reading.cpu),
+            memory=Memory(**reading.memory),
+            system=System(**reading.system),
+        )
+        return Seen(machine=machine, subject=subject, lines=reading.recognised)
 
 
 def _runtime(reading: Reading, source: str) -> dict[str, Any]:
     load = reading.load if reading.load.kinds or not reading.loads else reading.loads[-1]
     facts: dict[str, Any] = {**reading.process, **load.facts}
-    facts |= _layers(load)
+    on_gpu, whole = load.facts.get("gpu_layers"), load.facts.get("layers")
+    if on_gpu and whole and on_gpu.value > whole.value:
+        facts["gpu_layers"] = reported(whole.value, on_gpu.source)  # a runner is sometimes told of more than there are
     if reading.surely:
         facts["name"] = reported(NAME, reading.surely)
         if "gpu_layers" not in facts:
@@ -116,45 +88,41 @@ def _runtime(reading: Reading, source: str) -> dict[str, Any]:
     if reading.devices or reading.devices_listed:
         where = reading.devices_listed or next(iter(reading.devices.values()))[1]
         facts["devices"] = reported([device for device, _ in reading.devices.values()], where)
-    if load.buffers:
-        first = next(iter(load.buffers.values()))[1]
-        facts["buffers"] = reported([buffer for buffer, _ in load.buffers.values()], first)
-    facts |= _refusal(reading, source)
-    facts |= _history(reading)
-    return facts
-
-
-def _layers(load: Loading) -> dict[str, Any]:
-    """A runner is sometimes told of more layers than the model has."""
-    on_gpu, whole = load.facts.get("gpu_layers"), load.facts.get("layers")
-    if on_gpu is None or whole is None or on_gpu.value <= whole.value:
-        return {}
-    return {"gpu_layers": reported(whole.value, on_gpu.source)}
-
-
-def _refusal(reading: Reading, source: str) -> dict[str, Any]:
-    """Why no GPU is used; one that was turned down is no matter where another one serves."""
+    if buffers := list(load.buffers.values()):
+        facts["buffers"] = reported([buffer for buffer, _ in buffers], buffers[0][1])
     if reading.refused and not reading.devices:
-        return {"gpu_refused": reading.refused[1]}
-    if reading.devices_listed:
-        return {"gpu_refused": not_found(f"{source} lists a GPU that it uses")}
-    return {}
-
-
-def _history(reading: Reading) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
+        facts["gpu_refused"] = reading.refused[1]
+    elif reading.devices_listed:  # one that was turned down is no matter where another one serves
+        facts["gpu_refused"] = not_found(f"{source} lists a GPU that it uses")
     counted = "" if reading.requests_skipped else reading.requests_where
-    loads = [load.past(counted) for load in (*reading.loads, reading.load) if load.kinds]
-    if loads:
+    if loads := [load.past(counted) for load in (*reading.loads, reading.load) if load.kinds]:
         facts["loads"] = reported(loads, loads[0].source)
-    words = [word for kind in reading.warnings.values() for word in kind]
-    if words:
+    if words := [word for kind in reading.warnings.values() for word in kind]:
         facts["warnings"] = reported(words[:_MOST_WARNINGS], reading.warnings_where)
     return facts
 
 
+def _gpus(reading: Reading) -> tuple[Gpu, ...]:
+    gpus = []
+    for index, (device, where) in enumerate(reading.devices.values()):
+        capability, vendor = device.compute_capability, _VENDORS.get(device.library.lower(), "")
+        amd = str(capability.value_or("")).startswith("gfx")
+        named = device.description and not _NUMBERS.fullmatch(device.description)
+        gpu = Gpu(
+            index=index,
+            vendor=reported(vendor, where) if vendor else NOT_LOOKED,
+            name=reported(device.description, where) if named else NOT_LOOKED,
+            kind=kind_of_gpu(device.integrated),
+            vram_total_bytes=device.total_bytes,
+            compute_capability=NOT_LOOKED if amd or vendor != "NVIDIA" else capability,
+            architecture=capability if amd else NOT_LOOKED,
+        )
+        gpus.append(gpu)
+    return tuple(gpus)
+
+
 DIALECT = LineDialect(
-    needles=tuple(dict.fromkeys(rule.needle for rule in RULES)),
+    needles=tuple(dict.fromkeys(needle for needles, _ in RULES for needle in needles)),
     start=OllamaReader,
     chatty=frozenset(
         {"[GIN]", "level=WARN", "level=ERROR", "truncating input", "VRAM usage didn't recover", "evicting"}

@@ -1,6 +1,7 @@
 """Lines of a load: what was planned, the command that runs the model, where it went, how it ended."""
 
 import re
+from itertools import pairwise
 from typing import Literal
 
 from unslow.facts.runtime import AllocationFailure, Buffer
@@ -9,24 +10,24 @@ from unslow.facts.values import Known, estimated, reported
 from unslow.look.gguf_server_flags import OFF, ON, spelled_flags
 from unslow.look.logs.llama_cpp.start_lines import is_gpu_name
 from unslow.look.logs.ollama.server_lines import see_device
-from unslow.look.logs.ollama.state import FactsByName, Line, Loading, Reading, Rule, parse_all_sizes, parse_size_bytes
+from unslow.look.logs.ollama.state import FactsByName, Line, Reading, Rules, parse_all_sizes, parse_size_bytes
 
 # The command line with which Ollama starts what runs a model, as facts.
 # Since 0.30 that is llama-server, told only what a person set; before, it was Ollama's own runner, told everything that
 # Ollama had decided, and from 0.11 on often nothing at all: then the line `load request=` tells it.
 
+RULES = Rules()
 _RUNNER_COUNT = re.compile(r"\d{1,12}")
 _COUNTS = {
-    "context": ("context_length",),
-    "slots": ("slots",),
-    "batch": ("batch",),
-    "ubatch": ("ubatch",),
-    "threads": ("threads",),
-    "main_gpu": ("main_gpu",),
+    "context": "context_length",
+    "slots": "slots",
+    "batch": "batch",
+    "ubatch": "ubatch",
+    "threads": "threads",
+    "main_gpu": "main_gpu",
 }
 _OWN_FLAGS = ("--model", "--port", "-c", "--ctx-size", "--n-gpu-layers", "--tensor-split")
 """The last two are Ollama's own reckoning before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
-_LONGEST_SETTINGS = 500
 _REQUEST = {"Parallel": "slots", "BatchSize": "batch", "KvSize": "context_length", "NumThreads": "threads"}
 
 
@@ -34,20 +35,32 @@ def command_facts(command: str, where: str, *, is_server: bool) -> FactsByName:
     """The settings on a command line; `is_server` says that it starts llama-server."""
     words = command.split()
     given = {flag.name: flag.value for flag in spelled_flags(words)}
-    facts = _counts(given, where)
-    if "flash_attention" in given and given["flash_attention"] in (*ON, *OFF):
+    counts = {name: int(value) for name, value in given.items() if _RUNNER_COUNT.fullmatch(value)}
+    facts: FactsByName = {name: reported(counts[flag], where) for flag, name in _COUNTS.items() if flag in counts}
+    if given.get("flash_attention") in (*ON, *OFF):
         facts["flash_attention"] = reported(given["flash_attention"] in ON, where)
     if kind := given.get("kv_type_k") or _value(words, "--kv-cache-type"):
         facts["kv_type_k"] = reported(kind, where)
         facts["kv_type_v"] = reported(given.get("kv_type_v") or kind, where)
-    if "split_mode" in given:
-        facts["split_mode"] = reported(given["split_mode"], where)
-    if mode := _value(words, "--load-mode") or ("none" if "--no-mmap" in words else ""):
-        facts["load_mode"] = reported(mode, where)
-    if kind := _value(words, "--spec-type"):
-        facts["speculative"] = reported(kind, where)
-    facts |= _shares(given, where)
-    facts |= _asked(given, where) if is_server else _decided(given, facts, where)
+    for name, text in (
+        ("split_mode", given.get("split_mode")),
+        ("load_mode", _value(words, "--load-mode") or ("none" if "--no-mmap" in words else None)),
+        ("speculative", _value(words, "--spec-type") or None),
+    ):
+        if text is not None:
+            facts[name] = reported(text, where)
+    shares = given.get("tensor_split", "").split(",")
+    if all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", share) for share in shares):
+        facts["tensor_split"] = reported([float(share) for share in shares], where)
+    if is_server:  # gets a number of layers only where a person set one; the context it always gets
+        own = (("gpu_layers", "gpu_layers_set"), ("context", "context_set"))
+        facts |= {name: reported(counts[flag], where) for flag, name in own if flag in counts}
+    elif "context" in given:  # its own runner: what is not there is off, unless the command names no setting at all
+        if "gpu_layers" in counts or "gpu_layers" not in given:
+            facts["gpu_layers"] = reported(counts.get("gpu_layers", 0), where)
+        facts.setdefault("flash_attention", reported(value=False, source=f"{where}: no --flash-attn"))
+        for name in ("kv_type_k", "kv_type_v"):
+            facts.setdefault(name, estimated("f16", f"{where}: no --kv-cache-type"))
     return facts | _per_slot(facts, where)
 
 
@@ -56,8 +69,7 @@ def request_facts(request: str, where: str) -> FactsByName:
     given = dict(re.findall(r"\b([A-Z]\w{2,20}):([\w.-]*)", request))
     facts: FactsByName = {}
     for key, name in _REQUEST.items():
-        value = given.get(key, "")
-        if _RUNNER_COUNT.fullmatch(value) and int(value):
+        if _RUNNER_COUNT.fullmatch(value := given.get(key, "")) and int(value):
             facts[name] = reported(int(value), where)
     if (flash := given.get("FlashAttention", "").lower()) in ("true", "false", "enabled", "disabled"):
         facts["flash_attention"] = reported(flash in ("true", "enabled"), where)
@@ -73,56 +85,6 @@ def request_facts(request: str, where: str) -> FactsByName:
     return facts | _per_slot(facts, where)
 
 
-def model_path(command: str) -> str:
-    """The file of the model; empty where the command names none."""
-    return _value(command.split(), "--model").replace("\\\\", "\\")
-
-
-def other_settings(command: str) -> str:
-    """The flags of a command without the model, its context, and what Ollama decides anew for each process."""
-    words = command.split()[1:]
-    flags = [word for i, word in enumerate(words) if word not in _OWN_FLAGS and not (i and words[i - 1] in _OWN_FLAGS)]
-    return " ".join(flags)[:_LONGEST_SETTINGS]
-
-
-def _counts(given: dict[str, str], where: str) -> FactsByName:
-    facts: FactsByName = {}
-    for flag, names in _COUNTS.items():
-        value = given.get(flag, "")
-        if _RUNNER_COUNT.fullmatch(value):
-            facts |= {name: reported(int(value), where) for name in names}
-    return facts
-
-
-def _asked(given: dict[str, str], where: str) -> FactsByName:
-    """llama-server gets a number of layers only where a person set one; the context it always gets."""
-    layers = given.get("gpu_layers", "")
-    facts: FactsByName = {"gpu_layers_set": reported(int(layers), where)} if _RUNNER_COUNT.fullmatch(layers) else {}
-    if _RUNNER_COUNT.fullmatch(given.get("context", "")):
-        facts["context_set"] = reported(int(given["context"]), where)
-    return facts
-
-
-def _decided(given: dict[str, str], facts: FactsByName, where: str) -> FactsByName:
-    """Ollama's own runner: what is not there is off, unless the command names no setting at all."""
-    if "context" not in given:
-        return {}
-    layers = given.get("gpu_layers", "0")
-    decided: FactsByName = {"gpu_layers": reported(int(layers), where)} if _RUNNER_COUNT.fullmatch(layers) else {}
-    if "flash_attention" not in facts:
-        decided["flash_attention"] = reported(value=False, source=f"{where}: no --flash-attn")
-    if "kv_type_k" not in facts:
-        decided["kv_type_k"] = decided["kv_type_v"] = estimated("f16", f"{where}: no --kv-cache-type")
-    return decided
-
-
-def _shares(given: dict[str, str], where: str) -> FactsByName:
-    parts = given.get("tensor_split", "").split(",")
-    if not all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", part) for part in parts):
-        return {}
-    return {"tensor_split": reported([float(part) for part in parts], where)}
-
-
 def _per_slot(facts: FactsByName, where: str) -> FactsByName:
     """The context is given for all requests together."""
     if "context_length" not in facts or not facts.get("slots", Known(0, facts["context_length"].origin, "")).value:
@@ -131,9 +93,92 @@ def _per_slot(facts: FactsByName, where: str) -> FactsByName:
 
 
 def _value(words: list[str], flag: str) -> str:
-    """The word after a flag."""
     at = words.index(flag) + 1 if flag in words else len(words)
     return words[at].strip('"') if at < len(words) else ""
+
+
+_COUNT = re.compile(r"\d{1,6}")
+_CONTEXTS = re.compile(r"--ctx-size[ =]((?:\d{3,8}\b(?:\s*(?:,|->|then|and|/)\s*(?:--ctx-size[ =])?)?){1,50})")
+
+
+@RULES("layers.model", "layers.offload", "memory.available", "memory.required")
+def _offload(reading: Reading, line: Line) -> bool:
+    """The plan of Ollama before 0.12: layers, and what was reckoned against what was free."""
+    fields, where = line.fields, line.where
+    if not any(name.startswith(("layers.", "memory.")) for name in fields):
+        return False
+    reading.is_ollama(line)
+    load = reading.load_with("offload" if "layers.offload" in fields or "layers.model" in fields else "memory", line)
+    # `layers.offload=44 layers.model=81`, or `layers.offload=49/63` in people's short way
+    on_gpu, _, whole = fields.get("layers.offload", "").partition("/")
+    counts = {
+        "gpu_layers": on_gpu,
+        "layers": fields.get("layers.model", whole),
+        "gpu_layers_set": fields.get("layers.requested", ""),
+    }
+    load.facts |= {name: reported(int(text), where) for name, text in counts.items() if _COUNT.fullmatch(text)}
+    split = re.findall(r"\d{1,5}", fields.get("layers.split", ""))
+    if len(split) > 1:
+        load.facts["tensor_split"] = reported([float(part) for part in split], where)
+    for name, field in (
+        ("asked_bytes", "memory.required.full"),
+        ("kv_bytes", "memory.required.kv" if "memory.required.kv" in fields else "kv"),
+        ("size_bytes", "memory.required.full"),
+        ("size_vram_bytes", "memory.required.partial"),
+    ):
+        if (size := parse_size_bytes(fields.get(field, ""))) is not None:
+            load.facts[name] = reported(size, f"{where}: {field}")
+    # With `library=cpu` the memory that was free is the machine's, not a GPU's
+    free = parse_all_sizes(fields.get("memory.available", ""))
+    if free and fields.get("library") != "cpu" and "offload to cpu" not in fields.get("msg", ""):
+        load.facts["available_bytes"] = reported(sum(free), f"{where}: memory.available")
+    if weights := parse_size_bytes(fields.get("memory.weights.total", "")):
+        load.model["weights_bytes"] = estimated(weights, f"{where}: memory.weights.total")
+    return True
+
+
+@RULES('msg="gpu memory"')
+def _gpu_memory(reading: Reading, line: Line) -> bool:
+    """One line for each GPU that may be used; what a reserve leaves is less than what is free."""
+    free = parse_size_bytes(line.fields.get("free", line.fields.get("available", "")))
+    name = line.fields.get("id", "")
+    if free is None:
+        return False
+    reading.is_ollama(line)
+    load = reading.load_with(f"gpu memory {name}", line)
+    load.free[name] = free
+    load.facts["available_bytes"] = reported(sum(load.free.values()), line.where)
+    return True
+
+
+@RULES("new model will fit")
+def _will_fit(reading: Reading, line: Line) -> bool:
+    load = reading.load_with("fit", line)
+    load.facts = line.sizes(asked_bytes="required", available_bytes="available") | load.facts
+    return True
+
+
+@RULES("--ctx-size")
+def _contexts(reading: Reading, line: Line) -> bool:
+    """`--ctx-size 8192, 2048, 8192` in people's short way: a load for each."""
+    found = _CONTEXTS.search(line.text)
+    if not found or "cmd" in line.fields:
+        return False
+    for number in re.findall(r"\d{3,8}", found[1]):
+        load = reading.load_with("context", line)
+        load.facts["context_length"] = reported(int(number), line.where)
+    return True
+
+
+@RULES("selecting ")
+def _selected(reading: Reading, line: Line) -> bool:
+    library = line.fields.get("library", "")
+    if not library or "name" not in line.fields:
+        return False
+    reading.is_ollama(line)
+    load = reading.load_with("select", line)
+    load.facts["device_used"] = reported(see_device(reading, line), line.where)
+    return True
 
 
 _LAYERS = re.compile(
@@ -154,16 +199,20 @@ _NO_MEMORY = re.compile(
 )
 
 
+@RULES("starting llama server", "starting llama-server", "starting runner")
 def _started_with(reading: Reading, line: Line) -> bool:
     """What runs the model is started; a runner without a model only looks for GPUs."""
     command = line.fields.get("cmd", "")
     reading.is_ollama(line)
-    path = model_path(command)
+    words = command.split()
+    path = _value(words, "--model").replace("\\\\", "\\")
     if not path:
         return False
     load = reading.load_with("start", line)
     load.model["path"] = reported(path, line.where)
-    load.settings = other_settings(command)
+    # Without the model, its context, and what Ollama decides anew for each process
+    flags = [word for before, word in pairwise(words) if word not in _OWN_FLAGS and before not in _OWN_FLAGS]
+    load.settings = " ".join(flags)[:500]
     load.context_cut, reading.context_cut = reading.context_cut, None
     is_server = "starting llama-server" in line.text
     for name, fact in command_facts(command, line.where, is_server=is_server).items():
@@ -175,6 +224,7 @@ def _started_with(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("load request=")
 def _request(reading: Reading, line: Line) -> bool:
     """Only the last of several requests, the one that commits, is what was done."""
     if "Operation:commit" not in line.text:
@@ -185,6 +235,7 @@ def _request(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES(" layers")
 def _offloaded(reading: Reading, line: Line) -> bool:
     """`offloaded 20/33 layers to GPU`, and `31/33 layers` of somebody who talks of offloading."""
     found = _LAYERS.search(line.text)
@@ -203,6 +254,7 @@ def _offloaded(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("offloading output layer")
 def _output_layer(reading: Reading, line: Line) -> bool:
     found = re.search(r"offloading output layer to (CPU|GPU)", line.text)
     if found:
@@ -210,6 +262,7 @@ def _output_layer(reading: Reading, line: Line) -> bool:
     return bool(found)
 
 
+@RULES('msg="model weights"', 'msg="kv cache"', 'msg="compute graph"')
 def _buffer(reading: Reading, line: Line) -> bool:
     """Weights, cache or scratch memory on one device; the field that names the device has changed over time."""
     kind = _KINDS.get(line.fields.get("msg", ""))
@@ -224,13 +277,14 @@ def _buffer(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES('msg="total memory"')
 def _total(reading: Reading, line: Line) -> bool:
-    size = parse_size_bytes(line.fields.get("size", ""))
-    if size is not None:
-        reading.load.facts["size_bytes"] = reported(size, line.where)
-    return size is not None
+    found = line.sizes(size_bytes="size")
+    reading.load.facts |= found
+    return bool(found)
 
 
+@RULES("started in ")
 def _started(reading: Reading, line: Line) -> bool:
     found = _STARTED.search(line.text)
     if not found:
@@ -247,6 +301,9 @@ def _started(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES(
+    "error loading llama server", 'msg="Load failed"', "NewLlamaServer failed", "model is too large for system memory"
+)
 def _failed(reading: Reading, line: Line) -> bool:
     """The load ended in an error; what comes after is another load."""
     message = line.said()
@@ -264,6 +321,7 @@ def _failed(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("flash attention")
 def _flash_attention(reading: Reading, line: Line) -> bool:
     on = "enabling flash attention" in line.text
     if on or "flash attention enabled but not supported" in line.text:
@@ -272,6 +330,10 @@ def _flash_attention(reading: Reading, line: Line) -> bool:
     return False
 
 
+@RULES(
+    "quantized kv cache requested but flash attention disabled",
+    "must be enabled to use a quantized OLLAMA_KV_CACHE_TYPE",
+)
 def _plain_cache(reading: Reading, line: Line) -> bool:
     """A quantised cache was asked for and is not had: without flash attention it silently stays f16."""
     facts = reading.load_with("plain cache", line).facts
@@ -279,6 +341,7 @@ def _plain_cache(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("requested context size too large for model")
 def _cut_context(reading: Reading, line: Line) -> bool:
     """More was asked for than the model was trained with: Ollama takes that instead, and no client is told."""
     asked, trained = line.fields.get("num_ctx", ""), line.fields.get("n_ctx_train", "")
@@ -295,139 +358,8 @@ def _cut_context(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("load failed; reducing automatic context", "load failed; evicting all other models")
 def _retry(reading: Reading, line: Line) -> bool:
     """It could not load with the context of its own choice and takes a smaller one."""
     reading.close_load()
     return bool(line.fields)
-
-
-LOADING_RULES = (
-    Rule("starting llama server", _started_with),
-    Rule("starting llama-server", _started_with),
-    Rule("starting runner", _started_with),
-    Rule("load request=", _request),
-    Rule(" layers", _offloaded),
-    Rule("offloading output layer", _output_layer),
-    Rule('msg="model weights"', _buffer),
-    Rule('msg="kv cache"', _buffer),
-    Rule('msg="compute graph"', _buffer),
-    Rule('msg="total memory"', _total),
-    Rule("started in ", _started),
-    Rule("error loading llama server", _failed),
-    Rule('msg="Load failed"', _failed),
-    Rule("NewLlamaServer failed", _failed),
-    Rule("model is too large for system memory", _failed),
-    Rule("flash attention", _flash_attention),
-    Rule("quantized kv cache requested but flash attention disabled", _plain_cache),
-    Rule("must be enabled to use a quantized OLLAMA_KV_CACHE_TYPE", _plain_cache),
-    Rule("requested context size too large for model", _cut_context),
-    Rule("load failed; reducing automatic context", _retry),
-    Rule("load failed; evicting all other models", _retry),
-)
-
-
-_COUNT = re.compile(r"\d{1,6}")
-_CONTEXTS = re.compile(r"--ctx-size[ =]((?:\d{3,8}\b(?:\s*(?:,|->|then|and|/)\s*(?:--ctx-size[ =])?)?){1,50})")
-
-
-def _offload(reading: Reading, line: Line) -> bool:
-    """The plan of Ollama before 0.12: layers, and what was reckoned against what was free."""
-    fields = line.fields
-    plan = {n: v for n, v in fields.items() if n.startswith(("layers.", "memory."))}
-    if not plan:
-        return False
-    reading.is_ollama(line)
-    kind = "offload" if "layers.offload" in fields or "layers.model" in fields else "memory"
-    load = reading.load_with(kind, line)
-    _planned_layers(load, fields, line.where)
-    _planned_bytes(load, fields, line.where)
-    weights = parse_size_bytes(fields.get("memory.weights.total", ""))
-    if weights:
-        load.model["weights_bytes"] = estimated(weights, f"{line.where}: memory.weights.total")
-    return True
-
-
-def _planned_layers(load: Loading, fields: dict[str, str], where: str) -> None:
-    """`layers.offload=44 layers.model=81`, or `layers.offload=49/63` in people's short way."""
-    on_gpu, slash, whole = fields.get("layers.offload", "").partition("/")
-    whole = fields.get("layers.model", whole if slash else "")
-    if _COUNT.fullmatch(on_gpu):
-        load.facts["gpu_layers"] = reported(int(on_gpu), where)
-    if _COUNT.fullmatch(whole):
-        load.facts["layers"] = reported(int(whole), where)
-    asked = fields.get("layers.requested", "")
-    if _COUNT.fullmatch(asked):
-        load.facts["gpu_layers_set"] = reported(int(asked), where)
-    split = re.findall(r"\d{1,5}", fields.get("layers.split", ""))
-    if len(split) > 1:
-        load.facts["tensor_split"] = reported([float(part) for part in split], where)
-
-
-def _planned_bytes(load: Loading, fields: dict[str, str], where: str) -> None:
-    """With `library=cpu` the memory that was free is the machine's, not a GPU's."""
-    named = {
-        "asked_bytes": "memory.required.full",
-        "kv_bytes": "memory.required.kv" if "memory.required.kv" in fields else "kv",
-        "size_bytes": "memory.required.full",
-        "size_vram_bytes": "memory.required.partial",
-    }
-    for name, field in named.items():
-        size = parse_size_bytes(fields.get(field, ""))
-        if size is not None:
-            load.facts[name] = reported(size, f"{where}: {field}")
-    free = parse_all_sizes(fields.get("memory.available", ""))
-    if free and fields.get("library") != "cpu" and "offload to cpu" not in fields.get("msg", ""):
-        load.facts["available_bytes"] = reported(sum(free), f"{where}: memory.available")
-
-
-def _gpu_memory(reading: Reading, line: Line) -> bool:
-    """One line for each GPU that may be used; what a reserve leaves is less than what is free."""
-    free = parse_size_bytes(line.fields.get("free", line.fields.get("available", "")))
-    name = line.fields.get("id", "")
-    if free is None:
-        return False
-    reading.is_ollama(line)
-    load = reading.load_with(f"gpu memory {name}", line)
-    load.free[name] = free
-    load.facts["available_bytes"] = reported(sum(load.free.values()), line.where)
-    return True
-
-
-def _will_fit(reading: Reading, line: Line) -> bool:
-    load = reading.load_with("fit", line)
-    for name, field in (("asked_bytes", "required"), ("available_bytes", "available")):
-        size = parse_size_bytes(line.fields.get(field, ""))
-        if size is not None:
-            load.facts.setdefault(name, reported(size, line.where))
-    return True
-
-
-def _selected(reading: Reading, line: Line) -> bool:
-    """It took one GPU of several."""
-    library = line.fields.get("library", "")
-    if not library or "name" not in line.fields:
-        return False
-    reading.is_ollama(line)
-    load = reading.load_with("select", line)
-    load.facts["device_used"] = reported(see_device(reading, line), line.where)
-    return True
-
-
-def _contexts(reading: Reading, line: Line) -> bool:
-    """`--ctx-size 8192, 2048, 8192` in people's short way: a load for each."""
-    found = _CONTEXTS.search(line.text)
-    if not found or "cmd" in line.fields:
-        return False
-    for number in re.findall(r"\d{3,8}", found[1]):
-        load = reading.load_with("context", line)
-        load.facts["context_length"] = reported(int(number), line.where)
-    return True
-
-
-PLANNING_RULES = (
-    *(Rule(name, _offload) for name in ("layers.model", "layers.offload", "memory.available", "memory.required")),
-    Rule('msg="gpu memory"', _gpu_memory),
-    Rule("new model will fit", _will_fit),
-    Rule("--ctx-size", _contexts),
-    Rule("selecting ", _selected),
-)

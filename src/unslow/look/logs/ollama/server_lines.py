@@ -6,38 +6,17 @@ from typing import Any
 import msgspec
 
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.values import MIB, NOT_LOOKED, Fact, reported
-from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rule, parse_seconds, parse_size_bytes
+from unslow.facts.values import MIB, reported
+from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds
 from unslow.look.processes import KEPT_VARIABLES
 
+RULES = Rules()
 FOR_EVER = -1.0
 _LISTENING = re.compile(r"Listening on (\S{1,80}) \(version ([\w.+-]{1,40})\)")
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_]{2,40}):(\[[^\]]*\]|\S*)")
 _LEFT_OUT = re.compile(r"KEY|TOKEN|SECRET|PASSW|ORIGINS|REMOTES")  # secrets, and lists of hosts
 _COUNT = re.compile(r"\d{1,12}")
-_UNSET = ("", "0", "false")  # stands there too where nobody set anything
 _MOST_SECONDS = 1e8  # Go's longest duration stands for "for ever"
-
-
-def _listening(reading: Reading, line: Line) -> bool:
-    found = _LISTENING.search(line.text)
-    if not found:
-        return False
-    reading.is_ollama(line)
-    reading.process["version"] = reported(found[2], line.where)
-    return True
-
-
-def _config(reading: Reading, line: Line) -> bool:
-    """The environment of the server, which is not that of anybody's shell."""
-    reading.start_server()
-    reading.is_ollama(line)
-    given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
-    named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
-    kept = {name: value for name, value in named.items() if value not in _UNSET}
-    reading.process["environment"] = reported(kept, line.where)
-    reading.process.update(variable_facts(kept, line.where))
-    return True
 
 
 def variable_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
@@ -72,6 +51,56 @@ def keep_alive_s(text: str) -> float | None:
     return FOR_EVER if value > _MOST_SECONDS else value
 
 
+def see_device(reading: Reading, line: Line) -> str:
+    """Add to what is known of a device; its name. Before 0.12.4 `name` was what is `description` now."""
+    fields, where = line.fields, line.where
+    # What follows `name=CUDA0` where somebody copied the description without its name and quotes
+    unquoted = re.search(r"\bname=[A-Za-z]+\d+ ([^=]{3,80}?)(?:\s\w+=|$)", line.text)
+    name, description = fields.get("name", ""), fields.get("description") or (unquoted[1].strip() if unquoted else "")
+    if not re.fullmatch(r"[A-Za-z]+\d+", name):
+        name, description = f"{fields.get('library', '')}{fields.get('id', '')}"[:80], description or name
+    old = reading.devices.get(name, (SeenDevice(name=name), ""))[0]
+    changes: dict[str, Any] = {
+        "description": description or old.description,
+        "library": fields.get("library") or old.library,
+        **line.sizes(total_bytes="total", free_bytes="available"),
+    }
+    if fields.get("type") in ("discrete", "iGPU"):
+        changes["integrated"] = reported(fields["type"] == "iGPU", where)
+    elif fields.get("integrated") in ("true", "false"):
+        changes["integrated"] = reported(fields["integrated"] == "true", where)
+    if fields.get("compute"):
+        changes["compute_capability"] = reported(fields["compute"], where)
+    if name in reading.devices or len(reading.devices) < KEPT_DEVICES:
+        reading.devices[name] = (msgspec.structs.replace(old, **changes), where)
+    return name
+
+
+@RULES("server config env=", '"server config" env=')
+def _config(reading: Reading, line: Line) -> bool:
+    """The environment of the server, which is not that of anybody's shell."""
+    reading.start_server()
+    reading.is_ollama(line)
+    given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
+    named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
+    # these stand there too where nobody set anything
+    kept = {name: value for name, value in named.items() if value not in ("", "0", "false")}
+    reading.process["environment"] = reported(kept, line.where)
+    reading.process.update(variable_facts(kept, line.where))
+    return True
+
+
+@RULES("Listening on ")
+def _listening(reading: Reading, line: Line) -> bool:
+    found = _LISTENING.search(line.text)
+    if not found:
+        return False
+    reading.is_ollama(line)
+    reading.process["version"] = reported(found[2], line.where)
+    return True
+
+
+@RULES("inference compute")
 def _compute(reading: Reading, line: Line) -> bool:
     """One device that it could use, or that there is only the CPU."""
     fields = line.fields
@@ -87,46 +116,7 @@ def _compute(reading: Reading, line: Line) -> bool:
     return True
 
 
-def see_device(reading: Reading, line: Line) -> str:
-    """Add to what is known of a device; its name. Before 0.12.4 `name` was what is `description` now."""
-    fields = line.fields
-    name, description = fields.get("name", ""), fields.get("description") or _unquoted(line)
-    if not re.fullmatch(r"[A-Za-z]+\d+", name):
-        name, description = f"{fields.get('library', '')}{fields.get('id', '')}"[:80], description or name
-    old = reading.devices.get(name, (SeenDevice(name=name), ""))[0]
-    seen = msgspec.structs.replace(
-        old,
-        description=description or old.description,
-        library=fields.get("library") or old.library,
-        total_bytes=_size(fields, "total", line.where, old.total_bytes),
-        free_bytes=_size(fields, "available", line.where, old.free_bytes),
-        integrated=_integrated(fields, line.where, old.integrated),
-        compute_capability=reported(fields["compute"], line.where) if fields.get("compute") else old.compute_capability,
-    )
-    if name in reading.devices or len(reading.devices) < KEPT_DEVICES:
-        reading.devices[name] = (seen, line.where)
-    return name
-
-
-def _unquoted(line: Line) -> str:
-    """What follows `name=CUDA0` where somebody copied the description without its name and quotes."""
-    rest = re.search(r"\bname=[A-Za-z]+\d+ ([^=]{3,80}?)(?:\s\w+=|$)", line.text)
-    return rest[1].strip() if rest else ""
-
-
-def _size(fields: dict[str, str], name: str, where: str, otherwise: Fact[int] = NOT_LOOKED) -> Fact[int]:
-    size = parse_size_bytes(fields.get(name, ""))
-    return otherwise if size is None else reported(size, where)
-
-
-def _integrated(fields: dict[str, str], where: str, otherwise: Fact[bool]) -> Fact[bool]:
-    if fields.get("type") in ("discrete", "iGPU"):
-        return reported(fields["type"] == "iGPU", where)
-    if fields.get("integrated") in ("true", "false"):
-        return reported(fields["integrated"] == "true", where)
-    return otherwise
-
-
+@RULES("vram-based default context")
 def _default_context(reading: Reading, line: Line) -> bool:
     number = line.fields.get("default_num_ctx", "")
     if _COUNT.fullmatch(number):
@@ -134,14 +124,13 @@ def _default_context(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES('msg="system memory"')
 def _system_memory(reading: Reading, line: Line) -> bool:
-    for field, name in (("total", "total_bytes"), ("free", "available_bytes")):
-        size = parse_size_bytes(line.fields.get(field, ""))
-        if size is not None:
-            reading.memory[name] = reported(size, line.where)
+    reading.memory |= line.sizes(total_bytes="total", available_bytes="free")
     return True
 
 
+@RULES("efficiency=")
 def _cores(reading: Reading, line: Line) -> bool:
     """Windows only: `package=0 cores=16 efficiency=8 threads=24`."""
     numbers = {name: line.fields.get(name, "") for name in ("cores", "efficiency", "threads")}
@@ -156,6 +145,7 @@ def _cores(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("msg=system ")
 def _features(reading: Reading, line: Line) -> bool:
     """What the runner was built for: `CPU.0.AVX2=1 CUDA.0.ARCHS=860,890`, earlier `info="CPU : AVX2 = 1 | ..."`."""
     built = set(re.findall(r"\bCPU\.\d+\.(\w{2,20})=1\b", line.text))
@@ -172,25 +162,13 @@ def _features(reading: Reading, line: Line) -> bool:
     return bool(built or archs)
 
 
+@RULES("num_key_values=")
 def _model(reading: Reading, line: Line) -> bool:
     """`architecture=gemma3 file_type=Q4_K_M num_tensors=1247`, as Ollama's own engine prints it."""
     for field, name in (("architecture", "architecture"), ("file_type", "quant")):
         if value := line.fields.get(field, ""):
             reading.load.model[name] = reported(value[:40], line.where)
     return "architecture" in line.fields
-
-
-SERVER_RULES = (
-    Rule("server config env=", _config),
-    Rule('"server config" env=', _config),
-    Rule("Listening on ", _listening),
-    Rule("inference compute", _compute),
-    Rule("vram-based default context", _default_context),
-    Rule('msg="system memory"', _system_memory),
-    Rule("efficiency=", _cores),
-    Rule("msg=system ", _features),
-    Rule("num_key_values=", _model),
-)
 
 
 _REASONS = (
@@ -234,50 +212,36 @@ _NO_OPENING = re.compile(r"/dev/kfd\b.{0,40}permission denied|permission denied.
 _NO_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b.{0,60}\bnot supported\b|not supported.{0,60}\bgfx[0-9a-f]{3,5}\b")
 
 
-def _refuse(reading: Reading, line: Line, rank: int) -> bool:
+@RULES(*_REASONS)
+def _refuse(reading: Reading, line: Line, rank: int = 0) -> bool:
     """The reason beats the outcome, and the first of several reasons is kept."""
     if reading.refused is None or rank < reading.refused[0]:
         reading.refused = (rank, reported(line.said(), line.where))
     return True
 
 
-def _reason(reading: Reading, line: Line) -> bool:
-    return _refuse(reading, line, 0)
-
-
+@RULES(*_OUTCOMES)
 def _outcome(reading: Reading, line: Line) -> bool:
     return _refuse(reading, line, 1)
 
 
+@RULES("/dev/kfd")
 def _device_file(reading: Reading, line: Line) -> bool:
     """The file through which ROCm reaches the GPU may not be opened."""
     if not _NO_OPENING.search(line.text):
         return False
     reading.system["kfd_access"] = reported(value=False, source=line.where)
-    return _refuse(reading, line, 0)
+    return _refuse(reading, line)
 
 
-def _only_cpu(reading: Reading, line: Line) -> bool:
-    """The list of its libraries, with none for a GPU among them: a build or a package without."""
-    return bool(_ONLY_CPU.search(line.text)) and _refuse(reading, line, 0)
-
-
-def _target(reading: Reading, line: Line) -> bool:
-    return bool(_NO_TARGET.search(line.text)) and _refuse(reading, line, 0)
-
-
-REFUSAL_RULES = (
-    *(Rule(phrase, _reason) for phrase in _REASONS),
-    *(Rule(phrase, _outcome) for phrase in _OUTCOMES),
-    Rule("/dev/kfd", _device_file),
-    Rule("Dynamic LLM libraries", _only_cpu),
-    Rule("not supported", _target),
-)
+# A GPU that is not supported, or a list of its libraries with none for a GPU: a build or a package without
+@RULES("Dynamic LLM libraries", "not supported")
+def _no_library(reading: Reading, line: Line) -> bool:
+    return bool(_ONLY_CPU.search(line.text) or _NO_TARGET.search(line.text)) and _refuse(reading, line)
 
 
 _ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
 _ANSWERS = ("/api/generate", "/api/chat", "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
-_OK = "200"
 _WRITTEN = re.compile(r"\[GIN\] (\d{4}/\d\d/\d\d) - (\d\d:\d\d:\d\d)")
 _NO_PROMPT_S = 0.01
 """Ollama 0.33 answers a request without a prompt (`ollama stop`, or a preload of what is loaded) in 0.3 to 0.7 ms; one
@@ -293,11 +257,12 @@ _REMARKABLE = (
 )
 
 
+@RULES("[GIN]")
 def _access(reading: Reading, line: Line) -> bool:
     """How long a whole request took, the load and the waiting before it among it."""
     reading.is_ollama(line)
     found = _ACCESS.search(line.text)
-    if not found or found[1] != _OK or found[3] not in _ANSWERS:
+    if not found or found[1] != "200" or found[3] not in _ANSWERS:
         return False
     took = parse_seconds(found[2])
     if took is None:
@@ -312,17 +277,10 @@ def _access(reading: Reading, line: Line) -> bool:
     return True
 
 
+@RULES("level=WARN", "level=ERROR", *_REMARKABLE)
 def _complaint(reading: Reading, line: Line) -> bool:
     """What it complains of; caches of its web site's list of models are nobody's trouble."""
     if line.fields.get("source", "").startswith(_OTHER_MATTERS):
         return False
     reading.warn(line)
     return True
-
-
-REQUEST_RULES = (
-    Rule("[GIN]", _access),
-    Rule("level=WARN", _complaint),
-    Rule("level=ERROR", _complaint),
-    *(Rule(phrase, _complaint) for phrase in _REMARKABLE),
-)

@@ -4,12 +4,12 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import Buffer, PastLoad, SeenDevice
 from unslow.facts.snapshot import Contradiction
-from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
+from unslow.facts.values import NOT_LOOKED, Known, reported
 
 # Lines as Ollama writes them, `time=... level=INFO msg="several words" key=value`, and the way people quote them.
 # A quoted line may have lost its head, its quotes or its brackets; so the fields are found wherever they stand.
@@ -42,6 +42,11 @@ class Line(NamedTuple):
         found = _TIME.search(self.text)
         return self.fields.get("time", found[0] if found else "")[:40]
 
+    def sizes(self, **names: str) -> "FactsByName":
+        """Facts by the names of the fields that hold them, of those that are sizes."""
+        found = ((fact, parse_size_bytes(self.fields.get(name, ""))) for fact, name in names.items())
+        return {fact: reported(size, self.where) for fact, size in found if size is not None}
+
     def said(self) -> str:
         """What the line tells a person, without what could name one."""
         message = self.fields.get("msg", "")
@@ -72,13 +77,21 @@ KEPT_DEVICES = 64
 KEPT_KINDS = 60
 KEPT_OF_A_KIND = 2
 
+Take = TypeVar("Take", bound=Callable[..., bool])
 
-class Rule(NamedTuple):
-    """A kind of line: a text that it must hold, and what it means."""
 
-    needle: str
-    take: Callable[["Reading", Line], bool]
-    """Whether the line was really of this kind."""
+class Rules(list[tuple[tuple[str, ...], Callable[["Reading", Line], bool]]]):
+    """Texts of which a kind of line holds one, and what takes it in; called with such texts, it adds what it decorates.
+
+    What takes a line in says whether it was really of this kind.
+    """
+
+    def __call__(self, *needles: str) -> Callable[[Take], Take]:
+        def add(take: Take) -> Take:
+            self.append((needles, take))
+            return take
+
+        return add
 
 
 @dataclass
@@ -104,7 +117,6 @@ class Loading:
 
     def past(self, requests_where: str = "") -> PastLoad:
         """The load as one of several; `requests_where` is where requests were counted, empty where they were not."""
-        asked: Fact[int] = self.facts.get("asked_bytes", NOT_LOOKED)
         return PastLoad(
             at=self.at,
             model=self.model.get("path", NOT_LOOKED),
@@ -112,7 +124,7 @@ class Loading:
             gpu_layers=self.facts.get("gpu_layers", NOT_LOOKED),
             layers=self.facts.get("layers", NOT_LOOKED),
             free_bytes=self.facts.get("available_bytes", NOT_LOOKED),
-            asked_bytes=asked,
+            asked_bytes=self.facts.get("asked_bytes", NOT_LOOKED),
             seconds=self.seconds or NOT_LOOKED,
             settings=self.settings,
             requests=reported(self.requests, requests_where) if requests_where else NOT_LOOKED,
@@ -170,7 +182,6 @@ class Reading:
         return self.load
 
     def close_load(self) -> None:
-        """Put the current load among those that were."""
         if self.load.kinds:
             self.loads.append(self.load)
         self.load = Loading()
@@ -185,7 +196,6 @@ class Reading:
         self.warnings_where = self.warnings_where or line.where
 
     def is_ollama(self, line: Line) -> None:
-        """Only Ollama writes such a line."""
         self.surely = self.surely or line.where
 
 
