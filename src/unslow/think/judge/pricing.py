@@ -137,10 +137,7 @@ class Together:
         self._told: dict[Per, float] = {}
         self._cures: Cure | None = None
         self._explained = False
-        best = self._pace.best if self._pace else None
-        self._least = (
-            best.seconds.mid * quicker(case, self._pace) if self._pace and isinstance(best, Prediction) else 0.0
-        )
+        self._least = least_s(case, self._pace) if self._pace else 0.0
 
     def cured(self, found: Found) -> Cost | None:
         """What this cure saves beside those before it: as measured, as tried, else by physics; None where none tells.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from unslow.catalog.hardware_families import gpu_maker
@@ -27,25 +28,20 @@ PATHS = (
 
 def known_facts(case: Case) -> tuple[Evidence, ...]:
     """What is known of these, each with its origin and line."""
+    items = []
+    for path in PATHS:
+        fact = attrgetter(path)(case)
+        if isinstance(fact, Known):
+            value = fact.value if isinstance(fact.value, str | int | float | bool) else str(fact.value)
+            items.append(_evidence(path, value, fact))
     gpus = case.machine.gpus
-    items = [_evidence(path, _at(case, path)) for path in PATHS if isinstance(_at(case, path), Known)]
     if isinstance(gpus, Known) and gpus.value:
         names = ", ".join(gpu.name.value_or("unnamed GPU") for gpu in gpus.value)
-        items.insert(
-            2, Evidence(fact="machine.gpus", value=names, reference=None, origin=str(gpus.origin), source=gpus.source)
-        )
+        items.insert(2, _evidence("machine.gpus", names, gpus))
     return tuple(items)
 
 
-def _at(case: Case, path: str) -> Any:
-    value: Any = case
-    for step in path.split("."):
-        value = getattr(value, step)
-    return value
-
-
-def _evidence(path: str, fact: Known[Any]) -> Evidence:
-    value = fact.value if isinstance(fact.value, str | int | float | bool) else str(fact.value)
+def _evidence(path: str, value: Any, fact: Known[Any]) -> Evidence:
     return Evidence(fact=path, value=value, reference=None, origin=str(fact.origin), source=fact.source)
 
 

@@ -247,18 +247,21 @@ def figures_of(passes: Sequence[Pass]) -> Figures:
 def samples_of(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
     """The repeats of each figure; a figure that nothing tells is left out."""
     counted = sorted((done for done in passes if done.round > 0), key=lambda done: (done.round, done.started_s))
-    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or _longest(counted)
+    longest = max((done.prompt_tokens for done in counted), default=0)
+    nearly_longest = [done for done in counted if done.prompt_tokens >= _NEARLY_LONGEST * longest]
+    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or nearly_longest
     enough = [done for done in short if done.generated_tokens >= FEWEST_TOKENS]
-    deep = [
-        done for done in _of(counted, LONG) if depth_of(done) >= DEEP_TOKENS and done.generated_tokens >= FEWEST_TOKENS
-    ]
+    deep = [d for d in _of(counted, LONG) if depth_of(d) >= DEEP_TOKENS and d.generated_tokens >= FEWEST_TOKENS]
     found = {
         DECODE: _each(enough, decode_rate),
         PREFILL: _each(long, prefill_rate),
         FIRST: _each(short, lambda done: done.client_first_token_s or None),
         CLIENT_DECODE: _each(enough, client_decode_rate),
         DECODE_AT_4K: _each(deep, decode_rate),
-    } | _gaps(enough)
+    }
+    # The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99
+    gaps = [(done.gaps.p50_s, done.gaps.p95_s, done.gaps.p99_s) for done in enough if done.gaps]
+    found |= dict(zip(GAPS, zip(*gaps, strict=True), strict=False))
     return {name: values for name, values in found.items() if values}
 
 
@@ -271,18 +274,5 @@ def _of(passes: Sequence[Pass], case: str) -> list[Pass]:
     return [done for done in passes if done.case == case]
 
 
-def _longest(passes: Sequence[Pass]) -> list[Pass]:
-    """Those whose prompt is nearly as long as the longest: they time reading best."""
-    most = max((done.prompt_tokens for done in passes), default=0)
-    return [done for done in passes if done.prompt_tokens >= _NEARLY_LONGEST * most]
-
-
 def _each(passes: Sequence[Pass], value: Callable[[Pass], float | None]) -> tuple[float, ...]:
     return tuple(found for found in map(value, passes) if found is not None)
-
-
-def _gaps(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
-    """The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99."""
-    known = [done.gaps for done in passes if done.gaps]
-    columns = ([gaps.p50_s for gaps in known], [gaps.p95_s for gaps in known], [gaps.p99_s for gaps in known])
-    return {name: tuple(values) for name, values in zip(GAPS, columns, strict=True)}

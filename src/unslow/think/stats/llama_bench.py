@@ -8,6 +8,7 @@ difference.
 import hashlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,9 +47,8 @@ def benches_of(rows: Sequence[BenchRow], unslow_version: str) -> tuple[Bench, ..
     """One benchmark for each build, model and setup, in the order in which they first come."""
     setups: dict[tuple[Any, ...], list[BenchRow]] = {}
     for row in rows:
-        setups.setdefault(
-            tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS), []
-        ).append(row)
+        setup = tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS)
+        setups.setdefault(setup, []).append(row)
     return tuple(_bench(group, unslow_version) for group in setups.values())
 
 
@@ -87,11 +87,7 @@ def base_name(path: str) -> str:
 
 def _headline(rows: Sequence[BenchRow], figure: str) -> str:
     """The test that is meant by the speed of decoding, or of reading: the least deep, of the usual length."""
-    found = [
-        row
-        for row in rows
-        if (bool(row.n_gen and not row.n_prompt) if figure == DECODE else bool(row.n_prompt and not row.n_gen))
-    ]
+    found = [row for row in rows if bool(row.n_gen) is (figure == DECODE) and bool(row.n_prompt) is (figure != DECODE)]
     usual = USUAL[figure]
     best = min(found, key=lambda row: (row.n_depth, _length(row) != usual, -_length(row)), default=None)
     return best.test if best else ""
@@ -163,27 +159,17 @@ def _measured(bench: Bench) -> Iterator[_Test]:
     counted = [done for done in bench.passes if done.round > 0]
     short, long = ([done for done in counted if done.case == case] or counted for case in (SHORT, LONG))
     prompts = sorted(long, key=lambda done: done.prompt_tokens)[len(long) // 2 :]
-    for name, passes, kind in ((PREFILL, prompts, "n_prompt"), (DECODE, short, "n_gen"), (DECODE_AT_4K, long, "n_gen")):
+    read: dict[str, Callable[[Pass], int]] = {
+        "n_prompt": attrgetter("prompt_tokens"),
+        "n_depth": attrgetter("cached_tokens"),
+    }
+    generated: dict[str, Callable[[Pass], int]] = {"n_gen": attrgetter("generated_tokens"), "n_depth": depth_of}
+    for name, passes, fields in ((PREFILL, prompts, read), (DECODE, short, generated), (DECODE_AT_4K, long, generated)):
         if bench.samples.get(name) and passes:
-            lengths = (
-                _prompt_lengths(passes)
-                if kind == "n_prompt"
-                else {
-                    "n_gen": _middle(passes, lambda done: done.generated_tokens),
-                    "n_depth": _middle(passes, depth_of),
-                }
-            )
-            yield lengths, bench.samples[name], None
+            yield {field: _middle(passes, value) for field, value in fields.items()}, bench.samples[name], None
     for sweep in bench.sweeps:
         if sweep.axis == "depth":
             yield from _swept(sweep, counted)
-
-
-def _prompt_lengths(passes: Sequence[Pass]) -> dict[str, int]:
-    return {
-        "n_prompt": _middle(passes, lambda done: done.prompt_tokens),
-        "n_depth": _middle(passes, lambda done: done.cached_tokens),
-    }
 
 
 def _swept(sweep: Sweep, passes: Sequence[Pass]) -> Iterator[_Test]:
@@ -296,7 +282,12 @@ class Step(NamedTuple):
 def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
     """The step from the test nearest to that depth; None where none is near."""
     near = [row for row in rows if generates(row) and abs(middle_depth(row) - depth) <= FARTHEST_TOKENS]
-    return _step(min(near, key=lambda row: abs(middle_depth(row) - depth))) if near else None
+    if not near:
+        return None
+    row = min(near, key=lambda row: abs(middle_depth(row) - depth))
+    # From every repeat where the output has them, else from their mean alone, which has no interval
+    spread = spread_of([ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts])
+    return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")
 
 
 def generates(row: BenchRow) -> bool:
@@ -307,10 +298,3 @@ def generates(row: BenchRow) -> bool:
 def middle_depth(row: BenchRow) -> float:
     """The context that the tokens of the test found, on average."""
     return row.n_depth + (row.n_gen - 1) / 2
-
-
-def _step(row: BenchRow) -> Step:
-    """From every repeat where the output has them, else from their mean alone, which has no interval."""
-    seconds = [ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts]
-    spread = spread_of(seconds)
-    return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")

@@ -17,7 +17,6 @@ from unslow.think.stats.repeats import Difference, paired_difference
 
 STEP, SAMPLING, STREAMING, DELIVERY = "device_step", "sampling", "streaming", "delivery"
 UNEXPLAINED, STEP_AND_LOOP = "unexplained", "step_and_loop"
-_NOT_ALIKE = "the two did not run under the same conditions"
 NEEDS_STEP = "what llama-bench measures of the same model tells the step from the rest: give its JSON"
 
 
@@ -71,19 +70,13 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
     whole = statistics.median(map(_sure_total, timed))
     found = [part for part in (_part(timed, *how) for how in _WAYS) if part is not None]
     rest = _rest(timed, [part for part in found if part.told_apart], whole)
-    split = (
-        (_remainder(rest, None),)
-        if step is None
-        else (
-            Part(
-                name=STEP, seconds=step.seconds, low_s=step.low_s, high_s=step.high_s, told_apart=True, how=step.source
-            ),
-            _remainder(rest, step),
-        )
-    )
-    return Parts(
-        seconds=whole, rounds=len(timed), parts=(split[0], *found, *split[1:]), notes=_notes(found, rest, step)
-    )
+    last = _remainder(rest, step)
+    parts = (last, *found)
+    if step:
+        low, high = step.low_s, step.high_s
+        first = Part(name=STEP, seconds=step.seconds, low_s=low, high_s=high, told_apart=True, how=step.source)
+        parts = (first, *found, last)
+    return Parts(seconds=whole, rounds=len(timed), parts=parts, notes=_notes(found, rest, step))
 
 
 def _total(one: Round) -> float | None:
@@ -104,19 +97,15 @@ def _sampling(one: Round) -> float | None:
     return by_server if by_server is not None else _less(one.usual.client_s, one.greedy.client_s)
 
 
-def _streaming(one: Round) -> float | None:
-    return _less(one.usual.server_s, one.silent.server_s)
-
-
-def _delivery(one: Round) -> float | None:
-    return _less(one.usual.client_s, one.usual.server_s)
-
-
 _Way = tuple[str, Callable[[Round], float | None], str]
 _WAYS: tuple[_Way, ...] = (
     (SAMPLING, _sampling, "as it is set up, less the same without samplers"),
-    (STREAMING, _streaming, "sent as it comes, less the same sent whole in the end; by the server's clock"),
-    (DELIVERY, _delivery, "the client's clock less the server's"),
+    (
+        STREAMING,
+        lambda one: _less(one.usual.server_s, one.silent.server_s),
+        "sent as it comes, less the same sent whole in the end; by the server's clock",
+    ),
+    (DELIVERY, lambda one: _less(one.usual.client_s, one.usual.server_s), "the client's clock less the server's"),
 )
 
 
@@ -170,7 +159,7 @@ def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[
     if step is None:
         notes.append(NEEDS_STEP)
     elif rest.high < step.low_s:
-        notes.append(f"the step is longer than the server's whole token: {_NOT_ALIKE}")
+        notes.append("the step is longer than the server's whole token: the two did not run under the same conditions")
     return tuple(notes)
 
 
@@ -179,27 +168,21 @@ def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[
 # The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling, sending,
 # handing over between its threads) leaves the GPU idle, so both should come to about the same.
 
-_BUSY = "busy"
 _CLEAR = 0.02
 """Of the token: less than this is below what the driver's counter shows, which has whole percents."""
 
 
 def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
     """The same, with the time for which the busiest GPU had nothing to do while tokens were generated."""
-    busy = _gpu_busy(telemetry)
+    phases = telemetry.phases if telemetry else ()
+    decode = [gpu.figures for phase in phases if phase.phase == "decode" for gpu in phase.gpus]
+    busy = max((figures["busy"].mean for figures in decode if "busy" in figures), default=None)
     if busy is None:
         return parts
     idle = max(0.0, 1 - busy) * parts.seconds
     step = next((part.seconds for part in parts.parts if part.name == STEP), None)
     notes = parts.notes if step is None else (*parts.notes, _idle_note(idle, parts.seconds - step, parts.seconds))
     return msgspec.structs.replace(parts, gpu_idle_s=idle, notes=notes)
-
-
-def _gpu_busy(telemetry: Telemetry | None) -> float | None:
-    if telemetry is None:
-        return None
-    decode = [gpu for phase in telemetry.phases if phase.phase == "decode" for gpu in phase.gpus]
-    return max((gpu.figures[_BUSY].mean for gpu in decode if _BUSY in gpu.figures), default=None)
 
 
 def _idle_note(idle: float, beside: float, whole: float) -> str:

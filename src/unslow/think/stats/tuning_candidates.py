@@ -118,7 +118,12 @@ def _micro_batch(around: Around) -> Iterator[Step]:
         return
     if now > SMALLEST_BATCH and around.goal.prompt_tokens > now // 2:
         yield f"micro-batch {now // 2}", _batch(around, now // 2)
-    if now < LARGEST_BATCH and around.goal.prompt_tokens > now and _has_buffers(around):
+    twice_has_room = (
+        around.is_on_cpu
+        or not around.option
+        or around.spare_bytes >= max(device.compute_bytes for device in around.option.devices)
+    )  # no buffer grows faster than its micro-batch
+    if now < LARGEST_BATCH and around.goal.prompt_tokens > now and twice_has_room:
         yield f"micro-batch {now * 2}", _batch(around, now * 2)
 
 
@@ -126,13 +131,6 @@ def _batch(around: Around, size: int) -> Settings:
     logical = around.settings.get(Knob.LOGICAL_BATCH)
     grown = {Knob.LOGICAL_BATCH: size} if isinstance(logical, int) and logical < size else {}
     return {Knob.BATCH: None if size == DEFAULT_MICRO_BATCH else size, **grown}
-
-
-def _has_buffers(around: Around) -> bool:
-    """Whether buffers twice as large have room: none grows faster than its micro-batch."""
-    if around.is_on_cpu or not around.option:
-        return True
-    return around.spare_bytes >= max(device.compute_bytes for device in around.option.devices)
 
 
 def _cache(around: Around) -> Iterator[Step]:
@@ -189,27 +187,18 @@ def moves_around(around: Around) -> Iterator[Step]:
     layers = around.settings.get(Knob.GPU_LAYERS)
     if around.is_on_cpu or not isinstance(layers, int) or layers < 0 or Knob.TENSOR_SPLIT in around.settings:
         return
-    yield from _by_a_layer(around, layers)
-    yield from _by_experts(around)
-    yield from _other_kind(around, layers)
-
-
-def _by_a_layer(around: Around, layers: int) -> Iterator[Step]:
-    whole = around.hand.layers + 1 - layers
-    if 0 < whole <= around.hand.layers and around.spare_bytes >= full_bytes(around, [whole - 1]):
+    whole, spare = around.hand.layers + 1 - layers, around.spare_bytes
+    if 0 < whole <= around.hand.layers and spare >= full_bytes(around, [whole - 1]):
         yield "one layer more on the GPU", {Knob.GPU_LAYERS: layers + 1}
     if whole < around.hand.layers:
         yield "one layer fewer on the GPU", {Knob.GPU_LAYERS: layers - 1}
-
-
-def _by_experts(around: Around) -> Iterator[Step]:
-    now = around.settings.get(Knob.EXPERTS_ON_CPU)
-    if not isinstance(now, int) or now <= 0:
-        return
-    if now < around.hand.layers:
-        yield "the experts of one layer more with the host", {Knob.EXPERTS_ON_CPU: now + 1}
-    if around.spare_bytes >= around.hand.pieces.layers[min(now, around.hand.layers) - 1].piece_bytes:
-        yield "the experts of one layer fewer with the host", {Knob.EXPERTS_ON_CPU: now - 1 or None}
+    experts = around.settings.get(Knob.EXPERTS_ON_CPU)
+    if isinstance(experts, int) and experts > 0:
+        if experts < around.hand.layers:
+            yield "the experts of one layer more with the host", {Knob.EXPERTS_ON_CPU: experts + 1}
+        if spare >= around.hand.pieces.layers[min(experts, around.hand.layers) - 1].piece_bytes:
+            yield "the experts of one layer fewer with the host", {Knob.EXPERTS_ON_CPU: experts - 1 or None}
+    yield from _other_kind(around, layers)
 
 
 def _other_kind(around: Around, layers: int) -> Iterator[Step]:
@@ -308,7 +297,8 @@ def _all(plan: PlanReport, best: OptionShown | None, around: Around) -> Iterator
     yield Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)
     if best:
         yield Candidate(f"the plan: {best.name}", "plan", best.settings, best.speed)
-    for option in _front(plan, best):
+    front = [option for option in plan.options if option is not best and _serves(option, plan, best)]
+    for option in sorted(front, key=lambda option: option.speed.request_s.mid if option.speed else float("inf")):
         yield Candidate(option.name, "option", option.settings, option.speed)
     for words, changes in (*steps_around(around), *moves_around(around)):
         yield Candidate(f"the plan, {words}", "neighbour", as_changes(around.with_settings(changes)))
@@ -323,13 +313,8 @@ def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
     return {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
 
 
-def _front(plan: PlanReport, best: OptionShown | None) -> list[OptionShown]:
-    """The other options of the same context and quality with a file that is here, the fastest first."""
-    others = [option for option in plan.options if option is not best and _serves(option, plan, best)]
-    return sorted(others, key=lambda option: option.speed.request_s.mid if option.speed else float("inf"))
-
-
 def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> bool:
+    """Whether it is an option of the same context and quality with a file that is here."""
     context = best.context if best else plan.goal.context
     file = as_settings(option.settings).get(Knob.MODEL_FILE)
     if option.context != context or (file is not None and not str(file).lower().endswith(".gguf")):
