@@ -61,7 +61,8 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _cells(block: str) -> Iterator[str]:
-    table = [_row(line) for line in block.splitlines() if not _RULE.match(line)]
+    lines = (_MARKUP.sub("", _LINK.sub(r"\1", line)) for line in block.splitlines() if not _RULE.match(line))
+    table = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     heads, *rows = table or [[]]
     if heads and not rows:
         yield " ".join(heads)[:LONGEST_SENTENCE]
@@ -71,11 +72,6 @@ def _cells(block: str) -> Iterator[str]:
         for n in numbers:
             head = heads[n] if n < len(heads) else ""
             yield f"{subject}: {row[n]} ({head})"[:LONGEST_SENTENCE]
-
-
-def _row(line: str) -> list[str]:
-    clean = _MARKUP.sub("", _LINK.sub(r"\1", line)).strip().strip("|")
-    return [cell.strip() for cell in clean.split("|")]
 
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,15})(?:\.\d{1,9})?"

@@ -53,7 +53,9 @@ def _judged(said: Said, whole: Said, expected: Expected) -> list[Judged]:
     room = next((a for a, role in sizes if role == "room"), None)
     found = [judge_speed(whole, a, expected) for a in said.amounts if a.kind == "speed"]
     found += [judge_cache(whole, a) for a, role in sizes if role == "cache"]
-    found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not _is_a_setting(said)]
+    # A bandwidth may be that of the device that a speed is claimed of, and no claim itself
+    is_setting = not said.devices and not said.on_cpu and any(a.kind == "speed" for a in said.amounts)
+    found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not is_setting]
     found += [judge_efficiency(said, a) for a in said.amounts if a.kind == "percent" and speaks_of_efficiency(said, a)]
     found += _of_sizes(said, sizes) if said.models or said is whole else ()
     found += _of_layers(said, whole, room)
@@ -64,11 +66,6 @@ def _judged(said: Said, whole: Said, expected: Expected) -> list[Judged]:
     if not found and said.models and (room or (said.devices and speaks_of_fitting(said))):
         found.append(judge_fit(said, room))
     return found
-
-
-def _is_a_setting(said: Said) -> bool:
-    """Whether a bandwidth is that of the device that a speed is claimed of, and no claim itself."""
-    return not said.devices and not said.on_cpu and any(a.kind == "speed" for a in said.amounts)
 
 
 def _of_sizes(said: Said, sizes: list[tuple[Amount, Role]]) -> Iterator[Judged]:

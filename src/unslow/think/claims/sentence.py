@@ -171,9 +171,12 @@ def parse_sentence(original: str) -> Said:
     numbers = amounts(text)
     devices, quants = devices_said(text, original, numbers), quants_said(text)
     models = [m for m in models_said(text) if not any(d.start <= m.start < d.end for d in devices)]
-    rest = _blanked(
-        text, [*((m.start, m.end) for m in models), *((d.start, d.end) for d in devices if " or " not in d.label)]
-    )
+    rest = text
+    for start, end in (
+        *((m.start, m.end) for m in models),
+        *((d.start, d.end) for d in devices if " or " not in d.label),
+    ):
+        rest = rest[:start] + "_" * (end - start) + rest[end:]
     return Said(
         original=original,
         text=text,
@@ -217,12 +220,6 @@ def _belonging(named: Sequence[Placed], place: int, text: str) -> Placed | None:
         if choice:
             return choice[0]
     return None
-
-
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    for start, end in spans:
-        text = text[:start] + "_" * (end - start) + text[end:]
-    return text
 
 
 Role = Literal["device", "host", "layer", "cache", "room", "weights", "need", "other"]
