@@ -242,15 +242,11 @@ def names_of(case: Case, cards: list[Card]) -> list[str]:
 
 
 def _card(place: int, gpu: Gpu, built: list[str], *, overridden: bool) -> Card:
-    own, fact = _architecture(gpu)
+    own, fact = gpu.architecture.value_or(""), "architecture"
+    if isinstance(gpu.compute_capability, Known):
+        own, fact = gpu.compute_capability.value, "compute_capability"
     unknown = not own or (own.startswith("gfx") and overridden)
     return Card(place, gpu, own, fact, None if unknown else _runs(own, built))
-
-
-def _architecture(gpu: Gpu) -> tuple[str, str]:
-    if isinstance(gpu.compute_capability, Known):
-        return gpu.compute_capability.value, "compute_capability"
-    return gpu.architecture.value_or(""), "architecture"
 
 
 def _runs(own: str, built: list[str]) -> bool:
@@ -262,12 +258,10 @@ def _runs(own: str, built: list[str]) -> bool:
         return own in {target.split(":")[0] for target in built}
     digits = [int(found[0]) for found in (re.search(r"\d+", target) for target in built) if found]
     capability = re.fullmatch(r"(\d{1,2})\.(\d)", own)
-    return not digits or not capability or min(digits) <= int(capability[1] + capability[2]) * _scale(digits)
-
-
-def _scale(digits: list[int]) -> int:
-    """llama.cpp writes 8.6 as 860, others as 86."""
-    return 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (no CUDA GPU is older than 3.0, none yet is 30.0)
+    if not digits or not capability:
+        return True
+    scale = 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (llama.cpp writes 8.6 as 860, others as 86)
+    return min(digits) <= int(capability[1] + capability[2]) * scale
 
 
 BUSY = 0.3
@@ -320,11 +314,13 @@ def loaded_gpus(case: Case) -> list[LoadedGpu]:
     for number, gpu in gpu_places(case):
         sample = _sample_of(case, gpu)
         if gpu in used and sample is not None:
-            found.append(_sampled(gpu, number, *sample))
+            at, under = f"run.gpus.{sample[0]}", sample[1]
+            now = (under.busy, under.clock_hz, under.power_max_w, under.temperature_max_c, under.event_reasons)
+            found.append(LoadedGpu(gpu, f"machine.gpus.{number}", at, *now))
         elif gpu in used and _is_at_work(gpu):
             at = f"machine.gpus.{number}"
-            now = LoadedGpu(gpu, at, at, gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
-            found.append(now)
+            now = (gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
+            found.append(LoadedGpu(gpu, at, at, *now))
     return found
 
 
@@ -371,13 +367,6 @@ def _is_at_work(gpu: Gpu) -> bool:
 def is_awake(gpu: Gpu) -> bool:
     """Whether it is in a state of full performance, as a GPU is that was given work a moment ago."""
     return gpu.performance_state.value_or("") in _AT_WORK
-
-
-def _sampled(gpu: Gpu, number: int, place: int, under: GpuUnderLoad) -> LoadedGpu:
-    return LoadedGpu(
-        gpu, f"machine.gpus.{number}", f"run.gpus.{place}", under.busy, under.clock_hz, under.power_max_w,
-        under.temperature_max_c, under.event_reasons,
-    )  # fmt: skip
 
 
 def is_held_back_by_heat(gpu: LoadedGpu) -> bool:

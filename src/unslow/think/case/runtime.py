@@ -198,11 +198,8 @@ def _reason(case: Case, reload: Reload) -> Reason:
         return "expired"
     if reload.others:
         return "turns"
-    if (
-        isinstance(before.context_length, Known)
-        and isinstance(now.context_length, Known)
-        and before.context_length.value != now.context_length.value
-    ):
+    contexts = before.context_length, now.context_length
+    if all(isinstance(c, Known) for c in contexts) and contexts[0].value_or(0) != contexts[1].value_or(0):
         return "context"
     if before.settings != now.settings:
         return "settings"
@@ -254,11 +251,7 @@ def layers_of(load: PastLoad) -> str:
 def _was_robbed(poor: PastLoad, rich: PastLoad) -> bool:
     if not isinstance(poor.gpu_layers, Known) or not isinstance(rich.gpu_layers, Known) or not free_of(poor):
         return False
-    gone = free_of(rich) - free_of(poor)
+    same = poor.model.value_or("") == rich.model.value_or("")
+    same = same and poor.context_length.value_or(0) == rich.context_length.value_or(0)
     fewer = poor.gpu_layers.value < rich.gpu_layers.value
-    return _same_settings(poor, rich) and fewer and gone >= max(GIB, LEAST_SHARE * free_of(rich))
-
-
-def _same_settings(one: PastLoad, other: PastLoad) -> bool:
-    model, context = one.model.value_or(""), one.context_length.value_or(0)
-    return model == other.model.value_or("") and context == other.context_length.value_or(0)
+    return same and fewer and free_of(rich) - free_of(poor) >= max(GIB, LEAST_SHARE * free_of(rich))

@@ -104,15 +104,11 @@ def with_settings(case: Case, cure: Cure) -> Case:
         changed["buffers"] = Known(split_anew(case), Origin.ESTIMATED, "cured")
     if cure.one_gpu or cure.by_layers:
         changed |= _split(case, 1 if cure.one_gpu else case.runtime.tensor_parallel.value_or(1))
-    if cure.graphs and _may_lack_graphs(case):
+    # Where kernels are not launched one by one, a cure leaves the case as it is
+    by_default = "transformers" in case.runtime.name.value_or("").lower()
+    if cure.graphs and case.runtime.eager.value_or(default=by_default):
         changed["eager"] = Known(value=False, origin=Origin.ESTIMATED, source="cured")
     return msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, **changed)) if changed else case
-
-
-def _may_lack_graphs(case: Case) -> bool:
-    """Whether its kernels may be launched one by one: where they are not, a cure leaves the case as it is."""
-    by_default = "transformers" in case.runtime.name.value_or("").lower()
-    return case.runtime.eager.value_or(default=by_default)
 
 
 def _split(case: Case, stages: int) -> dict[str, Known[Any]]:
@@ -221,12 +217,14 @@ _SPREAD = 1.5
 @once
 def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, depth: float) -> tuple[Part, ...]:
     """The parts that take any time."""
+    traffic = _timed_traffic(case)
+    logprobs = traffic.logprobs.value_or(0) if traffic and not cure.plain_sampling else 0
     parts = (
         Part(COPIES, cache_copies_s(case, shape, placement, depth), _SPREAD),
         Part(CROSSINGS, crossings_s(case, shape, placement), _SPREAD),
         Part(FETCHES, fetched_bytes(case, cure) / link_of(case), _SPREAD),
         Part(SORTING, 0.0 if cure.plain_sampling else _sorting_s(case, shape), SORT_SPREAD),
-        Part(LOGPROBS, 0.0 if cure.plain_sampling else _logprobs_s(case, shape), LOGPROBS_SPREAD),
+        Part(LOGPROBS, logprobs_s(logprobs, shape.vocabulary), LOGPROBS_SPREAD),
     )
     return tuple(part for part in parts if part.seconds > 0)
 
@@ -282,12 +280,6 @@ def _sorting_s(case: Case, shape: Shape) -> float:
     traffic = _timed_traffic(case)
     asked = traffic.top_k if traffic and isinstance(traffic.top_k, Known) else case.runtime.top_k
     return sorting_s(shape.vocabulary) if asked.value_or(1) <= 0 else 0.0
-
-
-def _logprobs_s(case: Case, shape: Shape) -> float:
-    """What the logprobs cost that clients ask for."""
-    traffic = _timed_traffic(case)
-    return logprobs_s(traffic.logprobs.value_or(0), shape.vocabulary) if traffic else 0.0
 
 
 def _timed_traffic(case: Case) -> Traffic | None:

@@ -69,14 +69,13 @@ def label_amount(label: str) -> int:
 
 def side_with(slow: str, fast: str, *topics: Topic) -> Side | None:
     """Which of two labels has one of these things and the other has not; None where they do not tell."""
-    return next((side for topic in topics if (side := _side_with(slow, fast, topic))), None)
-
-
-def _side_with(slow: str, fast: str, topic: Topic) -> Side | None:
-    ours, theirs = label_has(slow, topic), label_has(fast, topic)
-    if ours is None:  # a label that does not speak of it is of the other way
-        ours = None if theirs is None else not theirs
-    return None if ours is None or ours == theirs else "slow" if ours else "fast"
+    for topic in topics:
+        ours, theirs = label_has(slow, topic), label_has(fast, topic)
+        if ours is None:  # a label that does not speak of it is of the other way
+            ours = None if theirs is None else not theirs
+        if ours is not None and ours != theirs:
+            return "slow" if ours else "fast"
+    return None
 
 
 def side_with_more(slow: str, fast: str, topic: Topic) -> Side | None:
@@ -130,22 +129,16 @@ def _side_of(sentence: str, told: Comparison) -> Side | None:
     for topic in told.differs:
         if number := count_in(sentence, topic):
             slow, fast = label_counts(told.slow_is, told.fast_is, topic)
-            return _which(number == slow, number == fast)
+            return None if (number == slow) == (number == fast) else "slow" if number == slow else "fast"
         if (there := label_has(sentence, topic)) is not None and (side := side_with(told.slow_is, told.fast_is, topic)):
             return side if there else "fast" if side == "slow" else "slow"
     return None
 
 
-def _which(slow: bool, fast: bool) -> Side | None:  # noqa: FBT001 (one of each side)
-    return None if slow == fast else "slow" if slow else "fast"
-
-
 def sides_are_told(told: Comparison) -> bool:
     """Whether the labels tell which side has one of the things that differ."""
-    return any(
-        (bool(side_with(told.slow_is, told.fast_is, topic)) or any(label_counts(told.slow_is, told.fast_is, topic)))
-        for topic in told.differs
-    )
+    slow, fast = told.slow_is, told.fast_is
+    return any(side_with(slow, fast, topic) or any(label_counts(slow, fast, topic)) for topic in told.differs)
 
 
 # Speeds with labels, in one line or in several: `-sm layer 23 tok/s, -sm row 7 tok/s`, `3090 alone: 81 t/s`.
@@ -194,8 +187,10 @@ class Pair(NamedTuple):
 
 def label_topics(one: str, other: str) -> tuple[Topic, ...]:
     """What two labels name, and the version where each names another."""
+    # `8x H100`, `4x A100`, `2 GPUs`
+    counts = [{int(m[1]) for m in _CARDS.finditer(label)} for label in (one, other)]
     version = (Topic.VERSION,) if other_version(one, other) or _other(_SHORT, one, other) else ()
-    cards = (Topic.GPU_COUNT,) if _other_count(one, other) else ()
+    cards = (Topic.GPU_COUNT,) if all(len(count) == 1 for count in counts) and counts[0] != counts[1] else ()
     split = (Topic.SPLIT_MODE,) if _other(_SPLIT, one, other) else ()
     return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version, *cards, *split)))
 
@@ -204,12 +199,6 @@ def _other(pattern: re.Pattern[str], one: str, other: str) -> bool:
     """Whether each of two labels has one word of a kind, and not the same."""
     ours, theirs = set(pattern.findall(one)), set(pattern.findall(other))
     return len(ours) == len(theirs) == 1 and ours != theirs
-
-
-def _other_count(one: str, other: str) -> bool:
-    """Whether two labels name other numbers of cards: `8x H100`, `4x A100`, `2 GPUs`."""
-    counts = [{int(m[1]) for m in _CARDS.finditer(label)} for label in (one, other)]
-    return all(len(count) == 1 for count in counts) and counts[0] != counts[1]
 
 
 def labelled_pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
