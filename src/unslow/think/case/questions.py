@@ -128,8 +128,8 @@ def question_about(case: Case, totals: Totals, depth: float) -> GpuQuestion:
     if not gpus:
         raise missing("which GPU it is", spelled_out("{gpu_list}", case))
     tensor = case.runtime.tensor_parallel
-    untold = isinstance(tensor, Unknown) and tensor.absence is Absence.NOT_SUPPORTED
-    if untold and len(gpus) > 1 and runs_paged(case):  # whoever looked found nothing that tells how it splits
+    if isinstance(tensor, Unknown) and tensor.absence is Absence.NOT_SUPPORTED and len(gpus) > 1 and runs_paged(case):
+        # whoever looked found nothing that tells how it splits
         raise MissingFactError(tensor, "runtime.tensor_parallel")
     crew = gpu_split_of(case, len(gpus))
     chip, off = _chip(case, gpus if crew.cuts_layers else gpus[: crew.gpus], cuts_layers=crew.cuts_layers)

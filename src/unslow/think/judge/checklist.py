@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, MissingFactError, Unknown
 from unslow.think.case.demand import read_demand
@@ -42,8 +44,8 @@ def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem,
             good, because = answer(case)
         except MissingFactError as error:
             good, because = None, error.unknown.why
-        state = "unknown" if good is None else "ok" if good else "bad"
-        items.append(ChecklistItem(item=question, state=state, because=because))
+        item = ChecklistItem(item=question, state="unknown", because=because)
+        items.append(item if good is None else msgspec.structs.replace(item, state="ok" if good else "bad"))
     return tuple(items)
 
 

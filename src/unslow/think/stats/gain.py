@@ -63,7 +63,7 @@ def _left_out(count: int, confidence: float) -> int:
     for rank in range(1, count + 1):
         for total in range(len(ways) - 1, rank - 1, -1):
             ways[total] += ways[total - rank]
-    return max(0, sum(below <= tail * 2**count for below in accumulate(ways)) - 1)
+    return max(0, sum(1 for below in accumulate(ways) if below <= tail * 2**count) - 1)
 
 
 METRICS = (REQUEST, DECODE, PREFILL)
