@@ -31,7 +31,7 @@ def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
     ]
     ordered = [*(line for line in lines if _LABEL.match(line.text)), *lines]
     where = next((line.where for line in ordered if any(not q.of_cache for q in quants_said(line.text))), "")
-    first = _first_quant(ordered)
+    first = next((q for line in ordered for q in quants_said(line.text) if not q.of_cache), None)
     quant = told(first.label, where) if first else NOT_LOOKED
     said = first or next(iter(quants_said(_USUAL.get(runtime, ""))), None)
     for line in ordered:
@@ -49,10 +49,6 @@ def _weights(line: Line, quant: QuantSaid | None) -> dict[str, Any]:
     sizes = [reading.weights_bytes for reading in readings(said[0], quant)]
     known = sizes and max(sizes) < _ALIKE * min(sizes)
     return {"weights_bytes": estimated(int(sizes[0]), f"{line.where}: the model in this quant")} if known else {}
-
-
-def _first_quant(lines: Sequence[Line]) -> QuantSaid | None:
-    return next((q for line in lines for q in quants_said(line.text) if not q.of_cache), None)
 
 
 def _facts(line: Line) -> dict[str, Any]:
