@@ -140,7 +140,11 @@ class Unreached(NamedTuple):
 
 def unreached(case: Case) -> Unreached | None:
     """Why the runtime at hand has no way to the machine's GPU; None where there may be one."""
-    return hidden_by_environment(case) or _by_container(case) or _by_system(case) or _by_card(case)
+    if found := hidden_by_environment(case) or _by_container(case) or _by_system(case):
+        return found
+    # The reason of the first GPU that settings leave to the runtime, where each of these has one
+    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_used(case)]
+    return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
 
 
 def hidden_by_environment(case: Case) -> Unreached | None:
@@ -170,12 +174,6 @@ def _by_system(case: Case) -> Unreached | None:
         return None
     gpu = next((g for g in gpus_of(case) if _AMD.search(f"{g.vendor.value_or('')} {g.name.value_or('')}")), None)
     return _of_card(case, gpu, "Ollama uses the GPU of a Mac only where it is Apple's own") if gpu else None
-
-
-def _by_card(case: Case) -> Unreached | None:
-    """The reason of the first GPU that settings leave to the runtime, where each of these has one."""
-    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_used(case)]
-    return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
 
 
 def _unsupported(case: Case, gpu: Gpu) -> str:
@@ -227,7 +225,13 @@ def cards_of(case: Case) -> list[Card]:
     """
     built = case.runtime.build_architectures.value_or([])
     used, overridden = gpus_used(case), OVERRIDE in case.runtime.environment.value_or({})
-    cards = [_card(place, gpu, built, overridden=overridden) for place, gpu in gpu_places(case) if gpu in used]
+    cards = []
+    for place, gpu in ((place, gpu) for place, gpu in gpu_places(case) if gpu in used):
+        own, fact = gpu.architecture.value_or(""), "architecture"
+        if isinstance(gpu.compute_capability, Known):
+            own, fact = gpu.compute_capability.value, "compute_capability"
+        unknown = not own or (own.startswith("gfx") and overridden)
+        cards.append(Card(place, gpu, own, fact, None if unknown else _runs(own, built)))
     for_amd = any(target.startswith("gfx") for target in built)
     same_maker = [card for card in cards if not card.own or card.own.startswith("gfx") == for_amd]
     return (same_maker or cards) if built else []
@@ -239,14 +243,6 @@ def names_of(case: Case, cards: list[Card]) -> list[str]:
     alike = [(device.name, gpus_named(case, [device], seen, gpus)) for device in seen]
     named = [name for name, found in alike if found and all(gpu in wanted for gpu in found)]
     return named if len(named) == len(wanted) else []
-
-
-def _card(place: int, gpu: Gpu, built: list[str], *, overridden: bool) -> Card:
-    own, fact = gpu.architecture.value_or(""), "architecture"
-    if isinstance(gpu.compute_capability, Known):
-        own, fact = gpu.compute_capability.value, "compute_capability"
-    unknown = not own or (own.startswith("gfx") and overridden)
-    return Card(place, gpu, own, fact, None if unknown else _runs(own, built))
 
 
 def _runs(own: str, built: list[str]) -> bool:

@@ -191,18 +191,25 @@ def measured_prefill(case: Case) -> Fact[float]:
 
 
 def _predicted_prefill(asked: _Asked) -> Prediction:
-    question = prompt_question(asked.case, asked.shape, asked.placement, asked.each)
+    case, shape, placement, tokens, each, fetched = asked
+    question = prompt_question(case, shape, placement, each)
     terms = [term for term in _terms(question, asked) if term.seconds]
     ceiling = _ceiling(question, terms)
-    known = calibrated_prompt(asked.case, asked.tokens) if question.totals is None else None
+    known = calibrated_prompt(case, tokens) if question.totals is None else None
     if known:
         return Prediction(*known, ceiling, "calibrated")
     spread = spread_of(PREFILL_GROUP, question.setting.backend)
     either_way, priced = math.sqrt(spread.high / spread.low), by_part(terms, learned_speed().factors)
     parts = [Part(name, float(seconds), either_way) for name, seconds in priced.items()]
     launches = host_launch_s(question) if not question.setting.graphs else None
-    parts += [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / asked.each, 2.0)]
-    parts += _beside(asked)
+    parts += [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / each, 2.0)]
+    # Copies of the cache and crossings, which all tokens of a micro-batch share
+    beside = (
+        Part(COPIES, prompt_cache_copies_s(case, shape, placement, tokens, each), 2.0),
+        Part(CROSSINGS, crossings_s(case, shape, placement) / each, 2.0),
+        Part(FETCHES, fetched / link_of(case) / each, 2.0),
+    )
+    parts += [part for part in beside if part.seconds > 0]
     total = sum(part.seconds for part in parts)
     # the utilisation of arithmetic differs far more than that of bandwidth, and more often downwards
     return Prediction(Interval(total / spread.high, total, total / spread.low), parts, ceiling)
@@ -214,17 +221,6 @@ def _terms(question: SpeedQuestion, asked: _Asked) -> Iterable[Term]:
         return prompt_terms(question, asked.tokens, asked.each)
     apart = (question._replace(host=None), question._replace(totals=None))
     return (term for part in apart for term in prompt_terms(part, asked.tokens, asked.each))
-
-
-def _beside(asked: _Asked) -> list[Part]:
-    """Copies of the cache and crossings, which all tokens of a micro-batch share."""
-    case, shape, placement, tokens, each, fetched = asked
-    parts = (
-        Part(COPIES, prompt_cache_copies_s(case, shape, placement, tokens, each), 2.0),
-        Part(CROSSINGS, crossings_s(case, shape, placement) / each, 2.0),
-        Part(FETCHES, fetched / link_of(case) / each, 2.0),
-    )
-    return [part for part in parts if part.seconds > 0]
 
 
 def _ceiling(question: SpeedQuestion, terms: list[Term]) -> float:

@@ -35,11 +35,11 @@ def candidate_gpus(device: SeenDevice, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]
     if not device.description:
         maker = _VENDORS.get(_prefix(device.name), "")
         return tuple(gpu for gpu in gpus if not maker or gpu.vendor.value_or(maker) == maker)
-    for alike in (_same_words, _same_device, _part_of):
-        found = tuple(gpu for gpu in gpus if gpu.name.value_or("") and alike(gpu, device))
-        if found:
-            return found
-    return ()
+    wanted = _words(device.description)
+    named = [(gpu, _words(gpu.name.value_or(""))) for gpu in gpus if gpu.name.value_or("")]
+    same = tuple(gpu for gpu, words in named if words == wanted)
+    same = same or tuple(gpu for gpu, _ in named if _same_device(gpu, device))
+    return same or tuple(gpu for gpu, words in named if words and wanted and (words in wanted or wanted in words))
 
 
 def set_aside(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -100,20 +100,11 @@ def _words(name: str) -> str:
     return " ".join(_NOISE.sub(" ", name).lower().split())
 
 
-def _same_words(gpu: Gpu, device: SeenDevice) -> bool:
-    return _words(gpu.name.value_or("")) == _words(device.description)
-
-
 def _same_device(gpu: Gpu, device: SeenDevice) -> bool:
     """Whether the catalogue takes both for the same; the size of the memory tells some that share a name."""
     total = int(gpu.vram_total_bytes.value_or(0))
     known = find_device(gpu.name.value_or(""), total)
     return known is not None and known == find_device(device.description, int(device.total_bytes.value_or(total)))
-
-
-def _part_of(gpu: Gpu, device: SeenDevice) -> bool:
-    name, description = _words(gpu.name.value_or("")), _words(device.description)
-    return bool(name and description) and (name in description or description in name)
 
 
 _OF_OLLAMA = {"ollama", "ollama_llama_server"}

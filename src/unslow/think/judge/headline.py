@@ -39,19 +39,14 @@ def slowness_now(case: Case, report: SubjectReport) -> str:
     """What it does now and what it should do: in the phase that was found to be slow, then in the slowest."""
     if said := _outside(report) or _of_findings(case, report):
         return said
-    metrics = dict.fromkeys(
-        (PREFILL if phase == "prefill" and PREFILL in report.expected.achievable else DECODE)
-        for phase in (_phase_found(report), report.phase)
-    )
+    # What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet
+    phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
+    phase = phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
     should, measured = report.expected.achievable, report.measured
+    prompts = (one == "prefill" and PREFILL in should for one in (phase, report.phase))
+    metrics = dict.fromkeys(PREFILL if of_prompts else DECODE for of_prompts in prompts)
     losing = [metric for metric in metrics if metric not in should or measured.get(metric, 0.0) < should[metric].mid]
     return " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
-
-
-def _phase_found(report: SubjectReport) -> str:
-    """What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet."""
-    phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
-    return phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
 
 
 def _told(case: Case, report: SubjectReport, metric: str) -> str:
@@ -265,13 +260,13 @@ def _brings_it_there(fix: Fix, report: SubjectReport, said: str) -> str:
 
 
 def _gives(fix: Fix) -> str:
-    if DECODE in fix.predicted:
-        return f", then about {rounded_rate(fix.predicted[DECODE])} tokens per second"
-    if PREFILL in fix.predicted:
-        return f", then prompts at about {rounded_rate(fix.predicted[PREFILL])} tokens per second"
-    if FIRST_TOKEN in fix.predicted:
-        return f", then the first token comes after about {fix.predicted[FIRST_TOKEN]:.2g} s"
-    return ""
+    rates = {metric: rounded_rate(rate) for metric, rate in fix.predicted.items()}
+    if DECODE in rates:
+        return f", then about {rates[DECODE]} tokens per second"
+    if PREFILL in rates:
+        return f", then prompts at about {rates[PREFILL]} tokens per second"
+    soon = fix.predicted.get(FIRST_TOKEN)
+    return "" if soon is None else f", then the first token comes after about {soon:.2g} s"
 
 
 def _as_said(fix: Fix) -> str:

@@ -38,18 +38,7 @@ from unslow.think.judge.summary import summary
 from unslow.think.judge.verdict import TOO_FAST, contradicts, verdict_on
 from unslow.think.memo import one_judgement
 from unslow.think.physics.terms import Interval
-from unslow.think.report import (
-    Contradicted,
-    Evidence,
-    Expected,
-    Finding,
-    Range,
-    Report,
-    RuledOut,
-    SubjectReport,
-    Untold,
-    Verdict,
-)
+from unslow.think.report import Contradicted, Expected, Finding, Range, Report, RuledOut, SubjectReport, Untold, Verdict
 
 LONGEST = 100
 _WORDS_OF_PEOPLE = ("account.remarks", "account.comparisons")
@@ -62,12 +51,19 @@ def with_quotes(case: Case, report: SubjectReport) -> SubjectReport:
     shorter = dict(_shortened(case))
     if not shorter:
         return report
+    findings = []
+    for finding in report.findings:
+        evidence = tuple(
+            msgspec.structs.replace(item, value=shorter[item.value][0])
+            if item.fact in _WORDS_OF_PEOPLE and item.value in shorter
+            else item
+            for item in finding.evidence
+        )
+        because = _within(finding.because, shorter)
+        findings.append(msgspec.structs.replace(finding, because=because, evidence=evidence))
     return msgspec.structs.replace(
         report,
-        findings=tuple(
-            msgspec.structs.replace(f, because=_within(f.because, shorter), evidence=_cited(f.evidence, shorter))
-            for f in report.findings
-        ),
+        findings=tuple(findings),
         cannot_tell=_all_within(report.cannot_tell, shorter),
         ruled_out=_all_within(report.ruled_out, shorter),
     )
@@ -108,15 +104,6 @@ def _within(sentence: str, shorter: dict[str, tuple[str, str]]) -> str:
 
 def _all_within(items: tuple[Any, ...], shorter: dict[str, tuple[str, str]]) -> Any:
     return tuple(msgspec.structs.replace(item, because=_within(item.because, shorter)) for item in items)
-
-
-def _cited(evidence: tuple[Evidence, ...], shorter: dict[str, tuple[str, str]]) -> tuple[Evidence, ...]:
-    return tuple(
-        msgspec.structs.replace(item, value=shorter[item.value][0])
-        if item.fact in _WORDS_OF_PEOPLE and item.value in shorter
-        else item
-        for item in evidence
-    )
 
 
 _FOLDERS = re.compile(r"^(?:/|[A-Za-z]:\\)(?:[^/\\]*[/\\])*(?=[^/\\])")

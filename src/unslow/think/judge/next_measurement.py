@@ -88,23 +88,14 @@ def is_here(case: Case) -> bool:
 
 
 def _serves_several(case: Case) -> bool:
-    runtime = case.runtime
-    places = first_known(runtime.slots, runtime.max_sequences).value_or(0)
-    return (places > 1 or runtime.name.value_or("") in IN_BATCHES) and not _is_left_in_pieces(case)
-
-
-def _is_left_in_pieces(case: Case) -> bool:
-    """Whether several answers at once would cost the next request dearly.
-
-    In a cache that all slots share, the tokens of answers at the same time lie in turns. llama-server copies idle slots
-    to RAM before it starts the next request, and without flash attention, where values lie by rows of the context, it
-    does so number by number: half a minute from a GPU.
-    """
-    runtime = case.runtime
-    if not runtime.name.value_or("").endswith("llama.cpp"):
-        return False
+    runtime, name = case.runtime, case.runtime.name.value_or("")
+    several = first_known(runtime.slots, runtime.max_sequences).value_or(0) > 1 or name in IN_BATCHES
+    # In a cache that all slots share, the tokens of answers at the same time lie in turns. llama-server copies idle
+    # slots to RAM before it starts the next request, and without flash attention, where values lie by rows of the
+    # context, it does so number by number: half a minute from a GPU.
     fused, shared = runtime.flash_attention.value_or(default=True), runtime.kv_unified.value_or(default=True)
-    return not fused and shared and runtime.cache_ram_bytes.value_or(1) != 0
+    in_pieces = not fused and shared and runtime.cache_ram_bytes.value_or(1) != 0
+    return several and not (name.endswith("llama.cpp") and in_pieces)
 
 
 DEEPEST_TOKENS, LONG_PROMPT_TOKENS = 8192, 2048

@@ -17,7 +17,7 @@ from unslow.think.judge.chains import Chain, chains_of
 from unslow.think.judge.headline import first_fix, slowness_now, speed_in_words, suspects_in_words
 from unslow.think.judge.verdict import told_normal
 from unslow.think.physics.decode import HOST_COMPUTE
-from unslow.think.report import Cost, Finding, SubjectReport
+from unslow.think.report import Cost, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
 _FEELS = ((4, "Tokens come slower than most people read."), (8, "Tokens come about as fast as most people read."))
@@ -76,20 +76,20 @@ def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
     look = _next(case, report) if advice is None else advice
     settle = f" Look next: {look}." if look else ""
     if not report.findings:
-        open_ = suspects_in_words(report)
-        said = (now, "No cause could be proven.", _unexplained(report), open_, settle.strip())
+        token = [b for b in report.budget if b.phase == "decode"]
+        total = sum(b.seconds for b in token)
+        share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
+        partly = _ASIDE <= share < 1  # where no part is known at all, that says no more than that there is no cause
+        open_ = f"{share:.0%} of the time of a token is explained by nothing that was seen." if partly else ""
+        said = (now, "No cause could be proven.", open_, suspects_in_words(report), settle.strip())
         return " ".join(s for s in said if s)
+    # The roots that matter, each with what it leads to in the end
+    chains = chains_of(report.findings)
+    dearest = _request_s(chains[0].root.cost)
+    matter = [c for c in chains if not c.root.cost or _request_s(c.root.cost) > _ASIDE * dearest]
+    because = "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
     little = _explains_little(report)
-    return f"{now} Slow because {_because(report.findings)}.{little}{settle if little else ''}".lstrip()
-
-
-def _unexplained(report: SubjectReport) -> str:
-    token = [b for b in report.budget if b.phase == "decode"]
-    total = sum(b.seconds for b in token)
-    share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
-    if not _ASIDE <= share < 1:  # where no part is known at all, that says no more than that there is no cause
-        return ""
-    return f"{share:.0%} of the time of a token is explained by nothing that was seen."
+    return f"{now} Slow because {because}.{little}{settle if little else ''}".lstrip()
 
 
 def _next(case: Case, report: SubjectReport) -> str:
@@ -114,14 +114,6 @@ def is_for(advice: str, runtime: str) -> bool:
     """Whether an advice names no tool of another runtime."""
     named = {name for pattern, name in _TOOLS if pattern.search(advice)}
     return not named or any(runtime.startswith(name) for name in named)
-
-
-def _because(findings: tuple[Finding, ...]) -> str:
-    """The roots that matter, each with what it leads to in the end."""
-    chains = chains_of(findings)
-    dearest = _request_s(chains[0].root.cost)
-    matter = [c for c in chains if not c.root.cost or _request_s(c.root.cost) > _ASIDE * dearest]
-    return "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
 
 
 def _request_s(cost: Cost | None) -> float:

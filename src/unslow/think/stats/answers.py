@@ -46,14 +46,12 @@ def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
     pairs = [(words_of(a), words_of(b)) for a, b in zip(one, other, strict=False)]
     if not pairs:
         return None
-    alike = sum(a[:1] == b[:1] for a, b in pairs)
-    return Agreement(len(pairs), alike, sum(_share_together(a, b) for a, b in pairs) / len(pairs))
-
-
-def _share_together(one: Sequence[str], other: Sequence[str]) -> float:
-    length = max(len(one), len(other))
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-    return same / length if length else 1.0
+    alike, together = sum(a[:1] == b[:1] for a, b in pairs), 0.0
+    for a, b in pairs:
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+        length = max(len(a), len(b))
+        together += same / length if length else 1.0
+    return Agreement(len(pairs), alike, together / len(pairs))
 
 
 def is_far_below(found: Agreement, usual: Agreement) -> bool:

@@ -193,26 +193,20 @@ def line_through(points: Sequence[Point]) -> Line | None:
 
 def best_step(points: Sequence[Point]) -> Step | None:
     """The line with a step that fits best, wherever between two depths; None where too few tell it from a line."""
-    if len(points) < FEWEST_FOR_STEP:
-        return None
-    steps = [step for index in range(1, len(points)) if (step := _step_at(points, index))]
+    steps = []
+    for index in range(1, len(points) if len(points) >= FEWEST_FOR_STEP else 0):
+        # The same slope on both sides; a step at either end rests on the other points' slope
+        sides = [float(number >= index) for number in range(len(points))]
+        fit = _fit(points, [[1.0, p.depth, side] for p, side in zip(points, sides, strict=True)])
+        if fit and fit.values[1] < 0:
+            flat = _fit(points, [[1.0, side] for side in sides])
+            values = (flat.values, flat.errors) if flat else ()
+            fit = Fit(*((start, 0.0, jump) for start, jump in values), flat.left_over) if flat else None
+        if fit:
+            start, slope, jump = fit.values
+            line = Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
+            steps.append(Step(line, points[index - 1].depth, points[index].depth, jump, fit.errors[2]))
     return min(steps, key=lambda step: step.line.left_over, default=None)
-
-
-def _step_at(points: Sequence[Point], index: int) -> Step | None:
-    """The same slope on both sides; a step at either end rests on the other points' slope."""
-    sides = [float(number >= index) for number in range(len(points))]
-    fit = _fit(points, [[1.0, p.depth, side] for p, side in zip(points, sides, strict=True)])
-    if fit is None:
-        return None
-    if fit.values[1] < 0:
-        fit = _fit(points, [[1.0, side] for side in sides])
-        if fit is None:
-            return None
-        fit = Fit((fit.values[0], 0.0, fit.values[1]), (fit.errors[0], 0.0, fit.errors[1]), fit.left_over)
-    start, slope, jump = fit.values
-    line = Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
-    return Step(line, points[index - 1].depth, points[index].depth, jump, fit.errors[2])
 
 
 def _fit(points: Sequence[Point], rows: Sequence[Sequence[float]]) -> Fit | None:

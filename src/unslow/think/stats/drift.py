@@ -398,7 +398,19 @@ class Timeline(NamedTuple):
 
     def points(self) -> list[SweepPoint]:
         """One for each slice; one in which nothing was answered has no figures."""
-        return [self._point(number, part) for number, part in enumerate(self._parts())]
+        points = []
+        for number, part in enumerate(self._parts()):
+            start, at = self.start_s + number * self.slice_s, self._minute(number)
+            down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
+            gaps = [one.gaps.max_s for one in part.passes if one.gaps]
+            seen = {**self._seen_in(number), "answered": float(len(part.passes))}
+            seen |= {"down_s": down} if down else {}
+            seen |= {"longest_gap_s": max(gaps)} if gaps else {}
+            samples = {DECODE: _rates(part.passes), FIRST: [one.client_first_token_s for one in part.passes]}
+            figures = {name: spread_of(values) for name, values in samples.items() if values}
+            label, failures = f"minute {at:g}", len(part.failures)
+            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen, failures=failures))
+        return points
 
     def _parts(self) -> list[_Part]:
         """What began after the last whole slice belongs to that one."""
@@ -417,18 +429,6 @@ class Timeline(NamedTuple):
 
     def _seen_in(self, number: int) -> Mapping[str, float]:
         return self.seen[number] if number < len(self.seen) else {}
-
-    def _point(self, number: int, part: _Part) -> SweepPoint:
-        start = self.start_s + number * self.slice_s
-        down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
-        gaps = [one.gaps.max_s for one in part.passes if one.gaps]
-        seen = {**self._seen_in(number), "answered": float(len(part.passes))}
-        seen |= {"down_s": down} if down else {}
-        seen |= {"longest_gap_s": max(gaps)} if gaps else {}
-        rates, firsts = _rates(part.passes), [one.client_first_token_s for one in part.passes]
-        figures = {name: spread_of(values) for name, values in ((DECODE, rates), (FIRST, firsts)) if values}
-        at = self._minute(number)
-        return SweepPoint(at=at, label=f"minute {at:g}", figures=figures, seen=seen, failures=len(part.failures))
 
 
 def _rates(passes: Iterable[Pass]) -> list[float]:

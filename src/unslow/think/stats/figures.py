@@ -6,7 +6,7 @@ depth those of the long prompt; where there are no such cases, all requests are 
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -114,13 +114,13 @@ def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> 
     """All sentences that apply to these requests; the warm-up is not among them."""
     if not passes:
         return ("nothing was measured",)
-    rules = (_too_few, _clocks, _slow_start, _pieces, _cached, _thinking, _ended_early, _waited)
     found = {
         word: disagreement(samples.get(name, ()), lower_is_better=name in LOWER_IS_BETTER)
         for name, word in _JUDGED.items()
     }
     disagreements = [f"{word}: {sentence}" for word, sentence in found.items() if sentence]
-    return (*disagreements, *(sentence for rule in rules if (sentence := rule(passes))))
+    timing = (_too_few(passes), _clocks(passes), _slow_start(passes))
+    return (*disagreements, *filter(None, timing), *_of_answers(passes))
 
 
 def _too_few(passes: Sequence[Pass]) -> str:
@@ -165,54 +165,26 @@ def _slow_start(passes: Sequence[Pass]) -> str:
     )
 
 
-def _pieces(passes: Sequence[Pass]) -> str:
+def _of_answers(passes: Sequence[Pass]) -> Iterator[str]:
+    """What else is to know: pieces of the stream, cached and thinking tokens, short answers, waits for processors."""
     each = [tokens_per_piece(done.generated_tokens, done.gaps) for done in passes if done.gaps]
-    if not each or statistics.median(each) < SEVERAL_TOKENS:
-        return ""
-    return f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"
-
-
-def _cached(passes: Sequence[Pass]) -> str:
-    known = [done for done in passes if done.cached_tokens]
-    if not known:
-        return ""
-    cached, whole = sum(d.cached_tokens for d in known), sum(d.cached_tokens + d.prompt_tokens for d in known)
-    return (
-        f"a prompt cache held {cached} of {whole} prompt tokens in {len(known)} of {len(passes)} requests; "
-        "prefill counts only those that were computed"
-    )
-
-
-def _thinking(passes: Sequence[Pass]) -> str:
-    thought = sum(done.thinking_tokens or 0 for done in passes)
-    whole = sum(done.generated_tokens for done in passes if done.thinking_tokens is not None)
-    return (
-        f"{thought} of {whole} generated tokens ({thought / whole:.0%}) were thinking; they count too"
-        if thought
-        else ""
-    )
-
-
-def _ended_early(passes: Sequence[Pass]) -> str:
-    early = [done for done in passes if done.ended_early]
-    if not early:
-        return ""
-    shortest = min(early, key=lambda done: done.generated_tokens)
-    return (
-        f"the model ended {len(early)} of {len(passes)} answers before it had generated what was asked, "
-        f"one after {shortest.generated_tokens} of {shortest.asked_tokens} tokens"
-    )
-
-
-def _waited(passes: Sequence[Pass]) -> str:
+    if each and statistics.median(each) >= SEVERAL_TOKENS:
+        yield f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"
+    if known := [done for done in passes if done.cached_tokens]:
+        cached, whole = sum(d.cached_tokens for d in known), sum(d.cached_tokens + d.prompt_tokens for d in known)
+        held = f"a prompt cache held {cached} of {whole} prompt tokens in {len(known)} of {len(passes)} requests"
+        yield f"{held}; prefill counts only those that were computed"
+    if thought := sum(done.thinking_tokens or 0 for done in passes):
+        whole = sum(done.generated_tokens for done in passes if done.thinking_tokens is not None)
+        yield f"{thought} of {whole} generated tokens ({thought / whole:.0%}) were thinking; they count too"
+    if early := [done for done in passes if done.ended_early]:
+        shortest = min(early, key=lambda done: done.generated_tokens)
+        ended = f"the model ended {len(early)} of {len(passes)} answers before it had generated what was asked"
+        yield f"{ended}, one after {shortest.generated_tokens} of {shortest.asked_tokens} tokens"
     shares = [share for done in passes if (share := waiting_cpus(done)) is not None]
-    disturbed = sum(share > WAITING_CPUS for share in shares)
-    if not disturbed:
-        return ""
-    return (
-        f"in {disturbed} of {len(shares)} requests the runtime's threads waited for a processor, "
-        f"in the worst for {max(shares):.1f} processors' worth: other programs were in the way"
-    )
+    if disturbed := sum(share > WAITING_CPUS for share in shares):
+        waited = f"in {disturbed} of {len(shares)} requests the runtime's threads waited for a processor"
+        yield f"{waited}, in the worst for {max(shares):.1f} processors' worth: other programs were in the way"
 
 
 def waiting_cpus(done: Pass) -> float | None:

@@ -132,18 +132,14 @@ def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
     Lengths are those that were really asked, and the time of a repeat is that of so many tokens at its speed. What the
     benchmark does not know has llama-bench's default, and repeats that are not known are an empty list.
     """
-    common = _common(bench)
-    tests = _imported(bench) if bench.protocol == "imported" else _measured(bench)
+    common, tests = _common(bench), _measured(bench)
+    if bench.protocol == "imported":  # by the names of llama-bench's tests
+        named = ((bench.settings.get(TESTS.get(name, ""), name), speeds) for name, speeds in bench.samples.items())
+        tests = ((_lengths(test), speeds, None) for test, speeds in named)
     return tuple(_row({**common, **lengths}, speeds, spread) for lengths, speeds, spread in tests)
 
 
 _Test = tuple[dict[str, int], Sequence[float], Spread | None]
-
-
-def _imported(bench: Bench) -> Iterator[_Test]:
-    """What came from llama-bench, by the names of its tests."""
-    for name, speeds in bench.samples.items():
-        yield _lengths(bench.settings.get(TESTS.get(name, ""), name)), speeds, None
 
 
 def _lengths(test: str) -> dict[str, int]:

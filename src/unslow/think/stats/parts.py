@@ -69,7 +69,11 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
         return None
     whole = statistics.median(map(_sure_total, timed))
     found = [part for part in (_part(timed, *how) for how in _WAYS) if part is not None]
-    rest = _rest(timed, [part for part in found if part.told_apart], whole)
+    # What is left of each token when the parts that are told apart are taken away
+    told, ways = [part for part in found if part.told_apart], {name: value for name, value, _ in _WAYS}
+    left = [_sure_total(one) - sum(ways[part.name](one) or 0.0 for part in told) for one in timed]
+    spread, middle = paired_difference(left), whole - sum(part.seconds for part in told)
+    rest = Difference(middle, min(spread.low, middle), max(spread.high, middle))
     last = _remainder(rest, step)
     parts = (last, *found)
     if step:
@@ -117,15 +121,6 @@ def _part(rounds: Sequence[Round], name: str, value: Callable[[Round], float | N
     found = paired_difference(values)
     seconds = found.middle if found.told_apart else 0.0
     return Part(name=name, seconds=seconds, low_s=found.low, high_s=found.high, told_apart=found.told_apart, how=how)
-
-
-def _rest(rounds: Sequence[Round], told: Sequence[Part], whole: float) -> Difference:
-    """What is left of each token when the parts that are told apart are taken away."""
-    ways = {name: value for name, value, _ in _WAYS}
-    left = [_sure_total(one) - sum(ways[part.name](one) or 0.0 for part in told) for one in rounds]
-    spread = paired_difference(left)
-    middle = whole - sum(part.seconds for part in told)
-    return Difference(middle, min(spread.low, middle), max(spread.high, middle))
 
 
 def _remainder(rest: Difference, step: Step | None) -> Part:

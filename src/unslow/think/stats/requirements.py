@@ -104,26 +104,19 @@ def _bound(text: str, metric: str, part: str) -> tuple[float, Reference]:
         return _share(found[1], found[2]), found[3]  # type: ignore[return-value]
     if found := _TURNED.fullmatch(text):
         return _share(found[2] or "1", found[3]), found[1]  # type: ignore[return-value]
-    if found := _PLAIN.fullmatch(text):
-        return float(found[1]) * _unit(found[2], metric, part), ""
-    raise _nonsense(part, "has a bound that is neither a number nor a share of `expected` or `last`")
+    found = _PLAIN.fullmatch(text)
+    if not found:
+        raise _nonsense(part, "has a bound that is neither a number nor a share of `expected` or `last`")
+    unit, is_time = found[2], metric in LOWER_IS_BETTER
+    if unit and unit not in (_SECONDS if is_time else _RATES):
+        raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in {'s or ms' if is_time else 'tok/s'}")
+    if not unit and metric in GAPS:
+        raise _nonsense(part, "has a time without a unit: say ms or s")
+    return float(found[1]) * (_SECONDS[unit or "s"] if is_time else 1.0), ""
 
 
 def _share(number: str, percent: str | None) -> float:
     return float(number) / (100 if percent else 1)
-
-
-def _unit(unit: str, metric: str, part: str) -> float:
-    """What one of the unit is in SI; UserError where it does not measure such a figure."""
-    if metric not in LOWER_IS_BETTER:
-        if unit and unit not in _RATES:
-            raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in tok/s")
-        return 1.0
-    if not unit and metric in GAPS:
-        raise _nonsense(part, "has a time without a unit: say ms or s")
-    if unit and unit not in _SECONDS:
-        raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in s or ms")
-    return _SECONDS[unit or "s"]
 
 
 def _nonsense(text: str, why: str) -> UserError:

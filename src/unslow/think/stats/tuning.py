@@ -235,15 +235,10 @@ class Halving:
         if looks and self._is_decided():
             return
         self.round += 1
-        self._queue = self._order()
-
-    def _order(self) -> list[int]:
-        """By lot, and in the next round the other way round: a machine that slowly gets slower harms nobody."""
-
-        def lot(index: int) -> bytes:
-            return blake2b(f"{self._seed} {self.round // 2} {index}".encode(), digest_size=8).digest()
-
-        return sorted(self.alive, key=lot, reverse=bool(self.round % 2))
+        # By lot, and in the next round the other way round: a machine that slowly gets slower harms nobody
+        names = {index: f"{self._seed} {self.round // 2} {index}".encode() for index in self.alive}
+        lots = {index: blake2b(name, digest_size=8).digest() for index, name in names.items()}
+        self._queue = sorted(self.alive, key=lots.__getitem__, reverse=bool(self.round % 2))
 
     def _halve(self) -> None:
         """References don't count, and don't leave; one other is left to the end."""

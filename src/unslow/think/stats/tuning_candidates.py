@@ -279,29 +279,23 @@ class Candidates(NamedTuple):
 def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
     """What to measure, without doubles."""
     best = plan.options[plan.recommended] if plan.recommended is not None else None
-    base = as_settings(best.settings) if best else _default(plan, best)
-    around = Around(base, plan.goal, hand, best)
-    found: dict[frozenset[tuple[str, object]], Candidate] = {}
-    for candidate in _all(plan, best, around):
-        found.setdefault(_key(candidate), candidate)
-    every = list(found.values())[:MOST]
-    chosen = _key(Candidate("", "plan", best.settings)) if best else None
-    at = next((n for n, candidate in enumerate(every) if _key(candidate) == chosen), None)
-    return Candidates(tuple(every), at)
-
-
-def _all(plan: PlanReport, best: OptionShown | None, around: Around) -> Iterator[Candidate]:
-    usual, base = _default(plan, best), around.settings
-    own = None if plan.of_running else plan.current
-    same = best if best and base == usual else own
-    yield Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)
+    usual = _default(plan, best)
+    around = Around(as_settings(best.settings) if best else usual, plan.goal, hand, best)
+    same = best if best and around.settings == usual else None if plan.of_running else plan.current
+    every = [Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)]
     if best:
-        yield Candidate(f"the plan: {best.name}", "plan", best.settings, best.speed)
+        every.append(Candidate(f"the plan: {best.name}", "plan", best.settings, best.speed))
     front = [option for option in plan.options if option is not best and _serves(option, plan, best)]
-    for option in sorted(front, key=lambda option: option.speed.request_s.mid if option.speed else float("inf")):
-        yield Candidate(option.name, "option", option.settings, option.speed)
+    front.sort(key=lambda option: option.speed.request_s.mid if option.speed else float("inf"))
+    every += [Candidate(option.name, "option", option.settings, option.speed) for option in front]
     for words, changes in (*steps_around(around), *moves_around(around)):
-        yield Candidate(f"the plan, {words}", "neighbour", as_changes(around.with_settings(changes)))
+        every.append(Candidate(f"the plan, {words}", "neighbour", as_changes(around.with_settings(changes))))
+    found: dict[frozenset[tuple[str, object]], Candidate] = {}
+    for candidate in every:
+        found.setdefault(_key(candidate.settings), candidate)
+    chosen = _key(best.settings) if best else None
+    at = next((n for n, key in enumerate(found) if key == chosen and n < MOST), None)
+    return Candidates(tuple(found.values())[:MOST], at)
 
 
 def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
@@ -326,6 +320,6 @@ def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> 
     return increase is not None and known is not None and increase <= known + _EQUAL
 
 
-def _key(candidate: Candidate) -> frozenset[tuple[str, object]]:
-    """What two that are the same have in common."""
-    return frozenset((change.knob, change.value) for change in candidate.settings if change.value is not None)
+def _key(settings: tuple[ChangeShown, ...]) -> frozenset[tuple[str, object]]:
+    """What two candidates that are the same have in common."""
+    return frozenset((change.knob, change.value) for change in settings if change.value is not None)

@@ -108,9 +108,9 @@ _TODAY = re.compile(r"\b(?:now|currently|today|at the moment|i use|i am using|i'
 
 def side_in_use(settings: Sequence[str], told: Comparison) -> Side | None:
     """The side that the author uses, by its label or by sentences on how it runs; None where nobody, or both, tell."""
-    marked = [bool(_TODAY.search(label)) for label in (told.slow_is, told.fast_is)]
-    if marked[0] != marked[1]:
-        return "slow" if marked[0] else "fast"
+    slow, fast = (bool(_TODAY.search(label)) for label in (told.slow_is, told.fast_is))
+    if slow != fast:
+        return "slow" if slow else "fast"
     found = {side for sentence in settings if (side := _side_of(sentence, told))}
     return found.pop() if len(found) == 1 else None
 

@@ -99,18 +99,13 @@ class Versions(NamedTuple):
 
 def versions_told(lines: Sequence[Line]) -> Versions:
     """Which runtime of which version, and where the border is."""
-    name, version = _runtime(lines)
-    before, since = _border(lines, version)
-    return Versions(name, version, before, since)
-
-
-def _runtime(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
-    for line in [*(x for x in lines if _VERSION_LABEL.match(x.text)), *lines]:
-        for word, name in runtime_words():
-            at = line.text.find(word)
-            if at >= 0:
-                return told(name, line.where), _version_at(line, at, word)
-    return NOT_LOOKED, NOT_LOOKED
+    ordered = [*(line for line in lines if _VERSION_LABEL.match(line.text)), *lines]
+    named = ((line, word, name) for line in ordered for word, name in runtime_words() if word in line.text)
+    line, word, name = next(named, (None, "", ""))
+    if line is None:
+        return Versions(NOT_LOOKED, NOT_LOOKED, *_border(lines, NOT_LOOKED))
+    version = _version_at(line, line.text.find(word), word)
+    return Versions(told(name, line.where), version, *_border(lines, version))
 
 
 def _version_at(line: Line, at: int, word: str) -> Fact[str]:
