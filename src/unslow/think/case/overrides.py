@@ -5,7 +5,6 @@ is done here, with the names that the model's file has, else with those of commo
 """
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from math import comb, prod
@@ -184,20 +183,15 @@ def _rules(overrides: tuple[str, ...], names: int) -> tuple[_Rule, ...] | None:
 def _steps(pattern: str) -> int:
     """In how many ways the open parts of a pattern can share the letters of a name, and its alternatives be chosen."""
     unlimited = len(_UNLIMITED.findall(pattern))
-    return comb(LETTERS + unlimited, unlimited) * _choices(_NO_SYNTAX.sub("", pattern))
-
-
-def _choices(pattern: Iterable[str]) -> int:
-    """The product of the alternatives of all groups."""
     closed, still_open = 1, [1]
-    for letter in pattern:
+    for letter in _NO_SYNTAX.sub("", pattern):
         if letter == "(":
             still_open.append(1)
         elif letter == "|":
             still_open[-1] += 1
         elif letter == ")" and len(still_open) > 1:
             closed *= still_open.pop()
-    return closed * prod(still_open)
+    return comb(LETTERS + unlimited, unlimited) * closed * prod(still_open)
 
 
 def _rule(text: str) -> _Rule | None:

@@ -88,18 +88,13 @@ def layers_left_on_host(case: Case) -> int:
     layers, overflowing = counted_layers(case), case.runtime.overflowing_layers
     left = max(0, layers.total - layers.on_gpu, overflowing.value_or(0))
     by_bytes = not layers.fact.startswith("runtime.")  # which tell of parts of layers as well
-    if left or by_bytes or isinstance(overflowing, Known) or any(sent_away(case)) or not _may_lack_parts(case):
+    if left or by_bytes or isinstance(overflowing, Known) or any(sent_away(case)):
         return left
-    raise MissingFactError(overflowing, "runtime.overflowing_layers")
-
-
-def _may_lack_parts(case: Case) -> bool:
-    """Whether tensors of layers lie elsewhere: their buffers show it, or nobody printed those of a mixture of experts.
-
-    Who writes a report pastes what they find odd, and of all the rest takes the count for granted.
-    """
+    # Who writes a report pastes what they find odd, and of all the rest takes the count for granted
     told = isinstance(case.runtime.buffers, Known) or isinstance(case.runtime.vram_share, Known) or is_report(case)
-    return holds_weights_on_host(case) or (not told and case.model.experts.value_or(0) > 1)
+    if holds_weights_on_host(case) or (not told and case.model.experts.value_or(0) > 1):
+        raise MissingFactError(overflowing, "runtime.overflowing_layers")
+    return left
 
 
 def holds_weights_on_host(case: Case) -> bool:

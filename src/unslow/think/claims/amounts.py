@@ -138,7 +138,13 @@ def amounts(text: str) -> list[Amount]:
 def _of_kind(kind: str, text: str) -> Iterator[Amount]:
     for match in _PATTERNS[kind].finditer(text):
         unit, scale = match["unit"], float(_SCALES.get(match["unit"], 1.0))
-        low, high = (end * scale for end in _ends(match))
+        if match["many"]:
+            low = high = float(_MANY[match["many"]])
+            high *= 10
+        else:  # `2-3k` are thousands both, `2k-3k` too
+            low = high = number(match["low"]) * (1000 if match["klow"] or match["k"] else 1)
+            high = number(match["high"]) * (1000 if match["k"] else 1) if match["high"] else high
+        low, high = low * scale, high * scale
         from_to = match["high"] and (text[: match.start()].endswith("from ") or high < low)
         if from_to and kind != "token_time":  # `from 2.8 GB to 1.4 GB` are two amounts and no range
             middle = match.start("high")
@@ -157,15 +163,6 @@ def _worked_out(text: str) -> Iterator[Amount]:
         tokens = number(match["tokens"]) * (1024 if match["k"] else 1)
         if seconds > 0 and tokens > 0:
             yield Amount("speed", tokens / seconds, tokens / seconds, *match.span(), match["unit"])
-
-
-def _ends(match: re.Match[str]) -> tuple[float, float]:
-    """The two ends of a range as they are written; `2-3k` are thousands both, `2k-3k` too."""
-    if match["many"]:
-        low = float(_MANY[match["many"]])
-        return low, low * 10
-    low = number(match["low"]) * (1000 if match["klow"] or match["k"] else 1)
-    return low, number(match["high"]) * (1000 if match["k"] else 1) if match["high"] else low
 
 
 def number(text: str) -> float:

@@ -370,20 +370,15 @@ def _denied(reading: Reading, room: Room, said: Said) -> Finding:
 
 
 def _fit(reading: Reading, room: Room, said: Said) -> Finding:
-    need, found = _need_to_fit(reading, said), _found(reading, room, said)
-    if need.least > room.bytes:
-        return _too_large(reading, room, said, found)
-    if need.usual > room.bytes:
-        depth = tokens(said.settings.context or _USUAL_CONTEXT)
-        lacking = gib(need.usual - room.bytes)
-        because = f"so tight that {lacking} are missing for {depth} tokens and buffers"
-        return found._replace(verdict="unlikely", because=because)
-    return found
-
-
-def _too_large(reading: Reading, room: Room, said: Said, found: Finding) -> Finding:
-    """Impossible, unless a cache in fewer bits would do, or unless it is only said to run."""
-    need, context = _need_to_fit(reading, said), said.settings.context
+    need, found, context = _need_to_fit(reading, said), _found(reading, room, said), said.settings.context
+    if need.usual <= room.bytes:
+        return found
+    if need.least <= room.bytes:
+        because = (
+            f"so tight that {gib(need.usual - room.bytes)} are missing for {tokens(context or _USUAL_CONTEXT)} tokens"
+        )
+        return found._replace(verdict="unlikely", because=f"{because} and buffers")
+    # Impossible, unless a cache in fewer bits would do, or unless it is only said to run
     smallest = need.weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else need.least
     if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:
         return found._replace(verdict="unlikely", because="only with a KV cache in fewer bits, which nobody named")

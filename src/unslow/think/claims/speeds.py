@@ -112,13 +112,6 @@ def prefill_ceiling(reading: Reading, place: Place) -> float | None:
     return place.operations_per_s / (2 * max(1.0, active))
 
 
-def throughput_ceiling(question: CeilingQuestion, users: int) -> float | None:
-    """The most tokens a second of all streams together; None where their number and the arithmetic are unknown."""
-    by_arithmetic = prefill_ceiling(question.reading, question.place)
-    by_memory = one_stream_ceiling(question._replace(depth=0)).tokens_per_s * users if users else None
-    return min((limit for limit in (by_arithmetic, by_memory) if limit is not None), default=None)
-
-
 _BEST_MEASURED = 0.95
 """Of the bandwidth: the most that a published measurement of one stream without guessing reaches."""
 _FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
@@ -249,11 +242,12 @@ def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
 
 def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Finding:
     """Tokens a second of all streams together; with none counted, only arithmetic limits them."""
-    one, most = one_stream_ceiling(question), throughput_ceiling(question, users)
+    one, arithmetic = one_stream_ceiling(question), prefill_ceiling(question.reading, question.place)
+    by_memory = one_stream_ceiling(question._replace(depth=0)).tokens_per_s * users if users else None
+    most = min((limit for limit in (arithmetic, by_memory) if limit is not None), default=None)
     if most is None:
         return Finding("cannot_tell", "it does not say for how many streams", (), subject_of(question))
     shared = f"{users} streams share each read: {rate(one.tokens_per_s * users)} by memory alone"
-    arithmetic = prefill_ceiling(question.reading, question.place)
     single, place = f"{rate(one.tokens_per_s)} for one stream", subject_of(question).device
     lines = (
         f"a token reads {gb(one.read_bytes)} of {question.reading.name}: {single} on {place}",

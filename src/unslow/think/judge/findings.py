@@ -171,19 +171,14 @@ def worthy_findings(
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """The findings, and apart from them what would stand first and costs nothing: that is not why it is slow."""
     left, costless = dict(found), list[Finding]()
-    findings = priced_findings(case, left, outlook)
-    while findings and _is_costless(findings[0], outlook):
-        costless.append(findings[0])
-        del left[findings[0].cause]
-        findings = priced_findings(case, left, outlook)
+    while findings := priced_findings(case, left, outlook):
+        first, pace = findings[0], outlook.pace_of(findings[0].phase)
+        gains_nothing = first.cost is not None and first.speedup is not None and first.speedup < WORTH_TRYING
+        if pace is None or pace.measured_s is None or not gains_nothing:
+            break
+        costless.append(first)
+        del left[first.cause]
     return findings, tuple(costless)
-
-
-def _is_costless(finding: Finding, outlook: Outlook) -> bool:
-    """Whether a root gains nothing by itself, in a phase that was measured."""
-    pace = outlook.pace_of(finding.phase)
-    measured = pace is not None and pace.measured_s is not None
-    return measured and finding.cost is not None and finding.speedup is not None and finding.speedup < WORTH_TRYING
 
 
 def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:

@@ -260,13 +260,13 @@ def _brings_it_there(fix: Fix, report: SubjectReport, said: str) -> str:
 
 
 def _gives(fix: Fix) -> str:
-    rates = {metric: rounded_rate(rate) for metric, rate in fix.predicted.items()}
-    if DECODE in rates:
-        return f", then about {rates[DECODE]} tokens per second"
-    if PREFILL in rates:
-        return f", then prompts at about {rates[PREFILL]} tokens per second"
-    soon = fix.predicted.get(FIRST_TOKEN)
-    return "" if soon is None else f", then the first token comes after about {soon:.2g} s"
+    if DECODE in fix.predicted:
+        return f", then about {rounded_rate(fix.predicted[DECODE])} tokens per second"
+    if PREFILL in fix.predicted:
+        return f", then prompts at about {rounded_rate(fix.predicted[PREFILL])} tokens per second"
+    if FIRST_TOKEN in fix.predicted:
+        return f", then the first token comes after about {fix.predicted[FIRST_TOKEN]:.2g} s"
+    return ""
 
 
 def _as_said(fix: Fix) -> str:

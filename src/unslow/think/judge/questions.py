@@ -106,12 +106,17 @@ def _asked_at(case: Case, path: str) -> Iterator[Any]:
 
 def _fits(command: Command, case: Case) -> bool:
     runtime = case.runtime.name.value_or("")
+    told = any(isinstance(v, Known) for v in (case.account.version_before, case.account.version_since))
+    found = _BUILD.match(case.runtime.version.value_or(""))
+    build = int(found[1]) if found else None
     return (
         (not command.runtimes or any(runtime.endswith(name) for name in command.runtimes))
         and not (command.finds_the_runtime and runtime)
+        and (not command.compares_versions or told)
+        and (not command.since_build or build is None or build >= command.since_build)
+        and (not command.before_build or (build is not None and build < command.before_build))
         and _fits_the_system(command, case)
         and _fits_the_gpu(command, case)
-        and _fits_the_version(command, case)
     )
 
 
@@ -132,15 +137,4 @@ def _fits_the_gpu(command: Command, case: Case) -> bool:
     named = {name.rstrip("0123456789").lower() for name in libraries} - {"cpu", "rpc", "blas"}
     return (not command.vendors or bool(makers & {vendor.lower() for vendor in command.vendors})) and (
         not command.backends or not named or bool(named & {backend.lower() for backend in command.backends})
-    )
-
-
-def _fits_the_version(command: Command, case: Case) -> bool:
-    told = any(isinstance(v, Known) for v in (case.account.version_before, case.account.version_since))
-    found = _BUILD.match(case.runtime.version.value_or(""))
-    build = int(found[1]) if found else None
-    return (
-        (not command.compares_versions or told)
-        and (not command.since_build or build is None or build >= command.since_build)
-        and (not command.before_build or (build is not None and build < command.before_build))
     )

@@ -126,17 +126,6 @@ def _above_middle(ordered: Sequence[float]) -> float:
     return _best_third(ordered) - ordered[max(1, (len(ordered) - 1) // 2)]
 
 
-def repeat_variance(metric: str, levels: Sequence[BenchLevel]) -> Variance:
-    """Of one repeat: what these runs show, and experience."""
-    seen = [(level.freedom, level.scatter**2) for level in levels]
-    return _weighted([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
-
-
-def level_variance(level: BenchLevel, repeat: Variance, between: Variance) -> Variance:
-    """Of the level of one run: its share of the noise of repeats, and what runs differ by."""
-    return pooled([Variance(repeat.value * BEST_THIRD_VARIANCE / level.repeats, repeat.freedom), between])
-
-
 def run_variance(metric: str, chains: Sequence[Sequence[BenchLevel]], repeat: Variance) -> Variance:
     """What runs differ by beyond their repeats: from neighbours in each chain of earlier runs, and experience.
 
@@ -359,12 +348,16 @@ def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequenc
     if old is None or new is None:
         return None
     history = [[level for bench in chain if (level := _level(metric, bench))] for chain in chains]
-    repeat = repeat_variance(metric, [old, new, *(level for chain in history for level in chain)])
+    # The variance of one repeat: what these runs show, and experience
+    seen = [(level.freedom, level.scatter**2) for level in (old, new, *(level for chain in history for level in chain))]
+    repeat = _weighted([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
     samples = [bench.samples.get(metric, ()) for bench in (before, after)]
     between = restless(run_variance(metric, history, repeat), samples)
-    parts = [level_variance(level, repeat, between) for level in (old, new)]
+    # Of the level of each run: its share of the noise of repeats, and what runs differ by
+    within = [Variance(repeat.value * BEST_THIRD_VARIANCE / level.repeats, repeat.freedom) for level in (old, new)]
     others = Variance(disturbance(before, after) ** 2, repeat.freedom)
-    found = tested_difference(metric, old.log, new.log, pooled([*parts, others]))
+    variance = pooled([*(pooled([one, between]) for one in within), others])
+    found = tested_difference(metric, old.log, new.log, variance)
     why = length_difference(metric, before, after)
     return msgspec.structs.replace(found, verdict="cannot_tell", because=f"can't be told: {why}") if why else found
 

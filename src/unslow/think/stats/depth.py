@@ -295,29 +295,6 @@ PERHAPS_FLAT = 0.15
 _MS_PER_1000 = 1e6
 
 
-def is_steep(line: Line, expected: Expectation) -> bool:
-    """Whether the line is surely many times steeper than reading keys and values where they belong."""
-    return expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s
-
-
-def flat_words(growth: float, points: Sequence[Point], expected: Expectation) -> str:
-    """That depth costs nothing, and what it would have cost."""
-    first, deepest = points[0], points[-1]
-    why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
-    awaited = expected.slope_s * (deepest.depth - first.depth) / first.seconds
-    if awaited <= PERHAPS_FLAT:
-        return why
-    return f"{why}, where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
-
-
-def slope_words(line: Line, growth: float, reach: float, expected: Expectation) -> str:
-    """The honest slope in numbers."""
-    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
-    if not expected.slope_s:
-        return f"{why}, as reading keys and values makes; how steep it should be is not known"
-    return f"{why}, {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
-
-
 def steep_words(line: Line, expected: Expectation) -> str:
     """Where the cache must be, by the speed at which it is read."""
     times = line.slope_s / expected.slope_s
@@ -546,15 +523,24 @@ def _spilled(before: Mapping[str, float], beyond: Mapping[str, float], vram_byte
 
 
 def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
-    reach = points[-1].depth - points[0].depth
-    first = max(line.at(points[0].depth), points[0].seconds / 2)
-    growth, unsure = line.slope_s * reach / first, 2 * line.slope_error_s * reach / first
+    first, deepest = points[0], points[-1]
+    reach, start_s = deepest.depth - first.depth, max(line.at(first.depth), first.seconds / 2)
+    growth, unsure = line.slope_s * reach / start_s, 2 * line.slope_error_s * reach / start_s
     if growth < FLAT and growth + unsure < PERHAPS_FLAT:
-        return Curve("flat", flat_words(growth, points, expected) + aside, clear=all(p.repeats > 1 for p in points))
+        why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
+        awaited = expected.slope_s * reach / first.seconds
+        if awaited > PERHAPS_FLAT:
+            why += f", where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
+        return Curve("flat", why + aside, clear=all(p.repeats > 1 for p in points))
     if line.slope_s < SEEN * line.slope_error_s:
         why = f"a growth of {growth:.0%} ± {unsure:.0%} over {reach:.0f} tokens of depth can't be told from noise"
         return Curve("cannot_tell", why)
     clear = line.slope_error_s <= KNOWN * line.slope_s
-    if is_steep(line, expected):
+    if expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s:
         return Curve("steep", steep_words(line, expected) + aside, clear=clear)
-    return Curve("slope", slope_words(line, growth, reach, expected) + aside, clear=clear)
+    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
+    if expected.slope_s:
+        why += f", {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
+    else:
+        why += ", as reading keys and values makes; how steep it should be is not known"
+    return Curve("slope", why + aside, clear=clear)

@@ -71,8 +71,13 @@ class Trouble(NamedTuple):
 
 def trouble_of(before: Side, after: Side, ended: str, *, apart: bool = False) -> Trouble | None:
     """What is wrong where one of both failed too often, or ended it before its time; None where nothing is."""
-    sides = {"before": before, "after": after}
-    failing = [name for name, side in sides.items() if fails_often(side) or fails_to_answer(side)]
+    sides, failing = {"before": before, "after": after}, []
+    for name, side in sides.items():
+        failures = len(side.failures)
+        often = failures > max(FEW, FEW_OF_ALL * (failures + len(side.samples)))
+        # It was asked the questions that are compared, and did not answer one of them, also when asked again
+        mute = side.compared_tokens and side.failures and not side.answers
+        failing += [name] if often or mute else []
     if ended and not failing:
         failed = {name: len(side.failures) + len(side.failed_starts) for name, side in sides.items()}
         failing = ["after"] if apart else [name for name in failed if failed[name] == max(failed.values())]
@@ -82,17 +87,6 @@ def trouble_of(before: Side, after: Side, ended: str, *, apart: bool = False) ->
         return None  # the change is not to blame, and what was measured until then counts
     because = "; ".join(f"{name}: {_trouble_words(sides[name])}" for name in failing)
     return Trouble("broken" if failing == ["after"] else "cannot_tell", because)
-
-
-def fails_often(side: Side) -> bool:
-    """Whether more requests failed than by accident."""
-    failed = len(side.failures)
-    return failed > max(FEW, FEW_OF_ALL * (failed + len(side.samples)))
-
-
-def fails_to_answer(side: Side) -> bool:
-    """Whether it was asked the questions that are compared, and did not answer one of them, also when asked again."""
-    return bool(side.compared_tokens and side.failures and not side.answers)
 
 
 def _trouble_words(side: Side) -> str:

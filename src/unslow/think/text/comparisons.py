@@ -236,11 +236,11 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
 
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
-    change = Change(pair.slow.value, pair.fast.value, pair.slow.metric, sides=(pair.slow.label, pair.fast.label))
-    told = _comparison(pair.slow.line, change, pair.differs or complaint, relative=False)
-    if pair.slow.line == pair.fast.line:
-        return told
-    return msgspec.structs.replace(told, text=f"{told.text}{BOTH_LINES}{pair.fast.line.original[:_LONGEST]}")
+    slow, fast = pair
+    change = Change(slow.value, fast.value, slow.metric, sides=(slow.label, fast.label))
+    told = _comparison(slow.line, change, pair.differs or complaint, relative=False)
+    other = "" if slow.line == fast.line else f"{BOTH_LINES}{fast.line.original[:_LONGEST]}"
+    return msgspec.structs.replace(told, text=f"{told.text}{other}")
 
 
 def _comparison(line: Line, pair: Change, differs: tuple[Topic, ...], *, relative: bool) -> Comparison:
