@@ -97,7 +97,6 @@ def _layers_by_size(case: Case) -> int:
 
 
 def _used_share(case: Case) -> float:
-    """The part of the experts that one token uses."""
     experts, used = case.model.experts.value_or(0), case.model.experts_used.value_or(0)
     return used / experts if 0 < used < experts else 1.0
 
@@ -249,7 +248,6 @@ def must_have_room(case: Case) -> None:
 
 
 def _asked(case: Case, context: float) -> float:
-    """To the byte where the tensors are known, else from the shape."""
     needs = exact_needs(case, context)
     if needs is not None:
         return sum(need.total for need in needs[:-1])

@@ -190,7 +190,6 @@ def _unsupported(case: Case, gpu: Gpu) -> str:
 
 
 def _ships_rocm(case: Case) -> bool:
-    """Whether it is an Ollama from before Vulkan."""
     version = dotted_version(case.runtime.version.value_or(""))
     return "ollama" in case.runtime.name.value_or("").lower() and bool(version) and version < VULKAN_IN_OLLAMA
 

@@ -130,7 +130,6 @@ def _longer(share: float) -> float:
 
 
 def _with(prediction: Prediction, part: Part) -> Prediction:
-    """The prediction with one part more, where that takes any time."""
     if part.seconds <= 0:
         return prediction
     longer = interval_around(part.seconds, part.spread)

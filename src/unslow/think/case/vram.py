@@ -195,7 +195,6 @@ def _program(path: str) -> str:
 
 
 def _is_interpreter(program: str) -> bool:
-    """Whether a program runs others, so that its name says nothing."""
     return program.lower().startswith("python") or program in _LAUNCHERS
 
 

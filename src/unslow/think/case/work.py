@@ -280,7 +280,6 @@ def _sorting_s(case: Case, shape: Shape) -> float:
 
 
 def _timed_traffic(case: Case) -> Traffic | None:
-    """The requests of others, where it is them that were timed."""
     traffic = case.run.traffic
     return traffic.value if isinstance(traffic, Known) and not isinstance(case.run.completions, Known) else None
 

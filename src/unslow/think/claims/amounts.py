@@ -46,7 +46,6 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Stretches of lines that are rows of a table, lines of code or words."""
     lines = text.splitlines()
     kinds: list[str] = []
     fenced = False

@@ -70,7 +70,6 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
 
 
 def _named(text: str, original: str, words: list[_Word], taken: list[Amount]) -> DeviceSaid | None:
-    """The longest name that begins with the first of the words."""
     start = words[0].start
     if words[0].text not in _vocabulary():
         return None
@@ -149,7 +148,6 @@ def _merged(text: str, found: list[DeviceSaid]) -> list[DeviceSaid]:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    """The words that names of devices consist of, together and glued."""
     names = [re.findall(r"[a-z0-9]+", d.name.lower()) for d in all_devices() if d.kind in {"gpu", "unified"}]
     known = {word for words in names for word in words}
     glued = {one + two for words in names for one, two in pairwise(words)}

@@ -349,7 +349,6 @@ def _of_models(model: ModelSaid, stored: _Stored) -> Iterator[Reading]:
 
 @lru_cache(maxsize=256)
 def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
-    """From the tensors of the file."""
     plan = made_up(_known(name), mix)
     hyper, names = Hyper(plan), plan.by_name
     guessing = {f"blk.{n}." for n in range(hyper.layers, hyper.all_layers)}

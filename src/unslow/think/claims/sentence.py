@@ -110,7 +110,6 @@ def contexts_said(text: str) -> list[int]:
 
 
 def _layers(text: str) -> tuple[int | None, int | None]:
-    """Layers on the GPU, and layers in all."""
     if match := _LAYERS_OF.search(text):
         return int(match[1] or match[3]), int(match[2] or match[4])
     if flag := _GPU_LAYERS.search(text):

@@ -191,7 +191,6 @@ def _everything(reading: Reading, claimed: int) -> Finding:
 
 
 def _layer_held(reading: Reading, claimed: int, capacity: float, label: str, said: Said) -> Finding:
-    """Whether so many layers fit, with the cache of a context that is named."""
     number, context = min(claimed, reading.layers), said.settings.context
     of_all = (reading.cache_bytes(context, said.cache_type or "F16") or 0.0) if context else 0.0
     cache = of_all / reading.layers

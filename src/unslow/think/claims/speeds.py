@@ -144,7 +144,6 @@ def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, e
 
 
 def _doubt(place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Range | None) -> str:
-    """Why a speed that is not impossible is not likely; empty where it is."""
     part = claim.low / ceiling.tokens_per_s
     if ceiling.disk_bytes:
         return f"does not fit in {gib(place.capacity_bytes)}: {gb(ceiling.disk_bytes)} of it would stay on a disk"
@@ -189,7 +188,6 @@ def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amoun
 
 
 def _lines(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: int) -> tuple[str, str, str]:
-    """What a token reads, how quickly that can be read, and what the claim would need."""
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
     parts = [f"a token reads {gb(ceiling.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})"]
     if reading.expert_bytes and reading.expert_share:

@@ -50,7 +50,6 @@ def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem,
 
 
 def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
-    """The answer, unless there is no GPU to ask about."""
 
     def asked(case: Case) -> Answer:
         return answer(case) if case.machine.gpus.need() else (None, "there is no GPU")

@@ -50,7 +50,6 @@ def slowness_now(case: Case, report: SubjectReport) -> str:
 
 
 def _told(case: Case, report: SubjectReport, metric: str) -> str:
-    """A speed and what it should be; empty where it was not measured."""
     rate, achievable = report.measured.get(metric), report.expected.achievable.get(metric)
     if not rate:
         return ""
@@ -84,7 +83,6 @@ def _outside(report: SubjectReport) -> str:
 
 
 def _beside(report: SubjectReport) -> str:
-    """The speed of the answer, which is not what is slow."""
     rate = report.measured.get(DECODE)
     return f"; the answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
 
@@ -126,7 +124,6 @@ def _seconds(seconds: float) -> str:
 
 
 def _of_depth(case: Case, cost: Cost) -> str:
-    """The speed at the start of a chat and deep in it, and what would be usual there."""
     tried = [one for one in case.run.depths.value_or(()) if one.tokens_per_s > 0]
     depths = sorted(tried, key=lambda one: one.depth_tokens)
     if len(depths) < 2:  # noqa: PLR2004 (a fall has two ends)

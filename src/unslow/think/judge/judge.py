@@ -237,7 +237,6 @@ def _spelled(case: Case, answer: Found | Absent | CannotTell) -> Found | Absent 
 
 
 def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
-    """What a cause says of a case, with words for how to get what is missing."""
     return _spelled(case, _plain_answer(case, cause))
 
 

@@ -336,7 +336,6 @@ def _choice(case: Case, report: SubjectReport, measurement: Measurement, patienc
 
 
 def _settled(case: Case, report: SubjectReport, measurement: Measurement) -> Iterator[_Settled]:
-    """The causes that it would tell of, with what that is worth."""
     new = [path for path in measurement.fills if isinstance(fact_at(case, path), Unknown)]
     if not new:
         return

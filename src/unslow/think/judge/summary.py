@@ -93,7 +93,6 @@ def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
 
 
 def _next(case: Case, report: SubjectReport) -> str:
-    """What to collect next: what a cause asked for, else what usually hides behind an unexplained remainder."""
     if asked := _asked(case, report):
         return asked
     if len(report.devices) > 1:
@@ -193,7 +192,6 @@ def _one_channel(case: Case) -> str:
 
 
 def _goes_to(report: SubjectReport) -> str:
-    """Where most of a token goes, in a sentence."""
     token = [b for b in report.budget if b.phase == "decode"]
     total = sum(b.seconds for b in token)
     known = [b for b in token if b.part != UNEXPLAINED and b.seconds >= _SPECK * total][:3]

@@ -57,7 +57,6 @@ def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> V
 
 
 def _by_speed(case: Case, findings: tuple[Finding, ...], outlook: Outlook, best: Prediction) -> Verdict:
-    """Where a speed was measured and one is expected."""
     pace, host_takes_part = outlook.decode, host_share(best) > 0
     fast = reached(1 / (pace.measured_s or 1.0), best.tokens_per_s.low)
     # Where nobody knows where the weights lie, what pushes layers out was not found for want of the same facts: a speed

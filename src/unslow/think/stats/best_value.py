@@ -201,7 +201,6 @@ def _reading_threads(choice: Choice | None, generating: Choice) -> str:
 
 
 def _cores(choice: Choice, cpu: Cpu) -> list[str]:
-    """What the layout of the processor explains."""
     cores, slow = cpu.physical_cores.value_or(None), cpu.efficiency_cores.value_or(0)
     fast = cpu.performance_cores.value_or(None)
     said = []
@@ -256,7 +255,6 @@ def _reading_batches(name: str, choice: Choice, verdict: Verdict, current: int |
 
 
 def _memory(choice: Choice, memory_bytes: Mapping[int, float], current: int | None) -> str:
-    """What the memory of the largest, and of the one that is set, is beyond that of the best."""
     best = memory_bytes.get(choice.best)
     if best is None:
         return ""

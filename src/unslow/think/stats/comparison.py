@@ -201,7 +201,6 @@ def tested_difference(metric: str, before_log: float, after_log: float, variance
 
 
 def _because_of(said: Difference) -> str:
-    """The verdict in words, with the numbers that make it."""
     sure = f"95 % sure between {said.low - 1:+.1%} and {said.high - 1:+.1%}"
     seen = f"{said.ratio - 1:+.1%} ({sure})"
     if said.verdict in ("faster", "slower"):

@@ -86,7 +86,6 @@ def conditions_of(telemetry: Telemetry | None, run: Run, machine: Machine) -> di
 
 
 def _watched(telemetry: Telemetry | None) -> Iterator[tuple[str, float]]:
-    """The means of the phase that tells most."""
     phases = {phase.phase: phase for phase in (telemetry.phases if telemetry else ())}
     phase = phases.get("decode") or phases.get("prefill")
     if phase is None:

@@ -144,7 +144,6 @@ def _best(values: Sequence[float], fewest: int) -> int:
 
 
 def _off(values: Sequence[float]) -> float:
-    """How far the values are from their median, all together."""
     middle = statistics.median(values)
     return sum(abs(value - middle) for value in values)
 
@@ -273,7 +272,6 @@ def _changed(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
 
 
 def _drifting(moved: Trend, slices: Sequence[Slice]) -> Drift:
-    """A slope without steps."""
     part = max(2, len(slices) // 4)
     first, last = slices[:part], slices[-part:]
     early, late = (statistics.median(one.tokens_per_s for one in side) for side in (first, last))

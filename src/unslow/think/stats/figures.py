@@ -151,7 +151,6 @@ def _clocks(passes: Sequence[Pass]) -> str:
 
 
 def _slow_start(passes: Sequence[Pass]) -> str:
-    """Where the first token waits for more than its prompt."""
     timed = [done for done in passes if done.server_prefill_s is not None and done.client_first_token_s > 0]
     extra = [d.client_first_token_s - (d.server_prefill_s or 0.0) - waited_before_s(d) for d in timed]
     if not extra:
@@ -166,7 +165,6 @@ def _slow_start(passes: Sequence[Pass]) -> str:
 
 
 def _of_answers(passes: Sequence[Pass]) -> Iterator[str]:
-    """What else is to know: pieces of the stream, cached and thinking tokens, short answers, waits for processors."""
     each = [tokens_per_piece(done.generated_tokens, done.gaps) for done in passes if done.gaps]
     if each and statistics.median(each) >= SEVERAL_TOKENS:
         yield f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"

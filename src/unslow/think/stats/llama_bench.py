@@ -109,7 +109,6 @@ def _settings(row: BenchRow) -> dict[str, str]:
 
 
 def _by_depth(rows: Sequence[BenchRow]) -> Iterator[Sweep]:
-    """The headline tests over the depths, where there are several."""
     tests = [(figure, _headline(rows, figure).partition(" @ ")[0]) for figure in (DECODE, PREFILL)]
     points = []
     for tokens in sorted({row.n_depth for row in rows}):
@@ -151,7 +150,6 @@ def _lengths(test: str) -> dict[str, int]:
 
 
 def _measured(bench: Bench) -> Iterator[_Test]:
-    """Figures of the protocol, then the depths of a sweep."""
     counted = [done for done in bench.passes if done.round > 0]
     short, long = ([done for done in counted if done.case == case] or counted for case in (SHORT, LONG))
     prompts = sorted(long, key=lambda done: done.prompt_tokens)[len(long) // 2 :]
@@ -206,7 +204,6 @@ def _ns(tokens: int, speed: float) -> float:
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and the deviation as llama-bench has them."""
     if not values:
         return 0.0, 0.0
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
@@ -240,7 +237,6 @@ def _common(bench: Bench) -> dict[str, Any]:
 
 
 def _whole(text: str) -> int | None:
-    """A whole number that a field can hold."""
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
 

@@ -63,7 +63,6 @@ def judge_load(
 
 
 def _speed(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: float | None) -> str:
-    """At what speed the load read the file, next to what the disk gives."""
     size = cold.read_bytes or file_bytes
     if size <= 0 or extra_s <= 0:
         return ""

@@ -114,7 +114,6 @@ _WAYS: tuple[_Way, ...] = (
 
 
 def _part(rounds: Sequence[Round], name: str, value: Callable[[Round], float | None], how: str) -> Part | None:
-    """The part, over the rounds that tell it; None where none does."""
     values = [found for found in map(value, rounds) if found is not None]
     if not values:
         return None
@@ -181,7 +180,6 @@ def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
 
 
 def _idle_note(idle: float, beside: float, whole: float) -> str:
-    """Whether the GPU waited for as long as the server spent beside the step."""
     if max(idle, beside) < _CLEAR * whole:
         return "the GPU is idle for next to no time, as the parts say"
     share = f"the GPU is idle for {idle / whole:.0%} of a token, the parts beside its step are {beside / whole:.0%}"

@@ -254,7 +254,6 @@ class Halving:
         return [index for index in self.alive if index not in self.references]
 
     def _rounds_of_stage(self, seconds: float) -> int:
-        """How many rounds a stage has, where all stages share so much time; at least one."""
         stages = 1 + math.ceil(math.log2(max(1, len(self._others))))
         cost = sum(self.estimate_s(index) for index in self.alive)
         return max(1, int(seconds / stages / cost)) if cost else 1

@@ -308,7 +308,6 @@ def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
 
 
 def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> bool:
-    """Whether it is an option of the same context and quality with a file that is here."""
     context = best.context if best else plan.goal.context
     file = as_settings(option.settings).get(Knob.MODEL_FILE)
     if option.context != context or (file is not None and not str(file).lower().endswith(".gguf")):

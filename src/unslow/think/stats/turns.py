@@ -72,7 +72,6 @@ def judge_turns(turns: Sequence[Turn]) -> Turns:
 
 
 def _token_s(turn: Turn) -> float:
-    """Seconds for each token of a prompt."""
     return turn.reading_s / max(1, turn.computed_tokens)
 
 

@@ -175,7 +175,6 @@ def _slots_seen(good: Sequence[UsersPoint], slots: int | None) -> int | None:
 
 
 def _gain(a: UsersPoint, b: UsersPoint) -> float:
-    """What twice the users bring, as a share."""
     return float((b.together / a.together) ** (1 / math.log2(b.users / a.users)) - 1)
 
 

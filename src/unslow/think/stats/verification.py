@@ -205,7 +205,6 @@ def counted(number: int, what: str) -> str:
 
 
 def _time_words(told: VerifyContext, sides: Sequence[Side], rounds: int) -> Iterator[str]:
-    """Where it took longer than it was to, or had time for too few rounds."""
     if told.took_s is None or told.asked_s is None:
         return
     starts = [seconds for side in sides for seconds in side.starts_s] if told.way != "apart" else []
@@ -277,7 +276,6 @@ def verify_status(report: VerifyReport) -> int:
 
 
 def _is_open(answers: AnswersShown) -> bool:
-    """Whether answers were to be compared, and could not be."""
     return answers.wanted and answers.verdict == "cannot_tell"
 
 

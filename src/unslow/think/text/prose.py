@@ -416,7 +416,6 @@ def _some(items: tuple[Any, ...], source: str) -> Fact[tuple[Any, ...]]:
 
 
 def _loads(lines: Sequence[Line]) -> Fact[list[PastLoad]]:
-    """Loads that a line tells of by their contexts, in turn."""
     for line in lines:
         if contexts := contexts_of(line.text):
             loads = [PastLoad(context_length=told(context, line.where), source=line.where) for context in contexts]
