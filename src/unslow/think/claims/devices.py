@@ -61,12 +61,18 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
     at = 0
     while at < len(words):
         said = _named(text, original, words[at : at + _MOST_WORDS], taken)
-        if said:
-            found.append(said)
-            at = next((n for n, word in enumerate(words) if word.start >= said.end), len(words))
-        else:
+        if said is None:
             at += 1
-    return _merged(text, found)
+            continue
+        at = next((n for n, word in enumerate(words) if word.start >= said.end), len(words))
+        last = found[-1] if found else None
+        if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
+            # `RTX 3090/4090` is either of them: one entry with the variants of both
+            label, both = f"{last.label} or {said.label}", last.devices + said.devices
+            found[-1] = last._replace(label=label, devices=both, end=said.end)
+        else:
+            found.append(said)
+    return found
 
 
 def _named(text: str, original: str, words: list[_Word], taken: list[Amount]) -> DeviceSaid | None:
@@ -131,19 +137,6 @@ def number_of(text: str, start: int, end: int) -> int:
     else:
         number = int(after[1]) if after else 0
     return min(number, MOST_DEVICES)
-
-
-def _merged(text: str, found: list[DeviceSaid]) -> list[DeviceSaid]:
-    """`RTX 3090/4090` is either of them: one entry with the variants of both."""
-    merged: list[DeviceSaid] = []
-    for said in found:
-        last = merged[-1] if merged else None
-        if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
-            label, both = f"{last.label} or {said.label}", last.devices + said.devices
-            merged[-1] = last._replace(label=label, devices=both, end=said.end)
-        else:
-            merged.append(said)
-    return merged
 
 
 @cache

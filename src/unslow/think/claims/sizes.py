@@ -137,23 +137,20 @@ _EVERYTHING = any_phrase(
 def judge_count(said: Said) -> Judged:
     """How many layers a model has; logs count the output as one more."""
     claimed, model = said.settings.layers_named or 0, said.model_at(0)
-    known = {r.model: r for r in (readings(model, None) if model else []) if r.layers}
+    known = {r.model: r.layers for r in (readings(model, None) if model else []) if r.layers}
     if not known:
         return cannot_tell(said, f"{claimed} layers", "layers", ["which model"])
-    return judged_claim(said, f"{claimed} layers", "layers", best_finding([_count(r, claimed) for r in known.values()]))
-
-
-def _count(reading: Reading, claimed: int) -> Finding:
-    layers = reading.layers
-    lines = (
-        f"{reading.model} has {layers} repeating layers",
-        f"logs of llama.cpp count the output as one more: {layers + 1}",
-        f"claimed {claimed}",
-    )
-    subject = Subject(model=reading.model)
-    if claimed in {layers, layers + 1}:
-        return Finding("possible", "that is how many it has", lines, subject)
-    return Finding("impossible", f"it has {layers}", lines, subject)
+    found = []
+    for name, layers in known.items():
+        lines = (
+            f"{name} has {layers} repeating layers",
+            f"logs of llama.cpp count the output as one more: {layers + 1}",
+            f"claimed {claimed}",
+        )
+        one = Finding("impossible", f"it has {layers}", lines, Subject(model=name))
+        right = claimed in {layers, layers + 1}
+        found.append(one._replace(verdict="possible", because="that is how many it has") if right else one)
+    return judged_claim(said, f"{claimed} layers", "layers", best_finding(found))
 
 
 def judge_placed(said: Said, room_bytes: float) -> Judged:

@@ -280,13 +280,16 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     if not model or not where:
         missing = ["which model (name or size, and quant)"] * (not model) + ["on which device"] * (not where)
         return cannot_tell(said, what, kind, missing, _needed(said, claim) if kind == "speed" else ())
-    found_readings = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
-    questions = [
-        CeilingQuestion(r, place, 0, s.context, s.gpu_layers, said.host, s.by_layer)
-        for place in where
-        for r in found_readings
-    ]
-    found = _finding(kind, questions, claim, said, expected)
+    read = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
+    asked = (s.context, s.gpu_layers, said.host, s.by_layer)
+    questions = [CeilingQuestion(r, place, 0, *asked) for place in where for r in read]
+    if kind == "prefill":
+        found = best_finding([judge_prompt(question, claim) for question in questions])
+    elif kind == "throughput":
+        found = best_finding([judge_streams(question, claim, s.users) for question in questions])
+    else:
+        found = best_finding([judge_stream(question, claim, s, expected) for question in questions])
+        found = deep_enough(found, questions, claim, s)
     if found.verdict == "impossible" and model.stranger:
         # What the catalogue does not know may read less than all of itself
         because = f"{found.because}, if it has no experts"
@@ -305,15 +308,6 @@ def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
             yield f"{other} has the shape of {known.name}: computed with that"
     if quant and subject and estimated_mix(quant.label):
         yield f"{quant.label} is an estimate by {subject.quant}"
-
-
-def _finding(kind: Kind, questions: list[CeilingQuestion], claim: Amount, said: Said, expected: Expected) -> Finding:
-    if kind == "prefill":
-        return best_finding([judge_prompt(question, claim) for question in questions])
-    if kind == "throughput":
-        return best_finding([judge_streams(question, claim, said.settings.users) for question in questions])
-    found = best_finding([judge_stream(question, claim, said.settings, expected) for question in questions])
-    return deep_enough(found, questions, claim, said.settings)
 
 
 def _needed(said: Said, claim: Amount) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 Every one that a diagnosis can make, and the one that settles most for each of its seconds.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from unslow.catalog.bug_reports import cause_frequency
@@ -323,7 +323,13 @@ def worthwhile(
 
 
 def _choice(case: Case, report: SubjectReport, measurement: Measurement, patience: float) -> Choice:
-    settled = sorted(_settled(case, report, measurement), key=lambda s: (-s.worth, s.cause))
+    new = [path for path in measurement.fills if isinstance(fact_at(case, path), Unknown)]
+    at_stake, found = stakes(case, report), []
+    for name, cause in all_causes().items() if new else ():
+        if weight := _weight(name, report, new, measurement):
+            speaks = weight == _SUSPECTED or (weight == _FOUND and name in measurement.about)
+            found.append(_Settled(name, weight * cause_frequency(name) * at_stake[cause.phase], speaks))
+    settled = sorted(found, key=lambda s: (-s.worth, s.cause))
     # How long a load takes at the speeds that were measured, else at those that are expected
     load = measurement.load(case)
     expected = report.expected.as_configured.get("decode_tokens_per_s")
@@ -333,18 +339,6 @@ def _choice(case: Case, report: SubjectReport, measurement: Measurement, patienc
     seconds = seconds if measurement.name in FIRST else min(MOST_S * patience, seconds)
     worth, suspected = sum(s.worth for s in settled), any(s.suspected for s in settled)
     return Choice(measurement, tuple(s.cause for s in settled), seconds, worth / max(seconds, 0.1), suspected)
-
-
-def _settled(case: Case, report: SubjectReport, measurement: Measurement) -> Iterator[_Settled]:
-    new = [path for path in measurement.fills if isinstance(fact_at(case, path), Unknown)]
-    if not new:
-        return
-    at_stake = stakes(case, report)
-    for name, cause in all_causes().items():
-        weight = _weight(name, report, new, measurement)
-        if weight:
-            speaks = weight == _SUSPECTED or (weight == _FOUND and name in measurement.about)
-            yield _Settled(name, weight * cause_frequency(name) * at_stake[cause.phase], speaks)
 
 
 def _weight(name: str, report: SubjectReport, new: Collection[str], measurement: Measurement) -> float:

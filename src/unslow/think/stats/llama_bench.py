@@ -161,16 +161,10 @@ def _measured(bench: Bench) -> Iterator[_Test]:
     for name, passes, fields in ((PREFILL, prompts, read), (DECODE, short, generated), (DECODE_AT_4K, long, generated)):
         if bench.samples.get(name) and passes:
             yield {field: _middle(passes, value) for field, value in fields.items()}, bench.samples[name], None
-    for sweep in bench.sweeps:
-        if sweep.axis == "depth":
-            yield from _swept(sweep, counted)
-
-
-def _swept(sweep: Sweep, passes: Sequence[Pass]) -> Iterator[_Test]:
-    """All depths have answers of one length; a point is named by the depth that was told, its passes by the asked."""
-    asked = [done for done in passes if done.case.startswith(f"{sweep.axis} ")]
-    tokens = _middle(asked, lambda done: done.generated_tokens) if asked else USUAL[DECODE]
-    for point in sweep.points:
+    # All depths have answers of one length; a point is named by the depth that was told, its passes by the asked
+    asked = [done for done in counted if done.case.startswith("depth ")]
+    tokens = _middle(asked, generated["n_gen"]) if asked else USUAL[DECODE]
+    for point in (point for sweep in bench.sweeps if sweep.axis == "depth" for point in sweep.points):
         if DECODE in point.figures and point.at >= 0:
             yield {"n_gen": tokens, "n_depth": round(point.at)}, (), point.figures[DECODE]
 

@@ -135,22 +135,23 @@ def _batch(around: Around, size: int) -> Settings:
 
 def _cache(around: Around) -> Iterator[Step]:
     """The other of f16 and q8_0, within the floor of quality and what is free."""
-    now = around.settings.get(Knob.KV_CACHE_TYPE) or "f16"
-    if now == "f16" and _may_be_smaller(around):
-        yield "cache q8_0", {Knob.KV_CACHE_TYPE: "q8_0", Knob.FLASH_ATTENTION: True}
+    now, hand, floor = (
+        around.settings.get(Knob.KV_CACHE_TYPE) or "f16",
+        around.hand,
+        around.goal.worst_perplexity_increase,
+    )
+    if now == "f16":
+        of = hand.pieces.blueprint.architecture
+        small, usual = (quality_cost(hand.quant, kind, kind, hand.parameters, of) for kind in ("Q8_0", "F16"))
+        within_floor = (
+            floor is not None and small.perplexity_increase is not None and small.perplexity_increase <= floor
+        )
+        if within_floor or (floor is None and is_equal_quality(small, usual)):
+            yield "cache q8_0", {Knob.KV_CACHE_TYPE: "q8_0", Knob.FLASH_ATTENTION: True}
     kept = max((device.kv_bytes for device in around.option.devices), default=0) if around.option else 0
     if now == "q8_0" and (around.is_on_cpu or around.spare_bytes >= kept * (_WIDER - 1)):
         away: Settings = {Knob.KV_CACHE_TYPE: None, Knob.VALUE_CACHE_TYPE: None, Knob.FLASH_ATTENTION: None}
         yield "cache f16", away
-
-
-def _may_be_smaller(around: Around) -> bool:
-    hand, floor = around.hand, around.goal.worst_perplexity_increase
-    architecture = hand.pieces.blueprint.architecture
-    small, usual = (quality_cost(hand.quant, kind, kind, hand.parameters, architecture) for kind in ("Q8_0", "F16"))
-    if floor is None:
-        return is_equal_quality(small, usual)
-    return small.perplexity_increase is not None and small.perplexity_increase <= floor
 
 
 def _load_mode(around: Around) -> Iterator[Step]:

@@ -101,15 +101,14 @@ def _trouble_words(side: Side) -> str:
 def predicted_of(option: OptionShown, figures: Sequence[FigureShown]) -> PredictedShown:
     """The plan's figures of an option, and how far the measured speed-up is from the one it promised."""
     request = next((figure for figure in figures if figure.metric == REQUEST), None)
-    promised = option.speedup
-    share = request.speedup.mid / promised if request and promised else None
+    promised, speed = option.speedup, option.speed
     return PredictedShown(
         option=option.name,
-        decode_tokens_per_s=option.speed.decode_tokens_per_s if option.speed else None,
-        prefill_tokens_per_s=option.speed.prefill_tokens_per_s if option.speed else None,
-        request_s=option.speed.request_s if option.speed else None,
+        decode_tokens_per_s=speed.decode_tokens_per_s if speed else None,
+        prefill_tokens_per_s=speed.prefill_tokens_per_s if speed else None,
+        request_s=speed.request_s if speed else None,
         speedup=promised,
-        measured_over_predicted=share,
+        measured_over_predicted=request.speedup.mid / promised if request and promised else None,
         because=_promise_words(promised, request),
     )
 

@@ -279,23 +279,14 @@ class Sides(NamedTuple):
 def slow_and_fast_side(text: str) -> Sides:
     """Which way is slow and which is fast, as a line of prose says it without figures."""
     sentences = _SENTENCE.split(text)
-    held = (_held_against(sentence) for sentence in sentences)
+    for sentence in sentences:
+        match = _THAN.search(sentence)
+        if match and not _NO_OTHER_WAY.match(sentence[match.end() :]):
+            # `32 threads are slower than 2`; "no faster" is as good as slower
+            one, other = sentence[: match.start()].strip(), sentence[match.end() :].strip()
+            return Sides(other, one) if match["how"] in _GAINS and not match["not"] else Sides(one, other)
+    # The first clause that finds something slow, and the first that finds something fast
     clauses = [clause.strip() for sentence in sentences for clause in _CLAUSE.split(sentence) if clause.strip()]
-    return next((sides for sides in held if sides), None) or _by_clause(clauses)
-
-
-def _held_against(sentence: str) -> Sides | None:
-    """`32 threads are slower than 2`; "no faster" is as good as slower."""
-    match = _THAN.search(sentence)
-    if match is None or _NO_OTHER_WAY.match(sentence[match.end() :]):
-        return None
-    gains = match["how"] in _GAINS and not match["not"]
-    ways = (sentence[: match.start()].strip(), sentence[match.end() :].strip())
-    return Sides(*reversed(ways)) if gains else Sides(*ways)
-
-
-def _by_clause(clauses: Sequence[str]) -> Sides:
-    """The first clause that finds something slow, and the first that finds something fast."""
     judged = [(clause, _judged(clause)) for clause in clauses]
     slow, fast = (next((clause for clause, side in judged if side == wanted), "") for wanted in ("slow", "fast"))
     return Sides(slow, fast)
