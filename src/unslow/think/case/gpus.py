@@ -306,16 +306,16 @@ def loaded_gpus(case: Case) -> list[LoadedGpu]:
     """The runtime's GPUs as they were while tokens were generated, else as they are now, where they are busy now."""
     used = () if runtime_sees_gpu(case) is False else gpus_used(case)
     found = []
-    for number, gpu in gpu_places(case):
-        sample = _sample_of(case, gpu)
-        if gpu in used and sample is not None:
+    for number, gpu in ((number, gpu) for number, gpu in gpu_places(case) if gpu in used):
+        place = at = f"machine.gpus.{number}"
+        readings = (gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
+        if sample := _sample_of(case, gpu):
             at, under = f"run.gpus.{sample[0]}", sample[1]
-            now = (under.busy, under.clock_hz, under.power_max_w, under.temperature_max_c, under.event_reasons)
-            found.append(LoadedGpu(gpu, f"machine.gpus.{number}", at, *now))
-        elif gpu in used and _is_at_work(gpu):
-            at = f"machine.gpus.{number}"
-            now = (gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
-            found.append(LoadedGpu(gpu, at, at, *now))
+            readings = (under.busy, under.clock_hz, under.power_max_w, under.temperature_max_c, under.event_reasons)
+        # Where nobody read whether it is busy, a chip that is held back at full performance state is
+        held_back = is_awake(gpu) and bool((THERMAL | POWER).intersection(gpu.event_reasons.value_or([])))
+        if sample or (gpu.busy.value >= BUSY if isinstance(gpu.busy, Known) else held_back):
+            found.append(LoadedGpu(gpu, place, at, *readings))
     return found
 
 
@@ -349,14 +349,6 @@ def _places(gpu: Gpu, watched: tuple[GpuTelemetry, ...]) -> list[int]:
     same = [place for place, other in enumerate(watched) if other.index == gpu.index]
     names = {gpu.name.value_or(""), gpu.bus_id.value_or("")} - {""}
     return [place for place in same if watched[place].name in names] or same[-1:]
-
-
-def _is_at_work(gpu: Gpu) -> bool:
-    """Whether a GPU is busy; where nobody read that, a chip that is held back at full performance state is."""
-    if isinstance(gpu.busy, Known):
-        return gpu.busy.value >= BUSY
-    reasons = set(gpu.event_reasons.value_or([]))
-    return is_awake(gpu) and bool(reasons & (THERMAL | POWER))
 
 
 def is_awake(gpu: Gpu) -> bool:

@@ -84,30 +84,21 @@ def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> 
     asked = gpu_question(case, shape, placement, depth)
     if asked is None:
         return None
-    terms = [term for term in step_terms(asked.question) if term.seconds]
+    question, in_python = asked.question, asked.question.setting.runtime == TRANSFORMERS
+    terms = [term for term in step_terms(question) if term.seconds]
     seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
+    launches = host_launch_s(question) if not question.setting.graphs else None
+    if launches is not None:
+        alone = sum(seconds.values())
+        seconds[LAUNCHED_ONE_BY_ONE] = float(overlapped(alone, launches)) - alone
+    elif in_python:  # a library that generates in Python has a step of its own besides
+        seconds[ROUND_TRIP] = seconds.get(ROUND_TRIP, 0.0) + EAGER.step_s
     # Of predictions on devices never seen, as a factor either way; more where the bandwidth is uncertain too
-    question = asked.question
     group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
     group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
     spread = spread_of(group, question.setting.backend)
-    unlearned = PYTHON_SPREAD if question.setting.runtime == TRANSFORMERS else 1.0
-    return Side(
-        _with_launches(asked.question, seconds),
-        float(least_seconds(terms)),
-        math.sqrt(spread.high / spread.low) * asked.off * unlearned,
-    )
-
-
-def _with_launches(question: SpeedQuestion, seconds: dict[str, float]) -> dict[str, float]:
-    """With what launching one by one adds; a library that generates in Python has a step of its own besides."""
-    alone, setting = sum(seconds.values()), question.setting
-    launches = host_launch_s(question) if not setting.graphs else None
-    if launches is not None:
-        return {**seconds, LAUNCHED_ONE_BY_ONE: float(overlapped(alone, launches)) - alone}
-    if setting.runtime != TRANSFORMERS:
-        return seconds
-    return {**seconds, ROUND_TRIP: seconds.get(ROUND_TRIP, 0.0) + EAGER.step_s}
+    off = math.sqrt(spread.high / spread.low) * asked.off * (PYTHON_SPREAD if in_python else 1.0)
+    return Side(seconds, float(least_seconds(terms)), off)
 
 
 def gpu_question(case: Case, shape: Shape, placement: Placement, depth: float) -> GpuQuestion | None:

@@ -92,34 +92,27 @@ AS_USUAL = Cure(kv_on_gpu=True, plain_sampling=True, alone=True, graphs=True)
 @once
 def with_settings(case: Case, cure: Cure) -> Case:
     """The case with the settings that a cure changes."""
-    changed: dict[str, Known[Any]] = {}
+    runtime, values = case.runtime, dict[str, Any]()
     for name, value in (("threads", cure.threads), ("ubatch", cure.ubatch)):
         if value:
-            changed[name] = Known(int(value), Origin.ESTIMATED, "cured")
-    if cure.ubatch and case.runtime.batch.value_or(0) < cure.ubatch and isinstance(case.runtime.batch, Known):
-        changed["batch"] = changed["ubatch"]  # which no micro-batch exceeds
+            values[name] = int(value)
+    if cure.ubatch and runtime.batch.value_or(0) < cure.ubatch and isinstance(runtime.batch, Known):
+        values["batch"] = values["ubatch"]  # which no micro-batch exceeds
     if cure.flash_attention:
-        changed["flash_attention"] = Known(value=True, origin=Origin.ESTIMATED, source="cured")
+        values["flash_attention"] = True
     if cure.best_split:
-        changed["buffers"] = Known(split_anew(case), Origin.ESTIMATED, "cured")
-    if cure.one_gpu or cure.by_layers:
-        changed |= _split(case, 1 if cure.one_gpu else case.runtime.tensor_parallel.value_or(1))
+        values["buffers"] = split_anew(case)
+    if (cure.one_gpu or cure.by_layers) and isinstance(runtime.tensor_parallel, Known):
+        # No layer is cut, over so many times the stages that there are
+        stages = 1 if cure.one_gpu else runtime.tensor_parallel.value
+        values["tensor_parallel"] = 1
+        values["pipeline_parallel"] = stages * runtime.pipeline_parallel.value_or(1) if stages > 1 else 1
     # Where kernels are not launched one by one, a cure leaves the case as it is
-    by_default = "transformers" in case.runtime.name.value_or("").lower()
-    if cure.graphs and case.runtime.eager.value_or(default=by_default):
-        changed["eager"] = Known(value=False, origin=Origin.ESTIMATED, source="cured")
-    return msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, **changed)) if changed else case
-
-
-def _split(case: Case, stages: int) -> dict[str, Known[Any]]:
-    """Settings for no layer that is cut, over so many times the stages that there are; none where nobody cuts any."""
-    if not isinstance(case.runtime.tensor_parallel, Known):
-        return {}
-    pipeline = stages * case.runtime.pipeline_parallel.value_or(1) if stages > 1 else 1
-    return {
-        "tensor_parallel": Known(1, Origin.ESTIMATED, "cured"),
-        "pipeline_parallel": Known(pipeline, Origin.ESTIMATED, "cured"),
-    }
+    by_default = "transformers" in runtime.name.value_or("").lower()
+    if cure.graphs and runtime.eager.value_or(default=by_default):
+        values["eager"] = False
+    changed = {name: Known(value, Origin.ESTIMATED, "cured") for name, value in values.items()}
+    return msgspec.structs.replace(case, runtime=msgspec.structs.replace(runtime, **changed)) if changed else case
 
 
 _USUAL_CONTEXT = 4096

@@ -200,8 +200,10 @@ def best_step(points: Sequence[Point]) -> Step | None:
         fit = _fit(points, [[1.0, p.depth, side] for p, side in zip(points, sides, strict=True)])
         if fit and fit.values[1] < 0:
             flat = _fit(points, [[1.0, side] for side in sides])
-            values = (flat.values, flat.errors) if flat else ()
-            fit = Fit(*((start, 0.0, jump) for start, jump in values), flat.left_over) if flat else None
+            fit = None
+            if flat:
+                (start, jump), (start_error, jump_error) = flat.values, flat.errors
+                fit = Fit((start, 0.0, jump), (start_error, 0.0, jump_error), flat.left_over)
         if fit:
             start, slope, jump = fit.values
             line = Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
