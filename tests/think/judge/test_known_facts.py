@@ -1,10 +1,12 @@
+from operator import attrgetter
+
 from told import account, pasted
 
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import reported, told
-from unslow.think.judge.questions import PATHS, _at, known_facts
+from unslow.think.judge.questions import PATHS, known_facts
 
 
 def test_nothing_is_known_of_an_empty_case():
@@ -12,7 +14,7 @@ def test_nothing_is_known_of_an_empty_case():
 
 
 def test_every_path_is_one_of_a_case():
-    assert all(_at(Case(), path) is not None for path in PATHS)
+    assert all(attrgetter(path)(Case()) is not None for path in PATHS)
 
 
 def test_each_fact_keeps_its_origin_and_its_line():

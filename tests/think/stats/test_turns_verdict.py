@@ -23,7 +23,6 @@ def test_only_what_is_new():
     found = judge_turns(told(WHOLES, [1000, 131, 131, 131]))
     assert found.verdict == "cached"
     assert "131 of about 1360 tokens" in found.because
-    assert found.again_tokens == 0
 
 
 def test_blocks_of_a_paged_cache_are_no_loss():
@@ -33,8 +32,6 @@ def test_blocks_of_a_paged_cache_are_no_loss():
 def test_everything_again_with_its_price():
     found = judge_turns(told(WHOLES, [1000, 1180, 1360, 1540])[:3] + told([1540], [1539]))
     assert found.verdict == "reprocessed"
-    assert found.again_tokens == pytest.approx(1180, abs=2)
-    assert found.again_s == pytest.approx(1180 * TOKEN_S, rel=0.01)
     assert "2.36 s for each turn" in found.because
 
 
@@ -86,4 +83,3 @@ def test_without_two_turns_there_is_nothing_to_say(turns):
 def test_no_turns_break_it(turns):
     found = judge_turns(turns)
     assert found.because
-    assert found.again_tokens >= 0

@@ -14,6 +14,7 @@ from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, MIB, Absence, Fact, Known, MissingFactError, Origin, Unknown, not_found
 from unslow.think.case.demand import missing
+from unslow.think.case.gpus import device_of
 from unslow.think.case.placement import uses_no_gpu
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import buffers_of, gpus_named, gpus_of, gpus_used, number_of, seen_gpus
@@ -57,11 +58,10 @@ def cores_of(case: Case) -> float:
 
 def _physical_cores(case: Case) -> float:
     cores = case.machine.cpu.physical_cores
-    if isinstance(cores, Unknown) or not cores.value:
-        raise MissingFactError(
-            cores if isinstance(cores, Unknown) else not_found("no cores"), "machine.cpu.physical_cores"
-        )
-    return float(cores.value)
+    if isinstance(cores, Known) and cores.value:
+        return float(cores.value)
+    lacking = cores if isinstance(cores, Unknown) else not_found("no cores")
+    raise MissingFactError(lacking, "machine.cpu.physical_cores")
 
 
 def cpus_of(case: Case) -> float:
@@ -102,7 +102,7 @@ def family_of(gpu: Gpu) -> str:
     for prefix, family in _FAMILY_BY_CAPABILITY.items():
         if capability.startswith(prefix):
             return family
-    device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    device = device_of(gpu)
     return device.family if device else ""
 
 
@@ -246,13 +246,9 @@ def has_fast_links(case: Case) -> bool | None:
     answers = [_linked(gpu) for gpu in gpus]
     if not answers or None in answers:
         return None
-    return all(answers) and not (len(gpus) > BRIDGED and any(map(_has_bridge, gpus)))
-
-
-def _has_bridge(gpu: Gpu) -> bool:
-    """Whether it is a card whose links go over a bridge, which joins pairs, and not a module on a board."""
-    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-    return known is not None and not has_links(known)
+    # A card's links go over a bridge, which joins pairs; a module's over its board
+    bridged = any((known := device_of(gpu)) and not has_links(known) for gpu in gpus)
+    return all(answers) and not (len(gpus) > BRIDGED and bridged)
 
 
 def _linked(gpu: Gpu) -> bool | None:
@@ -260,7 +256,7 @@ def _linked(gpu: Gpu) -> bool | None:
         return gpu.nvlinks_active.value > 0
     if gpu.nvlinks_active.absence is Absence.NOT_SUPPORTED:
         return False  # so answers the driver of a card without the connector
-    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    known = device_of(gpu)
     return False if known and not known.link_bytes_per_s else None
 
 
@@ -303,8 +299,7 @@ def filled_shares(parts: list[GpuShare]) -> list[GpuShare]:
 def split_anew(case: Case) -> list[Buffer]:
     """The runtime's buffers as they would be with the fastest GPUs filled first; one that holds nothing is gone."""
     best = {p.gpu: int(p.model_bytes) for p in filled_shares(gpu_shares(case))}
-    first = {
-        number: buffer for buffer in reversed(case.runtime.buffers.value_or([])) if (number := _number(buffer)) in best
-    }
-    others = [b for b in case.runtime.buffers.value_or([]) if _number(b) not in best]
+    buffers = case.runtime.buffers.value_or([])
+    first = {number: buffer for buffer in reversed(buffers) if (number := _number(buffer)) in best}
+    others = [b for b in buffers if _number(b) not in best]
     return [msgspec.structs.replace(b, bytes=best[n]) for n, b in sorted(first.items()) if best[n]] + others

@@ -97,7 +97,6 @@ def _layers_by_size(case: Case) -> int:
 
 
 def _used_share(case: Case) -> float:
-    """The part of the experts that one token uses."""
     experts, used = case.model.experts.value_or(0), case.model.experts_used.value_or(0)
     return used / experts if 0 < used < experts else 1.0
 
@@ -140,11 +139,8 @@ def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
 
 
 def _needs(case: Case, plan: Blueprint, context: float, gpu_layers: int) -> list[Need] | None:
-    # The GPUs by their memory; one where they are not known
-    settings, shares = (
-        settings_of(case)._replace(context=int(context), gpu_layers=gpu_layers),
-        tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)) or (1.0,),
-    )
+    settings = settings_of(case)._replace(context=int(context), gpu_layers=gpu_layers)
+    shares = tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)) or (1.0,)
     return remembered(case.model, (settings, shares), lambda: _reckoned(plan, settings, shares))
 
 
@@ -230,12 +226,9 @@ class Demand(NamedTuple):
 def read_demand(case: Case, context: float | None = None) -> Demand:
     """The demand at the configured context, or at another; the runtime's own sum where nothing better is known."""
     runtime = case.runtime
-    # Whether the runtime's own sum is of the whole model: with a number of layers set, it is only of those
-    if (
-        context is None
-        and isinstance(runtime.asked_bytes, Known)
-        and (not isinstance(case.model.tensors, Known) and not isinstance(case.runtime.gpu_layers_set, Known))
-    ):
+    # The runtime's own sum: with a number of layers set, it is only of those
+    own = not isinstance(case.model.tensors, Known) and not isinstance(runtime.gpu_layers_set, Known)
+    if context is None and own and isinstance(runtime.asked_bytes, Known):
         return Demand(runtime.asked_bytes.value, margin_bytes(case), available_vram_bytes(case))
     if context is None:
         context = first_known(runtime.context_length, runtime.context_set, case.model.context_trained).need()
@@ -255,7 +248,6 @@ def must_have_room(case: Case) -> None:
 
 
 def _asked(case: Case, context: float) -> float:
-    """To the byte where the tensors are known, else from the shape."""
     needs = exact_needs(case, context)
     if needs is not None:
         return sum(need.total for need in needs[:-1])

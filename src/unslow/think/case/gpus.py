@@ -140,7 +140,11 @@ class Unreached(NamedTuple):
 
 def unreached(case: Case) -> Unreached | None:
     """Why the runtime at hand has no way to the machine's GPU; None where there may be one."""
-    return hidden_by_environment(case) or _by_container(case) or _by_system(case) or _by_card(case)
+    if found := hidden_by_environment(case) or _by_container(case) or _by_system(case):
+        return found
+    # The reason of the first GPU that settings leave to the runtime, where each of these has one
+    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_used(case)]
+    return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
 
 
 def hidden_by_environment(case: Case) -> Unreached | None:
@@ -172,12 +176,6 @@ def _by_system(case: Case) -> Unreached | None:
     return _of_card(case, gpu, "Ollama uses the GPU of a Mac only where it is Apple's own") if gpu else None
 
 
-def _by_card(case: Case) -> Unreached | None:
-    """The reason of the first GPU that settings leave to the runtime, where each of these has one."""
-    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_used(case)]
-    return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
-
-
 def _unsupported(case: Case, gpu: Gpu) -> str:
     """Why the libraries of the runtime have no code for a GPU; empty where they may have."""
     name = gpu.name.value_or("")
@@ -192,7 +190,6 @@ def _unsupported(case: Case, gpu: Gpu) -> str:
 
 
 def _ships_rocm(case: Case) -> bool:
-    """Whether it is an Ollama from before Vulkan."""
     version = dotted_version(case.runtime.version.value_or(""))
     return "ollama" in case.runtime.name.value_or("").lower() and bool(version) and version < VULKAN_IN_OLLAMA
 
@@ -227,7 +224,13 @@ def cards_of(case: Case) -> list[Card]:
     """
     built = case.runtime.build_architectures.value_or([])
     used, overridden = gpus_used(case), OVERRIDE in case.runtime.environment.value_or({})
-    cards = [_card(place, gpu, built, overridden=overridden) for place, gpu in gpu_places(case) if gpu in used]
+    cards = []
+    for place, gpu in ((place, gpu) for place, gpu in gpu_places(case) if gpu in used):
+        own, fact = gpu.architecture.value_or(""), "architecture"
+        if isinstance(gpu.compute_capability, Known):
+            own, fact = gpu.compute_capability.value, "compute_capability"
+        unknown = not own or (own.startswith("gfx") and overridden)
+        cards.append(Card(place, gpu, own, fact, None if unknown else _runs(own, built)))
     for_amd = any(target.startswith("gfx") for target in built)
     same_maker = [card for card in cards if not card.own or card.own.startswith("gfx") == for_amd]
     return (same_maker or cards) if built else []
@@ -241,18 +244,6 @@ def names_of(case: Case, cards: list[Card]) -> list[str]:
     return named if len(named) == len(wanted) else []
 
 
-def _card(place: int, gpu: Gpu, built: list[str], *, overridden: bool) -> Card:
-    own, fact = _architecture(gpu)
-    unknown = not own or (own.startswith("gfx") and overridden)
-    return Card(place, gpu, own, fact, None if unknown else _runs(own, built))
-
-
-def _architecture(gpu: Gpu) -> tuple[str, str]:
-    if isinstance(gpu.compute_capability, Known):
-        return gpu.compute_capability.value, "compute_capability"
-    return gpu.architecture.value_or(""), "architecture"
-
-
 def _runs(own: str, built: list[str]) -> bool:
     """Whether any of the build's architectures runs on it: gfx targets must match, CUDA's must not be newer.
 
@@ -262,12 +253,10 @@ def _runs(own: str, built: list[str]) -> bool:
         return own in {target.split(":")[0] for target in built}
     digits = [int(found[0]) for found in (re.search(r"\d+", target) for target in built) if found]
     capability = re.fullmatch(r"(\d{1,2})\.(\d)", own)
-    return not digits or not capability or min(digits) <= int(capability[1] + capability[2]) * _scale(digits)
-
-
-def _scale(digits: list[int]) -> int:
-    """llama.cpp writes 8.6 as 860, others as 86."""
-    return 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (no CUDA GPU is older than 3.0, none yet is 30.0)
+    if not digits or not capability:
+        return True
+    scale = 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (llama.cpp writes 8.6 as 860, others as 86)
+    return min(digits) <= int(capability[1] + capability[2]) * scale
 
 
 BUSY = 0.3
@@ -317,14 +306,16 @@ def loaded_gpus(case: Case) -> list[LoadedGpu]:
     """The runtime's GPUs as they were while tokens were generated, else as they are now, where they are busy now."""
     used = () if runtime_sees_gpu(case) is False else gpus_used(case)
     found = []
-    for number, gpu in gpu_places(case):
-        sample = _sample_of(case, gpu)
-        if gpu in used and sample is not None:
-            found.append(_sampled(gpu, number, *sample))
-        elif gpu in used and _is_at_work(gpu):
-            at = f"machine.gpus.{number}"
-            now = LoadedGpu(gpu, at, at, gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
-            found.append(now)
+    for number, gpu in ((number, gpu) for number, gpu in gpu_places(case) if gpu in used):
+        place = at = f"machine.gpus.{number}"
+        readings = (gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
+        if sample := _sample_of(case, gpu):
+            at, under = f"run.gpus.{sample[0]}", sample[1]
+            readings = (under.busy, under.clock_hz, under.power_max_w, under.temperature_max_c, under.event_reasons)
+        # Where nobody read whether it is busy, a chip that is held back at full performance state is
+        held_back = is_awake(gpu) and bool((THERMAL | POWER).intersection(gpu.event_reasons.value_or([])))
+        if sample or (gpu.busy.value >= BUSY if isinstance(gpu.busy, Known) else held_back):
+            found.append(LoadedGpu(gpu, place, at, *readings))
     return found
 
 
@@ -360,24 +351,9 @@ def _places(gpu: Gpu, watched: tuple[GpuTelemetry, ...]) -> list[int]:
     return [place for place in same if watched[place].name in names] or same[-1:]
 
 
-def _is_at_work(gpu: Gpu) -> bool:
-    """Whether a GPU is busy; where nobody read that, a chip that is held back at full performance state is."""
-    if isinstance(gpu.busy, Known):
-        return gpu.busy.value >= BUSY
-    reasons = set(gpu.event_reasons.value_or([]))
-    return is_awake(gpu) and bool(reasons & (THERMAL | POWER))
-
-
 def is_awake(gpu: Gpu) -> bool:
     """Whether it is in a state of full performance, as a GPU is that was given work a moment ago."""
     return gpu.performance_state.value_or("") in _AT_WORK
-
-
-def _sampled(gpu: Gpu, number: int, place: int, under: GpuUnderLoad) -> LoadedGpu:
-    return LoadedGpu(
-        gpu, f"machine.gpus.{number}", f"run.gpus.{place}", under.busy, under.clock_hz, under.power_max_w,
-        under.temperature_max_c, under.event_reasons,
-    )  # fmt: skip
 
 
 def is_held_back_by_heat(gpu: LoadedGpu) -> bool:

@@ -12,9 +12,9 @@ from unslow.catalog.hardware_families import gpu_maker
 from unslow.catalog.questions import UNKNOWN_WHICH, ReadingWay, readings
 from unslow.facts.commands import shell_joined, shell_quoted
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Fact, Known, Origin
+from unslow.facts.values import Known, Origin
 from unslow.think.case.vram import gpus_of, seen_gpus
-from unslow.think.memo import once, remembered
+from unslow.think.memo import once
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD", "MTL": "Apple", "Metal": "Apple", "SYCL": "Intel"}
 """By the backend that a runtime names its devices after; Vulkan is anybody's."""
@@ -83,9 +83,11 @@ def _known(case: Case) -> tuple[tuple[str, str], ...]:
     command = case.runtime.command.value_or([])
     given = [value for flag, value in pairwise(command) if flag in _FILE_FLAGS]
     path = given[-1] if given else str(case.model.path.value_or(""))
-    name, file = _printed_name(case.model.name), path if path.endswith(".gguf") else ""
+    # What a person calls a model may be nobody else's word
+    name, file = case.model.name, path if path.endswith(".gguf") else ""
+    printed = isinstance(name, Known) and name.origin is not Origin.TOLD and _NAME.fullmatch(name.value)
     files = (("MODEL.gguf", shell_quoted(file, system_of(case))),) if file else ()
-    names = (("MODEL", name), ("NAME:TAG", f"{name.partition(':')[0]}:TAG")) if name else ()
+    names = (("MODEL", printed[0]), ("NAME:TAG", f"{printed[0].partition(':')[0]}:TAG")) if printed else ()
     return *files, *names
 
 
@@ -95,12 +97,6 @@ def _command(case: Case) -> str:
     command = case.runtime.command.value_or([])
     named = len(command) > 1 and not _NOT_THE_SERVER.search(command[0])
     return shell_joined(command, system_of(case)) if named else ""
-
-
-def _printed_name(name: Fact[str]) -> str:
-    """The model as the runtime calls it; what a person calls it may be nobody else's word."""
-    known = isinstance(name, Known) and name.origin is not Origin.TOLD and _NAME.fullmatch(name.value)
-    return name.value if known and isinstance(name, Known) else ""
 
 
 _NAMED = re.compile(r"\{([a-z_]+)\}")
@@ -120,17 +116,17 @@ def spelled_out(advice: str, case: Case) -> str:
 
     Placeholders such as MODEL give way to what is known, as in the commands of fixes.
     """
-    return remembered(case, ("spelled out", advice), lambda: _spelled_out(advice, case))
+    return _spelled_out(case, advice)
 
 
-def _spelled_out(advice: str, case: Case) -> str:
+@once
+def _spelled_out(case: Case, advice: str) -> str:
     if _NAMED.search(advice):
         runtime = case.runtime.name.value_or("").lower() or UNKNOWN_WHICH
         # Ollama's log always has all of it, those of others as much as they are told to write
         log = case.runtime.log_path.value_or("") if runtime == "ollama" else ""
-        advice = _worded(
-            advice, _Here(system_of(case) or UNKNOWN_WHICH, makers_of(case), container_of(case), runtime, log)
-        )
+        here = _Here(system_of(case) or UNKNOWN_WHICH, makers_of(case), container_of(case), runtime, log)
+        advice = _worded(advice, here)
     return fill_placeholders(advice, case)
 
 

@@ -158,7 +158,6 @@ def set_elsewhere(fact: Fact[T], trial: Comparison) -> T | None:
 
 
 def _text_of(source: str) -> str:
-    """A source without the number of its line."""
     return source.rpartition(":")[0] or source
 
 

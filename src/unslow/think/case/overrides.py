@@ -5,16 +5,15 @@ is done here, with the names that the model's file has, else with those of commo
 """
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from math import comb, prod
 from typing import NamedTuple
 
-from unslow.facts.model import Table, layer_of, unpacked_tensors
+from unslow.facts.model import Model, Table, layer_of, unpacked_tensors
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.memo import remembered
+from unslow.think.memo import once, remembered
 
 COMMON = (
     *(f"ffn_{part}_exps" for part in ("up", "gate", "down")),
@@ -76,19 +75,20 @@ class _Names(NamedTuple):
 def sent_away(case: Case) -> SentAway:
     """What the settings of a case send to the CPU; of a model without experts none can leave."""
     overrides = tuple(case.runtime.tensor_overrides.value_or([]))
-    away = _sent_away(overrides, _names(case)) if overrides else SentAway()
+    away = _sent_away(overrides, _names_in(case.model)) if overrides else SentAway()
     return away._replace(experts=False) if case.model.experts.value_or(None) == 0 else away
 
 
 def overrides_of(case: Case, kind: str) -> list[str]:
     """The settings, as written, that send away one kind of `SentAway` by themselves."""
-    names = _names(case)
+    names = _names_in(case.model)
     return [o for o in case.runtime.tensor_overrides.value_or([]) if getattr(_sent_away((o,), names), kind)]
 
 
 def layers_without_experts(case: Case, layers: int) -> float | None:
     """Layers whose experts are sent away, in part as a fraction; None where the settings do not tell how many."""
-    return _without_experts(tuple(case.runtime.tensor_overrides.value_or([])), _names(case)._replace(layers=layers))
+    names = _names_in(case.model)._replace(layers=layers)
+    return _without_experts(tuple(case.runtime.tensor_overrides.value_or([])), names)
 
 
 def bytes_of_layers_on_host(case: Case, whole: int) -> int | None:
@@ -113,23 +113,16 @@ def _bytes(table: Table, overrides: tuple[str, ...], whole: int) -> int | None:
     return sum(t.bytes for layer, t in tensors if layer >= 0 and (layer < whole or _leaves(t.name, rules, layer)))
 
 
-def _names(case: Case) -> _Names:
-    return remembered(case.model, "names of tensors", lambda: _names_of(case))
-
-
-def _names_of(case: Case) -> _Names:
-    model = case.model
+@once
+def _names_in(model: Model) -> _Names:
     output = "token_embd.weight" if model.output_tied.value_or(default=False) else "output.weight"
     layers = min(model.layers.value_or(MOST_LAYERS), MOST_LAYERS)
-    own = _matrices(model.tensors.value) if isinstance(model.tensors, Known) else ()
-    return _Names(own or COMMON, layers or MOST_LAYERS, output)
-
-
-def _matrices(table: Table) -> tuple[str, ...]:
-    """The matrices of all kinds of layers; norms and biases, which have one row, weigh nothing."""
-    tensors = (t for kind in table.kinds for t in kind if t.name.startswith(_IN_EVERY_LAYER) and len(t.shape) > 1)
+    kinds = model.tensors.value.kinds if isinstance(model.tensors, Known) else ()
+    # Matrices alone: norms and biases, which have one row, weigh nothing
+    tensors = (t for kind in kinds for t in kind if t.name.startswith(_IN_EVERY_LAYER) and len(t.shape) > 1)
     names = dict.fromkeys(t.name.removeprefix(_IN_EVERY_LAYER).rpartition(".")[0] for t in tensors)
-    return tuple(islice((name for name in names if name and name != _ROUTER), MOST_PARTS))
+    own = tuple(islice((name for name in names if name and name != _ROUTER), MOST_PARTS))
+    return _Names(own or COMMON, layers or MOST_LAYERS, output)
 
 
 @lru_cache(maxsize=256)
@@ -190,37 +183,28 @@ def _rules(overrides: tuple[str, ...], names: int) -> tuple[_Rule, ...] | None:
 def _steps(pattern: str) -> int:
     """In how many ways the open parts of a pattern can share the letters of a name, and its alternatives be chosen."""
     unlimited = len(_UNLIMITED.findall(pattern))
-    return comb(LETTERS + unlimited, unlimited) * _choices(_NO_SYNTAX.sub("", pattern))
-
-
-def _choices(pattern: Iterable[str]) -> int:
-    """The product of the alternatives of all groups."""
     closed, still_open = 1, [1]
-    for letter in pattern:
+    for letter in _NO_SYNTAX.sub("", pattern):
         if letter == "(":
             still_open.append(1)
         elif letter == "|":
             still_open[-1] += 1
         elif letter == ")" and len(still_open) > 1:
             closed *= still_open.pop()
-    return closed * prod(still_open)
+    return comb(LETTERS + unlimited, unlimited) * closed * prod(still_open)
 
 
 def _rule(text: str) -> _Rule | None:
+    """None of a pattern that is none, or that could take for ever."""
     switch = _SWITCH.fullmatch(text)
     if switch:
         return _Rule(_OF_SWITCH[switch[1].lower()], to_host=True, layers=int(switch[2]) if switch[2] else None)
     pattern, _, device = text.rpartition("=")
-    return _Rule(_ENDS.sub("", pattern), bool(_HOST.match(device.strip()))) if _is_plain(pattern) else None
-
-
-def _is_plain(pattern: str) -> bool:
-    """Whether a pattern is one, and can be tried without taking for ever."""
     inner = _ENDS.sub("", pattern)
     if not pattern or len(inner) > LONGEST or _NESTED.search(inner):
-        return False
+        return None
     try:
         re.compile(inner)
     except (re.error, OverflowError, RecursionError):  # of counts and brackets beyond reason
-        return False
-    return True
+        return None
+    return _Rule(inner, bool(_HOST.match(device.strip())))

@@ -88,18 +88,13 @@ def layers_left_on_host(case: Case) -> int:
     layers, overflowing = counted_layers(case), case.runtime.overflowing_layers
     left = max(0, layers.total - layers.on_gpu, overflowing.value_or(0))
     by_bytes = not layers.fact.startswith("runtime.")  # which tell of parts of layers as well
-    if left or by_bytes or isinstance(overflowing, Known) or any(sent_away(case)) or not _may_lack_parts(case):
+    if left or by_bytes or isinstance(overflowing, Known) or any(sent_away(case)):
         return left
-    raise MissingFactError(overflowing, "runtime.overflowing_layers")
-
-
-def _may_lack_parts(case: Case) -> bool:
-    """Whether tensors of layers lie elsewhere: their buffers show it, or nobody printed those of a mixture of experts.
-
-    Who writes a report pastes what they find odd, and of all the rest takes the count for granted.
-    """
+    # Who writes a report pastes what they find odd, and of all the rest takes the count for granted
     told = isinstance(case.runtime.buffers, Known) or isinstance(case.runtime.vram_share, Known) or is_report(case)
-    return holds_weights_on_host(case) or (not told and case.model.experts.value_or(0) > 1)
+    if holds_weights_on_host(case) or (not told and case.model.experts.value_or(0) > 1):
+        raise MissingFactError(overflowing, "runtime.overflowing_layers")
+    return left
 
 
 def holds_weights_on_host(case: Case) -> bool:
@@ -157,14 +152,9 @@ def cache_on_host(case: Case) -> bool:
     host, gpu = (sum(b.bytes for b in buffers_of(case, "kv", on_gpu=side)) for side in (False, True))
     if not host + gpu:
         return not case.runtime.kv_offload.value_or(default=True)
-    set_so = case.runtime.kv_offload.value_or(default=True) is False
-    return not gpu and bool(buffers_of(case, "model", on_gpu=True)) and (set_so or _most_layers_on_gpu(case))
-
-
-def _most_layers_on_gpu(case: Case) -> bool:
-    """With few of them there, a cache on the host may be that of the other layers."""
-    layers = case.runtime.layers.value_or(0)
-    return case.runtime.gpu_layers.value_or(layers) >= layers / 2
+    layers, set_so = case.runtime.layers.value_or(0), case.runtime.kv_offload.value_or(default=True) is False
+    most = case.runtime.gpu_layers.value_or(layers) >= layers / 2  # with few there, it may be that of the other layers
+    return not gpu and bool(buffers_of(case, "model", on_gpu=True)) and (set_so or most)
 
 
 @once
@@ -199,17 +189,12 @@ def _weights_placement(case: Case, shape: Shape) -> Placement:
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
     held = _from_held_memory(case, shape)
-    if held is None:
-        raise _unplaced(case)
-    return held
-
-
-def _unplaced(case: Case) -> MissingFactError:
-    """What is missing: of an engine that computes on GPUs alone, which these are, where somebody looked in vain."""
+    if held is not None:
+        return held
     gpus = case.machine.gpus
     if runs_on_gpus_alone(case) and isinstance(gpus, Unknown) and gpus.absence is Absence.NOT_FOUND:
-        return MissingFactError(gpus, "machine.gpus")
-    return missing("where the weights lie", spelled_out("{placement}", case))
+        raise MissingFactError(gpus, "machine.gpus")  # which these are, where somebody looked in vain
+    raise missing("where the weights lie", spelled_out("{placement}", case))
 
 
 def output_is_on_gpu(case: Case) -> bool | None:
@@ -300,8 +285,7 @@ def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
         return partly
     forced = case.runtime.gpu_layers_set.value_or(None) is not None
     roomy = free_vram_bytes(case) > margin_bytes(case) + shape.layer_bytes
-    # The keys and values of the configured context; where the heads are unknown, an f16 cache of one head in
-    # eight
+    # Where the heads are unknown, an f16 cache of one head in eight
     for_one = shape.kv_bytes_per_token or shape.layers * shape.width / 2
     whole = held >= weights + (for_one * case.runtime.context_length.value_or(0))
     return Placement(shape.layers, output_on_gpu=True) if roomy and whole and not forced else None
@@ -450,19 +434,13 @@ def held_by_others(case: Case, others: list[GpuProcess], how_to_get: str) -> flo
     listed = float(sum(size.value_or(0) for size in sizes))
     if all(isinstance(size, Known) for size in sizes):
         return listed
-    own, gpus = _own_bytes(case), gpus_used(case)
+    own, gpus, buffers = own_vram_bytes(case), gpus_used(case), case.runtime.buffers
+    if own is None and isinstance(buffers, Known):
+        own = RUNTIME_CONTEXT_BYTES + sum(b.bytes for b in buffers.value if b.on_gpu)
     if own is None or not all(isinstance(gpu.vram_used_bytes, Known) for gpu in gpus):
         raise missing("how much GPU memory each process holds", how_to_get)
     used = sum(gpu.vram_used_bytes.need() for gpu in gpus)
     return max(listed, used - own - NOBODYS_BYTES * len(gpus))
-
-
-def _own_bytes(case: Case) -> float | None:
-    """By the driver's count, else by the runtime's own buffers."""
-    counted, buffers = own_vram_bytes(case), case.runtime.buffers
-    if counted is not None or not isinstance(buffers, Known):
-        return counted
-    return RUNTIME_CONTEXT_BYTES + sum(b.bytes for b in buffers.value if b.on_gpu)
 
 
 def driver_lends(case: Case) -> bool:

@@ -46,7 +46,6 @@ from unslow.think.physics.token_time import (
     total_seconds,
 )
 from unslow.think.speed.calibration import demand_of, match_calibration
-from unslow.think.speed.load import Totals
 from unslow.think.speed.question import USUAL_MICRO_BATCH, SpeedQuestion, host_launch_s, prompt_terms
 from unslow.think.speed.rows import PREFILL as PREFILL_GROUP
 
@@ -175,9 +174,8 @@ def prompt_tokens(case: Case) -> float:
     Short ones of several requests are computed together, so they take no longer than usual ones.
     """
     # How long prompts of others are by how far into the context their answers come; 0 where nobody watched
-    return measured_prompt_tokens(case) or max(
-        float(USUAL_PROMPT), float(case.run.depth_tokens.value_or(0)) if isinstance(case.run.traffic, Known) else 0.0
-    )
+    watched = float(case.run.depth_tokens.value_or(0)) if isinstance(case.run.traffic, Known) else 0.0
+    return measured_prompt_tokens(case) or max(float(USUAL_PROMPT), watched)
 
 
 def micro_batch(case: Case) -> float:
@@ -193,17 +191,25 @@ def measured_prefill(case: Case) -> Fact[float]:
 
 
 def _predicted_prefill(asked: _Asked) -> Prediction:
-    question = prompt_question(asked.case, asked.shape, asked.placement, asked.each)
-    beside = _beside(asked)
+    case, shape, placement, tokens, each, fetched = asked
+    question = prompt_question(case, shape, placement, each)
     terms = [term for term in _terms(question, asked) if term.seconds]
     ceiling = _ceiling(question, terms)
-    known = calibrated_prompt(asked.case, asked.tokens) if question.totals is None else None
+    known = calibrated_prompt(case, tokens) if question.totals is None else None
     if known:
         return Prediction(*known, ceiling, "calibrated")
     spread = spread_of(PREFILL_GROUP, question.setting.backend)
     either_way, priced = math.sqrt(spread.high / spread.low), by_part(terms, learned_speed().factors)
     parts = [Part(name, float(seconds), either_way) for name, seconds in priced.items()]
-    parts += [*_launches(question, asked), *beside]
+    launches = host_launch_s(question) if not question.setting.graphs else None
+    parts += [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / each, 2.0)]
+    # Copies of the cache and crossings, which all tokens of a micro-batch share
+    beside = (
+        Part(COPIES, prompt_cache_copies_s(case, shape, placement, tokens, each), 2.0),
+        Part(CROSSINGS, crossings_s(case, shape, placement) / each, 2.0),
+        Part(FETCHES, fetched / link_of(case) / each, 2.0),
+    )
+    parts += [part for part in beside if part.seconds > 0]
     total = sum(part.seconds for part in parts)
     # the utilisation of arithmetic differs far more than that of bandwidth, and more often downwards
     return Prediction(Interval(total / spread.high, total, total / spread.low), parts, ceiling)
@@ -217,36 +223,16 @@ def _terms(question: SpeedQuestion, asked: _Asked) -> Iterable[Term]:
     return (term for part in apart for term in prompt_terms(part, asked.tokens, asked.each))
 
 
-def _beside(asked: _Asked) -> list[Part]:
-    """Copies of the cache and crossings, which all tokens of a micro-batch share."""
-    case, shape, placement, tokens, each, fetched = asked
-    parts = (
-        Part(COPIES, prompt_cache_copies_s(case, shape, placement, tokens, each), 2.0),
-        Part(CROSSINGS, crossings_s(case, shape, placement) / each, 2.0),
-        Part(FETCHES, fetched / link_of(case) / each, 2.0),
-    )
-    return [part for part in parts if part.seconds > 0]
-
-
-def _launches(question: SpeedQuestion, asked: _Asked) -> list[Part]:
-    launches = host_launch_s(question) if not question.setting.graphs else None
-    return [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / asked.each, 2.0)]
-
-
 def _ceiling(question: SpeedQuestion, terms: list[Term]) -> float:
     """What the arithmetic of the GPUs allows, or the reading of weights where that is slower."""
     shortest = float(least_seconds(terms))
     if question.totals is not None:
         parts = [question.totals, *([question.host.totals] if question.host else [])]
         flops = float(question.chip.matrix_flops_per_s) * float(question.gpus) * _INTEGERS_GAIN
-        shortest = max(shortest, sum(map(_products, parts)) / flops)
+        # A product and a sum for each weight that a prompt token meets
+        met = ((t.dense_weights - t.output_weights, t.expert_weights * t.experts_used / t.experts) for t in parts)
+        shortest = max(shortest, sum(float(2 * (dense + experts)) for dense, experts in met) / flops)
     return 1 / shortest if shortest else 0.0
-
-
-def _products(totals: Totals) -> float:
-    """Operations that a prompt token takes: a product and a sum for each weight that it meets."""
-    met = totals.expert_weights * totals.experts_used / totals.experts
-    return float(2 * (totals.dense_weights - totals.output_weights + met))
 
 
 SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
@@ -274,19 +260,13 @@ def _predicted_decode(case: Case, cure: Cure) -> Prediction | Unknown:
     parts = [Part(part.name, part.seconds * scale, part.spread) for part in decode_parts(plan)]
     if not parts:
         return Unknown("nothing to predict from")
-    return Prediction(
-        total_seconds(parts), parts, ceiling_tokens_per_s(plan), "catalog" if scale == 1 else "calibrated"
-    )
+    basis: Literal["calibrated", "catalog"] = "catalog" if scale == 1 else "calibrated"
+    return Prediction(total_seconds(parts), parts, ceiling_tokens_per_s(plan), basis)
 
 
 MEASURE = "run `unslow` while the runtime is idle, without --passive"
 SHARED_BY = (1.05, 1.5)
 """Requests at a time, on average, of which some were alone and some were not."""
-
-
-def _is_shared(case: Case) -> bool:
-    traffic = case.run.traffic
-    return isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
 
 
 def _is_of_unknown_company(case: Case) -> bool:
@@ -302,7 +282,9 @@ def measured_rate(case: Case) -> Known[float] | Unknown:
     tried = case.run.decode_tokens_per_s
     if isinstance(tried, Unknown) and tried.absence is Absence.FAILED:
         return tried  # what the server did before it broke is no answer to how fast it is
-    if isinstance(tried, Unknown) and _is_shared(case):
+    traffic = case.run.traffic
+    is_shared = isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
+    if isinstance(tried, Unknown) and is_shared:
         return tried  # nor is an average over requests that now and then shared it
     if isinstance(tried, Unknown) and _is_of_unknown_company(case):
         return Unknown("its own mean is of all requests so far, and how many shared it at a time is not known", MEASURE)

@@ -5,7 +5,6 @@ import re
 from typing import NamedTuple
 
 from unslow.catalog.device_names import find_cpu
-from unslow.catalog.devices import Device, find_device
 from unslow.catalog.learned_speed import backends, learned_speed, spread_of
 from unslow.facts.machine import Cpu, Gpu
 from unslow.facts.model import Blueprint
@@ -25,6 +24,7 @@ from unslow.think.case.bandwidth import (
     wanted_threads,
 )
 from unslow.think.case.demand import missing, plan_of
+from unslow.think.case.gpus import device_of
 from unslow.think.case.instructions import spelled_out
 from unslow.think.case.placement import host_link_bytes_per_s
 from unslow.think.case.runtime import runs_paged
@@ -84,30 +84,21 @@ def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> 
     asked = gpu_question(case, shape, placement, depth)
     if asked is None:
         return None
-    terms = [term for term in step_terms(asked.question) if term.seconds]
+    question, in_python = asked.question, asked.question.setting.runtime == TRANSFORMERS
+    terms = [term for term in step_terms(question) if term.seconds]
     seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
+    launches = host_launch_s(question) if not question.setting.graphs else None
+    if launches is not None:
+        alone = sum(seconds.values())
+        seconds[LAUNCHED_ONE_BY_ONE] = float(overlapped(alone, launches)) - alone
+    elif in_python:  # a library that generates in Python has a step of its own besides
+        seconds[ROUND_TRIP] = seconds.get(ROUND_TRIP, 0.0) + EAGER.step_s
     # Of predictions on devices never seen, as a factor either way; more where the bandwidth is uncertain too
-    question = asked.question
     group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
     group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
     spread = spread_of(group, question.setting.backend)
-    unlearned = PYTHON_SPREAD if question.setting.runtime == TRANSFORMERS else 1.0
-    return Side(
-        _with_launches(asked.question, seconds),
-        float(least_seconds(terms)),
-        math.sqrt(spread.high / spread.low) * asked.off * unlearned,
-    )
-
-
-def _with_launches(question: SpeedQuestion, seconds: dict[str, float]) -> dict[str, float]:
-    """With what launching one by one adds; a library that generates in Python has a step of its own besides."""
-    alone, setting = sum(seconds.values()), question.setting
-    launches = host_launch_s(question) if not setting.graphs else None
-    if launches is not None:
-        return {**seconds, LAUNCHED_ONE_BY_ONE: float(overlapped(alone, launches)) - alone}
-    if setting.runtime != TRANSFORMERS:
-        return seconds
-    return {**seconds, ROUND_TRIP: seconds.get(ROUND_TRIP, 0.0) + EAGER.step_s}
+    off = math.sqrt(spread.high / spread.low) * asked.off * (PYTHON_SPREAD if in_python else 1.0)
+    return Side(seconds, float(least_seconds(terms)), off)
 
 
 def gpu_question(case: Case, shape: Shape, placement: Placement, depth: float) -> GpuQuestion | None:
@@ -127,24 +118,19 @@ def question_about(case: Case, totals: Totals, depth: float) -> GpuQuestion:
     gpus = gpus_used(case)
     if not gpus:
         raise missing("which GPU it is", spelled_out("{gpu_list}", case))
-    _must_tell_its_crew(case, gpus)
+    tensor = case.runtime.tensor_parallel
+    if isinstance(tensor, Unknown) and tensor.absence is Absence.NOT_SUPPORTED and len(gpus) > 1 and runs_paged(case):
+        # whoever looked found nothing that tells how it splits
+        raise MissingFactError(tensor, "runtime.tensor_parallel")
     crew = gpu_split_of(case, len(gpus))
-    chip, off = _slowest(gpus) if crew.cuts_layers else _chip(case, gpus[: crew.gpus])
+    chip, off = _chip(case, gpus if crew.cuts_layers else gpus[: crew.gpus], cuts_layers=crew.cuts_layers)
+    known = [device_of(gpu) for gpu in gpus]
     question = SpeedQuestion(
         totals, chip, gpu_setting(case, gpus[0]), build_year(case), depth, element_bytes_of(case),
         gpus=float(crew.gpus), split=SPLIT_BY_TENSOR if crew.cuts_layers else SPLIT_BY_LAYER,
-        peers=not crew.cuts_layers or _are_peers(gpus),
+        peers=not crew.cuts_layers or all(device is not None and has_peers(device) for device in known),
     )  # fmt: skip
     return GpuQuestion(question, off)
-
-
-def _must_tell_its_crew(case: Case, gpus: tuple[Gpu, ...]) -> None:
-    """MissingFactError where an engine has several GPUs, and whoever looked found nothing that tells how it splits."""
-    tensor = case.runtime.tensor_parallel
-    if not isinstance(tensor, Unknown) or tensor.absence is not Absence.NOT_SUPPORTED:
-        return
-    if len(gpus) > 1 and runs_paged(case):
-        raise MissingFactError(tensor, "runtime.tensor_parallel")
 
 
 def held_on_gpus(case: Case, shape: Shape, placement: Placement) -> Totals:
@@ -167,7 +153,9 @@ def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
         return remembered(plan, "parts", lambda: _parts_of_plan(plan))
     # The type that a quant is mostly made of: Q4_K of Q4_K_M
     found = re.match(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)", case.model.quant.value_or("Q4_K_M"))
-    bits, kind = _bits(case), kind_of(found[1].upper() if found else "Q4_K")
+    kind = kind_of(found[1].upper() if found else "Q4_K")
+    parameters, size = case.model.parameters.value_or(0), case.model.weights_bytes.value_or(0)
+    bits = min(32.0, max(1.5, size * 8 / parameters)) if parameters and size else _BITS_OF_A_WEIGHT
     whole, mixture = shape.layers * shape.layer_bytes, shape.expert_share > 0
     dense, experts = whole * (1 - shape.expert_share), whole * shape.expert_share
     layers = Totals(
@@ -191,56 +179,35 @@ def _parts_of_plan(plan: Blueprint) -> tuple[Totals, Totals]:
     return layer_totals(load, load.layers, with_output=False), layer_totals(load, (), with_output=True)
 
 
-def _bits(case: Case) -> float:
-    parameters = case.model.parameters.value_or(0)
-    size = case.model.weights_bytes.value_or(0)
-    return min(32.0, max(1.5, size * 8 / parameters)) if parameters and size else _BITS_OF_A_WEIGHT
+def _chip(case: Case, gpus: tuple[Gpu, ...], *, cuts_layers: bool) -> tuple[Chip, float]:
+    """One chip for all, and how far off its bandwidth may be.
 
-
-def _chip(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
-    """One chip for all, and how far off its bandwidth may be: layers take turns, so the times of unlike GPUs add up."""
+    Where each has a part of every layer all wait for the slowest; else they take turns, and the times of unlike GPUs
+    add up.
+    """
     found = [chip_of_gpu(gpu) for gpu in gpus]
     shares = shares_of(case, len(gpus))
-    rates = {
-        name: 1 / sum(share / getattr(chip, name) for share, (chip, _) in zip(shares, found, strict=True))
-        for name in ("bytes_per_s", "flops_per_s", "matrix_flops_per_s")
-    }
+    rates = {}
+    for name in ("bytes_per_s", "flops_per_s", "matrix_flops_per_s"):
+        each = [getattr(chip, name) for chip, _ in found]
+        in_turn = 1 / sum(share / rate for share, rate in zip(shares, each, strict=True))
+        rates[name] = min(each) if cuts_layers else in_turn
     return found[0][0]._replace(**rates), max(spread for _, spread in found)
-
-
-def _slowest(gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
-    """The chip that all wait for: each has an equal part of every layer."""
-    found = [chip_of_gpu(gpu) for gpu in gpus]
-    rates = {
-        name: min(getattr(chip, name) for chip, _ in found)
-        for name in ("bytes_per_s", "flops_per_s", "matrix_flops_per_s")
-    }
-    return found[0][0]._replace(**rates), max(spread for _, spread in found)
-
-
-def _are_peers(gpus: tuple[Gpu, ...]) -> bool:
-    """Whether all can read each other's memory, as far as the catalogue knows them."""
-    known = [find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus]
-    return all(device is not None and has_peers(device) for device in known)
-
-
-def _is_linked(case: Case, device: Device | None) -> bool:
-    """As the driver tells, else as such modules are built."""
-    said = has_fast_links(case)
-    return said if said is not None else device is not None and has_links(device)
 
 
 def chip_of_gpu(gpu: Gpu) -> tuple[Chip, float]:
     """One GPU, and how far off its bandwidth may be; MissingFactError where nobody knows it."""
     rate, spread = device_bandwidth(gpu)
-    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    known = device_of(gpu)
     flops = rate * _FLOPS_PER_BYTE
     return (gpu_chip(known) if known else Chip(rate, flops, flops))._replace(bytes_per_s=rate), spread
 
 
 def gpu_setting(case: Case, gpu: Gpu) -> SpeedSetting:
     """The software on a GPU, as what was learned is looked up."""
-    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    known, linked = device_of(gpu), has_fast_links(case)
+    if linked is None:  # then as such modules are built
+        linked = known is not None and has_links(known)
     # Whether every kernel is launched by itself: as it was set, else as the runtime does it by default
     return SpeedSetting(
         backend=backend_name(case),
@@ -251,7 +218,7 @@ def gpu_setting(case: Case, gpu: Gpu) -> SpeedSetting:
         packed_cache=element_bytes_of(case) < F16_BYTES,
         runtime=_runtime(case),
         graphs=not case.runtime.eager.value_or(default=_runtime(case) == TRANSFORMERS),
-        linked=_is_linked(case, known),
+        linked=linked,
     )
 
 

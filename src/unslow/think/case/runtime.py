@@ -198,11 +198,8 @@ def _reason(case: Case, reload: Reload) -> Reason:
         return "expired"
     if reload.others:
         return "turns"
-    if (
-        isinstance(before.context_length, Known)
-        and isinstance(now.context_length, Known)
-        and before.context_length.value != now.context_length.value
-    ):
+    contexts = before.context_length, now.context_length
+    if all(isinstance(c, Known) for c in contexts) and contexts[0].value_or(0) != contexts[1].value_or(0):
         return "context"
     if before.settings != now.settings:
         return "settings"
@@ -236,8 +233,15 @@ class Robbed(NamedTuple):
 
 def robbed_load(case: Case) -> Robbed | None:
     """The pair that differs most; None where there is none."""
-    loads = case.runtime.loads.value_or([])
-    pairs = [Robbed(poor, rich) for poor in loads for rich in loads if _was_robbed(poor, rich)]
+    loads = [load for load in case.runtime.loads.value_or([]) if isinstance(load.gpu_layers, Known)]
+    pairs = []
+    for pair in (Robbed(poor, rich) for poor in loads if free_of(poor) for rich in loads):
+        poor, rich = pair
+        same = poor.model.value_or("") == rich.model.value_or("")
+        same = same and poor.context_length.value_or(0) == rich.context_length.value_or(0)
+        fewer = poor.gpu_layers.value_or(0) < rich.gpu_layers.value_or(0)
+        if same and fewer and pair.gone >= max(GIB, LEAST_SHARE * free_of(rich)):
+            pairs.append(pair)
     return max(pairs, key=lambda pair: pair.gone, default=None)
 
 
@@ -249,16 +253,3 @@ def free_of(load: PastLoad) -> float:
 def layers_of(load: PastLoad) -> str:
     """Its layers on the GPU, in words."""
     return f"{load.gpu_layers.value_or(0)} of {load.layers.value_or('its')} layers"
-
-
-def _was_robbed(poor: PastLoad, rich: PastLoad) -> bool:
-    if not isinstance(poor.gpu_layers, Known) or not isinstance(rich.gpu_layers, Known) or not free_of(poor):
-        return False
-    gone = free_of(rich) - free_of(poor)
-    fewer = poor.gpu_layers.value < rich.gpu_layers.value
-    return _same_settings(poor, rich) and fewer and gone >= max(GIB, LEAST_SHARE * free_of(rich))
-
-
-def _same_settings(one: PastLoad, other: PastLoad) -> bool:
-    model, context = one.model.value_or(""), one.context_length.value_or(0)
-    return model == other.model.value_or("") and context == other.context_length.value_or(0)

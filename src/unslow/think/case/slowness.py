@@ -46,7 +46,8 @@ def expected_together(case: Case, users: int, depth: float, cure: Cure | None = 
     """Tokens per second of so many users together, each at that depth; None where nothing tells."""
     if users < 1:
         return None
-    case = _at(case, depth)
+    known = Known(int(depth), Origin.MEASURED, "the depth that is asked about")
+    case = msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=known))
     alone, longer = predict(case, cure), times_as_long(case, users, depth, cure)
     return users / (alone.seconds.mid * longer) if isinstance(alone, Prediction) and longer else None
 
@@ -70,32 +71,21 @@ def times_as_long(case: Case, users: int, depth: float, cure: Cure | None = None
     return (step_s + for_all + times * for_each) / (alone_s + for_all + for_each)
 
 
-def _at(case: Case, depth: float) -> Case:
-    known = Known(int(depth), Origin.MEASURED, "the depth that is asked about")
-    return msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=known))
-
-
-def _question(case: Case, shape: Shape, placement: Placement, depth: float) -> SpeedQuestion:
-    """What a step asks of GPUs and of the host, each for its part of the model."""
-    found, host = gpu_question(case, shape, placement, depth), _host(case, shape, placement)
-    if found:
-        return found.question._replace(host=host)
-    if host is None:
-        raise missing("where the weights lie")
-    return SpeedQuestion(None, host.chip, host.setting, depth=depth, element_bytes=element_bytes_of(case), host=host)
-
-
-def _host(case: Case, shape: Shape, placement: Placement) -> Host | None:
-    totals = left_on_host(case, shape, placement)
-    if totals.dense_bytes + totals.expert_bytes <= 0:
-        return None
-    chip = chip_of_host(case, host_bandwidth(case)[0], computing_threads(case))
-    return Host(totals, chip, host_setting(case, placement))
-
-
 @once
 def _step_s(case: Case, shape: Shape, placement: Placement, depth: float, users: int) -> float:
-    question = _question(case, shape, placement, depth)
+    """Seconds of a step for so many, on GPUs and on the host, each with its part of the model."""
+    found, totals = gpu_question(case, shape, placement, depth), left_on_host(case, shape, placement)
+    host = None
+    if totals.dense_bytes + totals.expert_bytes > 0:
+        chip = chip_of_host(case, host_bandwidth(case)[0], computing_threads(case))
+        host = Host(totals, chip, host_setting(case, placement))
+    if found:
+        question = found.question._replace(host=host)
+    elif host:
+        size = element_bytes_of(case)
+        question = SpeedQuestion(None, host.chip, host.setting, depth=depth, element_bytes=size, host=host)
+    else:
+        raise missing("where the weights lie")
     return float(step_seconds(question._replace(tokens=float(users))))
 
 
@@ -117,16 +107,15 @@ _SEVERAL = 1.5
 """Requests on average: fewer are one after the other."""
 
 
+@once
 def predict_among_others(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     """The prediction for one of as many requests as were answered at once while it was watched."""
-    return remembered(case, ("among others", cure), lambda: _predicted_among_others(case, cure))
-
-
-def _predicted_among_others(case: Case, cure: Cure | None) -> Prediction | Unknown:
     alone = predict(case, cure)
     if not isinstance(alone, Prediction):
         return alone
-    if _is_told_of_many(case):
+    # A person's text may have the speed of requests that ran together: their caches may be as long as any
+    untimed = not isinstance(case.run.decode_tokens_per_s, Known) and not isinstance(case.run.traffic, Known)
+    if untimed and is_report(case) and case.runtime.running_requests.value_or(0) > 1:
         return Unknown("several requests shared it, and the text does not tell how long they were", MEASURE)
     together = _with(alone, Part(OTHERS, (times_longer(case, cure) - 1) * alone.seconds.mid, SPREAD))
     share = prompts_share(case, cure)
@@ -141,7 +130,6 @@ def _longer(share: float) -> float:
 
 
 def _with(prediction: Prediction, part: Part) -> Prediction:
-    """The prediction with one part more, where that takes any time."""
     if part.seconds <= 0:
         return prediction
     longer = interval_around(part.seconds, part.spread)
@@ -177,22 +165,14 @@ def each_rate(case: Case) -> Known[float] | Unknown:
 
 def requests_at_once(case: Case) -> float:
     """How many requests shared a step while the speed of one was seen; 0 where nobody watched."""
-    return _answered_at_once(case) / copies_of(case)
-
-
-def _answered_at_once(case: Case) -> float:
     traffic = case.run.traffic
     if isinstance(traffic, Known):
-        return traffic.value.each_among if isinstance(each_rate(case), Known) else traffic.value.running
+        among = traffic.value.each_among if isinstance(each_rate(case), Known) else traffic.value.running
+        return among / copies_of(case)
     # a log tells how many shared the steps whose speed it gives
     logged = not isinstance(case.run.decode_tokens_per_s, Known) and runs_paged(case)
-    return float(case.runtime.running_requests.value_or(0)) if logged and not is_report(case) else 0.0
-
-
-def _is_told_of_many(case: Case) -> bool:
-    """Whether a person's text has the speed of requests that ran together: their caches may be as long as any."""
-    untimed = not isinstance(case.run.decode_tokens_per_s, Known) and not isinstance(case.run.traffic, Known)
-    return untimed and is_report(case) and case.runtime.running_requests.value_or(0) > 1
+    running = float(case.runtime.running_requests.value_or(0)) if logged and not is_report(case) else 0.0
+    return running / copies_of(case)
 
 
 def times_longer(case: Case, cure: Cure | None = None) -> float:

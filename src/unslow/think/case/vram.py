@@ -9,7 +9,7 @@ from unslow.facts.merge import computing_gpus
 from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, GIB, MIB, Known
-from unslow.think.memo import once, remembered
+from unslow.think.memo import once
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
@@ -35,11 +35,11 @@ def candidate_gpus(device: SeenDevice, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]
     if not device.description:
         maker = _VENDORS.get(_prefix(device.name), "")
         return tuple(gpu for gpu in gpus if not maker or gpu.vendor.value_or(maker) == maker)
-    for alike in (_same_words, _same_device, _part_of):
-        found = tuple(gpu for gpu in gpus if gpu.name.value_or("") and alike(gpu, device))
-        if found:
-            return found
-    return ()
+    wanted = _words(device.description)
+    named = [(gpu, _words(gpu.name.value_or(""))) for gpu in gpus if gpu.name.value_or("")]
+    same = tuple(gpu for gpu, words in named if words == wanted)
+    same = same or tuple(gpu for gpu, _ in named if _same_device(gpu, device))
+    return same or tuple(gpu for gpu, words in named if words and wanted and (words in wanted or wanted in words))
 
 
 def set_aside(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -100,20 +100,11 @@ def _words(name: str) -> str:
     return " ".join(_NOISE.sub(" ", name).lower().split())
 
 
-def _same_words(gpu: Gpu, device: SeenDevice) -> bool:
-    return _words(gpu.name.value_or("")) == _words(device.description)
-
-
 def _same_device(gpu: Gpu, device: SeenDevice) -> bool:
     """Whether the catalogue takes both for the same; the size of the memory tells some that share a name."""
     total = int(gpu.vram_total_bytes.value_or(0))
     known = find_device(gpu.name.value_or(""), total)
     return known is not None and known == find_device(device.description, int(device.total_bytes.value_or(total)))
-
-
-def _part_of(gpu: Gpu, device: SeenDevice) -> bool:
-    name, description = _words(gpu.name.value_or("")), _words(device.description)
-    return bool(name and description) and (name in description or description in name)
 
 
 _OF_OLLAMA = {"ollama", "ollama_llama_server"}
@@ -180,14 +171,10 @@ def outruns_the_host(case: Case) -> bool:
     rate, weights = case.run.decode_tokens_per_s.value_or(0.0), case.model.weights_bytes.value_or(0)
     experts, used = case.model.experts.value_or(0), case.model.experts_used.value_or(0)
     read = weights * (used / experts if 0 < used < experts else 1.0)
-    return read >= _CACHED_BYTES and rate * read > _host_reads(case)
-
-
-def _host_reads(case: Case) -> float:
     memory, cores = case.machine.memory.read_bytes_per_s, case.machine.cpu.physical_cores.value_or(0)
-    if isinstance(memory, Known):
-        return _MEASURED_OFF * memory.value
-    return min(_HOST_READS, cores * _CORE_READS) if cores else _HOST_READS
+    most = min(_HOST_READS, cores * _CORE_READS) if cores else _HOST_READS
+    most = _MEASURED_OFF * memory.value if isinstance(memory, Known) else most
+    return read >= _CACHED_BYTES and rate * read > most
 
 
 def _listed(case: Case) -> list[GpuProcess]:
@@ -208,7 +195,6 @@ def _program(path: str) -> str:
 
 
 def _is_interpreter(program: str) -> bool:
-    """Whether a program runs others, so that its name says nothing."""
     return program.lower().startswith("python") or program in _LAUNCHERS
 
 
@@ -257,12 +243,9 @@ def gpu_places(case: Case) -> list[tuple[int, Gpu]]:
     return [(place, gpu) for place, gpu in enumerate(case.machine.gpus.value_or(())) if gpu in counted]
 
 
+@once
 def gpus_used(case: Case) -> tuple[Gpu, ...]:
     """The GPUs that the runtime computes on: by its own devices and process, else those that settings leave to it."""
-    return remembered(case, "GPUs used", lambda: _gpus_used(case))
-
-
-def _gpus_used(case: Case) -> tuple[Gpu, ...]:
     gpus, devices = gpus_of(case), computing_devices(case)
     if len(gpus) < 2:  # noqa: PLR2004 (several)
         return gpus
@@ -323,11 +306,9 @@ def _is_doubtful(case: Case, process: GpuProcess) -> bool:
 def other_gpu_processes(case: Case) -> list[GpuProcess]:
     """Processes that hold memory on the runtime's GPUs and are not the runtime, the largest first."""
     loaded, named = case.runtime.state.value_or("") != "failed", isinstance(case.runtime.pid, Known)
-    others = (
-        p
-        for p in _processes(case)
-        if not _is_own(case, p) and not (loaded and (named or not isinstance(p.name, Known)) and _is_doubtful(case, p))
-    )
+    others = [p for p in _processes(case) if not _is_own(case, p)]
+    if loaded:
+        others = [p for p in others if not ((named or not isinstance(p.name, Known)) and _is_doubtful(case, p))]
     return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))
 
 
@@ -393,12 +374,9 @@ def margin_bytes(case: Case) -> float:
     return case.runtime.fit_margin_bytes.value_or(FIT_MARGIN_BYTES) * max(1, len(gpus_used(case)))
 
 
+@once
 def runtime_sees_gpu(case: Case) -> bool | None:
     """Whether the runtime has a GPU to compute on; None where nothing tells."""
-    return remembered(case, "sees a GPU", lambda: _sees_gpu(case))
-
-
-def _sees_gpu(case: Case) -> bool | None:
     runtime = case.runtime
     if own_vram_bytes(case) is not None or _says_that_it_uses_one(case):
         return True
@@ -409,11 +387,8 @@ def _sees_gpu(case: Case) -> bool | None:
     return False if whole_on_host(case) or _holds_nothing(case) else None
 
 
+@once
 def _says_that_it_uses_one(case: Case) -> bool:
-    return remembered(case, "says that it uses a GPU", lambda: _tells_of_its_gpu(case))
-
-
-def _tells_of_its_gpu(case: Case) -> bool:
     runtime = case.runtime
     if any(b.on_gpu for b in runtime.buffers.value_or([])) or _counts_layers(case) or failed_on_gpu(case):
         return True
@@ -453,11 +428,10 @@ def _holds_nothing(case: Case) -> bool:
         return False
     if any(may_be_own(case, p) for g in gpus for p in g.processes.value_or([])):
         return False
-    return all(_unlisted_bytes(g) is not None and (_unlisted_bytes(g) or 0) < NOBODYS_BYTES for g in gpus)
-
-
-def _unlisted_bytes(gpu: Gpu) -> float | None:
-    """Memory in use that no listed process accounts for; in a container the list is often short."""
-    if not isinstance(gpu.vram_used_bytes, Known):
-        return None
-    return gpu.vram_used_bytes.value - sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]))
+    # In a container the list is often short: what is in use and nobody's tells
+    unlisted = [
+        gpu.vram_used_bytes.value - sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]))
+        for gpu in gpus
+        if isinstance(gpu.vram_used_bytes, Known)
+    ]
+    return len(unlisted) == len(gpus) and all(size < NOBODYS_BYTES for size in unlisted)

@@ -167,9 +167,8 @@ def held_back_s(case: Case) -> float:
         return statistics.median((c.client_first_token_s or 0.0) - c.prefill_s for c in runs)
     paused = [c.held_back_s for c in runs if not c.drafted_tokens]
     pauses = statistics.median(paused) if paused else 0.0
-    return (
-        pauses if pauses >= max(NOTICED_S, IN_BURSTS * statistics.median([c.decode_s for c in runs] or [0.0])) else 0.0
-    )
+    usual = statistics.median([c.decode_s for c in runs] or [0.0])
+    return pauses if pauses >= max(NOTICED_S, IN_BURSTS * usual) else 0.0
 
 
 def held_up_s(case: Case) -> float:

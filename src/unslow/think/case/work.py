@@ -92,38 +92,27 @@ AS_USUAL = Cure(kv_on_gpu=True, plain_sampling=True, alone=True, graphs=True)
 @once
 def with_settings(case: Case, cure: Cure) -> Case:
     """The case with the settings that a cure changes."""
-    changed: dict[str, Known[Any]] = {}
+    runtime, values = case.runtime, dict[str, Any]()
     for name, value in (("threads", cure.threads), ("ubatch", cure.ubatch)):
         if value:
-            changed[name] = Known(int(value), Origin.ESTIMATED, "cured")
-    if cure.ubatch and case.runtime.batch.value_or(0) < cure.ubatch and isinstance(case.runtime.batch, Known):
-        changed["batch"] = changed["ubatch"]  # which no micro-batch exceeds
+            values[name] = int(value)
+    if cure.ubatch and runtime.batch.value_or(0) < cure.ubatch and isinstance(runtime.batch, Known):
+        values["batch"] = values["ubatch"]  # which no micro-batch exceeds
     if cure.flash_attention:
-        changed["flash_attention"] = Known(value=True, origin=Origin.ESTIMATED, source="cured")
+        values["flash_attention"] = True
     if cure.best_split:
-        changed["buffers"] = Known(split_anew(case), Origin.ESTIMATED, "cured")
-    if cure.one_gpu or cure.by_layers:
-        changed |= _split(case, 1 if cure.one_gpu else case.runtime.tensor_parallel.value_or(1))
-    if cure.graphs and _may_lack_graphs(case):
-        changed["eager"] = Known(value=False, origin=Origin.ESTIMATED, source="cured")
-    return msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, **changed)) if changed else case
-
-
-def _may_lack_graphs(case: Case) -> bool:
-    """Whether its kernels may be launched one by one: where they are not, a cure leaves the case as it is."""
-    by_default = "transformers" in case.runtime.name.value_or("").lower()
-    return case.runtime.eager.value_or(default=by_default)
-
-
-def _split(case: Case, stages: int) -> dict[str, Known[Any]]:
-    """Settings for no layer that is cut, over so many times the stages that there are; none where nobody cuts any."""
-    if not isinstance(case.runtime.tensor_parallel, Known):
-        return {}
-    pipeline = stages * case.runtime.pipeline_parallel.value_or(1) if stages > 1 else 1
-    return {
-        "tensor_parallel": Known(1, Origin.ESTIMATED, "cured"),
-        "pipeline_parallel": Known(pipeline, Origin.ESTIMATED, "cured"),
-    }
+        values["buffers"] = split_anew(case)
+    if (cure.one_gpu or cure.by_layers) and isinstance(runtime.tensor_parallel, Known):
+        # No layer is cut, over so many times the stages that there are
+        stages = 1 if cure.one_gpu else runtime.tensor_parallel.value
+        values["tensor_parallel"] = 1
+        values["pipeline_parallel"] = stages * runtime.pipeline_parallel.value_or(1) if stages > 1 else 1
+    # Where kernels are not launched one by one, a cure leaves the case as it is
+    by_default = "transformers" in runtime.name.value_or("").lower()
+    if cure.graphs and runtime.eager.value_or(default=by_default):
+        values["eager"] = False
+    changed = {name: Known(value, Origin.ESTIMATED, "cured") for name, value in values.items()}
+    return msgspec.structs.replace(case, runtime=msgspec.structs.replace(runtime, **changed)) if changed else case
 
 
 _USUAL_CONTEXT = 4096
@@ -132,8 +121,16 @@ _USUAL_CONTEXT = 4096
 @once
 def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
     """The placement; MissingFactError where nothing tells how it is and no cure says how it would be."""
-    stays = (cure.vram_bytes is None and not cure.only_own_memory) or case.machine.gpus.value_or(None) == ()
-    placed = read_placement(case, shape) if stays else _refitted(case, shape, cure)
+    if (cure.vram_bytes is None and not cure.only_own_memory) or case.machine.gpus.value_or(None) == ():
+        placed = read_placement(case, shape)
+    else:
+        # What so much memory holds, unless more is there already, and is not lent
+        memory = cure.vram_bytes if cure.vram_bytes is not None else available_vram_bytes(case)
+        placed = fitting_placement(case, shape, memory, _context(case, cure))
+        placed = placed._replace(cache_on_gpu=not cache_on_host(case))
+        loaded = not cure.only_own_memory and case.runtime.state.value_or("loaded") != "failed"
+        if now := read_placement_or_none(case, shape) if loaded else None:
+            placed = max(placed, now, key=lambda p: (p.gpu_layers, p.output_on_gpu))
     if cure.experts_on_gpu and placed.with_experts < placed.attending:
         # With as many experts as there was room for, on the layers that the GPU computes anyway
         room = fitting_placement(case, shape, available_vram_bytes(case), _context(case, Cure()))
@@ -144,17 +141,6 @@ def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
         output_on_gpu=placed.output_on_gpu or bool(cure.output_on_gpu and placed.attending),
         cache_on_gpu=placed.cache_on_gpu or bool(cure.kv_on_gpu),
     )
-
-
-def _refitted(case: Case, shape: Shape, cure: Cure) -> Placement:
-    """What so much memory holds, unless more is there already, and is not lent."""
-    memory = cure.vram_bytes if cure.vram_bytes is not None else available_vram_bytes(case)
-    best = fitting_placement(case, shape, memory, _context(case, cure))
-    best = best._replace(cache_on_gpu=not cache_on_host(case))
-    if cure.only_own_memory:
-        return best
-    now = read_placement_or_none(case, shape) if case.runtime.state.value_or("loaded") != "failed" else None
-    return max(best, now, key=lambda p: (p.gpu_layers, p.output_on_gpu)) if now else best
 
 
 def _context(case: Case, cure: Cure) -> float:
@@ -221,12 +207,14 @@ _SPREAD = 1.5
 @once
 def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, depth: float) -> tuple[Part, ...]:
     """The parts that take any time."""
+    traffic = _timed_traffic(case)
+    logprobs = traffic.logprobs.value_or(0) if traffic and not cure.plain_sampling else 0
     parts = (
         Part(COPIES, cache_copies_s(case, shape, placement, depth), _SPREAD),
         Part(CROSSINGS, crossings_s(case, shape, placement), _SPREAD),
         Part(FETCHES, fetched_bytes(case, cure) / link_of(case), _SPREAD),
         Part(SORTING, 0.0 if cure.plain_sampling else _sorting_s(case, shape), SORT_SPREAD),
-        Part(LOGPROBS, 0.0 if cure.plain_sampling else _logprobs_s(case, shape), LOGPROBS_SPREAD),
+        Part(LOGPROBS, logprobs_s(logprobs, shape.vocabulary), LOGPROBS_SPREAD),
     )
     return tuple(part for part in parts if part.seconds > 0)
 
@@ -284,14 +272,7 @@ def _sorting_s(case: Case, shape: Shape) -> float:
     return sorting_s(shape.vocabulary) if asked.value_or(1) <= 0 else 0.0
 
 
-def _logprobs_s(case: Case, shape: Shape) -> float:
-    """What the logprobs cost that clients ask for."""
-    traffic = _timed_traffic(case)
-    return logprobs_s(traffic.logprobs.value_or(0), shape.vocabulary) if traffic else 0.0
-
-
 def _timed_traffic(case: Case) -> Traffic | None:
-    """The requests of others, where it is them that were timed."""
     traffic = case.run.traffic
     return traffic.value if isinstance(traffic, Known) and not isinstance(case.run.completions, Known) else None
 

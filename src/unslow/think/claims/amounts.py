@@ -46,7 +46,6 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Stretches of lines that are rows of a table, lines of code or words."""
     lines = text.splitlines()
     kinds: list[str] = []
     fenced = False
@@ -61,7 +60,8 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _cells(block: str) -> Iterator[str]:
-    table = [_row(line) for line in block.splitlines() if not _RULE.match(line)]
+    lines = (_MARKUP.sub("", _LINK.sub(r"\1", line)) for line in block.splitlines() if not _RULE.match(line))
+    table = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
     heads, *rows = table or [[]]
     if heads and not rows:
         yield " ".join(heads)[:LONGEST_SENTENCE]
@@ -71,11 +71,6 @@ def _cells(block: str) -> Iterator[str]:
         for n in numbers:
             head = heads[n] if n < len(heads) else ""
             yield f"{subject}: {row[n]} ({head})"[:LONGEST_SENTENCE]
-
-
-def _row(line: str) -> list[str]:
-    clean = _MARKUP.sub("", _LINK.sub(r"\1", line)).strip().strip("|")
-    return [cell.strip() for cell in clean.split("|")]
 
 
 _NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,15})(?:\.\d{1,9})?"
@@ -142,7 +137,13 @@ def amounts(text: str) -> list[Amount]:
 def _of_kind(kind: str, text: str) -> Iterator[Amount]:
     for match in _PATTERNS[kind].finditer(text):
         unit, scale = match["unit"], float(_SCALES.get(match["unit"], 1.0))
-        low, high = (end * scale for end in _ends(match))
+        if match["many"]:
+            low = high = float(_MANY[match["many"]])
+            high *= 10
+        else:  # `2-3k` are thousands both, `2k-3k` too
+            low = high = number(match["low"]) * (1000 if match["klow"] or match["k"] else 1)
+            high = number(match["high"]) * (1000 if match["k"] else 1) if match["high"] else high
+        low, high = low * scale, high * scale
         from_to = match["high"] and (text[: match.start()].endswith("from ") or high < low)
         if from_to and kind != "token_time":  # `from 2.8 GB to 1.4 GB` are two amounts and no range
             middle = match.start("high")
@@ -161,15 +162,6 @@ def _worked_out(text: str) -> Iterator[Amount]:
         tokens = number(match["tokens"]) * (1024 if match["k"] else 1)
         if seconds > 0 and tokens > 0:
             yield Amount("speed", tokens / seconds, tokens / seconds, *match.span(), match["unit"])
-
-
-def _ends(match: re.Match[str]) -> tuple[float, float]:
-    """The two ends of a range as they are written; `2-3k` are thousands both, `2k-3k` too."""
-    if match["many"]:
-        low = float(_MANY[match["many"]])
-        return low, low * 10
-    low = number(match["low"]) * (1000 if match["klow"] or match["k"] else 1)
-    return low, number(match["high"]) * (1000 if match["k"] else 1) if match["high"] else low
 
 
 def number(text: str) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from unslow.think.claims.amounts import Amount, sentences
 from unslow.think.claims.ratios import judge_ratio, ratio_said
 from unslow.think.claims.report import Expected, Interval, Judged
-from unslow.think.claims.sentence import Role, Said, parse_sentence, role_of, with_earlier
+from unslow.think.claims.sentence import Said, parse_sentence, role_of, with_earlier
 from unslow.think.claims.sizes import (
     judge_cache,
     judge_count,
@@ -53,30 +53,20 @@ def _judged(said: Said, whole: Said, expected: Expected) -> list[Judged]:
     room = next((a for a, role in sizes if role == "room"), None)
     found = [judge_speed(whole, a, expected) for a in said.amounts if a.kind == "speed"]
     found += [judge_cache(whole, a) for a, role in sizes if role == "cache"]
-    found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not _is_a_setting(said)]
+    # A bandwidth may be that of the device that a speed is claimed of, and no claim itself
+    is_setting = not said.devices and not said.on_cpu and any(a.kind == "speed" for a in said.amounts)
+    found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not is_setting]
     found += [judge_efficiency(said, a) for a in said.amounts if a.kind == "percent" and speaks_of_efficiency(said, a)]
-    found += _of_sizes(said, sizes) if said.models or said is whole else ()
+    for amount, role in sizes if said.models or said is whole else ():
+        if role in {"layer", "weights", "need"}:
+            found.append(judge_layer_size(said, amount) if role == "layer" else judge_size(said, amount, role))
     found += _of_layers(said, whole, room)
     found += judge_parameters(said)
-    ratio = ratio_said(said)
-    if ratio:
+    if ratio := ratio_said(said):
         found.append(judge_ratio(said, ratio))
     if not found and said.models and (room or (said.devices and speaks_of_fitting(said))):
         found.append(judge_fit(said, room))
     return found
-
-
-def _is_a_setting(said: Said) -> bool:
-    """Whether a bandwidth is that of the device that a speed is claimed of, and no claim itself."""
-    return not said.devices and not said.on_cpu and any(a.kind == "speed" for a in said.amounts)
-
-
-def _of_sizes(said: Said, sizes: list[tuple[Amount, Role]]) -> Iterator[Judged]:
-    for amount, role in sizes:
-        if role == "layer":
-            yield judge_layer_size(said, amount)
-        elif role in {"weights", "need"}:
-            yield judge_size(said, amount, role)
 
 
 def _of_layers(said: Said, whole: Said, room: Amount | None) -> Iterator[Judged]:

@@ -61,16 +61,21 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
     at = 0
     while at < len(words):
         said = _named(text, original, words[at : at + _MOST_WORDS], taken)
-        if said:
-            found.append(said)
-            at = next((n for n, word in enumerate(words) if word.start >= said.end), len(words))
-        else:
+        if said is None:
             at += 1
-    return _merged(text, found)
+            continue
+        at = next((n for n, word in enumerate(words) if word.start >= said.end), len(words))
+        last = found[-1] if found else None
+        if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
+            # `RTX 3090/4090` is either of them: one entry with the variants of both
+            label, both = f"{last.label} or {said.label}", last.devices + said.devices
+            found[-1] = last._replace(label=label, devices=both, end=said.end)
+        else:
+            found.append(said)
+    return found
 
 
 def _named(text: str, original: str, words: list[_Word], taken: list[Amount]) -> DeviceSaid | None:
-    """The longest name that begins with the first of the words."""
     start = words[0].start
     if words[0].text not in _vocabulary():
         return None
@@ -81,10 +86,8 @@ def _named(text: str, original: str, words: list[_Word], taken: list[Amount]) ->
         if overlaps or ends or any(_DDR.match(word) for word in window):
             continue
         if found := _meant(" ".join(window)):
-            sure = _is_sure(window, original[start:end], text[end:]) and text[max(0, start - 1) : start] not in {
-                "-",
-                ".",
-            }
+            glued = text[max(0, start - 1) : start] in {"-", "."}
+            sure = not glued and _is_sure(window, original[start:end], text[end:])
             return _said(text, found, (start, end), " ".join(window)) if sure else None
     return None
 
@@ -111,9 +114,11 @@ def _is_sure(window: list[str], original: str, after: str) -> bool:
 
 def _said(text: str, found: tuple[Device, ...], span: tuple[int, int], name: str) -> DeviceSaid:
     sizes = parse_device_name(name).sizes
-    memory = _bytes(sizes[0]) if sizes else 0
+    size = re.match(r"(\d+(?:\.\d+)?)\s*([gm])", sizes[0]) if sizes else None
+    memory = int(float(size[1]) * (GIB if size[2] == "g" else MIB)) if size else 0
     if memory:
-        found = tuple(d for d in found if any(is_near_size(size, memory) for size in _sizes(d))) or found
+        sold = [(d, (d.memory_bytes, d.driver_bytes, *d.memory_sizes_bytes)) for d in found]
+        found = tuple(d for d, sizes in sold if any(s and is_near_size(s, memory) for s in sizes)) or found
     number = number_of(text, *span)
     label = re.sub(r" \d+GB$", "", min(found, key=usual_first).name)
     return DeviceSaid(label, found, number or 1, memory, *span, counted=bool(number))
@@ -134,31 +139,8 @@ def number_of(text: str, start: int, end: int) -> int:
     return min(number, MOST_DEVICES)
 
 
-def _sizes(device: Device) -> tuple[int, ...]:
-    return tuple(size for size in (device.memory_bytes, device.driver_bytes, *device.memory_sizes_bytes) if size)
-
-
-def _bytes(text: str) -> int:
-    match = re.match(r"(\d+(?:\.\d+)?)\s*([gm])", text)
-    return int(float(match[1]) * (GIB if match[2] == "g" else MIB)) if match else 0
-
-
-def _merged(text: str, found: list[DeviceSaid]) -> list[DeviceSaid]:
-    """`RTX 3090/4090` is either of them: one entry with the variants of both."""
-    merged: list[DeviceSaid] = []
-    for said in found:
-        last = merged[-1] if merged else None
-        if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
-            label, both = f"{last.label} or {said.label}", last.devices + said.devices
-            merged[-1] = last._replace(label=label, devices=both, end=said.end)
-        else:
-            merged.append(said)
-    return merged
-
-
 @cache
 def _vocabulary() -> frozenset[str]:
-    """The words that names of devices consist of, together and glued."""
     names = [re.findall(r"[a-z0-9]+", d.name.lower()) for d in all_devices() if d.kind in {"gpu", "unified"}]
     known = {word for words in names for word in words}
     glued = {one + two for words in names for one, two in pairwise(words)}
@@ -187,47 +169,39 @@ def _chips(text: str) -> Iterator[DeviceSaid]:
         if match:
             chosen = tuple(c for c in chips if re.search(rf"\b{re.escape(c.name.lower().split()[-1])}\b", text))
             chosen = chosen or tuple(chips)
-            end = _end_of_name(text, chosen[0].name, match.end())
+            end = match.end()
+            for word in chosen[0].name.lower().split()[1:]:
+                following = re.match(rf"[\s-]?{re.escape(word)}\b", text[end:])
+                end += following.end() if following else 0
             number = number_of(text, match.start(), end)
             yield DeviceSaid(chosen[0].name, chosen, number or 1, 0, match.start(), end, counted=bool(number))
-
-
-def _end_of_name(text: str, name: str, end: int) -> int:
-    """Where the words of a name that follow one another end."""
-    for word in name.lower().split()[1:]:
-        following = re.match(rf"[\s-]?{re.escape(word)}\b", text[end:])
-        end += following.end() if following else 0
-    return end
 
 
 @cache
 def _by_maker() -> dict[str, list[Device]]:
     found: dict[str, list[Device]] = {}
     for chip in (d for d in all_devices() if d.kind == "asic"):
-        first = chip.name.lower().split()[0]
-        if first != chip.vendor.lower() or chip.vendor not in _MAKERS_OF_MUCH_ELSE:
-            found.setdefault(first, []).append(chip)
-        else:
-            found.setdefault(chip.name.lower().split()[1], []).append(chip)
+        first, *others = chip.name.lower().split()
+        much_else = first == chip.vendor.lower() and chip.vendor in _MAKERS_OF_MUCH_ELSE
+        found.setdefault(others[0] if much_else else first, []).append(chip)
     return found
 
 
 def _kinds(text: str) -> list[DeviceSaid]:
     """`a 24 GB card` is any card with that memory; `a modern GPU` is any at all."""
     cards = tuple(d for d in all_devices() if d.kind == "gpu")
-    found = [said for match in _CARD.finditer(text) if (said := _card(match, cards)).devices]
+    found = []
+    for match in _CARD.finditer(text):
+        size = int(match["size"]) * GIB
+        number = int(re.sub(r"\D", "", match["n"]) or 2) if match["n"] else 1
+        label = f"{match['size']} GB card" if number == 1 else f"{number} x {match['size']} GB"
+        if fitting := tuple(d for d in cards if d.memory_bytes and is_near_size(d.memory_bytes, size)):
+            said = DeviceSaid(label, fitting, number, size, *match.span(), counted=number > 1, is_class=True)
+            found.append(said)
     any_gpu = _ANY.search(text)
     if found or not any_gpu:
         return found
     return [DeviceSaid("some GPU", cards, 1, 0, any_gpu.start(), any_gpu.end(), is_class=True)]
-
-
-def _card(match: re.Match[str], cards: tuple[Device, ...]) -> DeviceSaid:
-    size = int(match["size"]) * GIB
-    fitting = tuple(d for d in cards if d.memory_bytes and is_near_size(d.memory_bytes, size))
-    number = int(re.sub(r"\D", "", match["n"]) or 2) if match["n"] else 1
-    label = f"{match['size']} GB card" if number == 1 else f"{number} x {match['size']} GB"
-    return DeviceSaid(label, fitting, number, size, *match.span(), counted=number > 1, is_class=True)
 
 
 _DDR_OF_HOST = re.compile(r"\b(?:lp)?ddr([345])x?[- ](\d{4,5})\b")

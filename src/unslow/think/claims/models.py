@@ -94,28 +94,17 @@ def _sized(text: str, word: _Word, *, another: bool) -> ModelSaid | None:
     total = float(match[2]) * _BILLION[match[3]] * int(match[1] or 1)
     if not _SMALLEST <= total <= _LARGEST:
         return None
-    active = _active_beside(text, word.end)
-    glued = _GLUED.search(text[: word.start])
-    if glued:
+    beside = _ACTIVE.match(text[word.end : word.end + _BESIDE])  # `30B-A3B` or `30B (3B active)`
+    active = float(beside[1] or beside[2]) * 1e9 if beside else 0.0
+    if glued := _GLUED.search(text[: word.start]):
         label = text[glued.start() : word.end]
         return ModelSaid(label, (), total, active or total, word.start, word.end, named=True, stranger=not active)
-    chosen = extremes(_of_size(text, word.text, total, has_experts=bool(active or match[1])))
+    # Dense models, unless experts are mentioned or there is nothing else
+    has_experts = bool(active or match[1] or _EXPERTS.search(text))
+    models = [m for m in _listed(word.text) if bool(m.shape.experts) == has_experts]
+    models = models or [m for m in _listed("") if abs(m.parameters / total - 1) < _SAME_SIZE]
+    chosen = extremes([m for m in models if has_experts or is_plain(m.shape)] or models)
     return ModelSaid(word.text.upper(), tuple(chosen), total, active or total, word.start, word.end)
-
-
-def _of_size(text: str, word: str, total: float, *, has_experts: bool) -> list[WellKnown]:
-    """What the catalogue has of a size: dense models, unless experts are mentioned or there is nothing else."""
-    has_experts = has_experts or bool(_EXPERTS.search(text))
-    models = [m for m in _listed(word) if bool(m.shape.experts) == has_experts]
-    if not models:
-        models = [m for m in _listed("") if abs(m.parameters / total - 1) < _SAME_SIZE]
-    return [m for m in models if has_experts or is_plain(m.shape)] or models
-
-
-def _active_beside(text: str, end: int) -> float:
-    """The active parameters of `30B-A3B` or `30B (3B active)`."""
-    match = _ACTIVE.match(text[end : end + _BESIDE])
-    return float(match[1] or match[2]) * 1e9 if match else 0.0
 
 
 def _said(text: str, window: list[_Word], models: Sequence[WellKnown]) -> ModelSaid:
@@ -163,7 +152,8 @@ def _key(words: Iterable[str]) -> str:
 
 @cache
 def _families() -> frozenset[str]:
-    return frozenset(family for name in _all() if (family := _family(_words(name)[0])))
+    names = (name for stem, names in all_names().items() for name in (stem, *names))
+    return frozenset(family for name in names if (family := _family(_words(name)[0])))
 
 
 @cache
@@ -174,10 +164,6 @@ def _by_key() -> dict[str, set[str]]:
             found.setdefault(_key(_words(name)), set()).add(stem)
     found.pop("", None)
     return found
-
-
-def _all() -> Iterator[str]:
-    return (name for stem, names in all_names().items() for name in (stem, *names))
 
 
 def _words(name: str) -> list[str]:
@@ -241,9 +227,8 @@ def _quant_said(match: re.Match[str], text: str) -> QuantSaid:
 @cache
 def _of_digit(digit: str) -> tuple[str, ...]:
     """The mixes of that many bits: the usual one, the smallest and the largest."""
-    found = sorted(
-        (m for m in mixes().values() if re.fullmatch(rf"I?Q{digit}_\w+", m.name)), key=lambda m: m.bits_per_weight
-    )
+    named = [m for m in mixes().values() if re.fullmatch(rf"I?Q{digit}_\w+", m.name)]
+    found = sorted(named, key=lambda m: m.bits_per_weight)
     if not found:
         return ("BF16",) if digit == "16" else ()
     usual = next((m for m in found if m.name in (f"Q{digit}_K_M", f"Q{digit}_K", f"Q{digit}_0")), found[0])
@@ -337,18 +322,12 @@ def readings(model: ModelSaid, quant: QuantSaid | None, *, any_quant: bool = Fal
 
     With `any_quant` a quant that is not named may as well be a larger one, and none of them is a guess.
     """
-    if any_quant and quant is None:
-        return [r for mix in _LARGER for r in _of_models(model, _Stored(mix, 0.0, mix))]
-    return [r for stored in _stored(quant) for r in _of_models(model, stored)]
-
-
-def _stored(quant: QuantSaid | None) -> Iterator[_Stored]:
     if quant is None:
-        yield from (_Stored(mix, 0.0, mix, assumed=True) for mix in (USUAL, *_SMALLER))
-    elif quant.mixes:
-        yield from (_Stored(mix, 0.0, mix) for mix in quant.mixes)
+        names = _LARGER if any_quant else (USUAL, *_SMALLER)
+        stored = [_Stored(mix, 0.0, mix, assumed=not any_quant) for mix in names]
     else:
-        yield _Stored("BF16", quant.bits, quant.label)
+        stored = [_Stored(mix, 0.0, mix) for mix in quant.mixes] or [_Stored("BF16", quant.bits, quant.label)]
+    return [r for one in stored for r in _of_models(model, one)]
 
 
 def _of_models(model: ModelSaid, stored: _Stored) -> Iterator[Reading]:
@@ -370,7 +349,6 @@ def _of_models(model: ModelSaid, stored: _Stored) -> Iterator[Reading]:
 
 @lru_cache(maxsize=256)
 def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
-    """From the tensors of the file."""
     plan = made_up(_known(name), mix)
     hyper, names = Hyper(plan), plan.by_name
     guessing = {f"blk.{n}." for n in range(hyper.layers, hyper.all_layers)}

@@ -98,15 +98,12 @@ def _finding(said: Said, ratio: Ratio) -> Finding | None:
         return _quants(said, pair, ratio)
     if len(said.devices) > 1:
         return _devices(said.devices[0], said.devices[1], ratio)
-    number = said.devices[0].number if said.devices else _gpus(said.rest)
+    several = _GPUS.search(said.rest)
+    gpus = int(several[1] or (4 if "four" in several[0] else 2)) if several else 0
+    number = said.devices[0].number if said.devices else gpus
     if number > 1:
         return _several(number, ratio, said)
     return _guessing(ratio) if said.settings.guessing else None
-
-
-def _gpus(text: str) -> int:
-    match = _GPUS.search(text)
-    return int(match[1] or (4 if "four" in match[0] else 2)) if match else 0
 
 
 def _flash(ratio: Ratio) -> Finding:
@@ -183,9 +180,8 @@ def _devices(one: DeviceSaid, two: DeviceSaid, ratio: Ratio) -> Finding:
         f"{slow.label}: {bandwidth(slow.bytes_per_s)}",
         f"{three_digits(truth)} times; claimed {three_digits(ratio.low)}",
     )
-    found = Finding(
-        "possible", f"bandwidth gives {three_digits(truth)} times", lines, Subject(device=f"{fast.label}, {slow.label}")
-    )
+    subject = Subject(device=f"{fast.label}, {slow.label}")
+    found = Finding("possible", f"bandwidth gives {three_digits(truth)} times", lines, subject)
     if ratio.of_bandwidth:
         right = ratio.low * (1 - _NEARLY / 2) <= truth <= ratio.high * (1 + _NEARLY / 2)
         return found if right else found._replace(verdict="impossible")

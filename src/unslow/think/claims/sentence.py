@@ -110,7 +110,6 @@ def contexts_said(text: str) -> list[int]:
 
 
 def _layers(text: str) -> tuple[int | None, int | None]:
-    """Layers on the GPU, and layers in all."""
     if match := _LAYERS_OF.search(text):
         return int(match[1] or match[3]), int(match[2] or match[4])
     if flag := _GPU_LAYERS.search(text):
@@ -171,9 +170,12 @@ def parse_sentence(original: str) -> Said:
     numbers = amounts(text)
     devices, quants = devices_said(text, original, numbers), quants_said(text)
     models = [m for m in models_said(text) if not any(d.start <= m.start < d.end for d in devices)]
-    rest = _blanked(
-        text, [*((m.start, m.end) for m in models), *((d.start, d.end) for d in devices if " or " not in d.label)]
-    )
+    rest = text
+    for start, end in (
+        *((m.start, m.end) for m in models),
+        *((d.start, d.end) for d in devices if " or " not in d.label),
+    ):
+        rest = rest[:start] + "_" * (end - start) + rest[end:]
     return Said(
         original=original,
         text=text,
@@ -217,12 +219,6 @@ def _belonging(named: Sequence[Placed], place: int, text: str) -> Placed | None:
         if choice:
             return choice[0]
     return None
-
-
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
-    for start, end in spans:
-        text = text[:start] + "_" * (end - start) + text[end:]
-    return text
 
 
 Role = Literal["device", "host", "layer", "cache", "room", "weights", "need", "other"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from unslow.facts.values import GIB, KIB, MIB
 from unslow.think.claims.amounts import Amount, any_phrase, gb, gb_and_gib, gib, percent, three_digits, tokens
 from unslow.think.claims.devices import places
-from unslow.think.claims.models import ModelSaid, Reading, readings
+from unslow.think.claims.models import Reading, readings
 from unslow.think.claims.report import Finding, Judged, Subject, best_finding, cannot_tell, judged_claim
 from unslow.think.claims.sentence import ALL_LAYERS, Role, Said, contexts_said
 
@@ -61,13 +61,11 @@ def _weights(reading: Reading, claim: Amount, said: Said) -> Finding:
         f"claimed {spelled(claim)}: {three_digits(claim.low / size * 100)} % of it",
     )
     subject = Subject(model=reading.model, quant=reading.quant)
+    found = Finding("possible", "its tensors add up to that", lines, subject, reading.assumed)
     if not unit:
-        nearness = -abs(claim.low - size)
-        return Finding(
-            "impossible", f"its tensors add up to {gb_and_gib(size)}", lines, subject, reading.assumed, nearness
-        )
-    counted = ", counted in GiB" if unit == "GiB" else ""
-    return Finding("possible", f"its tensors add up to that{counted}", lines, subject, reading.assumed)
+        because = f"its tensors add up to {gb_and_gib(size)}"
+        return found._replace(verdict="impossible", because=because, nearness=-abs(claim.low - size))
+    return found._replace(because=f"{found.because}, counted in GiB") if unit == "GiB" else found
 
 
 def _need(reading: Reading, claim: Amount, context: int) -> Finding:
@@ -101,19 +99,18 @@ def judge_cache(said: Said, claim: Amount) -> Judged:
     if not model or not contexts:
         missing = ["which model"] * (not model) + ["at which context"] * (not contexts)
         return cannot_tell(said, what, "kv_cache", missing)
-    found = list(_findings(said, claim, model, contexts))
+    # In the named type, else in F16; other types are guesses
+    kinds = [said.cache_type] if said.cache_type else ["F16", *_UNNAMED_TYPES]
+    models = {r.model: r for r in readings(model, None) if r.shaped}
+    found = [
+        _held(reading, claim, context, kind)._replace(assumed=kind != kinds[0])
+        for kind in kinds
+        for reading in models.values()
+        for context in contexts
+    ]
     if not found:
         return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of that size"])
     return judged_claim(said, what, "kv_cache", best_finding(found))
-
-
-def _findings(said: Said, claim: Amount, model: ModelSaid, contexts: list[int]) -> Iterator[Finding]:
-    """In the named type, else in F16; other types are guesses."""
-    kinds = [said.cache_type] if said.cache_type else ["F16", *_UNNAMED_TYPES]
-    models = {r.model: r for r in readings(model, None) if r.shaped}
-    for n, kind in enumerate(kinds):
-        for reading in models.values():
-            yield from (_held(reading, claim, context, kind)._replace(assumed=n > 0) for context in contexts)
 
 
 def _held(reading: Reading, claim: Amount, context: int, kind: str) -> Finding:
@@ -140,23 +137,20 @@ _EVERYTHING = any_phrase(
 def judge_count(said: Said) -> Judged:
     """How many layers a model has; logs count the output as one more."""
     claimed, model = said.settings.layers_named or 0, said.model_at(0)
-    known = {r.model: r for r in (readings(model, None) if model else []) if r.layers}
+    known = {r.model: r.layers for r in (readings(model, None) if model else []) if r.layers}
     if not known:
         return cannot_tell(said, f"{claimed} layers", "layers", ["which model"])
-    return judged_claim(said, f"{claimed} layers", "layers", best_finding([_count(r, claimed) for r in known.values()]))
-
-
-def _count(reading: Reading, claimed: int) -> Finding:
-    layers = reading.layers
-    lines = (
-        f"{reading.model} has {layers} repeating layers",
-        f"logs of llama.cpp count the output as one more: {layers + 1}",
-        f"claimed {claimed}",
-    )
-    subject = Subject(model=reading.model)
-    if claimed in {layers, layers + 1}:
-        return Finding("possible", "that is how many it has", lines, subject)
-    return Finding("impossible", f"it has {layers}", lines, subject)
+    found = []
+    for name, layers in known.items():
+        lines = (
+            f"{name} has {layers} repeating layers",
+            f"logs of llama.cpp count the output as one more: {layers + 1}",
+            f"claimed {claimed}",
+        )
+        one = Finding("impossible", f"it has {layers}", lines, Subject(model=name))
+        right = claimed in {layers, layers + 1}
+        found.append(one._replace(verdict="possible", because="that is how many it has") if right else one)
+    return judged_claim(said, f"{claimed} layers", "layers", best_finding(found))
 
 
 def judge_placed(said: Said, room_bytes: float) -> Judged:
@@ -167,18 +161,16 @@ def judge_placed(said: Said, room_bytes: float) -> Judged:
     if not found:
         return cannot_tell(said, what, "layers", ["which model (name or size, and quant)"])
     everything = bool(_EVERYTHING.search(said.rest))
-    if everything and claimed < min(r.layers for r in found) + 1:
-        return judged_claim(said, what, "layers", best_finding([_everything(r, claimed) for r in found]))
     place = max(places(device), key=lambda p: p.capacity_bytes) if device else None
     capacity = room_bytes or (place.capacity_bytes if place else 0.0)
-    if capacity:
+    if everything and (not capacity or claimed < min(r.layers for r in found) + 1):
+        findings = [_everything(r, claimed) for r in found]
+    elif capacity:
         label = place.label if place and device and not device.is_class else "the card"
-        return judged_claim(
-            said, what, "layers", best_finding([_layer_held(r, claimed, capacity, label, said) for r in found])
-        )
-    if everything:
-        return judged_claim(said, what, "layers", best_finding([_everything(r, claimed) for r in found]))
-    return cannot_tell(said, what, "layers", ["on which device, or in how much memory"])
+        findings = [_layer_held(r, claimed, capacity, label, said) for r in found]
+    else:
+        return cannot_tell(said, what, "layers", ["on which device, or in how much memory"])
+    return judged_claim(said, what, "layers", best_finding(findings))
 
 
 def _everything(reading: Reading, claimed: int) -> Finding:
@@ -196,7 +188,6 @@ def _everything(reading: Reading, claimed: int) -> Finding:
 
 
 def _layer_held(reading: Reading, claimed: int, capacity: float, label: str, said: Said) -> Finding:
-    """Whether so many layers fit, with the cache of a context that is named."""
     number, context = min(claimed, reading.layers), said.settings.context
     of_all = (reading.cache_bytes(context, said.cache_type or "F16") or 0.0) if context else 0.0
     cache = of_all / reading.layers
@@ -267,12 +258,8 @@ def _counted(reading: Reading, claimed: float, *, is_active: bool) -> Finding:
         f"claimed {three_digits(claimed / 1e9)}B",
     )
     near = abs(claimed / truth - 1) <= (_ACTIVE_NEAR if is_active else _TOTAL_NEAR)
-    return Finding(
-        "possible" if near else "impossible",
-        f"it has {three_digits(truth / 1e9)}B {which}",
-        lines,
-        Subject(model=reading.model),
-    )
+    because = f"it has {three_digits(truth / 1e9)}B {which}"
+    return Finding("possible" if near else "impossible", because, lines, Subject(model=reading.model))
 
 
 _FITS = any_phrase(
@@ -331,12 +318,9 @@ def judge_fit(said: Said, amount: Amount | None) -> Judged:
     if not model or not room.bytes:
         missing = ["which model (name or size, and quant)"] * (not model) + ["how much memory"] * (not room.bytes)
         return cannot_tell(said, "fits", "fit", missing)
-    found = readings(model, said.quant_at(at))
-    if _DENIED.search(said.rest):
-        return judged_claim(said, f"does not fit in {room.label}", "fit", _denied(found[0], room, said))
-    return judged_claim(
-        said, f"fits in {room.label}", "fit", best_finding([_fit(reading, room, said) for reading in found])
-    )
+    found, denied = readings(model, said.quant_at(at)), _DENIED.search(said.rest)
+    finding = _denied(found[0], room, said) if denied else best_finding([_fit(r, room, said) for r in found])
+    return judged_claim(said, f"{'does not fit' if denied else 'fits'} in {room.label}", "fit", finding)
 
 
 def _room(said: Said, amount: Amount | None, at: int) -> Room:
@@ -359,52 +343,38 @@ def _need_to_fit(reading: Reading, said: Said) -> Need:
     return Need(weights, cache, weights + (cache if context else 0.0))
 
 
-def _lines(reading: Reading, room: Room, said: Said) -> tuple[str, ...]:
-    need = _need_to_fit(reading, said)
-    depth = tokens(said.settings.context or _USUAL_CONTEXT)
-    return (
+def _found(reading: Reading, room: Room, said: Said) -> Finding:
+    need, context = _need_to_fit(reading, said), said.settings.context
+    cache = f"KV cache of {tokens(context or _USUAL_CONTEXT)} tokens: {gb_and_gib(need.cache)}"
+    lines = (
         f"{reading.name}: {gb_and_gib(need.weights)} of weights on the device",
-        f"KV cache of {depth} tokens: {gb_and_gib(need.cache)}"
-        if need.cache
-        else "KV cache: not known for a size alone",
+        cache if need.cache else "KV cache: not known for a size alone",
         f"together {gib(need.weights + need.cache)} and buffers, against {gib(room.bytes)}",
     )
-
-
-def _found(reading: Reading, room: Room, said: Said) -> Finding:
-    need = _need_to_fit(reading, said)
-    subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=said.settings.context)
+    subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=context)
     because = f"it leaves {gib(room.bytes - need.usual)} free"
-    return Finding("possible", because, _lines(reading, room, said), subject, reading.assumed, room.bytes / need.least)
+    return Finding("possible", because, lines, subject, reading.assumed, room.bytes / need.least)
 
 
 def _denied(reading: Reading, room: Room, said: Said) -> Finding:
     """That it does not fit is wrong only where it surely does."""
     need, found = _need_to_fit(reading, said), _found(reading, room, said)
     if need.usual <= room.bytes * _SURELY:
-        return found._replace(
-            verdict="impossible", because=f"it does fit, and leaves {gib(room.bytes - need.usual)} free"
-        )
+        return found._replace(verdict="impossible", because=f"it does fit, and {found.because.removeprefix('it ')}")
     lacking = need.usual - room.bytes
     return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves next to nothing free")
 
 
 def _fit(reading: Reading, room: Room, said: Said) -> Finding:
-    need, found = _need_to_fit(reading, said), _found(reading, room, said)
-    if need.least > room.bytes:
-        return _too_large(reading, room, said, found)
-    if need.usual > room.bytes:
-        depth = tokens(said.settings.context or _USUAL_CONTEXT)
-        lacking = gib(need.usual - room.bytes)
-        return found._replace(
-            verdict="unlikely", because=f"so tight that {lacking} are missing for {depth} tokens and buffers"
+    need, found, context = _need_to_fit(reading, said), _found(reading, room, said), said.settings.context
+    if need.usual <= room.bytes:
+        return found
+    if need.least <= room.bytes:
+        because = (
+            f"so tight that {gib(need.usual - room.bytes)} are missing for {tokens(context or _USUAL_CONTEXT)} tokens"
         )
-    return found
-
-
-def _too_large(reading: Reading, room: Room, said: Said, found: Finding) -> Finding:
-    """Impossible, unless a cache in fewer bits would do, or unless it is only said to run."""
-    need, context = _need_to_fit(reading, said), said.settings.context
+        return found._replace(verdict="unlikely", because=f"{because} and buffers")
+    # Impossible, unless a cache in fewer bits would do, or unless it is only said to run
     smallest = need.weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else need.least
     if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:
         return found._replace(verdict="unlikely", because="only with a KV cache in fewer bits, which nobody named")

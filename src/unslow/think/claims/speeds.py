@@ -79,33 +79,25 @@ def one_stream_ceiling(question: CeilingQuestion) -> Ceiling:
     place = question.place.for_model(reading.weights_bytes)
     cache = reading.cache_bytes(question.depth) or 0.0 if question.depth else 0.0
     total = reading.read_bytes + cache
-    away = _bytes_away(question._replace(place=place))
+    # The least of the weights that the device can't hold, or is told not to
+    kept = (reading.cache_bytes(question.context) or 0.0) if question.context else 0.0
+    away = 0.0
+    if place.capacity_bytes:
+        away = max(0.0, reading.weights_bytes - reading.table_bytes + kept - place.capacity_bytes)
+    if question.gpu_layers is not None and reading.layers and question.gpu_layers < reading.layers:
+        away = max(away, (reading.layers - question.gpu_layers) * reading.layer_bytes)
     spills_to_disk = away > 0 and place.is_all_memory
     host = disk_host() if spills_to_disk else host_for(away, place.number, question.host)
+    if not place.bytes_per_s:
+        return Ceiling(float("inf"), total, 0.0, float("inf"), host, cache)
     # What a token reads of weights that are away: experts are put away first, of which it reads a few
     of_experts = min(away, reading.expert_bytes)
     share = reading.expert_share if reading.expert_bytes else 0.0
     from_host = of_experts * share + (away - of_experts)
     bytes_per_s = place.read_bytes_per_s(reading.weights_bytes) / (place.number if question.by_layer else 1)
-    if not place.bytes_per_s:
-        return Ceiling(float("inf"), total, 0.0, float("inf"), host, cache)
-    seconds = max((total - from_host) / bytes_per_s, from_host / host.bytes_per_s)
-    return Ceiling(
-        1 / seconds, total - from_host, from_host, bytes_per_s / total, host, cache, away if spills_to_disk else 0.0
-    )
-
-
-def _bytes_away(question: CeilingQuestion) -> float:
-    """The least of the weights that the device can't hold, or is told not to."""
-    reading, place = question.reading, question.place
-    cache = (reading.cache_bytes(question.context) or 0.0) if question.context else 0.0
-    by_memory = (
-        reading.weights_bytes - reading.table_bytes + cache - place.capacity_bytes if place.capacity_bytes else 0.0
-    )
-    by_layers = 0.0
-    if question.gpu_layers is not None and reading.layers and question.gpu_layers < reading.layers:
-        by_layers = (reading.layers - question.gpu_layers) * reading.layer_bytes
-    return max(0.0, by_memory, by_layers)
+    rate = 1 / max((total - from_host) / bytes_per_s, from_host / host.bytes_per_s)
+    on_disk = away if spills_to_disk else 0.0
+    return Ceiling(rate, total - from_host, from_host, bytes_per_s / total, host, cache, on_disk)
 
 
 def prefill_ceiling(reading: Reading, place: Place) -> float | None:
@@ -114,25 +106,10 @@ def prefill_ceiling(reading: Reading, place: Place) -> float | None:
     if not place.operations_per_s:
         return None
     # The output matrix is used for the last token of a prompt alone
-    return place.operations_per_s / (
-        2
-        * max(
-            1.0,
-            reading.active
-            - (
-                reading.active * reading.output_bytes / max(1.0, reading.read_bytes)
-                if not reading.expert_bytes
-                else 0.0
-            ),
-        )
-    )
-
-
-def throughput_ceiling(question: CeilingQuestion, users: int) -> float | None:
-    """The most tokens a second of all streams together; None where their number and the arithmetic are unknown."""
-    by_arithmetic = prefill_ceiling(question.reading, question.place)
-    by_memory = one_stream_ceiling(question._replace(depth=0)).tokens_per_s * users if users else None
-    return min((limit for limit in (by_arithmetic, by_memory) if limit is not None), default=None)
+    active = reading.active
+    if not reading.expert_bytes:
+        active -= reading.active * reading.output_bytes / max(1.0, reading.read_bytes)
+    return place.operations_per_s / (2 * max(1.0, active))
 
 
 _BEST_MEASURED = 0.95
@@ -146,43 +123,33 @@ _UNBOUND = float("inf")
 
 def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, expected: Expected) -> Finding:
     """The claim against the ceiling, then against what is expected below it."""
-    ceiling = one_stream_ceiling(question)
+    ceiling, reading, device = one_stream_ceiling(question), question.reading, question.place.device
     steps = MOST_GUESSED if settings.guessing else 1
     most = ceiling.tokens_per_s * steps
+    notes = (f"no quant is named: {reading.quant} is assumed",) if reading.assumed else ()
     lines = _lines(question, ceiling, claim, steps)
-    found = Finding(
-        "possible",
-        "",
-        lines,
-        subject_of(question),
-        question.reading.assumed,
-        most,
-        most,
-        notes=(f"no quant is named: {question.reading.quant} is assumed",) if question.reading.assumed else (),
-    )
+    found = Finding("possible", "", lines, subject_of(question), reading.assumed, most, most, notes=notes)
     if claim.low > most * (_LIMIT_TOLERANCE if settings.limit else BOOST):
         because = f"{three_digits(claim.low / most)} times what memory bandwidth allows"
         return found._replace(verdict="impossible", because=because)
     if settings.limit:
         return found._replace(because=f"memory bandwidth allows {rate(most)}")
-    known = _expected(question, expected) if steps == 1 else None
+    likely = None
+    if steps == 1 and reading.shaped and device:
+        likely = expected(reading.model, reading.quant, device.name, question.place.number, question.context)
+    known = Range(low=likely.low, mid=likely.mid, high=likely.high) if likely else None
     doubt = _doubt(question.place, claim, ceiling, steps, known)
-    if doubt:
-        return found._replace(verdict="unlikely", because=doubt, expected=known)
-    return found._replace(because=_below(claim, most, known), expected=known)
+    because = doubt or _below(claim, most, known)
+    return found._replace(verdict="unlikely" if doubt else "possible", because=because, expected=known)
 
 
 def _doubt(place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Range | None) -> str:
-    """Why a speed that is not impossible is not likely; empty where it is."""
     part = claim.low / ceiling.tokens_per_s
     if ceiling.disk_bytes:
         return f"does not fit in {gib(place.capacity_bytes)}: {gb(ceiling.disk_bytes)} of it would stay on a disk"
     if steps > 1:
-        return (
-            f"needs {three_digits(part)} tokens a step; {USUALLY_GUESSED} are a good average"
-            if part > USUALLY_GUESSED
-            else ""
-        )
+        likely = part <= USUALLY_GUESSED
+        return "" if likely else f"needs {three_digits(part)} tokens a step; {USUALLY_GUESSED} are a good average"
     if part > _BEST_MEASURED and place.device and place.device.kind != "asic":
         return f"{percent(part)} of the ceiling; no published measurement beats {percent(_BEST_MEASURED)}"
     if known and claim.low > known.high * _FAR_ABOVE:
@@ -195,11 +162,9 @@ def _below(claim: Amount, most: float, known: Range | None) -> str:
         return f"possible, but slow: {three_digits(known.mid / claim.high)} times slower than expected"
     if most == _UNBOUND:
         return "no memory is read: the weights are part of the chip"
-    part = claim.low / most
+    enough = claim.low / most >= _LEAST_SHOWN
     return (
-        f"{percent(part)} of what memory bandwidth allows"
-        if part >= _LEAST_SHOWN
-        else "far below what bandwidth allows"
+        f"{percent(claim.low / most)} of what memory bandwidth allows" if enough else "far below what bandwidth allows"
     )
 
 
@@ -223,7 +188,6 @@ def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amoun
 
 
 def _lines(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: int) -> tuple[str, str, str]:
-    """What a token reads, how quickly that can be read, and what the claim would need."""
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
     parts = [f"a token reads {gb(ceiling.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})"]
     if reading.expert_bytes and reading.expert_share:
@@ -233,44 +197,26 @@ def _lines(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: in
     if not place.bytes_per_s:
         wired = f"{place.label} has its weights in the chip: they are not read from a memory"
         return ", ".join(parts), wired, "so bandwidth sets no limit"
-    needed = bandwidth(ceiling.read_bytes * claim.low / steps)
-    end = f"{_limit(ceiling, steps)}; {rate(claim.low)} would need {needed}"
-    return ", ".join(parts), _memory(question, place, ceiling), end
-
-
-def _memory(question: CeilingQuestion, place: Place, ceiling: Ceiling) -> str:
-    has = f"{place.label}: {bandwidth(place.bytes_per_s)}"
+    has, most = f"{place.label}: {bandwidth(place.bytes_per_s)}", f"ceiling {rate(ceiling.tokens_per_s * steps)}"
     if place.capacity_bytes:
         has += f", {gib(place.capacity_bytes)}"
     if ceiling.host_bytes:
         host = f"{ceiling.host.label}, {bandwidth(ceiling.host.bytes_per_s)} at most"
-        return f"{has}; {gb(ceiling.host_bytes)} of it come from {host}"
-    if place.cache_bytes and question.reading.weights_bytes <= place.cache_bytes:
-        return f"{has}; its cache of {gib(place.cache_bytes)} holds all of it, and may be ten times as fast"
-    return has
-
-
-def _limit(ceiling: Ceiling, steps: int) -> str:
+        has += f"; {gb(ceiling.host_bytes)} of it come from {host}"
+    elif place.cache_bytes and reading.weights_bytes <= place.cache_bytes:
+        has += f"; its cache of {gib(place.cache_bytes)} holds all of it, and may be ten times as fast"
     if steps > 1:
-        each = three_digits(ceiling.tokens_per_s)
-        return f"ceiling {rate(ceiling.tokens_per_s * steps)}, with {steps} tokens in each of {each} steps"
-    if ceiling.host_bytes and ceiling.resident_tokens_per_s > ceiling.tokens_per_s:
-        return f"ceiling {rate(ceiling.tokens_per_s)} ({three_digits(ceiling.resident_tokens_per_s)} if it all fitted)"
-    return f"ceiling {rate(ceiling.tokens_per_s)}"
+        most += f", with {steps} tokens in each of {three_digits(ceiling.tokens_per_s)} steps"
+    elif ceiling.host_bytes and ceiling.resident_tokens_per_s > ceiling.tokens_per_s:
+        most += f" ({three_digits(ceiling.resident_tokens_per_s)} if it all fitted)"
+    needed = bandwidth(ceiling.read_bytes * claim.low / steps)
+    return ", ".join(parts), has, f"{most}; {rate(claim.low)} would need {needed}"
 
 
 def subject_of(question: CeilingQuestion) -> Subject:
     """What was understood."""
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
     return Subject(model=reading.model, quant=reading.quant, device=place.label, context=question.context)
-
-
-def _expected(question: CeilingQuestion, expected: Expected) -> Range | None:
-    place, reading = question.place, question.reading
-    if not reading.shaped or not place.device:
-        return None
-    found = expected(reading.model, reading.quant, place.device.name, place.number, question.context)
-    return Range(low=found.low, mid=found.mid, high=found.high) if found else None
 
 
 _TRILLION = 1e12
@@ -294,11 +240,12 @@ def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
 
 def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Finding:
     """Tokens a second of all streams together; with none counted, only arithmetic limits them."""
-    one, most = one_stream_ceiling(question), throughput_ceiling(question, users)
+    one, arithmetic = one_stream_ceiling(question), prefill_ceiling(question.reading, question.place)
+    by_memory = one_stream_ceiling(question._replace(depth=0)).tokens_per_s * users if users else None
+    most = min((limit for limit in (arithmetic, by_memory) if limit is not None), default=None)
     if most is None:
         return Finding("cannot_tell", "it does not say for how many streams", (), subject_of(question))
     shared = f"{users} streams share each read: {rate(one.tokens_per_s * users)} by memory alone"
-    arithmetic = prefill_ceiling(question.reading, question.place)
     single, place = f"{rate(one.tokens_per_s)} for one stream", subject_of(question).device
     lines = (
         f"a token reads {gb(one.read_bytes)} of {question.reading.name}: {single} on {place}",
@@ -309,17 +256,11 @@ def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Findi
 
 
 def _bounded(question: CeilingQuestion, claim: Amount, most: float, lines: tuple[str, ...], limit: str) -> Finding:
-    found = Finding(
-        "possible",
-        f"{percent(claim.low / most)} of what {limit}",
-        lines,
-        subject_of(question),
-        nearness=most,
-        ceiling=most,
-    )
+    because, subject = f"{percent(claim.low / most)} of what {limit}", subject_of(question)
+    found = Finding("possible", because, lines, subject, question.reading.assumed, most, most)
     if claim.low > most * BOOST:
         found = found._replace(verdict="impossible", because=f"{three_digits(claim.low / most)} times what {limit}")
-    return found._replace(assumed=question.reading.assumed)
+    return found
 
 
 _WORDS: dict[Kind, str] = {"prefill": " of a prompt", "throughput": " in all", "ceiling": " at most"}
@@ -327,7 +268,10 @@ _WORDS: dict[Kind, str] = {"prefill": " of a prompt", "throughput": " in all", "
 
 def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     """A number of tokens a second."""
-    kind = _kind(said)
+    s = said.settings
+    kind: Kind = "ceiling" if s.limit else "speed"
+    if s.prefill or s.users > 1 or s.all_streams:
+        kind = "prefill" if s.prefill else "throughput"
     ends = rate(claim.high) if claim.low == claim.high else f"{three_digits(claim.low)}-{rate(claim.high)}"
     what = f"{'under ' if claim.is_limit else ''}{ends}{_WORDS.get(kind, '')}"
     if claim.is_limit:
@@ -336,7 +280,16 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     if not model or not where:
         missing = ["which model (name or size, and quant)"] * (not model) + ["on which device"] * (not where)
         return cannot_tell(said, what, kind, missing, _needed(said, claim) if kind == "speed" else ())
-    found = _finding(kind, list(_questions(said, claim)), claim, said, expected)
+    read = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
+    asked = (s.context, s.gpu_layers, said.host, s.by_layer)
+    questions = [CeilingQuestion(r, place, 0, *asked) for place in where for r in read]
+    if kind == "prefill":
+        found = best_finding([judge_prompt(question, claim) for question in questions])
+    elif kind == "throughput":
+        found = best_finding([judge_streams(question, claim, s.users) for question in questions])
+    else:
+        found = best_finding([judge_stream(question, claim, s, expected) for question in questions])
+        found = deep_enough(found, questions, claim, s)
     if found.verdict == "impossible" and model.stranger:
         # What the catalogue does not know may read less than all of itself
         because = f"{found.because}, if it has no experts"
@@ -357,15 +310,6 @@ def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
         yield f"{quant.label} is an estimate by {subject.quant}"
 
 
-def _finding(kind: Kind, questions: list[CeilingQuestion], claim: Amount, said: Said, expected: Expected) -> Finding:
-    if kind == "prefill":
-        return best_finding([judge_prompt(question, claim) for question in questions])
-    if kind == "throughput":
-        return best_finding([judge_streams(question, claim, said.settings.users) for question in questions])
-    found = best_finding([judge_stream(question, claim, said.settings, expected) for question in questions])
-    return deep_enough(found, questions, claim, said.settings)
-
-
 def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
     """What a device must have for the claim, where only the model is known."""
     model = said.model_at(claim.start)
@@ -378,25 +322,6 @@ def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
         f"{rate(claim.low)} would need {needed} of memory bandwidth, all of it used",
         f"and {gib(reading.weights_bytes)} of memory, without the KV cache",
     )
-
-
-def _kind(said: Said) -> Kind:
-    s = said.settings
-    if s.prefill:
-        return "prefill"
-    if s.users > 1 or s.all_streams:
-        return "throughput"
-    return "ceiling" if s.limit else "speed"
-
-
-def _questions(said: Said, claim: Amount) -> Iterator[CeilingQuestion]:
-    """Every reading of the model on every reading of the device."""
-    model, s = said.model_at(claim.start), said.settings
-    if not model:
-        return
-    found = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
-    for place in _places(said, claim):
-        yield from (CeilingQuestion(r, place, 0, s.context, s.gpu_layers, said.host, s.by_layer) for r in found)
 
 
 def _places(said: Said, claim: Amount) -> list[Place]:
@@ -483,28 +408,19 @@ def judge_efficiency(said: Said, claim: Amount) -> Judged:
     """A share of the bandwidth, against what the speed beside it comes to."""
     what = f"{percent(claim.low)} of the bandwidth"
     if claim.low > 1:
-        lines = (
-            f"{percent(claim.low)} is more than 100 %",
-            "a byte that is read must come over the bus",
-            "none comes twice",
-        )
-        return judged_claim(
-            said, what, "bandwidth", Finding("impossible", "nothing reads more than all of its bandwidth", lines)
-        )
-    findings = _findings(said, claim)
-    if findings:
-        return judged_claim(said, what, "bandwidth", best_finding(findings))
-    return judged_claim(said, what, "bandwidth", Finding("possible", "60 to 95 % are usual for large models", ()))
-
-
-def _findings(said: Said, claim: Amount) -> list[Finding]:
-    """One for each reading; none where the sentence has no speed, model or device to work it out from."""
+        more = f"{percent(claim.low)} is more than 100 %"
+        lines = (more, "a byte that is read must come over the bus", "none comes twice")
+        found = Finding("impossible", "nothing reads more than all of its bandwidth", lines)
+        return judged_claim(said, what, "bandwidth", found)
     speed = next((a for a in said.amounts if a.kind == "speed"), None)
     model, device = said.model_at(claim.start), said.device_at(claim.start)
-    if not (speed and model and device):
-        return []
-    found = [CeilingQuestion(r, place) for place in places(device) for r in readings(model, said.quant_at(claim.start))]
-    return [_efficiency_finding(question, claim, speed.low) for question in found if question.place.bytes_per_s]
+    findings = []
+    if speed and model and device:
+        in_quant = readings(model, said.quant_at(claim.start))
+        questions = [CeilingQuestion(r, place) for place in places(device) if place.bytes_per_s for r in in_quant]
+        findings = [_efficiency_finding(question, claim, speed.low) for question in questions]
+    usual = Finding("possible", "60 to 95 % are usual for large models", ())
+    return judged_claim(said, what, "bandwidth", best_finding(findings) if findings else usual)
 
 
 def _efficiency_finding(question: CeilingQuestion, claim: Amount, tokens_per_s: float) -> Finding:

@@ -101,9 +101,11 @@ def budget(
     prompt, token = outlook.prefill, outlook.decode
     # what else was watched, was watched while tokens were generated
     with_others = dict(found_parts(case, OF_ANY_WORK.intersection(found), prompt).values())
-    reading = _split("prefill", _parts(prompt), prompt.measured_s, with_others) if prompt.measured_s else ()
+    parts = prompt.now.parts if isinstance(prompt.now, Prediction) else []
+    reading = _split("prefill", parts, prompt.measured_s, with_others) if prompt.measured_s else ()
     beyond = {**dict(found_parts(case, found, token).values()), **beyond_physics}
-    answering = decode_budget(case, _known(token), token.measured_s, beyond) if token.measured_s else ()
+    known = token.now if isinstance(token.now, Prediction) else None
+    answering = decode_budget(case, known, token.measured_s, beyond) if token.measured_s else ()
     return (*outside, *reading, *answering)
 
 
@@ -116,14 +118,10 @@ def decode_budget(
     """
     # beyond what its own threads cost each other by physics, the kernel's count tells whatever else they waited for
     waiting = waiting_s(case, measured_s, prediction)
-    parts = [_renamed(case, part) for part in prediction.parts] if prediction else []
+    parts = prediction.parts if prediction else []
+    if isinstance(case.run.plain_sampling, Known):  # what samplers take by a trial is more than a sort
+        parts = [part._replace(name=SAMPLERS) if part.name == SORTING else part for part in parts]
     return _split("decode", parts, measured_s, {WAITING: waiting, **beyond} if waiting else beyond)
-
-
-def _renamed(case: Case, part: Part) -> Part:
-    """What samplers take by a trial is more than a sort."""
-    tried = part.name == SORTING and isinstance(case.run.plain_sampling, Known)
-    return part._replace(name=SAMPLERS) if tried else part
 
 
 def _split(
@@ -150,15 +148,6 @@ def _of_a_request(case: Case, time: PhaseTime, found: Collection[str]) -> tuple[
     detour = min(time.seconds, detour_s(case) or 0.0)
     parts = {DETOUR: detour, CLIENT: time.seconds - detour if "client_overhead" in found else 0.0}
     return _split(time.phase, [Part(name, seconds, 1.0) for name, seconds in parts.items() if seconds], time.seconds)
-
-
-def _parts(pace: Pace) -> list[Part]:
-    known = _known(pace)
-    return known.parts if known else []
-
-
-def _known(pace: Pace) -> Prediction | None:
-    return pace.now if isinstance(pace.now, Prediction) else None
 
 
 def _part(phase: str, name: str, seconds: float) -> BudgetPart:

@@ -34,28 +34,15 @@ STARVED = 0.5
 
 def settled(case: Case, answers: Answers, now: Prediction | None) -> Answers:
     """The answers without symptoms, and without last resorts where something else explains the same loss."""
-    return _last_resorts_settled(case, _starved_settled(answers, now), now)
-
-
-def _starved_settled(answers: Answers, now: Prediction | None) -> Answers:
-    share = host_share(now) if now else 0.0
-    if share < STARVED:
-        return answers
-    waits = Absent(f"the GPU waits for the CPU, which takes {share:.0%} of a token: low clocks are how it waits")
-    return {n: waits if n in OF_THE_GPU and isinstance(a, Found) else a for n, a in answers.items()}
-
-
-def _last_resorts_settled(case: Case, answers: Answers, now: Prediction | None) -> Answers:
-    """What explains a loss only where nothing else does is ruled out by what was found and can explain it."""
-    causes = all_causes()
+    share, causes = host_share(now) if now else 0.0, all_causes()
+    if share >= STARVED:
+        waits = Absent(f"the GPU waits for the CPU, which takes {share:.0%} of a token: low clocks are how it waits")
+        answers = {n: waits if n in OF_THE_GPU and isinstance(a, Found) else a for n, a in answers.items()}
     found = {n: a for n, a in answers.items() if isinstance(a, Found) and not causes[n].last_resort}
     resorts = [n for n, a in answers.items() if isinstance(a, Found) and causes[n].last_resort and not a.sure]
     explained = {n: next((o for o in found if _can_explain(case, o, found[o], n, now)), None) for n in resorts}
-    return answers | {n: _explained_by(causes[by].title) for n, by in explained.items() if by}
-
-
-def _explained_by(title: str) -> Absent:
-    return Absent(f"{title[0].lower()}{title[1:]}, which explains it")
+    titles = {n: causes[by].title for n, by in explained.items() if by}
+    return answers | {n: Absent(f"{title[0].lower()}{title[1:]}, which explains it") for n, title in titles.items()}
 
 
 def _can_explain(case: Case, name: str, found: Found, resort: str, now: Prediction | None) -> bool:
@@ -89,18 +76,15 @@ def consequences(found: dict[str, Found], order: Iterable[str]) -> dict[str, tup
     """
     reached: dict[str, set[str]] = {name: set() for name in found}
     for name in order:
-        for other in _direct(name, found):
+        said = found[name].explains
+        direct = all_causes()[name].explains if said is None else said
+        for other in sorted(e for e in direct if e in found):
             if other != name and name not in reached[other]:
                 after = {other, *reached[other]}
                 for before in (b for b in found if b == name or name in reached[b]):
                     reached[before] |= after
     depth = {name: sum(name in others for others in reached.values()) for name in found}
     return {name: tuple(sorted(others, key=lambda o: (depth[o], o))) for name, others in reached.items()}
-
-
-def _direct(name: str, found: dict[str, Found]) -> list[str]:
-    said = found[name].explains
-    return sorted(e for e in (all_causes()[name].explains if said is None else said) if e in found)
 
 
 class Chain(NamedTuple):

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, MissingFactError, Unknown
 from unslow.think.case.demand import read_demand
@@ -36,19 +38,18 @@ def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem,
         ("Is the CPU free for the model?", _cpu_free),
         (AS_FAST, lambda c: _as_expected(c, achievable)),
     )
-    return tuple(_item(question, answer, case) for question, answer in questions)
-
-
-def _item(question: str, answer: Callable[[Case], Answer], case: Case) -> ChecklistItem:
-    try:
-        good, because = answer(case)
-    except MissingFactError as error:
-        good, because = None, error.unknown.why
-    return ChecklistItem(item=question, state="unknown" if good is None else "ok" if good else "bad", because=because)
+    items = []
+    for question, answer in questions:
+        try:
+            good, because = answer(case)
+        except MissingFactError as error:
+            good, because = None, error.unknown.why
+        item = ChecklistItem(item=question, state="unknown", because=because)
+        items.append(item if good is None else msgspec.structs.replace(item, state="ok" if good else "bad"))
+    return tuple(items)
 
 
 def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
-    """The answer, unless there is no GPU to ask about."""
 
     def asked(case: Case) -> Answer:
         return answer(case) if case.machine.gpus.need() else (None, "there is no GPU")
@@ -76,27 +77,18 @@ def _on_gpu(case: Case) -> Answer:
 
 
 def _busy(case: Case, achievable: Prediction | None) -> Answer:
-    if not isinstance(case.run.gpus, Known) and (seen := _busy_once(case)):
-        return seen
-    loads = case.run.gpus.need()
-    if _nobody_asked(case):
+    if not isinstance(case.run.gpus, Known):
+        # One look at the driver, of a GPU that was at work then: an idle one tells nothing
+        once = max((gpu.busy.value_or(0.0) for gpu in gpus_used(case) if is_awake(gpu)), default=0.0)
+        if once >= _NOT_IDLE:
+            return once >= _BUSY_ENOUGH, f"{once:.0%} busy when the driver was asked"
+    loads, traffic = case.run.gpus.need(), case.run.traffic
+    if isinstance(traffic, Known) and not traffic.value.running and traffic.value.tokens_per_s.value_or(None) == 0.0:
         return None, "no tokens were generated"
     busy = max((g.busy.need() for g in loads), default=0.0)
     fast = achievable is not None and rate_among_others(case).value_or(0) >= achievable.tokens_per_s.low
     good = None if fast and busy < _HARDLY else busy >= _BUSY_ENOUGH or fast
     return good, f"{busy:.0%} busy on average"
-
-
-def _busy_once(case: Case) -> Answer | None:
-    """By one look at the driver, of a GPU that was at work then: an idle one tells nothing."""
-    busy = max((gpu.busy.value_or(0.0) for gpu in gpus_used(case) if is_awake(gpu)), default=0.0)
-    return (busy >= _BUSY_ENOUGH, f"{busy:.0%} busy when the driver was asked") if busy >= _NOT_IDLE else None
-
-
-def _nobody_asked(case: Case) -> bool:
-    """Whether a server was watched while it answered nobody."""
-    traffic = case.run.traffic
-    return isinstance(traffic, Known) and not traffic.value.running and traffic.value.tokens_per_s.value_or(None) == 0.0
 
 
 def _cool(case: Case) -> Answer:
@@ -111,9 +103,8 @@ def _cool(case: Case) -> Answer:
     loads = case.run.gpus.need()
     reasons = {r for g in loads for r in g.event_reasons.need()} & _THROTTLE
     hottest = max((g.temperature_max_c.value_or(0) for g in loads), default=0)
-    return not reasons, f"{hottest:.0f} °C, " + (
-        ", ".join(sorted(reasons)) if reasons else "no slowdown reason set under load"
-    )
+    said = ", ".join(sorted(reasons)) or "no slowdown reason set under load"
+    return not reasons, f"{hottest:.0f} °C, {said}"
 
 
 def _fits(case: Case) -> Answer:
@@ -122,10 +113,8 @@ def _fits(case: Case) -> Answer:
     if _is_loaded_on_gpus(case):
         return True, "it is loaded, and its engine keeps both on GPUs alone"
     demand = read_demand(case)
-    return (
-        demand.asked <= demand.available,
-        f"{demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free",
-    )
+    said = f"{demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free"
+    return demand.asked <= demand.available, said
 
 
 def _gpu_build(case: Case) -> Answer:
@@ -160,10 +149,8 @@ def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
     rate = rate_among_others(case).need()
     if achievable is None:
         return None, "no prediction"
-    interval = achievable.tokens_per_s
-    return reached(
-        rate, interval.low
-    ), f"{_speed(rate)} tok/s, {_speed(interval.low)} to {_speed(interval.high)} expected"
+    low, _, high = achievable.tokens_per_s
+    return reached(rate, low), f"{_speed(rate)} tok/s, {_speed(low)} to {_speed(high)} expected"
 
 
 def _speed(rate: float) -> str:

@@ -22,7 +22,6 @@ from unslow.think.judge.budget import found_parts
 from unslow.think.judge.chains import LEAVE_THE_GPU_OUT, consequences
 from unslow.think.judge.phases import FIRST_TOKEN, Outlook, Pace, first_token_cured, slow_phase
 from unslow.think.judge.pricing import Price, Together, is_of_the_rest, least_s, price_alone, start_s, time_with
-from unslow.think.physics.terms import Interval
 from unslow.think.report import Cost, Evidence, Expected, Finding, Fix
 
 # How sure a finding is: where its facts come from, whether sources agree, whether physics bears it out.
@@ -172,19 +171,14 @@ def worthy_findings(
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """The findings, and apart from them what would stand first and costs nothing: that is not why it is slow."""
     left, costless = dict(found), list[Finding]()
-    findings = priced_findings(case, left, outlook)
-    while findings and _is_costless(findings[0], outlook):
-        costless.append(findings[0])
-        del left[findings[0].cause]
-        findings = priced_findings(case, left, outlook)
+    while findings := priced_findings(case, left, outlook):
+        first, pace = findings[0], outlook.pace_of(findings[0].phase)
+        gains_nothing = first.cost is not None and first.speedup is not None and first.speedup < WORTH_TRYING
+        if pace is None or pace.measured_s is None or not gains_nothing:
+            break
+        costless.append(first)
+        del left[first.cause]
     return findings, tuple(costless)
-
-
-def _is_costless(finding: Finding, outlook: Outlook) -> bool:
-    """Whether a root gains nothing by itself, in a phase that was measured."""
-    pace = outlook.pace_of(finding.phase)
-    measured = pace is not None and pace.measured_s is not None
-    return measured and finding.cost is not None and finding.speedup is not None and finding.speedup < WORTH_TRYING
 
 
 def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:
@@ -192,18 +186,9 @@ def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:
     price = price_alone(case, found, phase, outlook)
     # a load that is not repeated is no part of a request
     once = phase == "load" and outlook.time_of("load") is None
-    return _Priced(
-        found,
-        phase,
-        price,
-        0.0
-        if once
-        else (
-            0.0
-            if price.cost is None
-            else price.cost.seconds * (1.0 if price.cost.per == "request" else answer_tokens(case))
-        ),
-    )
+    cost = None if once else price.cost
+    tokens = 1.0 if cost and cost.per == "request" else answer_tokens(case)
+    return _Priced(found, phase, price, cost.seconds * tokens if cost else 0.0)
 
 
 def _stands_for(finding: Finding, priced: dict[str, _Priced]) -> float:
@@ -223,6 +208,10 @@ def _priced_by(root: Finding, priced: dict[str, _Priced]) -> Found:
 def _finding(case: Case, name: str, priced: _Priced, explains: tuple[str, ...], outlook: Outlook) -> Finding:
     found, pace = priced.found, outlook.pace_of(priced.phase)
     cured = pace.predict(case, found.cure) if pace and found.cure else None
+    fixes = _fixes(case, priced, outlook)
+    if soon := first_token_cured(case, (name,), outlook):
+        predicted = ({**f.predicted, FIRST_TOKEN: soon.mid} for f in fixes)
+        fixes = tuple(msgspec.structs.replace(f, predicted=p) for f, p in zip(fixes, predicted, strict=True))
     return Finding(
         cause=name,
         title=all_causes()[name].title,
@@ -233,15 +222,8 @@ def _finding(case: Case, name: str, priced: _Priced, explains: tuple[str, ...], 
         explains=explains,
         cost=priced.price.cost,
         speedup=priced.price.speedup,
-        fixes=_with_first_token(_fixes(case, priced, outlook), first_token_cured(case, (name,), outlook)),
+        fixes=fixes,
     )
-
-
-def _with_first_token(fixes: tuple[Fix, ...], soon: Interval | None) -> tuple[Fix, ...]:
-    """The fixes with how soon the first token then comes, where the cause is about that."""
-    if soon is None:
-        return fixes
-    return tuple(msgspec.structs.replace(f, predicted={**f.predicted, FIRST_TOKEN: soon.mid}) for f in fixes)
 
 
 def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
@@ -259,14 +241,9 @@ def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
 def changes_nothing(case: Case, change: Change) -> bool:
     """Whether a knob has the value already that a change would give it, so that turning it can't help."""
     present = [fact_at(case, path) for path in _PRESENT.get(change.knob, ())]
-    known = [fact.value for fact in present if isinstance(fact, Known)]
-    return (
-        bool(present)
-        and len(known) == len(present)
-        and all(
-            (type(value) in (int, float, str, bool) and change.value is not None and value == change.value)
-            for value in known
-        )
+    return bool(present) and all(
+        isinstance(fact, Known) and type(fact.value) in (int, float, str, bool) and fact.value == change.value
+        for fact in present
     )
 
 
@@ -305,17 +282,20 @@ def beyond_physics(
 ) -> dict[str, float]:
     """Seconds of a token by the title of a cause: what was found of which neither physics nor a watch has a part."""
     own = {CONTENDED, *found_parts(case, found, outlook.decode)}
-    costs = {f.cause: (f.title, f.cost) for f in findings if f.cost and f.phase == "decode" and f.cause not in own}
-    return {
-        f"{title[0].lower()}{title[1:]}": cost.seconds
-        for name, (title, cost) in costs.items()
-        if cost.per == "token" and cost.depth_tokens is None and not _is_seen(case, found[name], outlook.decode)
-    }
-
-
-def _is_seen(case: Case, found: Found, pace: Pace) -> bool:
-    """Whether physics has a part of the time that is gone with the cause."""
-    return found.cure is not None and not is_of_the_rest(case, pace, found.cure)
+    seconds = {}
+    for f in findings:
+        if (
+            f.phase != "decode"
+            or f.cause in own
+            or not f.cost
+            or f.cost.per != "token"
+            or f.cost.depth_tokens is not None
+        ):
+            continue
+        cure = found[f.cause].cure
+        if cure is None or is_of_the_rest(case, outlook.decode, cure):
+            seconds[f"{f.title[0].lower()}{f.title[1:]}"] = f.cost.seconds
+    return seconds
 
 
 def promising_no_more(finding: Finding, expected: Expected) -> Finding:

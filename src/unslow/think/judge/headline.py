@@ -39,28 +39,17 @@ def slowness_now(case: Case, report: SubjectReport) -> str:
     """What it does now and what it should do: in the phase that was found to be slow, then in the slowest."""
     if said := _outside(report) or _of_findings(case, report):
         return said
-    metrics = dict.fromkeys(
-        (PREFILL if phase == "prefill" and PREFILL in report.expected.achievable else DECODE)
-        for phase in (_phase_found(report), report.phase)
-    )
-    losing = [metric for metric in metrics if not _is_reached(report, metric)]
+    # What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet
+    phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
+    phase = phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
+    should, measured = report.expected.achievable, report.measured
+    prompts = (one == "prefill" and PREFILL in should for one in (phase, report.phase))
+    metrics = dict.fromkeys(PREFILL if of_prompts else DECODE for of_prompts in prompts)
+    losing = [metric for metric in metrics if metric not in should or measured.get(metric, 0.0) < should[metric].mid]
     return " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
 
 
-def _is_reached(report: SubjectReport, metric: str) -> bool:
-    """Whether it is as fast as it should be."""
-    should = report.expected.achievable.get(metric)
-    return bool(should and report.measured.get(metric, 0.0) >= should.mid)
-
-
-def _phase_found(report: SubjectReport) -> str:
-    """What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet."""
-    phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
-    return phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
-
-
 def _told(case: Case, report: SubjectReport, metric: str) -> str:
-    """A speed and what it should be; empty where it was not measured."""
     rate, achievable = report.measured.get(metric), report.expected.achievable.get(metric)
     if not rate:
         return ""
@@ -87,17 +76,13 @@ def root_causes(findings: tuple[Finding, ...]) -> list[str]:
 def _outside(report: SubjectReport) -> str:
     """A phase in which nothing is computed, where it is the slow one and was measured."""
     seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
-    if (
-        not seconds
-        or report.phase not in _WAITS
-        or (chains_of(report.findings)[0].root.cause if report.findings else "") == _THINKING
-    ):
+    first = chains_of(report.findings)[0].root.cause if report.findings else ""
+    if not seconds or report.phase not in _WAITS or first == _THINKING:
         return ""
     return f"{_WAITS[report.phase].format(seconds=_seconds(seconds))}{_beside(report)}."
 
 
 def _beside(report: SubjectReport) -> str:
-    """The speed of the answer, which is not what is slow."""
     rate = report.measured.get(DECODE)
     return f"; the answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
 
@@ -107,14 +92,20 @@ def _of_findings(case: Case, report: SubjectReport) -> str:
     if not report.findings:
         return ""
     first = chains_of(report.findings)[0].root
-    return _of_load(case, report) if first.cause == "slow_model_load" else _by_cost(case, report, first)
+    if first.cause != "slow_model_load":
+        return _by_cost(case, report, first)
+    load = case.run.load_s
+    takes = f"{load.value:.0f} s" if isinstance(load, Known) else "long"
+    return f"The model takes {takes} to load{_beside(report)}."
 
 
 def _by_cost(case: Case, report: SubjectReport, first: Finding) -> str:
     """By what the first of the roots costs, where that is no part of the usual time of a token."""
     cost = first.cost
     if cost is None:
-        return _alone(report) if first.phase == report.phase not in _OF_TOKENS else ""
+        rate = report.measured.get(DECODE) if first.phase == report.phase not in _OF_TOKENS else None
+        said = "The answer itself comes at {} tokens per second; what is slow is the wait."
+        return said.format(rounded_rate(rate)) if rate else ""
     if cost.depth_tokens is not None:
         return _of_depth(case, cost)
     if first.cause in _WAITS_OF and cost.per == "request":
@@ -132,22 +123,7 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"  # noqa: PLR2004 (two digits)
 
 
-def _of_load(case: Case, report: SubjectReport) -> str:
-    load = case.run.load_s
-    takes = f"{load.value:.0f} s" if isinstance(load, Known) else "long"
-    return f"The model takes {takes} to load{_beside(report)}."
-
-
-def _alone(report: SubjectReport) -> str:
-    """The speed of tokens where something else is slow, and nobody timed that."""
-    rate = report.measured.get(DECODE)
-    return (
-        f"The answer itself comes at {rounded_rate(rate)} tokens per second; what is slow is the wait." if rate else ""
-    )
-
-
 def _of_depth(case: Case, cost: Cost) -> str:
-    """The speed at the start of a chat and deep in it, and what would be usual there."""
     tried = [one for one in case.run.depths.value_or(()) if one.tokens_per_s > 0]
     depths = sorted(tried, key=lambda one: one.depth_tokens)
     if len(depths) < 2:  # noqa: PLR2004 (a fall has two ends)
@@ -165,20 +141,15 @@ def _should(report: SubjectReport, rate: float) -> str:
     """What to hold the speed against; a model that is too large for the memory will not reach it here."""
     if report.expected.because == AS_MUCH_AS_FITS:
         return f"; {AS_MUCH_AS_FITS} about {rounded_rate(rate)} are usual"
-    first = root_causes(report.findings)[:1]
-    if first and first[0] in _LACK_GPU_MEMORY and _fits_by_a_setting(report):
-        return f"; with all of it in the GPU's memory it would be about {rounded_rate(rate)}"
-    if first and first[0] in _LACK_GPU_MEMORY:
+    first = next(iter(root_causes(report.findings)), "")
+    if first in _LACK_GPU_MEMORY:
+        fix = next(iter(report.findings[0].fixes), None)
+        if fix and fix.knob in (Knob.CONTEXT_LENGTH, Knob.KV_CACHE_TYPE) and fix.value is not None:
+            return f"; with all of it in the GPU's memory it would be about {rounded_rate(rate)}"
         return f"; all in the memory of such a GPU it would be about {rounded_rate(rate)}, but it does not fit"
-    if first and first[0] in _LACK_MEMORY:
+    if first in _LACK_MEMORY:
         return f"; with all of its weights in memory it would be about {rounded_rate(rate)}"
     return f"; this hardware should give about {rounded_rate(rate)}"
-
-
-def _fits_by_a_setting(report: SubjectReport) -> bool:
-    """Whether the first fix is a context or a type of cache with which all of it fits."""
-    fixes = report.findings[0].fixes
-    return bool(fixes) and fixes[0].knob in (Knob.CONTEXT_LENGTH, Knob.KV_CACHE_TYPE) and fixes[0].value is not None
 
 
 MOST_NAMED = 3
@@ -225,28 +196,21 @@ def suspects(report: SubjectReport) -> list[Untold]:
     rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     if not rate or not best or rate >= best.low:
         return []
-    lost = best.mid / rate
-    able = [one for one in report.cannot_tell if _is_of_tokens(one) and _can_cost(one.cause, lost)]
+    lost, able = best.mid / rate, []
+    for one in report.cannot_tell:
+        cause = all_causes().get(one.cause)
+        # what explains a loss only where nothing else does is no suspect by itself
+        if cause and cause.phase == "decode" and (one.suspected or not cause.last_resort):
+            least, most = _COSTS.get(one.cause, (1.0, math.inf))
+            if least <= lost * _ROUGHLY and lost <= most * _ROUGHLY:
+                able.append(one)
     return sorted(able, key=lambda one: (not one.suspected, -cause_frequency(one.cause)))[:MOST_NAMED]
-
-
-def _is_of_tokens(one: Untold) -> bool:
-    """Whether it is about decoding; what explains a loss only where nothing else does is no suspect by itself."""
-    cause = all_causes().get(one.cause)
-    return cause is not None and cause.phase == "decode" and (one.suspected or not cause.last_resort)
-
-
-def _can_cost(name: str, lost: float) -> bool:
-    least, most = _COSTS.get(name, (1.0, math.inf))
-    return least <= lost * _ROUGHLY and lost <= most * _ROUGHLY
 
 
 def suspects_in_words(report: SubjectReport) -> str:
     """The suspects in a sentence; empty where no loss is known, or nothing is left to suspect."""
     names = [all_causes()[one.cause].title for one in suspects(report)]
-    said = "; ".join(
-        f"{name[0].lower()}{name[1:]}" if not name.startswith(("GPU", "KV", "CPU")) else name for name in names
-    )
+    said = "; ".join(n if n.startswith(("GPU", "KV", "CPU")) else f"{n[0].lower()}{n[1:]}" for n in names)
     return f"What could cost so much, most likely first: {said}." if said else ""
 
 
@@ -292,11 +256,6 @@ def _brings_it_there(fix: Fix, report: SubjectReport, said: str) -> str:
     return f", then about {rounded_rate(then)} of these"
 
 
-def _variable_in(lines: list[str]) -> str:
-    """The variable that a line which is too long for a sentence puts into a unit; empty where there is none."""
-    return next((found[1] for line in lines if (found := _ENVIRONMENT.search(line))), "")
-
-
 def _gives(fix: Fix) -> str:
     if DECODE in fix.predicted:
         return f", then about {rounded_rate(fix.predicted[DECODE])} tokens per second"
@@ -319,9 +278,11 @@ def _as_said(fix: Fix) -> str:
     ]
     telling = [line for line in short if not line.text.startswith(_MAKES_ROOM)] or short
     chosen = next((line for line in telling if line.place is Place.SHELL), telling[0] if telling else None)
-    if chosen is None and (variable := _variable_in([line.text for line in lines])):
-        return f"{fix.why} (`{variable}` in the environment of the server)" if fix.why else f"`{variable}`"
     if chosen is None:
+        # A line that is too long for a sentence may put a variable into a unit
+        found = next((found for line in lines if (found := _ENVIRONMENT.search(line.text))), None)
+        if found:
+            return f"{fix.why} (`{found[1]}` in the environment of the server)" if fix.why else f"`{found[1]}`"
         return fix.why or (lines[0].text if lines else "")
     where = f"{chosen.place} " if chosen.place not in (Place.SHELL, Place.FLAG) else ""
     said = f"{where}`{chosen.text}`"

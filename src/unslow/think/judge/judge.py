@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from unslow.catalog.bug_reports import remark_phrases
-from unslow.facts.account import Remark
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import NOT_LOOKED, Known, MissingFactError, Origin, Unknown
 from unslow.think.case.instructions import spelled_out
@@ -39,18 +38,7 @@ from unslow.think.judge.summary import summary
 from unslow.think.judge.verdict import TOO_FAST, contradicts, verdict_on
 from unslow.think.memo import one_judgement
 from unslow.think.physics.terms import Interval
-from unslow.think.report import (
-    Contradicted,
-    Evidence,
-    Expected,
-    Finding,
-    Range,
-    Report,
-    RuledOut,
-    SubjectReport,
-    Untold,
-    Verdict,
-)
+from unslow.think.report import Contradicted, Expected, Finding, Range, Report, RuledOut, SubjectReport, Untold, Verdict
 
 LONGEST = 100
 _WORDS_OF_PEOPLE = ("account.remarks", "account.comparisons")
@@ -63,12 +51,19 @@ def with_quotes(case: Case, report: SubjectReport) -> SubjectReport:
     shorter = dict(_shortened(case))
     if not shorter:
         return report
+    findings = []
+    for finding in report.findings:
+        evidence = tuple(
+            msgspec.structs.replace(item, value=shorter[item.value][0])
+            if item.fact in _WORDS_OF_PEOPLE and item.value in shorter
+            else item
+            for item in finding.evidence
+        )
+        because = _within(finding.because, shorter)
+        findings.append(msgspec.structs.replace(finding, because=because, evidence=evidence))
     return msgspec.structs.replace(
         report,
-        findings=tuple(
-            msgspec.structs.replace(f, because=_within(f.because, shorter), evidence=_cited(f.evidence, shorter))
-            for f in report.findings
-        ),
+        findings=tuple(findings),
         cannot_tell=_all_within(report.cannot_tell, shorter),
         ruled_out=_all_within(report.ruled_out, shorter),
     )
@@ -92,17 +87,12 @@ def excerpt(text: str, start: int = 0, end: int = 0) -> str:
 def _shortened(case: Case) -> Any:
     """Each text that a person wrote, with its line, and what to say in its place."""
     for remark in case.account.remarks.value_or(()):
-        yield remark.text, (f'"{excerpt(remark.text, *_matters(remark))}"', remark.source)
+        phrases = remark_phrases().get(remark.topic)
+        topic = phrases.says.search(remark.text.lower()) if phrases else None
+        yield remark.text, (f'"{excerpt(remark.text, *(topic.span() if topic else ()))}"', remark.source)
     for comparison in case.account.comparisons.value_or(()):
         if comparison.text:
             yield comparison.text, (f'"{excerpt(comparison.text)}"', comparison.source)
-
-
-def _matters(remark: Remark) -> tuple[int, int]:
-    """Where in a remark its topic is spoken of."""
-    phrases = remark_phrases().get(remark.topic)
-    found = phrases.says.search(remark.text.lower()) if phrases else None
-    return found.span() if found else (0, 0)
 
 
 def _within(sentence: str, shorter: dict[str, tuple[str, str]]) -> str:
@@ -114,15 +104,6 @@ def _within(sentence: str, shorter: dict[str, tuple[str, str]]) -> str:
 
 def _all_within(items: tuple[Any, ...], shorter: dict[str, tuple[str, str]]) -> Any:
     return tuple(msgspec.structs.replace(item, because=_within(item.because, shorter)) for item in items)
-
-
-def _cited(evidence: tuple[Evidence, ...], shorter: dict[str, tuple[str, str]]) -> tuple[Evidence, ...]:
-    return tuple(
-        msgspec.structs.replace(item, value=shorter[item.value][0])
-        if item.fact in _WORDS_OF_PEOPLE and item.value in shorter
-        else item
-        for item in evidence
-    )
 
 
 _FOLDERS = re.compile(r"^(?:/|[A-Za-z]:\\)(?:[^/\\]*[/\\])*(?=[^/\\])")
@@ -256,7 +237,6 @@ def _spelled(case: Case, answer: Found | Absent | CannotTell) -> Found | Absent 
 
 
 def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
-    """What a cause says of a case, with words for how to get what is missing."""
     return _spelled(case, _plain_answer(case, cause))
 
 
@@ -308,7 +288,8 @@ def _expected(
 def _ranges(decode: Prediction | Unknown, pace: Pace, prefill: Prediction | Unknown) -> dict[str, Range]:
     """By metric; of prompts only where one was measured to hold against it."""
     known = {DECODE: decode, PREFILL: prefill if pace.measured_s else NOT_LOOKED}
-    return {metric: _range(p) for metric, p in known.items() if isinstance(p, Prediction)}
+    rates = {metric: p.tokens_per_s for metric, p in known.items() if isinstance(p, Prediction)}
+    return {metric: Range(low=rate.low, mid=rate.mid, high=rate.high) for metric, rate in rates.items()}
 
 
 def _as_tried(case: Case, pace: Pace, findings: tuple[Finding, ...], cures: Cure | None) -> Prediction | Unknown:
@@ -328,11 +309,6 @@ def _as_tried(case: Case, pace: Pace, findings: tuple[Finding, ...], cures: Cure
     if share > 1:
         share = min(share, max(1.0, (time_with(case, pace, cures or Cure()) or 0.0) / best.seconds.mid))
     return best._replace(seconds=Interval(*(s * share for s in best.seconds))) if share > 0 else best
-
-
-def _range(prediction: Prediction) -> Range:
-    rate = prediction.tokens_per_s
-    return Range(low=rate.low, mid=rate.mid, high=rate.high)
 
 
 def _measured(case: Case, seen: Outlook, first_token_s: float | None) -> dict[str, float]:

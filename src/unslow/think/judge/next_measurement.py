@@ -3,8 +3,7 @@
 Every one that a diagnosis can make, and the one that settles most for each of its seconds.
 """
 
-from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from unslow.catalog.bug_reports import cause_frequency
@@ -89,37 +88,18 @@ def is_here(case: Case) -> bool:
 
 
 def _serves_several(case: Case) -> bool:
-    runtime = case.runtime
-    places = first_known(runtime.slots, runtime.max_sequences).value_or(0)
-    return (places > 1 or runtime.name.value_or("") in IN_BATCHES) and not _is_left_in_pieces(case)
-
-
-def _is_left_in_pieces(case: Case) -> bool:
-    """Whether several answers at once would cost the next request dearly.
-
-    In a cache that all slots share, the tokens of answers at the same time lie in turns. llama-server copies idle slots
-    to RAM before it starts the next request, and without flash attention, where values lie by rows of the context, it
-    does so number by number: half a minute from a GPU.
-    """
-    runtime = case.runtime
-    if not runtime.name.value_or("").endswith("llama.cpp"):
-        return False
+    runtime, name = case.runtime, case.runtime.name.value_or("")
+    several = first_known(runtime.slots, runtime.max_sequences).value_or(0) > 1 or name in IN_BATCHES
+    # In a cache that all slots share, the tokens of answers at the same time lie in turns. llama-server copies idle
+    # slots to RAM before it starts the next request, and without flash attention, where values lie by rows of the
+    # context, it does so number by number: half a minute from a GPU.
     fused, shared = runtime.flash_attention.value_or(default=True), runtime.kv_unified.value_or(default=True)
-    return not fused and shared and runtime.cache_ram_bytes.value_or(1) != 0
+    in_pieces = not fused and shared and runtime.cache_ram_bytes.value_or(1) != 0
+    return several and not (name.endswith("llama.cpp") and in_pieces)
 
 
-MEASURE_AT_ONCE = Measurement(
-    "at_once",
-    "answering several requests at once",
-    "to see what several users would get",
-    ("run.at_once",),
-    lambda _case: Load(prompt_tokens=200, generated_tokens=640, seconds=0.2),
-    possible=_serves_several,
-    about=("gpu_underused_by_one_stream", "queueing", "kernel_launch_bound"),
-)
-
-
-DEEPEST_TOKENS = 8192
+DEEPEST_TOKENS, LONG_PROMPT_TOKENS = 8192, 2048
+"""The second is four of llama.cpp's usual micro-batches of 512."""
 
 
 def _depth_load(case: Case) -> Load:
@@ -127,85 +107,9 @@ def _depth_load(case: Case) -> Load:
     return Load(prompt_tokens=deepest, generated_tokens=512, seconds=0.2)
 
 
-MEASURE_DEPTH = Measurement(
-    "depth",
-    "generating at the start of the context and further in",
-    "to see what a longer conversation costs",
-    ("run.depths",),
-    _depth_load,
-    possible=lambda case: prompt_fits(case, 1536),
-    about=("kv_cache_outgrows_vram", "flash_attention_off", "kv_cache_on_host"),
-)
-
-
-MEASURE_HOST = Measurement(
-    "host",
-    "watching the machine while it works",
-    "to see what else the machine does",
-    WHILE_GENERATING,
-    lambda _case: Load(seconds=3.0),
-    sends=False,
-    possible=lambda case: is_here(case) and isinstance(case.run.completions, Unknown),
-)
-
-
-LONG_PROMPT_TOKENS = 2048
-"""Four of llama.cpp's usual micro-batches of 512."""
-
-
 def _long_prompt_load(case: Case) -> Load:
     context = context_of(case) or LONG_PROMPT_TOKENS + ROOM
     return Load(prompt_tokens=2 * min(LONG_PROMPT_TOKENS, max(64, context - ROOM)), generated_tokens=2, seconds=0.2)
-
-
-MEASURE_LONG_PROMPT = Measurement(
-    "long_prompt",
-    f"reading a prompt of {LONG_PROMPT_TOKENS:,} tokens",
-    "to see whether prompts are read as fast as they could be",
-    ("run.long_prompt",),
-    _long_prompt_load,
-    possible=lambda case: prompt_fits(case, 512),
-    about=("prefill_batch_too_small", "prefill_pcie_bound"),
-)
-
-
-MEASURE_PLAIN_SAMPLING = Measurement(
-    "plain_sampling",
-    "generating with and without its samplers, in turns",
-    "to see what the choice of each token costs",
-    ("run.plain_sampling",),
-    lambda _case: Load(prompt_tokens=160, generated_tokens=1024, seconds=0.2),
-    about=("sampling_on_cpu",),
-)
-
-
-MEASURE_ROUTES = Measurement(
-    "routes",
-    "connecting by name and by address",
-    "to see whether the way to the server costs time",
-    ("run.routes",),
-    lambda _case: Load(seconds=0.5),
-    possible=is_here,
-    about=("client_overhead",),
-)
-
-
-MEASURE_SPEED = Measurement(
-    "speed",
-    "generating answers as usual",
-    "to know what this server gives",
-    (
-        "run.completions",
-        "run.decode_tokens_per_s",
-        "run.prefill_tokens_per_s",
-        "run.time_to_first_token_s",
-        "run.client_decode_tokens_per_s",
-        "run.depth_tokens",
-        "run.queue_s",
-        *WHILE_GENERATING,
-    ),
-    lambda _case: Load(prompt_tokens=160, generated_tokens=16, seconds=9.0),
-)
 
 
 def _is_busy(case: Case) -> bool:
@@ -215,38 +119,103 @@ def _is_busy(case: Case) -> bool:
     return bool(busy or case.run.logged_prompts.value_or(())) and isinstance(runtime.url, Known)
 
 
-MEASURE_TRAFFIC = Measurement(
-    "traffic",
-    "watching the requests that it answers anyway",
-    "to see how fast it is, and who waits",
-    ("run.traffic", "run.decode_tokens_per_s", "run.queue_s"),
-    lambda _case: Load(seconds=6.0),
-    sends=False,
-    possible=_is_busy,
-    about=("queueing", "kv_cache_preemption", "gpu_underused_by_one_stream", "model_reloads_between_requests"),
+_MEASUREMENTS = (
+    Measurement(
+        "at_once",
+        "answering several requests at once",
+        "to see what several users would get",
+        ("run.at_once",),
+        lambda _case: Load(prompt_tokens=200, generated_tokens=640, seconds=0.2),
+        possible=_serves_several,
+        about=("gpu_underused_by_one_stream", "queueing", "kernel_launch_bound"),
+    ),
+    Measurement(
+        "depth",
+        "generating at the start of the context and further in",
+        "to see what a longer conversation costs",
+        ("run.depths",),
+        _depth_load,
+        possible=lambda case: prompt_fits(case, 1536),
+        about=("kv_cache_outgrows_vram", "flash_attention_off", "kv_cache_on_host"),
+    ),
+    Measurement(
+        "host",
+        "watching the machine while it works",
+        "to see what else the machine does",
+        WHILE_GENERATING,
+        lambda _case: Load(seconds=3.0),
+        sends=False,
+        possible=lambda case: is_here(case) and isinstance(case.run.completions, Unknown),
+    ),
+    Measurement(
+        "long_prompt",
+        f"reading a prompt of {LONG_PROMPT_TOKENS:,} tokens",
+        "to see whether prompts are read as fast as they could be",
+        ("run.long_prompt",),
+        _long_prompt_load,
+        possible=lambda case: prompt_fits(case, 512),
+        about=("prefill_batch_too_small", "prefill_pcie_bound"),
+    ),
+    Measurement(
+        "plain_sampling",
+        "generating with and without its samplers, in turns",
+        "to see what the choice of each token costs",
+        ("run.plain_sampling",),
+        lambda _case: Load(prompt_tokens=160, generated_tokens=1024, seconds=0.2),
+        about=("sampling_on_cpu",),
+    ),
+    Measurement(
+        "routes",
+        "connecting by name and by address",
+        "to see whether the way to the server costs time",
+        ("run.routes",),
+        lambda _case: Load(seconds=0.5),
+        possible=is_here,
+        about=("client_overhead",),
+    ),
+    Measurement(
+        "speed",
+        "generating answers as usual",
+        "to know what this server gives",
+        (
+            "run.completions",
+            "run.decode_tokens_per_s",
+            "run.prefill_tokens_per_s",
+            "run.time_to_first_token_s",
+            "run.client_decode_tokens_per_s",
+            "run.depth_tokens",
+            "run.queue_s",
+            *WHILE_GENERATING,
+        ),
+        lambda _case: Load(prompt_tokens=160, generated_tokens=16, seconds=9.0),
+    ),
+    Measurement(
+        "traffic",
+        "watching the requests that it answers anyway",
+        "to see how fast it is, and who waits",
+        ("run.traffic", "run.decode_tokens_per_s", "run.queue_s"),
+        lambda _case: Load(seconds=6.0),
+        sends=False,
+        possible=_is_busy,
+        about=("queueing", "kv_cache_preemption", "gpu_underused_by_one_stream", "model_reloads_between_requests"),
+    ),
+    Measurement(
+        "turns",
+        "holding a conversation of three turns",
+        "to see whether all of it is read again at every turn",
+        ("run.turns",),
+        lambda _case: Load(prompt_tokens=1400, generated_tokens=112, seconds=0.2),
+        possible=lambda case: prompt_fits(case, 1024),
+        about=("prompt_reprocessed",),
+    ),
 )
-
-
-MEASURE_TURNS = Measurement(
-    "turns",
-    "holding a conversation of three turns",
-    "to see whether all of it is read again at every turn",
-    ("run.turns",),
-    lambda _case: Load(prompt_tokens=1400, generated_tokens=112, seconds=0.2),
-    possible=lambda case: prompt_fits(case, 1024),
-    about=("prompt_reprocessed",),
-)
-
-
 SPEED, TRAFFIC, HOST = "speed", "traffic", "host"
 """Those that all else is judged by."""
 
 
-@cache
 def measurements() -> dict[str, Measurement]:
-    """All of them by name, in alphabetical order; found by presence in this module."""
-    here = (one for one in globals().values() if isinstance(one, Measurement))
-    return {one.name: one for one in sorted(here, key=lambda one: one.name)}
+    """All of them by name, in alphabetical order."""
+    return {one.name: one for one in _MEASUREMENTS}
 
 
 ALWAYS = 0.05
@@ -354,7 +323,13 @@ def worthwhile(
 
 
 def _choice(case: Case, report: SubjectReport, measurement: Measurement, patience: float) -> Choice:
-    settled = sorted(_settled(case, report, measurement), key=lambda s: (-s.worth, s.cause))
+    new = [path for path in measurement.fills if isinstance(fact_at(case, path), Unknown)]
+    at_stake, found = stakes(case, report), []
+    for name, cause in all_causes().items() if new else ():
+        if weight := _weight(name, report, new, measurement):
+            speaks = weight == _SUSPECTED or (weight == _FOUND and name in measurement.about)
+            found.append(_Settled(name, weight * cause_frequency(name) * at_stake[cause.phase], speaks))
+    settled = sorted(found, key=lambda s: (-s.worth, s.cause))
     # How long a load takes at the speeds that were measured, else at those that are expected
     load = measurement.load(case)
     expected = report.expected.as_configured.get("decode_tokens_per_s")
@@ -366,31 +341,15 @@ def _choice(case: Case, report: SubjectReport, measurement: Measurement, patienc
     return Choice(measurement, tuple(s.cause for s in settled), seconds, worth / max(seconds, 0.1), suspected)
 
 
-def _settled(case: Case, report: SubjectReport, measurement: Measurement) -> Iterator[_Settled]:
-    """The causes that it would tell of, with what that is worth."""
-    new = [path for path in measurement.fills if isinstance(fact_at(case, path), Unknown)]
-    if not new:
-        return
-    at_stake = stakes(case, report)
-    for name, cause in all_causes().items():
-        weight = _weight(name, report, new, measurement)
-        if weight:
-            speaks = weight == _SUSPECTED or (weight == _FOUND and name in measurement.about)
-            yield _Settled(name, weight * cause_frequency(name) * at_stake[cause.phase], speaks)
-
-
 def _weight(name: str, report: SubjectReport, new: Collection[str], measurement: Measurement) -> float:
     asked = [path for need in all_causes()[name].needs for path in ((need,) if isinstance(need, str) else need)]
     touched = name in measurement.about or any(path in new for path in asked)
     untold = next((u for u in report.cannot_tell if u.cause == name), None)
     if untold:
-        gives = any(_gives(new, path.strip()) for path in untold.missing.split(" or "))
+        wanted = [path.strip() for path in untold.missing.split(" or ")]
+        gives = any(path == given or path.startswith(f"{given}.") for path in wanted for given in new)
         weight = _SUSPECTED if untold.suspected else 1.0
         return weight if gives else weight * _BESIDE if touched else 0.0
     if not touched:
         return 0.0
     return _FOUND if any(f.cause == name for f in report.findings) else _RULED_OUT
-
-
-def _gives(new: Collection[str], path: str) -> bool:
-    return any(path == given or path.startswith(f"{given}.") for given in new)

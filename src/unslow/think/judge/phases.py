@@ -144,10 +144,9 @@ def first_token_cured(case: Case, found: Collection[str], outlook: Outlook) -> I
     """Seconds with every wait that was found gone; None where none was, or where nobody timed how prompts are read."""
     if not WAITS.intersection(found):
         return None
-    reading, token = (
-        _reading_s(case, found, outlook),
-        outlook.decode.best.seconds.mid if isinstance(outlook.decode.best, Prediction) else outlook.decode.measured_s,
-    )
+    reading = _reading_s(case, found, outlook)
+    best = outlook.decode.best
+    token = best.seconds.mid if isinstance(best, Prediction) else outlook.decode.measured_s
     if reading is None or token is None:
         return None
     soon = reading + token
@@ -162,20 +161,14 @@ def first_token_now(case: Case, found: Collection[str]) -> float | None:
 
 def _reading_s(case: Case, found: Collection[str], outlook: Outlook) -> float | None:
     """Seconds for the prompt: only for what is new in it, where the rest was read again for nothing."""
-    turn = _last_turn(case)
+    turn, each = _last_turn(case), outlook.prefill.measured_s
     if AGAIN in found:
-        # Seconds for a token of a prompt, by what a turn took that computed everything
-        each = outlook.prefill.measured_s or (
-            (turn.first_token_s / turn.computed_tokens if turn.first_token_s else None) if turn else None
-        )
+        if turn and not each:
+            each = turn.first_token_s / turn.computed_tokens if turn.first_token_s else None
         return turn.new_tokens * each if turn and each else None
-    timed = [c.prefill_s for c in completions_of(case)]
-    return statistics.median(timed) if timed else _others_s(case, outlook)
-
-
-def _others_s(case: Case, outlook: Outlook) -> float | None:
-    """The same of the requests of others, where their prompts were seen."""
-    traffic, each = case.run.traffic, outlook.prefill.measured_s
+    if timed := [c.prefill_s for c in completions_of(case)]:
+        return statistics.median(timed)
+    traffic = case.run.traffic
     prompts = traffic.value.prompts.value_or(()) if isinstance(traffic, Known) else ()
     computed = [max(0, p.tokens - p.cached_tokens) for p in prompts]
     return statistics.median(computed) * each if computed and each else None

@@ -137,44 +137,40 @@ class Together:
         self._told: dict[Per, float] = {}
         self._cures: Cure | None = None
         self._explained = False
-        best = self._pace.best if self._pace else None
-        self._least = (
-            best.seconds.mid * quicker(case, self._pace) if self._pace and isinstance(best, Prediction) else 0.0
-        )
+        self._least = least_s(case, self._pace) if self._pace else 0.0
 
     def cured(self, found: Found) -> Cost | None:
         """What this cure saves beside those before it: as measured, as tried, else by physics; None where none tells.
 
         What is no part of the requests that were timed stands as it is.
         """
+        times, lost = max(1.0, found.speedup or 1.0), found.lost
         if deep := deepest_tried(self._case, found):
             # Of a token deep in the context: all causes there explain the same fall, and a second only what is left
-            times = max(1.0, found.speedup or 1.0)
             start = 1 / deep.tokens_per_s
             before = start if self._left_deep is None else self._left_deep
             self._left_deep = min(before, start / times)
             return Cost(seconds=before - self._left_deep, per="token", depth_tokens=deep.depth_tokens)
         if found.apart:
-            return found.lost
-        if self.left is None or self._start is None or (found.lost and found.lost.per != self._per):
+            return lost
+        if self.left is None or self._start is None or (lost and lost.per != self._per):
             # What was measured of a time that itself was not: two who tell of it may tell of the same seconds
-            lost = found.lost
             if lost is None:
                 return None
             before = self._told.get(lost.per, 0.0)
             self._told[lost.per] = max(before, lost.seconds)
             return Cost(seconds=max(0.0, lost.seconds - before), per=lost.per, depth_tokens=lost.depth_tokens)
-        left = self._by_trial(found, self._start, self.left) if found.lost or found.speedup else self._by_cure(found)
+        left: float | None
+        if lost or found.speedup:
+            # An experiment may beat physics, but beside other cures it goes no lower than either makes possible
+            by_itself, beside = (max(0.0, s - lost.seconds) if lost else s / times for s in (self._start, self.left))
+            left = max(beside, min(self._least, by_itself, self.left))
+        else:
+            left = self._by_cure(found)
         if left is None:
             return None
         saved, self.left = max(0.0, self.left - left), min(self.left, left)
         return Cost(seconds=saved, per=self._per)
-
-    def _by_trial(self, found: Found, start: float, left: float) -> float:
-        """An experiment may beat physics, but beside other cures it goes no lower than either makes possible."""
-        lost, times = found.lost.seconds if found.lost else 0.0, max(1.0, found.speedup or 1.0)
-        by_itself, beside = (max(0.0, s - lost) if found.lost else s / times for s in (start, left))
-        return max(beside, min(self._least, by_itself, left))
 
     def _by_cure(self, found: Found) -> float | None:
         """By physics; what is no work of the model is gone as a whole."""

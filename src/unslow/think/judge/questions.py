@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from unslow.catalog.hardware_families import gpu_maker
@@ -27,25 +28,20 @@ PATHS = (
 
 def known_facts(case: Case) -> tuple[Evidence, ...]:
     """What is known of these, each with its origin and line."""
+    items = []
+    for path in PATHS:
+        fact = attrgetter(path)(case)
+        if isinstance(fact, Known):
+            value = fact.value if isinstance(fact.value, str | int | float | bool) else str(fact.value)
+            items.append(_evidence(path, value, fact))
     gpus = case.machine.gpus
-    items = [_evidence(path, _at(case, path)) for path in PATHS if isinstance(_at(case, path), Known)]
     if isinstance(gpus, Known) and gpus.value:
         names = ", ".join(gpu.name.value_or("unnamed GPU") for gpu in gpus.value)
-        items.insert(
-            2, Evidence(fact="machine.gpus", value=names, reference=None, origin=str(gpus.origin), source=gpus.source)
-        )
+        items.insert(2, _evidence("machine.gpus", names, gpus))
     return tuple(items)
 
 
-def _at(case: Case, path: str) -> Any:
-    value: Any = case
-    for step in path.split("."):
-        value = getattr(value, step)
-    return value
-
-
-def _evidence(path: str, fact: Known[Any]) -> Evidence:
-    value = fact.value if isinstance(fact.value, str | int | float | bool) else str(fact.value)
+def _evidence(path: str, value: Any, fact: Known[Any]) -> Evidence:
     return Evidence(fact=path, value=value, reference=None, origin=str(fact.origin), source=fact.source)
 
 
@@ -110,12 +106,17 @@ def _asked_at(case: Case, path: str) -> Iterator[Any]:
 
 def _fits(command: Command, case: Case) -> bool:
     runtime = case.runtime.name.value_or("")
+    told = any(isinstance(v, Known) for v in (case.account.version_before, case.account.version_since))
+    found = _BUILD.match(case.runtime.version.value_or(""))
+    build = int(found[1]) if found else None
     return (
         (not command.runtimes or any(runtime.endswith(name) for name in command.runtimes))
         and not (command.finds_the_runtime and runtime)
+        and (not command.compares_versions or told)
+        and (not command.since_build or build is None or build >= command.since_build)
+        and (not command.before_build or (build is not None and build < command.before_build))
         and _fits_the_system(command, case)
         and _fits_the_gpu(command, case)
-        and _fits_the_version(command, case)
     )
 
 
@@ -136,15 +137,4 @@ def _fits_the_gpu(command: Command, case: Case) -> bool:
     named = {name.rstrip("0123456789").lower() for name in libraries} - {"cpu", "rpc", "blas"}
     return (not command.vendors or bool(makers & {vendor.lower() for vendor in command.vendors})) and (
         not command.backends or not named or bool(named & {backend.lower() for backend in command.backends})
-    )
-
-
-def _fits_the_version(command: Command, case: Case) -> bool:
-    told = any(isinstance(v, Known) for v in (case.account.version_before, case.account.version_since))
-    found = _BUILD.match(case.runtime.version.value_or(""))
-    build = int(found[1]) if found else None
-    return (
-        (not command.compares_versions or told)
-        and (not command.since_build or build is None or build >= command.since_build)
-        and (not command.before_build or (build is not None and build < command.before_build))
     )

@@ -17,7 +17,7 @@ from unslow.think.judge.chains import Chain, chains_of
 from unslow.think.judge.headline import first_fix, slowness_now, speed_in_words, suspects_in_words
 from unslow.think.judge.verdict import told_normal
 from unslow.think.physics.decode import HOST_COMPUTE
-from unslow.think.report import Cost, Finding, SubjectReport, Untold
+from unslow.think.report import Cost, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
 _FEELS = ((4, "Tokens come slower than most people read."), (8, "Tokens come about as fast as most people read."))
@@ -76,24 +76,23 @@ def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
     look = _next(case, report) if advice is None else advice
     settle = f" Look next: {look}." if look else ""
     if not report.findings:
-        open_ = suspects_in_words(report)
-        said = (now, "No cause could be proven.", _unexplained(report), open_, settle.strip())
+        token = [b for b in report.budget if b.phase == "decode"]
+        total = sum(b.seconds for b in token)
+        share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
+        partly = _ASIDE <= share < 1  # where no part is known at all, that says no more than that there is no cause
+        open_ = f"{share:.0%} of the time of a token is explained by nothing that was seen." if partly else ""
+        said = (now, "No cause could be proven.", open_, suspects_in_words(report), settle.strip())
         return " ".join(s for s in said if s)
+    # The roots that matter, each with what it leads to in the end
+    chains = chains_of(report.findings)
+    dearest = _request_s(chains[0].root.cost)
+    matter = [c for c in chains if not c.root.cost or _request_s(c.root.cost) > _ASIDE * dearest]
+    because = "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
     little = _explains_little(report)
-    return f"{now} Slow because {_because(report.findings)}.{little}{settle if little else ''}".lstrip()
-
-
-def _unexplained(report: SubjectReport) -> str:
-    token = [b for b in report.budget if b.phase == "decode"]
-    total = sum(b.seconds for b in token)
-    share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
-    if not _ASIDE <= share < 1:  # where no part is known at all, that says no more than that there is no cause
-        return ""
-    return f"{share:.0%} of the time of a token is explained by nothing that was seen."
+    return f"{now} Slow because {because}.{little}{settle if little else ''}".lstrip()
 
 
 def _next(case: Case, report: SubjectReport) -> str:
-    """What to collect next: what a cause asked for, else what usually hides behind an unexplained remainder."""
     if asked := _asked(case, report):
         return asked
     if len(report.devices) > 1:
@@ -103,33 +102,17 @@ def _next(case: Case, report: SubjectReport) -> str:
 
 def _asked(case: Case, report: SubjectReport) -> str:
     """What settles the first suspicion, else a cause of the slow phase, in words that this runtime understands."""
-    relevant = sorted(report.cannot_tell, key=lambda one: (not one.suspected, not _is_of_phase(one, report.phase)))
+    phases = {name: cause.phase for name, cause in all_causes().items()}
+    relevant = sorted(report.cannot_tell, key=lambda one: (not one.suspected, phases.get(one.cause) != report.phase))
     runtime = case.runtime.name.value_or("")
-    fitting = (c for c in relevant if c.how_to_get and (c.suspected or _is_of_phase(c, report.phase)))
+    fitting = (c for c in relevant if c.how_to_get and (c.suspected or phases.get(c.cause) == report.phase))
     return next((c.how_to_get for c in fitting if is_for(c.how_to_get, runtime)), "")
-
-
-def _is_of_phase(one: Untold, phase: str) -> bool:
-    return _phase_of(one) == phase
-
-
-def _phase_of(one: Untold) -> str:
-    cause = all_causes().get(one.cause)
-    return cause.phase if cause else ""
 
 
 def is_for(advice: str, runtime: str) -> bool:
     """Whether an advice names no tool of another runtime."""
     named = {name for pattern, name in _TOOLS if pattern.search(advice)}
     return not named or any(runtime.startswith(name) for name in named)
-
-
-def _because(findings: tuple[Finding, ...]) -> str:
-    """The roots that matter, each with what it leads to in the end."""
-    chains = chains_of(findings)
-    dearest = _request_s(chains[0].root.cost)
-    matter = [c for c in chains if not c.root.cost or _request_s(c.root.cost) > _ASIDE * dearest]
-    return "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
 
 
 def _request_s(cost: Cost | None) -> float:
@@ -165,32 +148,32 @@ def _explains_little(report: SubjectReport) -> str:
 
 
 def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
-    if not report.measured.get(DECODE):
-        return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
-    usual = f"{speed_in_words(case, rate or 0)}, which is normal for this hardware.{_above(report)}"
-    if not rate or not ceiling or _reads_most(report) or rate > _MOST * ceiling:
-        reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
+    if not rate:
+        return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
+    usual, likely = (
+        f"{speed_in_words(case, rate)}, which is normal for this hardware.",
+        report.expected.achievable.get(DECODE),
+    )
+    if likely and rate > likely.high:
+        more = f"more than the {likely.low:.3g} to {likely.high:.3g} that were likely"
+        usual += f" That is {more}: the prediction was low."
+    longest = next((b.part for b in report.budget if b.phase == "decode"), "")
+    reads_most = not longest or longest.endswith("memory reads")
+    if not ceiling or reads_most or rate > _MOST * ceiling:
+        reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if ceiling else ""
         said = (usual, reached, _felt(case, report), _one_channel(case), _LEVERS, _open_beside(report))
         return " ".join(s for s in said if s)
     # What would move a speed that memory does not bound, by the longest part of a token
-    longest = next(b.part for b in report.budget if b.phase == "decode")
     own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
     told = (usual, _goes_to(report), _felt(case, report), own.get(longest, _LEVERS_BESIDE_MEMORY), _open_beside(report))
     return " ".join(s for s in told if s)
 
 
-def _above(report: SubjectReport) -> str:
-    """What to say of a speed that is better than was thought likely: then it was the prediction that is off."""
-    rate, likely = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
-    if not rate or not likely or rate <= likely.high:
-        return ""
-    return f" That is more than the {likely.low:.3g} to {likely.high:.3g} that were likely: the prediction was low."
-
-
 def _open_beside(report: SubjectReport) -> str:
     """What speaks for a wait that is no part of the speed, and nobody could settle."""
-    waits = [c for c in report.cannot_tell if c.suspected and c.because and _phase_of(c) in _OUTSIDE]
+    outside = {name for name, cause in all_causes().items() if cause.phase in _OUTSIDE}
+    waits = [c for c in report.cannot_tell if c.suspected and c.because and c.cause in outside]
     if not waits:
         return ""
     first = min(waits, key=lambda one: one.cause not in _SURE_OF_ITSELF)
@@ -208,14 +191,7 @@ def _one_channel(case: Case) -> str:
     return f"{words} if one slot is empty, a second module nearly doubles the speed ({look})."
 
 
-def _reads_most(report: SubjectReport) -> bool:
-    """Whether reading memory is the longest part of a token, so that its bandwidth is what counts."""
-    token = [b for b in report.budget if b.phase == "decode"]
-    return not token or token[0].part.endswith("memory reads")
-
-
 def _goes_to(report: SubjectReport) -> str:
-    """Where most of a token goes, in a sentence."""
     token = [b for b in report.budget if b.phase == "decode"]
     total = sum(b.seconds for b in token)
     known = [b for b in token if b.part != UNEXPLAINED and b.seconds >= _SPECK * total][:3]
@@ -230,41 +206,25 @@ def _cannot_tell(case: Case, report: SubjectReport, advice: str | None) -> str:
     how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
     how = advice if advice is not None else how or _asked(case, report)
     look = f" To find out: {how}." if how else ""
-    if beside := _beside_what_is_usual(case, report):
-        return f"{beside}{look}"
-    return f"It can't be told whether this is slow: {why_untold(case, report)}.{look}"
-
-
-def _beside_what_is_usual(case: Case, report: SubjectReport) -> str:
-    """Where speed and expectation are both known, and something else keeps the verdict open."""
     rate, usual = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     if not rate or not usual or report.expected.because:
-        return ""
+        return f"It can't be told whether this is slow: {why_untold(case, report)}.{look}"
     suspicion = next((one.because for one in report.cannot_tell if one.suspected and one.because), "")
-    but = f"; what speaks for a loss: {suspicion}" if suspicion else "; whether it could be faster is open"
-    return (
-        f"{speed_in_words(case, rate)}, where {rounded_rate(usual.low)} to {rounded_rate(usual.high)} are usual{but}."
-    )
+    but = f"what speaks for a loss: {suspicion}" if suspicion else "whether it could be faster is open"
+    likely = f"{rounded_rate(usual.low)} to {rounded_rate(usual.high)} are usual"
+    return f"{speed_in_words(case, rate)}, where {likely}; {but}.{look}"
 
 
 def why_untold(case: Case, report: SubjectReport) -> str:
     """Why it can't be told whether it is slow: nothing was measured, or nothing says how fast it should be."""
-    unmeasured = rate_among_others(case)
-    if isinstance(unmeasured, Unknown):
-        if unmeasured.absence is Absence.FAILED:
-            return f"it could not be measured: {unmeasured.why}"
-        return as_lack(_unmeasured(_watched_in_vain(case) or unmeasured.why))
-    return as_lack(report.expected.because)
-
-
-def _watched_in_vain(case: Case) -> str:
-    """Why requests that others sent told no speed; empty where nobody watched any."""
-    each = each_rate(case)
-    return each.why if isinstance(each, Unknown) and each.absence is not Absence.NOT_LOOKED else ""
-
-
-def _unmeasured(why: str) -> str:
-    return why if "measured" in why else f"it was not measured, because {why}"
+    unmeasured, each = rate_among_others(case), each_rate(case)
+    if not isinstance(unmeasured, Unknown):
+        return as_lack(report.expected.because)
+    if unmeasured.absence is Absence.FAILED:
+        return f"it could not be measured: {unmeasured.why}"
+    watched_in_vain = isinstance(each, Unknown) and each.absence is not Absence.NOT_LOOKED
+    why = (each.why if isinstance(each, Unknown) and watched_in_vain else "") or unmeasured.why
+    return as_lack(why if "measured" in why else f"it was not measured, because {why}")
 
 
 def as_lack(why: str) -> str:

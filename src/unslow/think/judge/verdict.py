@@ -57,14 +57,17 @@ def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> V
 
 
 def _by_speed(case: Case, findings: tuple[Finding, ...], outlook: Outlook, best: Prediction) -> Verdict:
-    """Where a speed was measured and one is expected."""
-    pace = outlook.decode
-    stands = any(_stands(finding, outlook) for finding in findings)
+    pace, host_takes_part = outlook.decode, host_share(best) > 0
     fast = reached(1 / (pace.measured_s or 1.0), best.tokens_per_s.low)
-    if fast and not findings and _may_be_a_spill(pace):
+    # Where nobody knows where the weights lie, what pushes layers out was not found for want of the same facts: a speed
+    # with the CPU's part in it is no norm
+    if fast and not findings and isinstance(pace.now, Unknown) and host_takes_part:
         return "cannot_tell"
+    stands = any(_stands(finding, outlook) for finding in findings)
     good = fast and not (findings and _is_curable(case, pace)) and not stands
-    if good and _may_have_a_gpu(case, pace):
+    # Of a machine whose GPUs nobody could list, what the CPU gives is no norm either
+    unseen = isinstance(case.machine.gpus, Unknown) and not case.runtime.embedded
+    if good and unseen and host_takes_part and not is_report(case):
         return "slow" if any(f.cause in LEAVE_THE_GPU_OUT for f in findings) else "cannot_tell"
     return "normal" if good and not lost_speed(case) and not slow_elsewhere(outlook) else "slow"
 
@@ -76,21 +79,6 @@ def _is_curable(case: Case, pace: Pace) -> bool:
     best_s = pace.best.seconds.mid
     now_s = pace.now.seconds.mid if isinstance(pace.now, Prediction) else WORTH_NAMING * best_s
     return now_s > WORTH_NAMING * best_s and pace.measured_s > WORTH_NAMING * least_s(case, pace)
-
-
-def _may_be_a_spill(pace: Pace) -> bool:
-    """Whether nobody knows where the weights lie, and the CPU's part is in what it is held against.
-
-    What pushes layers out was not found for want of the same facts, so that speed is no norm.
-    """
-    return isinstance(pace.now, Unknown) and isinstance(pace.best, Prediction) and host_share(pace.best) > 0
-
-
-def _may_have_a_gpu(case: Case, pace: Pace) -> bool:
-    """Whether the CPU computes on a machine whose GPUs nobody could list: what it gives is no norm for the machine."""
-    unseen = isinstance(case.machine.gpus, Unknown) and not case.runtime.embedded
-    computes = isinstance(pace.best, Prediction) and host_share(pace.best) > 0
-    return unseen and computes and not is_report(case)
 
 
 def slow_elsewhere(outlook: Outlook) -> bool:

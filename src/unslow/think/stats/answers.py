@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -46,14 +46,12 @@ def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
     pairs = [(words_of(a), words_of(b)) for a, b in zip(one, other, strict=False)]
     if not pairs:
         return None
-    alike = sum(a[:1] == b[:1] for a, b in pairs)
-    return Agreement(len(pairs), alike, sum(_share_together(a, b) for a, b in pairs) / len(pairs))
-
-
-def _share_together(one: Sequence[str], other: Sequence[str]) -> float:
-    length = max(len(one), len(other))
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-    return same / length if length else 1.0
+    alike, together = sum(a[:1] == b[:1] for a, b in pairs), 0.0
+    for a, b in pairs:
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+        length = max(len(a), len(b))
+        together += same / length if length else 1.0
+    return Agreement(len(pairs), alike, together / len(pairs))
 
 
 def is_far_below(found: Agreement, usual: Agreement) -> bool:
@@ -94,9 +92,8 @@ def is_garbage(answer: str) -> bool:
         return True
     if len(signs) >= FEWEST_SIGNS and Counter(signs).most_common(1)[0][1] >= ONE_SIGN * len(signs):
         return True
-    return len(words) >= FEWEST_WORDS and len(
-        {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
-    ) < NEW_TRIPLES * (len(words) - 2)
+    triples = {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
+    return len(words) >= FEWEST_WORDS and len(triples) < NEW_TRIPLES * (len(words) - 2)
 
 
 def garbage_among(answers: Sequence[str]) -> int:
@@ -220,15 +217,24 @@ def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> Answer
         together_before=usual.together if usual else None,
         garbage_before=garbage_among(before.answers),
         garbage_after=garbage_among(after.answers),
-        perplexity=_shown(expected, allowed) if expected else None,
+        perplexity=PerplexityShown(
+            places=expected.places,
+            before=expected.before,
+            after=expected.after,
+            increase=IntervalShown(low=expected.low, mid=expected.increase, high=expected.high),
+            allowed=allowed,
+            same_choice=expected.alike,
+        )
+        if expected
+        else None,
     )
 
 
 def _verdict(seen: _Seen) -> tuple[Kept, str]:
-    broken = [words for words in (_garbage(seen), _tokens(seen), _expected(seen), _parted(seen)) if words]
-    if broken:
+    if broken := list(_broken(seen)):
         return "changed", "; ".join(broken)
-    if _turns_differ(seen):
+    turns = seen.before.written_turns, seen.after.written_turns
+    if all(turns) and turns[0] != turns[1]:
         return "cannot_tell", "it writes a conversation in another way (chat template); only plain texts were compared"
     if seen.expected and seen.expected.high <= seen.allowed:
         return "kept", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is excluded"
@@ -248,43 +254,20 @@ def _by_words(found: Agreement, usual: Agreement) -> tuple[Kept, str]:
     return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} where the old one is asked twice"
 
 
-def _turns_differ(seen: _Seen) -> bool:
-    old, new = seen.before.written_turns, seen.after.written_turns
-    return bool(old and new and old != new)
-
-
-def _garbage(seen: _Seen) -> str:
-    if not has_more_garbage(seen.before.answers, seen.after.answers):
-        return ""
-    number, known = garbage_among(seen.after.answers), garbage_among(seen.before.answers)
-    return (
-        f"{number} of {len(seen.after.answers)} answers are empty or repeat themselves without end, {known} did before"
-    )
-
-
-def _tokens(seen: _Seen) -> str:
-    old, new = seen.before.scored, seen.after.scored
-    if not old or not new or reads_alike(old, new):
-        return ""
-    return "it reads the same text in other tokens, so it is another model"
-
-
-def _expected(seen: _Seen) -> str:
-    expected = seen.expected
-    if expected is None:
-        return ""
-    if expected.low > seen.allowed:
-        return f"{_told(expected)}, more than the {seen.allowed:.0%} that are allowed"
-    if expected.is_another_model:
-        return f"it would choose another token at {1 - expected.alike:.0%} of {expected.places} places of a given text"
-    return ""
-
-
-def _parted(seen: _Seen) -> str:
-    if not seen.found or not seen.usual or not is_far_below(seen.found, seen.usual):
-        return ""
-    alike = f"only {seen.found.begin_alike} of {seen.found.pairs} answers begin with the same word as before"
-    return f"{alike}, {seen.usual.begin_alike} where the old one is asked twice"
+def _broken(seen: _Seen) -> Iterator[str]:
+    before, after, expected = seen.before, seen.after, seen.expected
+    if has_more_garbage(before.answers, after.answers):
+        number, known = garbage_among(after.answers), garbage_among(before.answers)
+        yield f"{number} of {len(after.answers)} answers are empty or repeat themselves without end, {known} did before"
+    if before.scored and after.scored and not reads_alike(before.scored, after.scored):
+        yield "it reads the same text in other tokens, so it is another model"
+    if expected and expected.low > seen.allowed:
+        yield f"{_told(expected)}, more than the {seen.allowed:.0%} that are allowed"
+    elif expected and expected.is_another_model:
+        yield f"it would choose another token at {1 - expected.alike:.0%} of {expected.places} places of a given text"
+    if seen.found and seen.usual and is_far_below(seen.found, seen.usual):
+        alike = f"only {seen.found.begin_alike} of {seen.found.pairs} answers begin with the same word as before"
+        yield f"{alike}, {seen.usual.begin_alike} where the old one is asked twice"
 
 
 def _told(expected: Expected) -> str:
@@ -292,14 +275,3 @@ def _told(expected: Expected) -> str:
     middle, low, high = (f"{value:+.1%}" if expected.increase < 1 else f"×{1 + value:.1f}" for value in values)
     change = f"{middle}, 95 % sure: {low} to {high}"
     return f"perplexity of a given text {expected.before:.2f} before, {expected.after:.2f} after ({change})"
-
-
-def _shown(expected: Expected, allowed: float) -> PerplexityShown:
-    return PerplexityShown(
-        places=expected.places,
-        before=expected.before,
-        after=expected.after,
-        increase=IntervalShown(low=expected.low, mid=expected.increase, high=expected.high),
-        allowed=allowed,
-        same_choice=expected.alike,
-    )

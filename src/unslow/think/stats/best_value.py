@@ -175,7 +175,8 @@ def judge_threads(
 
 def _generating(choice: Choice, verdict: Verdict, current: int | None) -> str:
     best, speed = choice.best, choice.speeds[choice.fastest]
-    equal = f", and {_listed(choice.leaders)} are equal within noise" if len(choice.leaders) > 1 else ""
+    *others, last = choice.leaders
+    equal = f", and {', '.join(map(str, others))} and {last} are equal within noise" if others else ""
     if verdict == "flat":
         told = f"the count of threads makes no difference ({speed_words(speed)})"
         return f"{told}: the smallest, {best}, leaves most for others"
@@ -183,9 +184,8 @@ def _generating(choice: Choice, verdict: Verdict, current: int | None) -> str:
         return f"{_threads(current or best)} {speed_words(choice.speeds[current or best])}, as it is set{equal}"
     now = ""
     if current in choice.speeds and current is not None:
-        now = (
-            f"; {current}, as it is set, gives {speed_words(choice.speeds[current])}, {choice.behind(current):.0%} less"
-        )
+        less = f"{speed_words(choice.speeds[current])}, {choice.behind(current):.0%} less"
+        now = f"; {current}, as it is set, gives {less}"
     return f"{_threads(best)} {speed_words(choice.speeds[best])}{equal}{now}"
 
 
@@ -201,7 +201,6 @@ def _reading_threads(choice: Choice | None, generating: Choice) -> str:
 
 
 def _cores(choice: Choice, cpu: Cpu) -> list[str]:
-    """What the layout of the processor explains."""
     cores, slow = cpu.physical_cores.value_or(None), cpu.efficiency_cores.value_or(0)
     fast = cpu.performance_cores.value_or(None)
     said = []
@@ -220,10 +219,6 @@ def _threads(count: int) -> str:
 def speed_words(speed: float) -> str:
     """A speed in words."""
     return f"{speed:,.0f} tok/s" if speed >= _WHOLE else f"{speed:.3g} tok/s"
-
-
-def _listed(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values[:-1])) + f" and {values[-1]}"
 
 
 _FEWEST_MB = 16
@@ -260,7 +255,6 @@ def _reading_batches(name: str, choice: Choice, verdict: Verdict, current: int |
 
 
 def _memory(choice: Choice, memory_bytes: Mapping[int, float], current: int | None) -> str:
-    """What the memory of the largest, and of the one that is set, is beyond that of the best."""
     best = memory_bytes.get(choice.best)
     if best is None:
         return ""

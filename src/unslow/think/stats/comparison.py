@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from itertools import combinations_with_replacement, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -125,18 +126,6 @@ def _above_middle(ordered: Sequence[float]) -> float:
     return _best_third(ordered) - ordered[max(1, (len(ordered) - 1) // 2)]
 
 
-def repeat_variance(metric: str, levels: Sequence[BenchLevel]) -> Variance:
-    """Of one repeat: what these runs show, and experience."""
-    seen = [(level.freedom, level.scatter**2) for level in levels]
-    return _weighted([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
-
-
-def level_variance(level: BenchLevel, repeat: Variance, between: Variance) -> Variance:
-    """Of the level of one run: its share of the noise of repeats, and what runs differ by."""
-    within = repeat.value * BEST_THIRD_VARIANCE / level.repeats
-    return Variance(within + between.value, _satterthwaite((within, repeat.freedom), (between.value, between.freedom)))
-
-
 def run_variance(metric: str, chains: Sequence[Sequence[BenchLevel]], repeat: Variance) -> Variance:
     """What runs differ by beyond their repeats: from neighbours in each chain of earlier runs, and experience.
 
@@ -165,12 +154,6 @@ def _weighted(parts: Sequence[tuple[float, float]]) -> Variance:
     return Variance(sum(weight * value for weight, value in parts) / freedom, freedom)
 
 
-def _satterthwaite(*parts: tuple[float, float]) -> float:
-    """The degrees of freedom of a sum of variances."""
-    squares = sum(value**2 / freedom for value, freedom in parts)
-    return sum(value for value, _ in parts) ** 2 / squares if squares else parts[0][1]
-
-
 CHANCE = 0.02
 """How often the same thing measured twice may be called different, for one figure; a report has several."""
 MATTERS = 0.02
@@ -196,45 +179,39 @@ def tested_difference(metric: str, before_log: float, after_log: float, variance
     p = two_sided_p(gain / error, variance.freedom) if error else float(gain == 0)
     reach = student_quantile(CONFIDENCE, variance.freedom) * error
     found = (student_quantile(1 - CHANCE, variance.freedom) + student_quantile(2 * FOUND - 1, variance.freedom)) * error
-    verdict = _verdict(gain, reach, p)
-    low, high = sorted(_exp(sign * (gain + side * reach)) for side in (-1, 1))
+    verdict: Change = "cannot_tell"
+    if p < CHANCE and abs(gain) >= MATTERS:
+        verdict = "faster" if gain > 0 else "slower"
+    elif abs(gain) + reach <= -math.log1p(-EXCLUDED):
+        verdict = "same"
+    low, high = sorted(bounded_exp(sign * (gain + side * reach)) for side in (-1, 1))
     said = Difference(
         metric=metric,
-        before=_exp(sign * before_log),
-        after=_exp(sign * after_log),
-        ratio=_exp(sign * gain),
+        before=bounded_exp(sign * before_log),
+        after=bounded_exp(sign * after_log),
+        ratio=bounded_exp(sign * gain),
         low=low,
         high=high,
         p_value=p,
         verdict=verdict,
-        smallest=max(MATTERS, 1 - _exp(-found)),
+        smallest=max(MATTERS, 1 - bounded_exp(-found)),
         because="",
     )
     return msgspec.structs.replace(said, because=_because_of(said))
 
 
-def _verdict(gain: float, reach: float, p: float) -> Change:
-    if p < CHANCE and abs(gain) >= MATTERS:
-        return "faster" if gain > 0 else "slower"
-    return "same" if abs(gain) + reach <= -math.log1p(-EXCLUDED) else "cannot_tell"
-
-
 def _because_of(said: Difference) -> str:
-    """The verdict in words, with the numbers that make it."""
     sure = f"95 % sure between {said.low - 1:+.1%} and {said.high - 1:+.1%}"
     seen = f"{said.ratio - 1:+.1%} ({sure})"
     if said.verdict in ("faster", "slower"):
-        return f"{said.verdict}: {seen}, more than runs of the same thing differ by (p = {_p(said.p_value)})"
+        p = f"{said.p_value:.3f}" if said.p_value >= _SMALLEST_SHOWN else f"below {_SMALLEST_SHOWN}"
+        return f"{said.verdict}: {seen}, more than runs of the same thing differ by (p = {p})"
     if said.verdict == "same":
         return f"no difference that is more than noise: {seen}; one of {said.smallest:.0%} would have been found"
     return f"can't be told: {seen}; {said.smallest:.0%} would be found in nine of ten comparisons"
 
 
-def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= _SMALLEST_SHOWN else f"below {_SMALLEST_SHOWN}"
-
-
-def _exp(value: float) -> float:
+def bounded_exp(value: float) -> float:
     """Bounded so that a hostile file can't overflow it; the largest amount that facts hold."""
     return math.exp(min(max(value, -_LARGEST_LOG), _LARGEST_LOG))
 
@@ -335,74 +312,55 @@ def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) 
     like = [before] if is_comparable(before, after) else [before, after]
     chains = [chain for one in like if (chain := [bench for bench in others if is_comparable(bench, one)])]
     metrics = [name for name in after.figures if name in before.figures]
-    found = [_compared(metric, before, after, chains) for metric in metrics]
-    differences = tuple(_alike(one, before, after) for one in found if one)
-    verdict = _overall({one.metric: one.verdict for one in differences})
+    differences = tuple(one for metric in metrics if (one := _compared(metric, before, after, chains)))
+    judged = [one for name in HEADLINE for one in differences if one.metric == name]
+    telling = [one for one in judged if one.verdict in ("slower", "faster")] or judged[:1]
+    verdicts = [one.verdict for one in telling]
     runs = sum(map(len, chains))
     learned = (
         f"what runs differ by was learned from {runs} earlier runs of the same thing"
         if runs > 1
         else "how much runs of this differ by chance is not known yet, so what is usual was taken; more runs teach it"
     )
-    notes = tuple(note for note in (learned, disturbance_note(before, after)) if note)
     return Comparison(
         before=before.id,
         after=after.id,
-        verdict=verdict,
-        because=_because_of_all(differences),
+        verdict="slower" if "slower" in verdicts else next(iter(verdicts), "cannot_tell"),
+        because="; ".join(f"{_WORDS[one.metric]}: {one.because}" for one in telling)
+        or "the two have no figure in common",
         differences=differences,
-        notes=notes,
+        notes=tuple(note for note in (learned, disturbance_note(before, after)) if note),
     )
+
+
+_IDENTITY = attrgetter("machine", "runtime", "runtime_version", "model", "protocol", "settings")
 
 
 def is_comparable(one: Bench, other: Bench) -> bool:
     """Whether two benchmarks measured the same thing: what they differ by is noise."""
-    return (one.machine, one.runtime, one.runtime_version, one.model, one.protocol, one.settings) == (
-        other.machine,
-        other.runtime,
-        other.runtime_version,
-        other.model,
-        other.protocol,
-        other.settings,
-    )
+    return bool(_IDENTITY(one) == _IDENTITY(other))
 
 
 def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequence[Bench]]) -> Difference | None:
+    """The difference, which tells nothing where the two were not measured in the same way."""
     old, new = _level(metric, before), _level(metric, after)
     if old is None or new is None:
         return None
     history = [[level for bench in chain if (level := _level(metric, bench))] for chain in chains]
-    repeat = repeat_variance(metric, [old, new, *(level for chain in history for level in chain)])
+    # The variance of one repeat: what these runs show, and experience
+    seen = [(level.freedom, level.scatter**2) for level in (old, new, *(level for chain in history for level in chain))]
+    repeat = _weighted([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
     samples = [bench.samples.get(metric, ()) for bench in (before, after)]
     between = restless(run_variance(metric, history, repeat), samples)
-    parts = [level_variance(level, repeat, between) for level in (old, new)]
+    # Of the level of each run: its share of the noise of repeats, and what runs differ by
+    within = [Variance(repeat.value * BEST_THIRD_VARIANCE / level.repeats, repeat.freedom) for level in (old, new)]
     others = Variance(disturbance(before, after) ** 2, repeat.freedom)
-    return tested_difference(metric, old.log, new.log, pooled([*parts, others]))
-
-
-def _alike(one: Difference, before: Bench, after: Bench) -> Difference:
-    """The difference, which tells nothing where the two were not measured in the same way."""
-    why = length_difference(one.metric, before, after)
-    return msgspec.structs.replace(one, verdict="cannot_tell", because=f"can't be told: {why}") if why else one
+    variance = pooled([*(pooled([one, between]) for one in within), others])
+    found = tested_difference(metric, old.log, new.log, variance)
+    why = length_difference(metric, before, after)
+    return msgspec.structs.replace(found, verdict="cannot_tell", because=f"can't be told: {why}") if why else found
 
 
 def _level(metric: str, bench: Bench) -> BenchLevel | None:
     figure = bench.figures.get(metric)
     return level_of(metric, bench.samples.get(metric) or ((figure.median,) if figure else ()))
-
-
-def _overall(verdicts: dict[str, Change]) -> Change:
-    """Slower where any that matters is; the same where the first of them is and none differs."""
-    judged = [verdicts[name] for name in HEADLINE if name in verdicts]
-    for change in ("slower", "faster"):
-        if change in judged:
-            return change
-    return judged[0] if judged else "cannot_tell"
-
-
-def _because_of_all(differences: Sequence[Difference]) -> str:
-    judged = [one for name in HEADLINE for one in differences if one.metric == name]
-    if not judged:
-        return "the two have no figure in common"
-    telling = [one for one in judged if one.verdict in ("slower", "faster")] or judged[:1]
-    return "; ".join(f"{_WORDS[one.metric]}: {one.because}" for one in telling)

@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from unslow.facts.bench import DECODE, Bench, Comparison
 from unslow.facts.machine import Facts, Machine
-from unslow.facts.run import Earlier, GpuUnderLoad, Run, Telemetry
+from unslow.facts.run import Earlier, Run, Telemetry
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Fact, Known, measured, not_found
 from unslow.think.stats.llama_bench import TESTS, TOOL
@@ -50,18 +51,11 @@ _LARGEST = 1e18
 
 def settings_of(case: Case) -> dict[str, str]:
     """Every setting that is known, by the path of its fact, as a short text."""
-    found = {path: _value(case, path) for path in SETTINGS}
+    found = {path: _known(attrgetter(path)(case)) for path in SETTINGS}
     for gpu in case.machine.gpus.value_or(())[:_MOST_GPUS]:
         found |= {f"machine.gpus.{gpu.index}.{name}": _known(getattr(gpu, name)) for name in OF_A_GPU}
     words = {path: _worded(value) for path, value in found.items() if value is not None}
     return {path: text for path, text in words.items() if text}
-
-
-def _value(case: Case, path: str) -> Any:
-    value: Any = case
-    for step in path.split("."):
-        value = getattr(value, step)
-    return _known(value)
 
 
 def _known(fact: Any) -> Any:
@@ -80,10 +74,9 @@ def _worded(value: Any) -> str:
         case list() | tuple():
             return ", ".join(map(_worded, value))[:_LONGEST]
         case _:
-            # A file without its folders, which differ from user to user
             text = str(value)
-            base_name = text.rpartition("/")[2] if text.startswith(("/", "~")) else text
-            return base_name[:_LONGEST]
+            is_path = text.startswith(("/", "~"))  # folders differ from user to user
+            return (text.rpartition("/")[2] if is_path else text)[:_LONGEST]
 
 
 def conditions_of(telemetry: Telemetry | None, run: Run, machine: Machine) -> dict[str, float]:
@@ -93,7 +86,6 @@ def conditions_of(telemetry: Telemetry | None, run: Run, machine: Machine) -> di
 
 
 def _watched(telemetry: Telemetry | None) -> Iterator[tuple[str, float]]:
-    """The means of the phase that tells most."""
     phases = {phase.phase: phase for phase in (telemetry.phases if telemetry else ())}
     phase = phases.get("decode") or phases.get("prefill")
     if phase is None:
@@ -118,19 +110,15 @@ def _from_run(run: Run) -> Iterator[tuple[str, float]]:
     gpus = run.gpus.value_or(())
     for gpu in gpus:
         named = _namer(gpu.index, len(gpus))
-        yield from ((named(name), value) for name, value in _of_gpu(gpu))
-
-
-def _of_gpu(gpu: GpuUnderLoad) -> Iterator[tuple[str, float]]:
-    facts = {
-        "clock_hz": gpu.clock_hz,
-        "busy": gpu.busy,
-        "memory_busy": gpu.memory_busy,
-        "temperature_c": gpu.temperature_max_c,
-        "power_w": gpu.power_max_w,
-        "vram_used_bytes": gpu.vram_used_max_bytes,
-    }
-    yield from ((name, fact.value) for name, fact in facts.items() if isinstance(fact, Known))
+        facts = {
+            "clock_hz": gpu.clock_hz,
+            "busy": gpu.busy,
+            "memory_busy": gpu.memory_busy,
+            "temperature_c": gpu.temperature_max_c,
+            "power_w": gpu.power_max_w,
+            "vram_used_bytes": gpu.vram_used_max_bytes,
+        }
+        yield from ((named(name), fact.value) for name, fact in facts.items() if isinstance(fact, Known))
 
 
 def _looked(machine: Machine) -> Iterator[tuple[str, float]]:
@@ -234,16 +222,6 @@ _CONDITIONS = {
 }
 
 
-class Words(NamedTuple):
-    """A condition that is another one."""
-
-    name: str
-    before: str
-    after: str
-    why: str
-    worse: bool | None
-
-
 def plain_name(fact: str) -> str:
     """A setting as a person calls it."""
     return _NAMES.get(fact) or _UNIT.sub("", fact.rpartition(".")[2]).replace("_", " ")
@@ -256,32 +234,6 @@ def plain_value(fact: str, value: str) -> str:
         return _amount(unit[1], float(value)) if unit else value
     except ValueError:
         return value
-
-
-def setting_why(fact: str) -> str:
-    """Why a setting may matter; empty where nothing in particular is known."""
-    return _WHY.get(fact.rpartition(".")[2], "")
-
-
-def condition_words(name: str, before: float, after: float) -> Words | None:
-    """The condition in words where it differs by more than it does from minute to minute, else None."""
-    kind = next((kind for kind in _CONDITIONS if name.endswith(kind)), None)
-    if kind is None:
-        return None
-    telling, apart = _CONDITIONS[kind], abs(after - before)
-    if apart < telling.amount or apart < telling.share * max(before, after):
-        return None
-    unit = _UNIT.search(name)
-    a, b = (_amount(unit[1] if unit else "", value) for value in (before, after))
-    worse = None if telling.more_is_worse is None else telling.more_is_worse == (after > before)
-    return Words(_condition_name(name), a, b, telling.why, worse)
-
-
-def _condition_name(name: str) -> str:
-    if name.endswith("others_cpus"):
-        return "other programs"
-    plain = _UNIT.sub("", name).replace("_", " ").replace("gpu", "GPU").replace("vram", "memory")
-    return plain.replace("cpu", "CPU").replace("ram read", "speed of main memory")
 
 
 def _amount(unit: str, value: float) -> str:
@@ -324,14 +276,32 @@ class Change(Facts, frozen=True, kw_only=True):
     """Of a condition: whether it makes it slower, or faster; None where it only shows something, or can't be told."""
 
 
+def condition_change(fact: str, before: float, after: float) -> Change | None:
+    """The condition in words where it differs by more than it does from minute to minute, else None."""
+    kind = next((kind for kind in _CONDITIONS if fact.endswith(kind)), None)
+    if kind is None:
+        return None
+    telling, apart = _CONDITIONS[kind], abs(after - before)
+    if apart < telling.amount or apart < telling.share * max(before, after):
+        return None
+    unit = _UNIT.search(fact)
+    a, b = (_amount(unit[1] if unit else "", value) for value in (before, after))
+    name = _UNIT.sub("", fact).replace("_", " ").replace("gpu", "GPU").replace("vram", "memory")
+    name = name.replace("cpu", "CPU").replace("ram read", "speed of main memory")
+    name = "other programs" if fact.endswith("others_cpus") else name
+    worse = None if telling.more_is_worse is None else telling.more_is_worse == (after > before)
+    return Change(fact=fact, name=name, before=a, after=b, why=telling.why, kind="condition", worse=worse)
+
+
 def changes_between(before: Bench, after: Bench) -> tuple[Change, ...]:
     """Everything that is known of both and differs, the most telling first."""
+    both = [name for name in after.conditions if name in before.conditions]
+    conditions = (condition_change(name, before.conditions[name], after.conditions[name]) for name in both)
     return (
         *_method(before, after),
-        *_subject(before, after),
-        *_versions(before, after),
+        *_subject_and_versions(before, after),
         *_settings(before, after),
-        *_conditions(before, after),
+        *(change for change in conditions if change),
     )
 
 
@@ -350,9 +320,10 @@ def _method(before: Bench, after: Bench) -> Iterator[Change]:
             yield _of(name, old, new, "another number of tokens has another speed", "method")
 
 
-def _subject(before: Bench, after: Bench) -> Iterator[Change]:
+def _subject_and_versions(before: Bench, after: Bench) -> Iterator[Change]:
     """The machine, the model and the runtime; an unknown one is not another one."""
     old, new = before.machine, after.machine
+    version = before.runtime_version if before.runtime == after.runtime else ""
     pairs = (
         ("runtime", before.runtime, after.runtime, "another program"),
         ("model", before.model, after.model, "another model reads other weights"),
@@ -360,26 +331,14 @@ def _subject(before: Bench, after: Bench) -> Iterator[Change]:
         ("cpu", old.cpu, new.cpu, "another machine"),
         ("cores", old.cores, new.cores, "another machine, or a part of it"),
         ("gpus", ", ".join(old.gpus), ", ".join(new.gpus), "another machine"),
+        (RUNTIME_VERSION, version, after.runtime_version, ""),
+        ("driver", ", ".join(old.drivers), ", ".join(new.drivers), ""),
+        ("machine.system.kernel", old.kernel, new.kernel, ""),
+        *((fact, before.settings.get(fact), after.settings.get(fact), "") for fact in list(_VERSIONS)[3:]),
     )
     for fact, a, b, why in pairs:
         if a and b and a != b:
-            yield _of(fact, str(a), str(b), why, "subject")
-
-
-def _versions(before: Bench, after: Bench) -> Iterator[Change]:
-    if before.runtime == after.runtime and _differ(before.runtime_version, after.runtime_version):
-        why = _VERSIONS[RUNTIME_VERSION]
-        yield _of(RUNTIME_VERSION, before.runtime_version, after.runtime_version, why, "version")
-    old_driver, new_driver = (", ".join(bench.machine.drivers) for bench in (before, after))
-    if _differ(old_driver, new_driver):
-        yield _of("driver", old_driver, new_driver, _VERSIONS["driver"], "version")
-    if _differ(before.machine.kernel, after.machine.kernel):
-        why = _VERSIONS["machine.system.kernel"]
-        yield _of("machine.system.kernel", before.machine.kernel, after.machine.kernel, why, "version")
-    for fact in list(_VERSIONS)[3:]:
-        old, new = before.settings.get(fact, ""), after.settings.get(fact, "")
-        if _differ(old, new):
-            yield _of(fact, old, new, _VERSIONS[fact], "version")
+            yield _of(fact, str(a), str(b), why or _VERSIONS[fact], "subject" if why else "version")
 
 
 def _settings(before: Bench, after: Bench) -> Iterator[Change]:
@@ -388,26 +347,7 @@ def _settings(before: Bench, after: Bench) -> Iterator[Change]:
         told = fact in (*_VERSIONS, *_METHOD, *_SAME_AS_SUBJECT) or fact.endswith((".driver", ".name"))
         old, new = before.settings[fact], after.settings[fact]
         if not told and old != new:
-            yield _of(fact, old, new, setting_why(fact), "setting")
-
-
-def _conditions(before: Bench, after: Bench) -> Iterator[Change]:
-    for name in (name for name in after.conditions if name in before.conditions):
-        old, new = before.conditions[name], after.conditions[name]
-        if words := condition_words(name, old, new):
-            yield Change(
-                fact=name,
-                name=words.name,
-                before=words.before,
-                after=words.after,
-                why=words.why,
-                kind="condition",
-                worse=words.worse,
-            )
-
-
-def _differ(before: str, after: str) -> bool:
-    return bool(before and after and before != after)
+            yield _of(fact, old, new, _WHY.get(fact.rpartition(".")[2], ""), "setting")
 
 
 def _of(fact: str, before: str, after: str, why: str, kind: Kind) -> Change:
@@ -431,33 +371,28 @@ def suspect(comparison: Comparison, changes: Sequence[Change]) -> str:
         return ""
     if found := _not_comparable(changes):
         return found
-    made = _made(changes)
+    facts = {change.fact for change in changes}
+    own = [change for change in changes if change.kind in ("version", "setting")]
+    made = [change for change in own if not facts.intersection(_FOLLOWS.get(change.fact, ()))]
     slower = comparison.verdict == "slower"
     also = [change for change in changes if change.worse is slower]
-    if not made:
-        return _unmade(also)
     if len(made) > 1:
         names = _listed([change.name for change in made])
         return f"Several things changed at once ({names}), and can't be told apart: put them back one at a time."
-    return _alone(made[0], also, slower=slower)
-
-
-def _made(changes: Sequence[Change]) -> list[Change]:
-    """What somebody changed, without what follows from it."""
-    facts = {change.fact for change in changes}
-    own = [change for change in changes if change.kind in ("version", "setting")]
-    return [change for change in own if not facts.intersection(_FOLLOWS.get(change.fact, ()))]
+    if made:
+        return _alone(made[0], also, slower=slower)
+    if also:
+        return f"No version or setting that is known changed, but the machine was different: {_then(also)}."
+    return "No version or setting that is known changed, and nothing that was seen of the machine explains it."
 
 
 def _not_comparable(changes: Sequence[Change]) -> str:
-    method = [change for change in changes if change.kind == "method"]
-    if method:
-        one = method[0]
-        return f"They were not measured in the same way ({one.name}: {one.before}, then {one.after}): {one.why}."
-    subject = [change for change in changes if change.kind == "subject"]
-    if subject:
-        one = subject[0]
-        return f"It is not the same thing that was measured ({one.name}: {one.before}, then {one.after})."
+    for kind in ("method", "subject"):
+        if one := next((change for change in changes if change.kind == kind), None):
+            told = f"({one.name}: {one.before}, then {one.after})"
+            if kind == "method":
+                return f"They were not measured in the same way {told}: {one.why}."
+            return f"It is not the same thing that was measured {told}."
     return ""
 
 
@@ -469,12 +404,6 @@ def _alone(change: Change, also: Sequence[Change], *, slower: bool) -> str:
         verdict = "it is the one to suspect" if slower else "it is what helped"
         return f"Only the {what}: {verdict}; measure {change.before} once more to be sure."
     return f"Only the {what}: {change.why or 'look there first'}."
-
-
-def _unmade(also: Sequence[Change]) -> str:
-    if also:
-        return f"No version or setting that is known changed, but the machine was different: {_then(also)}."
-    return "No version or setting that is known changed, and nothing that was seen of the machine explains it."
 
 
 def _then(changes: Sequence[Change]) -> str:

@@ -57,7 +57,6 @@ def depth_between(before: float, beyond: float) -> int | None:
     return round((before + beyond) / 2) if beyond > _WORTH_A_DEPTH * before else None
 
 
-_IN_PLACE = Cure(kv_on_gpu=True)
 SHALLOW = 256
 """Where the slope begins; physics has it the same everywhere but in a window."""
 
@@ -86,32 +85,21 @@ def expectation_of(case: Case, deepest: float) -> Expectation:
     above, below = _seconds(case, deep), _seconds(case, SHALLOW)
     slope = max(0.0, above - below) / (deep - SHALLOW) if above and below else 0.0
     vram = max((gpu.vram_total_bytes.value_or(0) for gpu in gpus_used(case)), default=0)
-    return Expectation(slope, _on_gpu(case), kv_per_token(case), _host_bytes_per_s(case), vram)
+    try:
+        on_gpu = work(case).device is not None
+    except MissingFactError:
+        on_gpu = False
+    try:
+        host = host_bandwidth(case)[0]
+    except MissingFactError:
+        host = 0.0
+    return Expectation(slope, on_gpu, kv_per_token(case), host, vram)
 
 
 def _seconds(case: Case, depth: float) -> float:
-    found = predict(_at(case, depth), _IN_PLACE)
-    return found.seconds.mid if isinstance(found, Prediction) else 0.0
-
-
-def _at(case: Case, depth: float) -> Case:
     run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that was asked for"))
-    return msgspec.structs.replace(case, run=run)
-
-
-def _on_gpu(case: Case) -> bool:
-    try:
-        return work(case).device is not None
-    except MissingFactError:
-        return False
-
-
-def _host_bytes_per_s(case: Case) -> float:
-    """How fast the CPU reads what lies in RAM while it computes with it."""
-    try:
-        return host_bandwidth(case)[0]
-    except MissingFactError:
-        return 0.0
+    found = predict(msgspec.structs.replace(case, run=run), Cure(kv_on_gpu=True))
+    return found.seconds.mid if isinstance(found, Prediction) else 0.0
 
 
 LEAST_NOISE = 0.01
@@ -205,26 +193,22 @@ def line_through(points: Sequence[Point]) -> Line | None:
 
 def best_step(points: Sequence[Point]) -> Step | None:
     """The line with a step that fits best, wherever between two depths; None where too few tell it from a line."""
-    if len(points) < FEWEST_FOR_STEP:
-        return None
-    steps = [step for index in range(1, len(points)) if (step := _step_at(points, index))]
+    steps = []
+    for index in range(1, len(points) if len(points) >= FEWEST_FOR_STEP else 0):
+        # The same slope on both sides; a step at either end rests on the other points' slope
+        sides = [float(number >= index) for number in range(len(points))]
+        fit = _fit(points, [[1.0, p.depth, side] for p, side in zip(points, sides, strict=True)])
+        if fit and fit.values[1] < 0:
+            flat = _fit(points, [[1.0, side] for side in sides])
+            fit = None
+            if flat:
+                (start, jump), (start_error, jump_error) = flat.values, flat.errors
+                fit = Fit((start, 0.0, jump), (start_error, 0.0, jump_error), flat.left_over)
+        if fit:
+            start, slope, jump = fit.values
+            line = Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
+            steps.append(Step(line, points[index - 1].depth, points[index].depth, jump, fit.errors[2]))
     return min(steps, key=lambda step: step.line.left_over, default=None)
-
-
-def _step_at(points: Sequence[Point], index: int) -> Step | None:
-    """The same slope on both sides; a step at either end rests on the other points' slope."""
-    sides = [float(number >= index) for number in range(len(points))]
-    fit = _fit(points, [[1.0, p.depth, side] for p, side in zip(points, sides, strict=True)])
-    if fit is None:
-        return None
-    if fit.values[1] < 0:
-        fit = _fit(points, [[1.0, side] for side in sides])
-        if fit is None:
-            return None
-        fit = Fit((fit.values[0], 0.0, fit.values[1]), (fit.errors[0], 0.0, fit.errors[1]), fit.left_over)
-    start, slope, jump = fit.values
-    line = Line(start, slope, fit.errors[1], _misfit(points, fit), fit.left_over)
-    return Step(line, points[index - 1].depth, points[index].depth, jump, fit.errors[2])
 
 
 def _fit(points: Sequence[Point], rows: Sequence[Sequence[float]]) -> Fit | None:
@@ -264,55 +248,38 @@ class Change(NamedTuple):
         return math.exp(self.log)
 
 
-class _Fitted(NamedTuple):
-    change: Change
-    left_over: float
-    error: float
-
-
-class _Pair(NamedTuple):
-    first: Reading
-    last: Reading
-
-    @property
-    def gap_s(self) -> float:
-        return self.last.at_s - self.first.at_s
-
-    @property
-    def log(self) -> float:
-        return math.log(self.last.seconds / self.first.seconds)
-
-
 def change_over_time(readings: Sequence[Reading]) -> Change | None:
     """A change from one time to another at the same depth, whether little by little or at one moment; None for none."""
-    # First and last reading of each depth, in the order of the first
     by_depth: dict[float, list[Reading]] = {}
     for reading in sorted(readings, key=lambda r: r.at_s):
         by_depth.setdefault(reading.depth, []).append(reading)
-    pairs = [_Pair(of[0], of[-1]) for of in by_depth.values() if len(of) > 1]
+    pairs = [(of[0], of[-1]) for of in by_depth.values() if len(of) > 1]
     if len(pairs) < FEWEST_PAIRS:
         return None
+    logs = [math.log(last.seconds / first.seconds) for first, last in pairs]
+    tried = [_fitted_change(logs, [last.at_s - first.at_s for first, last in pairs], None)]
     moments = sorted(r.at_s for r in readings)[1:]
-    tried = [_drawn(pairs, [p.gap_s for p in pairs], None)]
-    tried += [_drawn(pairs, [float(p.first.at_s < at <= p.last.at_s) for p in pairs], at) for at in moments]
-    best = min((one for one in tried if one), key=lambda one: one.left_over, default=None)
-    if best is None or abs(best.change.log) < CLEAR or abs(best.change.log) < SURE_CHANGE * best.error:
+    tried += [_fitted_change(logs, [float(a.at_s < at <= b.at_s) for a, b in pairs], at) for at in moments]
+    best = min((one for one in tried if one), key=lambda one: one[1], default=None)
+    if best is None:
         return None
-    return best.change
+    change, _, error = best
+    return change if abs(change.log) >= max(CLEAR, SURE_CHANGE * error) else None
 
 
-def _drawn(pairs: Sequence["_Pair"], shape: Sequence[float], at_s: float | None) -> "_Fitted | None":
-    """The change that explains the pairs best, if each has changed in proportion to its entry of the shape."""
+def _fitted_change(
+    logs: Sequence[float], shape: Sequence[float], at_s: float | None
+) -> tuple[Change, float, float] | None:
+    """What explains the pairs best if each changed in proportion to its entry of the shape: it, what is left, error."""
     weight = sum(x * x for x in shape)
     if sum(x > 0 for x in shape) < FEWEST_CHANGED:
         return None
-    size = sum(x * p.log for x, p in zip(shape, pairs, strict=True)) / weight
-    left_over = sum((p.log - size * x) ** 2 for x, p in zip(shape, pairs, strict=True))
-    noise = max(left_over / (len(pairs) - 1), LEAST_CHANGE_NOISE**2)
+    size = sum(x * log for x, log in zip(shape, logs, strict=True)) / weight
+    left_over = sum((log - size * x) ** 2 for x, log in zip(shape, logs, strict=True))
+    noise = max(left_over / (len(logs) - 1), LEAST_CHANGE_NOISE**2)
     most = max(shape)
-    return _Fitted(
-        Change(size * most, size if at_s is None else 0.0, at_s), left_over, most * math.sqrt(noise / weight)
-    )
+    change = Change(size * most, size if at_s is None else 0.0, at_s)
+    return change, left_over, most * math.sqrt(noise / weight)
 
 
 def without_change(readings: Sequence[Reading], change: Change) -> list[Reading]:
@@ -328,29 +295,6 @@ STEEP = 4.0
 PERHAPS_FLAT = 0.15
 """Growth over all depths that may hide in the noise of a flat line."""
 _MS_PER_1000 = 1e6
-
-
-def is_steep(line: Line, expected: Expectation) -> bool:
-    """Whether the line is surely many times steeper than reading keys and values where they belong."""
-    return expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s
-
-
-def flat_words(growth: float, points: Sequence[Point], expected: Expectation) -> str:
-    """That depth costs nothing, and what it would have cost."""
-    first, deepest = points[0], points[-1]
-    why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
-    awaited = expected.slope_s * (deepest.depth - first.depth) / first.seconds
-    if awaited <= PERHAPS_FLAT:
-        return why
-    return f"{why}, where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
-
-
-def slope_words(line: Line, growth: float, reach: float, expected: Expectation) -> str:
-    """The honest slope in numbers."""
-    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
-    if not expected.slope_s:
-        return f"{why}, as reading keys and values makes; how steep it should be is not known"
-    return f"{why}, {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
 
 
 def steep_words(line: Line, expected: Expectation) -> str:
@@ -417,7 +361,11 @@ def worth_keeping(seen: Mapping[str, float]) -> dict[str, float]:
 
 def spill_signs(before: Mapping[str, float], after: Mapping[str, float], vram_bytes: float = 0.0) -> tuple[str, ...]:
     """What tells of a spill between two depths, in words; nothing where nothing does, or nobody watched."""
-    signs = [sign.words.format(*found) for sign in _SIGNS if (found := _grown(sign, before, after))]
+    signs = []
+    for sign in _SIGNS:
+        was, now = _most(before, sign.figure), _most(after, sign.figure)
+        if was is not None and now is not None and now >= sign.times * was and now - was >= sign.least:
+            signs.append(sign.words.format(was / sign.unit, now / sign.unit))
     if not signs:
         return ()
     was, now, used = (
@@ -436,14 +384,6 @@ def memory_taken(before: Mapping[str, float], after: Mapping[str, float]) -> str
     if was is None or now is None or now - was < _MORE_BYTES:
         return ""
     return f"{now / GIB:.1f} GiB of the GPU's memory were in use instead of {was / GIB:.1f}"
-
-
-def _grown(sign: _Sign, before: Mapping[str, float], after: Mapping[str, float]) -> tuple[float, float] | None:
-    """The figure before and after in its unit, where it grew enough."""
-    was, now = _most(before, sign.figure), _most(after, sign.figure)
-    if was is None or now is None or now < sign.times * was or now - was < sign.least:
-        return None
-    return was / sign.unit, now / sign.unit
 
 
 def _most(seen: Mapping[str, float], figure: str) -> float | None:
@@ -507,23 +447,17 @@ def judge_depths(
     readings = sorted((r for r in readings if r.seconds > FASTEST_S), key=lambda r: r.at_s)
     points = points_of(readings)
     if len(points) < FEWEST_DEPTHS:
-        return Curve("cannot_tell", f"{_few(len(points))} a speed; {FEWEST_DEPTHS} are the least")
-    change = change_over_time(readings)
-    if change and _outweighs(change, readings):
-        return _drift(change, readings)
-    points = points_of(without_change(readings, change)) if change else points
-    # A change with time that is taken out of the readings, in words
-    return _over_depth(
-        points,
-        readings,
-        expected,
-        seen or {},
-        f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out" if change else "",
-    )
-
-
-def _few(depths: int) -> str:
-    return {0: "no depth has", 1: "only one depth has"}.get(depths, f"only {depths} depths have")
+        few = {0: "no depth has", 1: "only one depth has"}.get(len(points), f"only {len(points)} depths have")
+        return Curve("cannot_tell", f"{few} a speed; {FEWEST_DEPTHS} are the least")
+    aside = ""
+    if change := change_over_time(readings):
+        last = {r.depth: r.seconds for r in readings}
+        growth = abs(math.log(last[max(last)] / last[min(last)]))
+        if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
+            return _drift(change, readings)
+        points = points_of(without_change(readings, change))
+        aside = f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out"
+    return _over_depth(points, readings, expected, seen or {}, aside)
 
 
 def _over_depth(
@@ -537,15 +471,14 @@ def _over_depth(
     if line is None:
         return Curve("cannot_tell", "the depths are all the same")
     if step and _is_cliff(step, line, points, expected):
-        spilled = _spilled(seen.get(step.last_before, {}), seen.get(step.first_beyond, {}), expected.vram_bytes)
-        rest = spilled + aside
         before, beyond = step.last_before, step.first_beyond
         at = {p.depth: p.seconds for p in points}
+        fast, slow = ([r.seconds for r in readings if r.depth == depth] for depth in (before, beyond))
+        repeated = len(fast) > 1 and len(slow) > 1 and min(slow) > max(fast)
         why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
-        why += f"{step.times:.1f} times what the slope explains"
-        repeated = _is_repeated(before, beyond, readings)
-        why += "" if repeated else ", seen once"
-        return Curve("cliff", why + rest, before, beyond, repeated)
+        why += f"{step.times:.1f} times what the slope explains{'' if repeated else ', seen once'}"
+        why += _spilled(seen.get(before, {}), seen.get(beyond, {}), expected.vram_bytes)
+        return Curve("cliff", why + aside, before, beyond, repeated)
     if line.misfit > NOISY:
         why = f"the times lie {line.misfit:.0%} off any line or step, so nothing can be said: is the machine busy?"
         return Curve("cannot_tell", why)
@@ -554,13 +487,6 @@ def _over_depth(
         why = f"a step {between} fits better than a straight line, but not clearly: depths in between would tell"
         return Curve("cannot_tell", why, step.last_before, step.first_beyond)
     return _line(line, points, expected, aside)
-
-
-def _outweighs(change: Change, readings: Sequence[Reading]) -> bool:
-    """Whether time made more of a difference than depth, by the last reading of each depth."""
-    last = {r.depth: r.seconds for r in readings}
-    growth = abs(math.log(last[max(last)] / last[min(last)]))
-    return abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth)
 
 
 def _drift(change: Change, readings: Sequence[Reading]) -> Curve:
@@ -589,13 +515,6 @@ def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expecta
     return grew > BEND * honest
 
 
-def _is_repeated(before: float, beyond: float, readings: Sequence[Reading]) -> bool:
-    """Whether both sides were read twice, and every reading beyond was slower than all before."""
-    fast = [r.seconds for r in readings if r.depth == before]
-    slow = [r.seconds for r in readings if r.depth == beyond]
-    return len(fast) > 1 and len(slow) > 1 and min(slow) > max(fast)
-
-
 def _spilled(before: Mapping[str, float], beyond: Mapping[str, float], vram_bytes: float) -> str:
     signs = spill_signs(before, beyond, vram_bytes)
     if signs:
@@ -606,15 +525,24 @@ def _spilled(before: Mapping[str, float], beyond: Mapping[str, float], vram_byte
 
 
 def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
-    reach = points[-1].depth - points[0].depth
-    first = max(line.at(points[0].depth), points[0].seconds / 2)
-    growth, unsure = line.slope_s * reach / first, 2 * line.slope_error_s * reach / first
+    first, deepest = points[0], points[-1]
+    reach, start_s = deepest.depth - first.depth, max(line.at(first.depth), first.seconds / 2)
+    growth, unsure = line.slope_s * reach / start_s, 2 * line.slope_error_s * reach / start_s
     if growth < FLAT and growth + unsure < PERHAPS_FLAT:
-        return Curve("flat", flat_words(growth, points, expected) + aside, clear=all(p.repeats > 1 for p in points))
+        why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
+        awaited = expected.slope_s * reach / first.seconds
+        if awaited > PERHAPS_FLAT:
+            why += f", where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
+        return Curve("flat", why + aside, clear=all(p.repeats > 1 for p in points))
     if line.slope_s < SEEN * line.slope_error_s:
         why = f"a growth of {growth:.0%} ± {unsure:.0%} over {reach:.0f} tokens of depth can't be told from noise"
         return Curve("cannot_tell", why)
     clear = line.slope_error_s <= KNOWN * line.slope_s
-    if is_steep(line, expected):
+    if expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s:
         return Curve("steep", steep_words(line, expected) + aside, clear=clear)
-    return Curve("slope", slope_words(line, growth, reach, expected) + aside, clear=clear)
+    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
+    if expected.slope_s:
+        why += f", {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
+    else:
+        why += ", as reading keys and values makes; how steep it should be is not known"
+    return Curve("slope", why + aside, clear=clear)

@@ -108,9 +108,18 @@ def levels(values: Sequence[float], least: float) -> list[Level]:
         return []
     middle = statistics.median(values)
     smallest = max(series_noise(values), abs(middle) * least / 20)  # a series without any noise is not endlessly sure
-    edges = _refined(values, [0, *_splits(values, 0, smallest, least), len(values)])
-    found = [Level(a, b, statistics.median(values[a:b])) for a, b in pairwise(edges)]
-    return _merged(values, found, least)
+    edges = [0, *_splits(values, 0, smallest, least), len(values)]
+    for n in range(1, len(edges) - 1):  # each again between its neighbours: the first were made before there were any
+        edges[n] = edges[n - 1] + _best(values[edges[n - 1] : edges[n + 1]], _FEWEST)
+    found: list[Level] = []
+    for start, end in pairwise(edges):
+        level = Level(start, end, statistics.median(values[start:end]))
+        before = found[-1] if found else None
+        if before and min(before.value, level.value) > (1 - least) * max(before.value, level.value):
+            found[-1] = Level(before.start, end, statistics.median(values[before.start : end]))
+        else:
+            found.append(level)
+    return found
 
 
 def _splits(values: Sequence[float], offset: int, deviation: float, least: float) -> list[int]:
@@ -118,7 +127,10 @@ def _splits(values: Sequence[float], offset: int, deviation: float, least: float
     if len(values) < 2 * fewest:
         return []
     at = _best(values, fewest)
-    if _distance(values, at, deviation) < CLEAR or _share(values, at) < least:
+    sides = statistics.median(values[:at]), statistics.median(values[at:])
+    error = _OF_MEDIANS * deviation * math.sqrt(1 / at + 1 / (len(values) - at)) or 1e-12
+    share = 1 - min(sides) / max(sides) if max(sides) > 0 else 0.0
+    if abs(sides[0] - sides[1]) / error < CLEAR or share < least:
         return []
     before = _splits(values[:at], offset, deviation, least)
     return [*before, offset + at, *_splits(values[at:], offset + at, deviation, least)]
@@ -132,39 +144,8 @@ def _best(values: Sequence[float], fewest: int) -> int:
 
 
 def _off(values: Sequence[float]) -> float:
-    """How far the values are from their median, all together."""
     middle = statistics.median(values)
     return sum(abs(value - middle) for value in values)
-
-
-def _refined(values: Sequence[float], edges: list[int]) -> list[int]:
-    """Each split where it is best between its neighbours: the first ones were made before there were others."""
-    for n in range(1, len(edges) - 1):
-        edges[n] = edges[n - 1] + _best(values[edges[n - 1] : edges[n + 1]], _FEWEST)
-    return edges
-
-
-def _distance(values: Sequence[float], at: int, deviation: float) -> float:
-    """How many standard errors lie between the medians of the two sides."""
-    apart = abs(statistics.median(values[:at]) - statistics.median(values[at:]))
-    return apart / (_OF_MEDIANS * deviation * math.sqrt(1 / at + 1 / (len(values) - at)) or 1e-12)
-
-
-def _share(values: Sequence[float], at: int) -> float:
-    sides = statistics.median(values[:at]), statistics.median(values[at:])
-    return 1 - min(sides) / max(sides) if max(sides) > 0 else 0.0
-
-
-def _merged(values: Sequence[float], found: list[Level], least: float) -> list[Level]:
-    """Neighbours that turn out alike are one level."""
-    kept: list[Level] = []
-    for level in found:
-        before = kept[-1] if kept else None
-        if before and min(before.value, level.value) > (1 - least) * max(before.value, level.value):
-            kept[-1] = Level(before.start, level.end, statistics.median(values[before.start : level.end]))
-        else:
-            kept.append(level)
-    return kept
 
 
 class Trend(NamedTuple):
@@ -196,15 +177,6 @@ def seen_from(values: Sequence[float]) -> float:
 
 def two_kinds(values: Sequence[float], least: float) -> tuple[float, float] | None:
     """The two speeds of a series that keeps changing between them; None where it does not, or is too short."""
-    found = _two_heaps(values, least)
-    if found is None:
-        return None
-    is_high = [value > sum(found) / 2 for value in values]
-    changes = sum(a != b for a, b in pairwise(is_high))
-    return found if changes > len(values) / 4 else None
-
-
-def _two_heaps(values: Sequence[float], least: float) -> tuple[float, float] | None:
     ordered = sorted(values)
     fewest = max(3, len(ordered) // 7)
     gaps = [(ordered[at] - ordered[at - 1], at) for at in range(fewest, len(ordered) - fewest + 1)]
@@ -214,7 +186,10 @@ def _two_heaps(values: Sequence[float], least: float) -> tuple[float, float] | N
     low, high = ordered[:at], ordered[at:]
     below, above = statistics.median(low), statistics.median(high)
     within = _OF_NORMAL * sum(statistics.median(abs(v - m) for v in side) for side, m in ((low, below), (high, above)))
-    return (below, above) if above - below > max(3.5 * within, least * above) else None
+    if above - below <= max(3.5 * within, least * above):
+        return None
+    changes = sum(a != b for a, b in pairwise(value > (below + above) / 2 for value in values))
+    return (below, above) if changes > len(values) / 4 else None
 
 
 FELL = 0.05
@@ -261,7 +236,8 @@ def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
         why = f"requests come at two speeds, about {kinds[0]:.1f} and {kinds[1]:.1f} tokens per second, all the time"
         return Drift("unsteady", why, early=values[0], late=values[-1])
     found = levels(values, FELL)
-    if len(found) >= _MANY_LEVELS and _turns(found) > 1:
+    ups = [b.value > a.value for a, b in pairwise(found)]
+    if len(found) >= _MANY_LEVELS and sum(a != b for a, b in pairwise(ups)) > 1:
         low, high = min(level.value for level in found), max(level.value for level in found)
         why = f"the speed changed {len(found) - 1} times, between {low:.1f} and {high:.1f} tokens per second"
         slow = [one for level in found if level.value < (low + high) / 2 for one in slices[level.start : level.end]]
@@ -273,12 +249,6 @@ def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
     if abs(moved.change) >= FELL and moved.chance < _SURE:
         return _drifting(moved, slices)
     return _even(values)
-
-
-def _turns(found: Sequence[Level]) -> int:
-    """How often the way from level to level changes between up and down."""
-    ups = [b.value > a.value for a, b in pairwise(found)]
-    return sum(a != b for a, b in pairwise(ups))
 
 
 def _changed(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
@@ -302,7 +272,6 @@ def _changed(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
 
 
 def _drifting(moved: Trend, slices: Sequence[Slice]) -> Drift:
-    """A slope without steps."""
     part = max(2, len(slices) // 4)
     first, last = slices[:part], slices[-part:]
     early, late = (statistics.median(one.tokens_per_s for one in side) for side in (first, last))
@@ -427,7 +396,19 @@ class Timeline(NamedTuple):
 
     def points(self) -> list[SweepPoint]:
         """One for each slice; one in which nothing was answered has no figures."""
-        return [self._point(number, part) for number, part in enumerate(self._parts())]
+        points = []
+        for number, part in enumerate(self._parts()):
+            start, at = self.start_s + number * self.slice_s, self._minute(number)
+            down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
+            gaps = [one.gaps.max_s for one in part.passes if one.gaps]
+            seen = {**self._seen_in(number), "answered": float(len(part.passes))}
+            seen |= {"down_s": down} if down else {}
+            seen |= {"longest_gap_s": max(gaps)} if gaps else {}
+            samples = {DECODE: _rates(part.passes), FIRST: [one.client_first_token_s for one in part.passes]}
+            figures = {name: spread_of(values) for name, values in samples.items() if values}
+            label, failures = f"minute {at:g}", len(part.failures)
+            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen, failures=failures))
+        return points
 
     def _parts(self) -> list[_Part]:
         """What began after the last whole slice belongs to that one."""
@@ -446,18 +427,6 @@ class Timeline(NamedTuple):
 
     def _seen_in(self, number: int) -> Mapping[str, float]:
         return self.seen[number] if number < len(self.seen) else {}
-
-    def _point(self, number: int, part: _Part) -> SweepPoint:
-        start = self.start_s + number * self.slice_s
-        down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
-        gaps = [one.gaps.max_s for one in part.passes if one.gaps]
-        seen = {**self._seen_in(number), "answered": float(len(part.passes))}
-        seen |= {"down_s": down} if down else {}
-        seen |= {"longest_gap_s": max(gaps)} if gaps else {}
-        rates, firsts = _rates(part.passes), [one.client_first_token_s for one in part.passes]
-        figures = {name: spread_of(values) for name, values in ((DECODE, rates), (FIRST, firsts)) if values}
-        at = self._minute(number)
-        return SweepPoint(at=at, label=f"minute {at:g}", figures=figures, seen=seen, failures=len(part.failures))
 
 
 def _rates(passes: Iterable[Pass]) -> list[float]:

@@ -6,7 +6,7 @@ depth those of the long prompt; where there are no such cases, all requests are 
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -114,13 +114,13 @@ def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> 
     """All sentences that apply to these requests; the warm-up is not among them."""
     if not passes:
         return ("nothing was measured",)
-    rules = (_too_few, _clocks, _slow_start, _pieces, _cached, _thinking, _ended_early, _waited)
     found = {
         word: disagreement(samples.get(name, ()), lower_is_better=name in LOWER_IS_BETTER)
         for name, word in _JUDGED.items()
     }
     disagreements = [f"{word}: {sentence}" for word, sentence in found.items() if sentence]
-    return (*disagreements, *(sentence for rule in rules if (sentence := rule(passes))))
+    timing = (_too_few(passes), _clocks(passes), _slow_start(passes))
+    return (*disagreements, *filter(None, timing), *_of_answers(passes))
 
 
 def _too_few(passes: Sequence[Pass]) -> str:
@@ -151,7 +151,6 @@ def _clocks(passes: Sequence[Pass]) -> str:
 
 
 def _slow_start(passes: Sequence[Pass]) -> str:
-    """Where the first token waits for more than its prompt."""
     timed = [done for done in passes if done.server_prefill_s is not None and done.client_first_token_s > 0]
     extra = [d.client_first_token_s - (d.server_prefill_s or 0.0) - waited_before_s(d) for d in timed]
     if not extra:
@@ -165,54 +164,25 @@ def _slow_start(passes: Sequence[Pass]) -> str:
     )
 
 
-def _pieces(passes: Sequence[Pass]) -> str:
+def _of_answers(passes: Sequence[Pass]) -> Iterator[str]:
     each = [tokens_per_piece(done.generated_tokens, done.gaps) for done in passes if done.gaps]
-    if not each or statistics.median(each) < SEVERAL_TOKENS:
-        return ""
-    return f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"
-
-
-def _cached(passes: Sequence[Pass]) -> str:
-    known = [done for done in passes if done.cached_tokens]
-    if not known:
-        return ""
-    cached, whole = sum(d.cached_tokens for d in known), sum(d.cached_tokens + d.prompt_tokens for d in known)
-    return (
-        f"a prompt cache held {cached} of {whole} prompt tokens in {len(known)} of {len(passes)} requests; "
-        "prefill counts only those that were computed"
-    )
-
-
-def _thinking(passes: Sequence[Pass]) -> str:
-    thought = sum(done.thinking_tokens or 0 for done in passes)
-    whole = sum(done.generated_tokens for done in passes if done.thinking_tokens is not None)
-    return (
-        f"{thought} of {whole} generated tokens ({thought / whole:.0%}) were thinking; they count too"
-        if thought
-        else ""
-    )
-
-
-def _ended_early(passes: Sequence[Pass]) -> str:
-    early = [done for done in passes if done.ended_early]
-    if not early:
-        return ""
-    shortest = min(early, key=lambda done: done.generated_tokens)
-    return (
-        f"the model ended {len(early)} of {len(passes)} answers before it had generated what was asked, "
-        f"one after {shortest.generated_tokens} of {shortest.asked_tokens} tokens"
-    )
-
-
-def _waited(passes: Sequence[Pass]) -> str:
+    if each and statistics.median(each) >= SEVERAL_TOKENS:
+        yield f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"
+    if known := [done for done in passes if done.cached_tokens]:
+        cached, whole = sum(d.cached_tokens for d in known), sum(d.cached_tokens + d.prompt_tokens for d in known)
+        held = f"a prompt cache held {cached} of {whole} prompt tokens in {len(known)} of {len(passes)} requests"
+        yield f"{held}; prefill counts only those that were computed"
+    if thought := sum(done.thinking_tokens or 0 for done in passes):
+        whole = sum(done.generated_tokens for done in passes if done.thinking_tokens is not None)
+        yield f"{thought} of {whole} generated tokens ({thought / whole:.0%}) were thinking; they count too"
+    if early := [done for done in passes if done.ended_early]:
+        shortest = min(early, key=lambda done: done.generated_tokens)
+        ended = f"the model ended {len(early)} of {len(passes)} answers before it had generated what was asked"
+        yield f"{ended}, one after {shortest.generated_tokens} of {shortest.asked_tokens} tokens"
     shares = [share for done in passes if (share := waiting_cpus(done)) is not None]
-    disturbed = sum(share > WAITING_CPUS for share in shares)
-    if not disturbed:
-        return ""
-    return (
-        f"in {disturbed} of {len(shares)} requests the runtime's threads waited for a processor, "
-        f"in the worst for {max(shares):.1f} processors' worth: other programs were in the way"
-    )
+    if disturbed := sum(share > WAITING_CPUS for share in shares):
+        waited = f"in {disturbed} of {len(shares)} requests the runtime's threads waited for a processor"
+        yield f"{waited}, in the worst for {max(shares):.1f} processors' worth: other programs were in the way"
 
 
 def waiting_cpus(done: Pass) -> float | None:
@@ -247,18 +217,21 @@ def figures_of(passes: Sequence[Pass]) -> Figures:
 def samples_of(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
     """The repeats of each figure; a figure that nothing tells is left out."""
     counted = sorted((done for done in passes if done.round > 0), key=lambda done: (done.round, done.started_s))
-    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or _longest(counted)
+    longest = max((done.prompt_tokens for done in counted), default=0)
+    nearly_longest = [done for done in counted if done.prompt_tokens >= _NEARLY_LONGEST * longest]
+    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or nearly_longest
     enough = [done for done in short if done.generated_tokens >= FEWEST_TOKENS]
-    deep = [
-        done for done in _of(counted, LONG) if depth_of(done) >= DEEP_TOKENS and done.generated_tokens >= FEWEST_TOKENS
-    ]
+    deep = [d for d in _of(counted, LONG) if depth_of(d) >= DEEP_TOKENS and d.generated_tokens >= FEWEST_TOKENS]
     found = {
         DECODE: _each(enough, decode_rate),
         PREFILL: _each(long, prefill_rate),
         FIRST: _each(short, lambda done: done.client_first_token_s or None),
         CLIENT_DECODE: _each(enough, client_decode_rate),
         DECODE_AT_4K: _each(deep, decode_rate),
-    } | _gaps(enough)
+    }
+    # The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99
+    gaps = [(done.gaps.p50_s, done.gaps.p95_s, done.gaps.p99_s) for done in enough if done.gaps]
+    found |= dict(zip(GAPS, zip(*gaps, strict=True), strict=False))
     return {name: values for name, values in found.items() if values}
 
 
@@ -271,18 +244,5 @@ def _of(passes: Sequence[Pass], case: str) -> list[Pass]:
     return [done for done in passes if done.case == case]
 
 
-def _longest(passes: Sequence[Pass]) -> list[Pass]:
-    """Those whose prompt is nearly as long as the longest: they time reading best."""
-    most = max((done.prompt_tokens for done in passes), default=0)
-    return [done for done in passes if done.prompt_tokens >= _NEARLY_LONGEST * most]
-
-
 def _each(passes: Sequence[Pass], value: Callable[[Pass], float | None]) -> tuple[float, ...]:
     return tuple(found for found in map(value, passes) if found is not None)
-
-
-def _gaps(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
-    """The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99."""
-    known = [done.gaps for done in passes if done.gaps]
-    columns = ([gaps.p50_s for gaps in known], [gaps.p95_s for gaps in known], [gaps.p99_s for gaps in known])
-    return {name: tuple(values) for name, values in zip(GAPS, columns, strict=True)}

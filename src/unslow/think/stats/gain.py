@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations_with_replacement
+from itertools import accumulate, combinations_with_replacement
 from typing import NamedTuple
 
 from unslow.facts.bench import DECODE, PREFILL, Change
@@ -59,23 +59,11 @@ def _left_out(count: int, confidence: float) -> int:
     if count > MOST_EXACT:
         spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
         return max(0, int(count * (count + 1) / 4 + statistics.NormalDist().inv_cdf(tail) * spread) - 1)
-    ways, total, below = _rank_sums(count), 2**count, 0
-    left_out = -1
-    for number in ways:
-        below += number
-        if below > tail * total:
-            break
-        left_out += 1
-    return max(0, left_out)
-
-
-def _rank_sums(count: int) -> list[int]:
-    """In how many of the 2^n ways of signs the positive ranks sum to 0, 1, 2, ..."""
-    ways = [1] + [0] * (count * (count + 1) // 2)
+    ways = [1] + [0] * (count * (count + 1) // 2)  # in how many of the 2^n ways of signs the ranks sum to 0, 1, 2, ...
     for rank in range(1, count + 1):
         for total in range(len(ways) - 1, rank - 1, -1):
             ways[total] += ways[total - rank]
-    return ways
+    return max(0, sum(1 for below in accumulate(ways) if below <= tail * 2**count) - 1)
 
 
 METRICS = (REQUEST, DECODE, PREFILL)
@@ -147,7 +135,9 @@ def verdict_of(gain: Gain) -> Change:
 
 def because_of(gain: Gain, verdict: Change) -> str:
     """The verdict in words, with the numbers that make it."""
-    middle, low, high = _shares(gain)
+    # As percents where the gain is small, else as multiples
+    ratios = [math.exp(value) for value in (gain.middle, gain.low, gain.high)]
+    middle, low, high = (f"×{r:.2f}" if abs(gain.middle) > _TWICE else f"{r - 1:+.1%}" for r in ratios)
     seen = f"{middle} (95 % sure: {low} to {high})"
     match verdict:
         case "same":
@@ -158,14 +148,6 @@ def because_of(gain: Gain, verdict: Change) -> str:
             return f"can't be told from noise: {seen}"
         case _:
             return f"{verdict}: {seen}"
-
-
-def _shares(gain: Gain) -> list[str]:
-    """The middle and both ends: as percents where the gain is small, else as multiples."""
-    ratios = [math.exp(value) for value in (gain.middle, gain.low, gain.high)]
-    if abs(gain.middle) > _TWICE:
-        return [f"×{ratio:.2f}" for ratio in ratios]
-    return [f"{ratio - 1:+.1%}" for ratio in ratios]
 
 
 # Two sides that were measured one after the other: nothing cancels, so the interval holds what drifts between them.

@@ -8,6 +8,7 @@ difference.
 import hashlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,9 +47,8 @@ def benches_of(rows: Sequence[BenchRow], unslow_version: str) -> tuple[Bench, ..
     """One benchmark for each build, model and setup, in the order in which they first come."""
     setups: dict[tuple[Any, ...], list[BenchRow]] = {}
     for row in rows:
-        setups.setdefault(
-            tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS), []
-        ).append(row)
+        setup = tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS)
+        setups.setdefault(setup, []).append(row)
     return tuple(_bench(group, unslow_version) for group in setups.values())
 
 
@@ -87,11 +87,7 @@ def base_name(path: str) -> str:
 
 def _headline(rows: Sequence[BenchRow], figure: str) -> str:
     """The test that is meant by the speed of decoding, or of reading: the least deep, of the usual length."""
-    found = [
-        row
-        for row in rows
-        if (bool(row.n_gen and not row.n_prompt) if figure == DECODE else bool(row.n_prompt and not row.n_gen))
-    ]
+    found = [row for row in rows if bool(row.n_gen) is (figure == DECODE) and bool(row.n_prompt) is (figure != DECODE)]
     usual = USUAL[figure]
     best = min(found, key=lambda row: (row.n_depth, _length(row) != usual, -_length(row)), default=None)
     return best.test if best else ""
@@ -113,7 +109,6 @@ def _settings(row: BenchRow) -> dict[str, str]:
 
 
 def _by_depth(rows: Sequence[BenchRow]) -> Iterator[Sweep]:
-    """The headline tests over the depths, where there are several."""
     tests = [(figure, _headline(rows, figure).partition(" @ ")[0]) for figure in (DECODE, PREFILL)]
     points = []
     for tokens in sorted({row.n_depth for row in rows}):
@@ -136,18 +131,14 @@ def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
     Lengths are those that were really asked, and the time of a repeat is that of so many tokens at its speed. What the
     benchmark does not know has llama-bench's default, and repeats that are not known are an empty list.
     """
-    common = _common(bench)
-    tests = _imported(bench) if bench.protocol == "imported" else _measured(bench)
+    common, tests = _common(bench), _measured(bench)
+    if bench.protocol == "imported":  # by the names of llama-bench's tests
+        named = ((bench.settings.get(TESTS.get(name, ""), name), speeds) for name, speeds in bench.samples.items())
+        tests = ((_lengths(test), speeds, None) for test, speeds in named)
     return tuple(_row({**common, **lengths}, speeds, spread) for lengths, speeds, spread in tests)
 
 
 _Test = tuple[dict[str, int], Sequence[float], Spread | None]
-
-
-def _imported(bench: Bench) -> Iterator[_Test]:
-    """What came from llama-bench, by the names of its tests."""
-    for name, speeds in bench.samples.items():
-        yield _lengths(bench.settings.get(TESTS.get(name, ""), name)), speeds, None
 
 
 def _lengths(test: str) -> dict[str, int]:
@@ -159,38 +150,21 @@ def _lengths(test: str) -> dict[str, int]:
 
 
 def _measured(bench: Bench) -> Iterator[_Test]:
-    """Figures of the protocol, then the depths of a sweep."""
     counted = [done for done in bench.passes if done.round > 0]
     short, long = ([done for done in counted if done.case == case] or counted for case in (SHORT, LONG))
     prompts = sorted(long, key=lambda done: done.prompt_tokens)[len(long) // 2 :]
-    for name, passes, kind in ((PREFILL, prompts, "n_prompt"), (DECODE, short, "n_gen"), (DECODE_AT_4K, long, "n_gen")):
-        if bench.samples.get(name) and passes:
-            lengths = (
-                _prompt_lengths(passes)
-                if kind == "n_prompt"
-                else {
-                    "n_gen": _middle(passes, lambda done: done.generated_tokens),
-                    "n_depth": _middle(passes, depth_of),
-                }
-            )
-            yield lengths, bench.samples[name], None
-    for sweep in bench.sweeps:
-        if sweep.axis == "depth":
-            yield from _swept(sweep, counted)
-
-
-def _prompt_lengths(passes: Sequence[Pass]) -> dict[str, int]:
-    return {
-        "n_prompt": _middle(passes, lambda done: done.prompt_tokens),
-        "n_depth": _middle(passes, lambda done: done.cached_tokens),
+    read: dict[str, Callable[[Pass], int]] = {
+        "n_prompt": attrgetter("prompt_tokens"),
+        "n_depth": attrgetter("cached_tokens"),
     }
-
-
-def _swept(sweep: Sweep, passes: Sequence[Pass]) -> Iterator[_Test]:
-    """All depths have answers of one length; a point is named by the depth that was told, its passes by the asked."""
-    asked = [done for done in passes if done.case.startswith(f"{sweep.axis} ")]
-    tokens = _middle(asked, lambda done: done.generated_tokens) if asked else USUAL[DECODE]
-    for point in sweep.points:
+    generated: dict[str, Callable[[Pass], int]] = {"n_gen": attrgetter("generated_tokens"), "n_depth": depth_of}
+    for name, passes, fields in ((PREFILL, prompts, read), (DECODE, short, generated), (DECODE_AT_4K, long, generated)):
+        if bench.samples.get(name) and passes:
+            yield {field: _middle(passes, value) for field, value in fields.items()}, bench.samples[name], None
+    # All depths have answers of one length; a point is named by the depth that was told, its passes by the asked
+    asked = [done for done in counted if done.case.startswith("depth ")]
+    tokens = _middle(asked, generated["n_gen"]) if asked else USUAL[DECODE]
+    for point in (point for sweep in bench.sweeps if sweep.axis == "depth" for point in sweep.points):
         if DECODE in point.figures and point.at >= 0:
             yield {"n_gen": tokens, "n_depth": round(point.at)}, (), point.figures[DECODE]
 
@@ -224,7 +198,6 @@ def _ns(tokens: int, speed: float) -> float:
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and the deviation as llama-bench has them."""
     if not values:
         return 0.0, 0.0
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
@@ -258,7 +231,6 @@ def _common(bench: Bench) -> dict[str, Any]:
 
 
 def _whole(text: str) -> int | None:
-    """A whole number that a field can hold."""
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
 
@@ -296,7 +268,12 @@ class Step(NamedTuple):
 def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
     """The step from the test nearest to that depth; None where none is near."""
     near = [row for row in rows if generates(row) and abs(middle_depth(row) - depth) <= FARTHEST_TOKENS]
-    return _step(min(near, key=lambda row: abs(middle_depth(row) - depth))) if near else None
+    if not near:
+        return None
+    row = min(near, key=lambda row: abs(middle_depth(row) - depth))
+    # From every repeat where the output has them, else from their mean alone, which has no interval
+    spread = spread_of([ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts])
+    return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")
 
 
 def generates(row: BenchRow) -> bool:
@@ -307,10 +284,3 @@ def generates(row: BenchRow) -> bool:
 def middle_depth(row: BenchRow) -> float:
     """The context that the tokens of the test found, on average."""
     return row.n_depth + (row.n_gen - 1) / 2
-
-
-def _step(row: BenchRow) -> Step:
-    """From every repeat where the output has them, else from their mean alone, which has no interval."""
-    seconds = [ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts]
-    spread = spread_of(seconds)
-    return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")

@@ -49,24 +49,20 @@ def judge_load(
     usual = statistics.median(start.load_s for start in warm)
     extra = cold.load_s - usual
     told = f"{cold.load_s:.2g} s cold, {usual:.2g} s with the file in memory"
-    request = _first_request([cold, *warm])
-    if extra <= max(NOTHING_S, NOTHING_SHARE * usual, _scatter(warm)):
-        return LoadJudged(
-            "same", "; ".join(filter(None, [f"{told}: no difference beyond that of any two starts", request]))
-        )
+    request = ""
+    if cold.first_s is not None and cold.later_s is not None and cold.first_s >= COLD_WARM_UP * cold.later_s:
+        request = f"the first request after a cold start takes {cold.first_s:.2g} s, later ones {cold.later_s:.2g} s"
+    scatter = max(start.load_s for start in warm) - min(start.load_s for start in warm)
+    if extra <= max(NOTHING_S, NOTHING_SHARE * usual, scatter):
+        said = [f"{told}: no difference beyond that of any two starts", request]
+        return LoadJudged("same", "; ".join(filter(None, said)))
     verdict: Verdict = "disk_bound" if extra >= MOST_SHARE * cold.load_s else "not_disk"
     where = "most of a cold start is waiting for the disk" if verdict == "disk_bound" else "most of it is not the disk"
     speed = _speed(cold, extra, file_bytes, disk_bytes_per_s)
     return LoadJudged(verdict, "; ".join(filter(None, [f"{told}: {where}", speed, request])))
 
 
-def _scatter(warm: Sequence[Start]) -> float:
-    times = [start.load_s for start in warm]
-    return max(times) - min(times)
-
-
 def _speed(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: float | None) -> str:
-    """At what speed the load read the file, next to what the disk gives."""
     size = cold.read_bytes or file_bytes
     if size <= 0 or extra_s <= 0:
         return ""
@@ -76,11 +72,3 @@ def _speed(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: flo
         return told
     told += f", the disk gives {disk_bytes_per_s / GB:.2g} GB/s from end to end"
     return f"{told}: reading in small pieces wastes it" if got < SLOWLY * disk_bytes_per_s else told
-
-
-def _first_request(starts: Sequence[Start]) -> str:
-    """What the first request takes beyond a later one, where that is more than nothing."""
-    first = starts[0]
-    if first.first_s is None or first.later_s is None or first.first_s < COLD_WARM_UP * first.later_s:
-        return ""
-    return f"the first request after a cold start takes {first.first_s:.2g} s, later ones {first.later_s:.2g} s"

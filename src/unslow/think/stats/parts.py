@@ -17,7 +17,6 @@ from unslow.think.stats.repeats import Difference, paired_difference
 
 STEP, SAMPLING, STREAMING, DELIVERY = "device_step", "sampling", "streaming", "delivery"
 UNEXPLAINED, STEP_AND_LOOP = "unexplained", "step_and_loop"
-_NOT_ALIKE = "the two did not run under the same conditions"
 NEEDS_STEP = "what llama-bench measures of the same model tells the step from the rest: give its JSON"
 
 
@@ -70,20 +69,18 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
         return None
     whole = statistics.median(map(_sure_total, timed))
     found = [part for part in (_part(timed, *how) for how in _WAYS) if part is not None]
-    rest = _rest(timed, [part for part in found if part.told_apart], whole)
-    split = (
-        (_remainder(rest, None),)
-        if step is None
-        else (
-            Part(
-                name=STEP, seconds=step.seconds, low_s=step.low_s, high_s=step.high_s, told_apart=True, how=step.source
-            ),
-            _remainder(rest, step),
-        )
-    )
-    return Parts(
-        seconds=whole, rounds=len(timed), parts=(split[0], *found, *split[1:]), notes=_notes(found, rest, step)
-    )
+    # What is left of each token when the parts that are told apart are taken away
+    told, ways = [part for part in found if part.told_apart], {name: value for name, value, _ in _WAYS}
+    left = [_sure_total(one) - sum(ways[part.name](one) or 0.0 for part in told) for one in timed]
+    spread, middle = paired_difference(left), whole - sum(part.seconds for part in told)
+    rest = Difference(middle, min(spread.low, middle), max(spread.high, middle))
+    last = _remainder(rest, step)
+    parts = (last, *found)
+    if step:
+        low, high = step.low_s, step.high_s
+        first = Part(name=STEP, seconds=step.seconds, low_s=low, high_s=high, told_apart=True, how=step.source)
+        parts = (first, *found, last)
+    return Parts(seconds=whole, rounds=len(timed), parts=parts, notes=_notes(found, rest, step))
 
 
 def _total(one: Round) -> float | None:
@@ -104,39 +101,25 @@ def _sampling(one: Round) -> float | None:
     return by_server if by_server is not None else _less(one.usual.client_s, one.greedy.client_s)
 
 
-def _streaming(one: Round) -> float | None:
-    return _less(one.usual.server_s, one.silent.server_s)
-
-
-def _delivery(one: Round) -> float | None:
-    return _less(one.usual.client_s, one.usual.server_s)
-
-
 _Way = tuple[str, Callable[[Round], float | None], str]
 _WAYS: tuple[_Way, ...] = (
     (SAMPLING, _sampling, "as it is set up, less the same without samplers"),
-    (STREAMING, _streaming, "sent as it comes, less the same sent whole in the end; by the server's clock"),
-    (DELIVERY, _delivery, "the client's clock less the server's"),
+    (
+        STREAMING,
+        lambda one: _less(one.usual.server_s, one.silent.server_s),
+        "sent as it comes, less the same sent whole in the end; by the server's clock",
+    ),
+    (DELIVERY, lambda one: _less(one.usual.client_s, one.usual.server_s), "the client's clock less the server's"),
 )
 
 
 def _part(rounds: Sequence[Round], name: str, value: Callable[[Round], float | None], how: str) -> Part | None:
-    """The part, over the rounds that tell it; None where none does."""
     values = [found for found in map(value, rounds) if found is not None]
     if not values:
         return None
     found = paired_difference(values)
     seconds = found.middle if found.told_apart else 0.0
     return Part(name=name, seconds=seconds, low_s=found.low, high_s=found.high, told_apart=found.told_apart, how=how)
-
-
-def _rest(rounds: Sequence[Round], told: Sequence[Part], whole: float) -> Difference:
-    """What is left of each token when the parts that are told apart are taken away."""
-    ways = {name: value for name, value, _ in _WAYS}
-    left = [_sure_total(one) - sum(ways[part.name](one) or 0.0 for part in told) for one in rounds]
-    spread = paired_difference(left)
-    middle = whole - sum(part.seconds for part in told)
-    return Difference(middle, min(spread.low, middle), max(spread.high, middle))
 
 
 def _remainder(rest: Difference, step: Step | None) -> Part:
@@ -170,7 +153,7 @@ def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[
     if step is None:
         notes.append(NEEDS_STEP)
     elif rest.high < step.low_s:
-        notes.append(f"the step is longer than the server's whole token: {_NOT_ALIKE}")
+        notes.append("the step is longer than the server's whole token: the two did not run under the same conditions")
     return tuple(notes)
 
 
@@ -179,14 +162,15 @@ def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[
 # The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling, sending,
 # handing over between its threads) leaves the GPU idle, so both should come to about the same.
 
-_BUSY = "busy"
 _CLEAR = 0.02
 """Of the token: less than this is below what the driver's counter shows, which has whole percents."""
 
 
 def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
     """The same, with the time for which the busiest GPU had nothing to do while tokens were generated."""
-    busy = _gpu_busy(telemetry)
+    phases = telemetry.phases if telemetry else ()
+    decode = [gpu.figures for phase in phases if phase.phase == "decode" for gpu in phase.gpus]
+    busy = max((figures["busy"].mean for figures in decode if "busy" in figures), default=None)
     if busy is None:
         return parts
     idle = max(0.0, 1 - busy) * parts.seconds
@@ -195,15 +179,7 @@ def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
     return msgspec.structs.replace(parts, gpu_idle_s=idle, notes=notes)
 
 
-def _gpu_busy(telemetry: Telemetry | None) -> float | None:
-    if telemetry is None:
-        return None
-    decode = [gpu for phase in telemetry.phases if phase.phase == "decode" for gpu in phase.gpus]
-    return max((gpu.figures[_BUSY].mean for gpu in decode if _BUSY in gpu.figures), default=None)
-
-
 def _idle_note(idle: float, beside: float, whole: float) -> str:
-    """Whether the GPU waited for as long as the server spent beside the step."""
     if max(idle, beside) < _CLEAR * whole:
         return "the GPU is idle for next to no time, as the parts say"
     share = f"the GPU is idle for {idle / whole:.0%} of a token, the parts beside its step are {beside / whole:.0%}"

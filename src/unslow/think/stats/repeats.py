@@ -95,40 +95,23 @@ _MOST_PAIRED = 200
 _NUMBERS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
-class Split(NamedTuple):
-    """Ordered values in two parts, and how far they are apart."""
-
-    below: list[float]
-    above: list[float]
-
-    @property
-    def gap(self) -> float:
-        """From the one part to the other."""
-        return self.above[0] - self.below[-1]
-
-    @property
-    def width(self) -> float:
-        """Of the wider part."""
-        return max(part[-1] - part[0] for part in (self.below, self.above))
-
-
 def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> str:
     """One sentence on what was seen, in the order of the repeats; empty where they agree or are fewer than three."""
     middle = statistics.median(values) if values else 0.0
     if len(values) < FEWEST or middle <= 0 or max(values) - min(values) < NOTICEABLE * middle:
         return ""
-    # Where the ordered values are farthest apart
     ordered = sorted(values)
     at = max(range(1, len(ordered)), key=lambda n: ordered[n] - ordered[n - 1])
-    split = Split(ordered[:at], ordered[at:])
-    apart = split.gap >= max(_APART * split.width, NOTICEABLE * middle)
-    if apart and (sentence := _outlier(values, split, lower_is_better=lower_is_better)):
+    below, above = ordered[:at], ordered[at:]
+    width = max(part[-1] - part[0] for part in (below, above))
+    apart = above[0] - below[-1] >= max(_APART * width, NOTICEABLE * middle)
+    if apart and (sentence := _outlier(values, below, above, lower_is_better=lower_is_better)):
         return sentence
     if sentence := _trend(values, lower_is_better=lower_is_better):
         return sentence
     if apart:
-        slow, fast = (split.above, split.below) if lower_is_better else (split.below, split.above)
-        low, high = statistics.median(split.below), statistics.median(split.above)
+        slow, fast = (above, below) if lower_is_better else (below, above)
+        low, high = statistics.median(below), statistics.median(above)
         off = (high / low - 1) if low > 0 and lower_is_better else 1 - low / high
         return f"the repeats are in two groups: {len(slow)} were about {off:.0%} slower than the other {len(fast)}"
     # Noise without a pattern, where it is large
@@ -138,19 +121,17 @@ def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> s
     return f"the repeats scatter: from {min(values) / middle - 1:+.0%} to {max(values) / middle - 1:+.0%} of the median"
 
 
-def _outlier(values: Sequence[float], split: Split, *, lower_is_better: bool) -> str:
+def _outlier(values: Sequence[float], below: list[float], above: list[float], *, lower_is_better: bool) -> str:
     """Whether one is alone, and the others are more than nothing: pieces that come together have no gap."""
-    lone, others = (split.below, split.above) if len(split.below) == 1 else (split.above, split.below)
+    lone, others = (below, above) if len(below) == 1 else (above, below)
     usual = statistics.median(others)
     if len(lone) > 1 or usual <= 0:
         return ""
     off = abs(lone[0] / usual - 1)
     word = "slower" if (lone[0] < usual) != lower_is_better else "faster"
-    return f"the {_ordinal(values.index(lone[0]))} of {len(values)} was {off:.0%} {word} than the others"
-
-
-def _ordinal(index: int) -> str:
-    return _NUMBERS[index] if index < len(_NUMBERS) else f"{index + 1}th"
+    index = values.index(lone[0])
+    ordinal = _NUMBERS[index] if index < len(_NUMBERS) else f"{index + 1}th"
+    return f"the {ordinal} of {len(values)} was {off:.0%} {word} than the others"
 
 
 def _trend(values: Sequence[float], *, lower_is_better: bool) -> str:

@@ -20,7 +20,6 @@ from unslow.facts.bench import (
     TOGETHER,
     Bench,
     Requirement,
-    Spread,
 )
 from unslow.facts.errors import UserError
 
@@ -105,26 +104,19 @@ def _bound(text: str, metric: str, part: str) -> tuple[float, Reference]:
         return _share(found[1], found[2]), found[3]  # type: ignore[return-value]
     if found := _TURNED.fullmatch(text):
         return _share(found[2] or "1", found[3]), found[1]  # type: ignore[return-value]
-    if found := _PLAIN.fullmatch(text):
-        return float(found[1]) * _unit(found[2], metric, part), ""
-    raise _nonsense(part, "has a bound that is neither a number nor a share of `expected` or `last`")
+    found = _PLAIN.fullmatch(text)
+    if not found:
+        raise _nonsense(part, "has a bound that is neither a number nor a share of `expected` or `last`")
+    unit, is_time = found[2], metric in LOWER_IS_BETTER
+    if unit and unit not in (_SECONDS if is_time else _RATES):
+        raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in {'s or ms' if is_time else 'tok/s'}")
+    if not unit and metric in GAPS:
+        raise _nonsense(part, "has a time without a unit: say ms or s")
+    return float(found[1]) * (_SECONDS[unit or "s"] if is_time else 1.0), ""
 
 
 def _share(number: str, percent: str | None) -> float:
     return float(number) / (100 if percent else 1)
-
-
-def _unit(unit: str, metric: str, part: str) -> float:
-    """What one of the unit is in SI; UserError where it does not measure such a figure."""
-    if metric not in LOWER_IS_BETTER:
-        if unit and unit not in _RATES:
-            raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in tok/s")
-        return 1.0
-    if not unit and metric in GAPS:
-        raise _nonsense(part, "has a time without a unit: say ms or s")
-    if unit and unit not in _SECONDS:
-        raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in s or ms")
-    return _SECONDS[unit or "s"]
 
 
 def _nonsense(text: str, why: str) -> UserError:
@@ -146,10 +138,19 @@ def _judged(clause: Clause, bench: Bench, last: Bench | None) -> tuple[bool | No
     reference = _reference(clause, bench, last)
     if isinstance(reference, str):
         return None, f"{word} is {_shown(clause.metric, spread.median)}, but {reference}"
-    bound = clause.factor * reference
-    holds = clause.met(spread.median, bound)
-    said = f"{_shown(clause.metric, spread.median)} {_range(clause.metric, spread)}, {_bound_words(clause, reference)}"
-    return holds, f"{word}: {said}{_doubt(spread, bound)}"
+    shown, bound = _shown(clause.metric, spread.median), clause.factor * reference
+    asked = _shown(clause.metric, bound)
+    if clause.of:
+        whose = {"expected": "expected", "last": "last time"}[clause.of]
+        asked = f"{clause.factor:g} × {_number(clause.metric, reference)} {whose} = {asked}"
+    measured, doubt = "measured once", ""
+    if spread.count > 1:
+        low, high = _number(clause.metric, spread.low), _number(clause.metric, spread.high)
+        measured = f"measured ({low} to {high} in {spread.count} repeats)"
+        if spread.low <= bound <= spread.high:
+            doubt = "; the bound is within the noise, so another run may decide otherwise"
+    said = f"{word}: {shown} {measured}, asked for {clause.sign} {asked}{doubt}"
+    return clause.met(spread.median, bound), said
 
 
 def _reference(clause: Clause, bench: Bench, last: Bench | None) -> float | str:
@@ -162,27 +163,6 @@ def _reference(clause: Clause, bench: Bench, last: Bench | None) -> float | str:
         return "there is no earlier benchmark of the same model and runtime"
     spread = last.figures.get(clause.metric)
     return spread.median if spread else f"the earlier benchmark {last.id} did not measure it"
-
-
-def _bound_words(clause: Clause, reference: float) -> str:
-    bound = _shown(clause.metric, clause.factor * reference)
-    if not clause.of:
-        return f"asked for {clause.sign} {bound}"
-    whose = {"expected": "expected", "last": "last time"}[clause.of]
-    return f"asked for {clause.sign} {clause.factor:g} × {_number(clause.metric, reference)} {whose} = {bound}"
-
-
-def _range(metric: str, spread: Spread) -> str:
-    if spread.count == 1:
-        return "measured once"
-    return f"measured ({_number(metric, spread.low)} to {_number(metric, spread.high)} in {spread.count} repeats)"
-
-
-def _doubt(spread: Spread, bound: float) -> str:
-    """How sure that is."""
-    if spread.count > 1 and spread.low <= bound <= spread.high:
-        return "; the bound is within the noise, so another run may decide otherwise"
-    return ""
 
 
 def _number(metric: str, value: float) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
@@ -98,11 +98,9 @@ class TuneReport(Shown, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-# Successive halving: every round measures all that are left in turns, and after each stage the slower half goes.
-#
-# A stage gets the same share of the time as every other, so that the fewer are left, the more rounds each of them has.
-# Two leave earlier: whoever fails, and whoever is surely slower than the leader. The references stay until the interval
-# of the leader's gain over them is narrow. Only measurements decide, so the same ones always end the same way.
+# Successive halving: a stage gets the same share of the time as every other, so that the fewer are left, the more
+# rounds each of them has. Two leave earlier: whoever fails, and whoever is surely slower than the leader. The
+# references stay until the interval of the leader's gain over them is narrow.
 
 FIRST_SHARE = 0.5
 """Of the time, for the first round: what is measured once has still to be measured again."""
@@ -237,15 +235,10 @@ class Halving:
         if looks and self._is_decided():
             return
         self.round += 1
-        self._queue = self._order()
-
-    def _order(self) -> list[int]:
-        """By lot, and in the next round the other way round: a machine that slowly gets slower harms nobody."""
-
-        def lot(index: int) -> bytes:
-            return blake2b(f"{self._seed} {self.round // 2} {index}".encode(), digest_size=8).digest()
-
-        return sorted(self.alive, key=lot, reverse=bool(self.round % 2))
+        # By lot, and in the next round the other way round: a machine that slowly gets slower harms nobody
+        names = {index: f"{self._seed} {self.round // 2} {index}".encode() for index in self.alive}
+        lots = {index: blake2b(name, digest_size=8).digest() for index, name in names.items()}
+        self._queue = sorted(self.alive, key=lots.__getitem__, reverse=bool(self.round % 2))
 
     def _halve(self) -> None:
         """References don't count, and don't leave; one other is left to the end."""
@@ -261,7 +254,6 @@ class Halving:
         return [index for index in self.alive if index not in self.references]
 
     def _rounds_of_stage(self, seconds: float) -> int:
-        """How many rounds a stage has, where all stages share so much time; at least one."""
         stages = 1 + math.ceil(math.log2(max(1, len(self._others))))
         cost = sum(self.estimate_s(index) for index in self.alive)
         return max(1, int(seconds / stages / cost)) if cost else 1
@@ -350,8 +342,8 @@ def judge_tuning(
         because=because,
         winner=winner,
         plan=candidates.plan,
-        over_default=_best_over(halving, DEFAULT, winner),
-        over_plan=_best_over(halving, candidates.plan, winner),
+        over_default=_over(halving.best_gain, DEFAULT, winner),
+        over_plan=_over(halving.best_gain, candidates.plan, winner),
         command=measured[winner].command if winner is not None else "",
         trials=tuple(_trial(n, one, measured[n], halving) for n, one in enumerate(candidates.all)),
         budget_s=halving.budget_s,
@@ -408,22 +400,11 @@ def _of_default(halving: Halving, others: int) -> tuple[Verdict, str]:
     return "default_is_best", f"none of {others} others is faster by more than anybody feels"
 
 
-def _over(halving: Halving, other: int | None, winner: int | None) -> IntervalShown | None:
-    if other is None or winner is None or other == winner:
-        return None
-    gain = halving.gain(other, winner)
-    return _interval(gain) if gain else None
-
-
-def _best_over(halving: Halving, other: int | None, winner: int | None) -> IntervalShown | None:
-    if other is None or winner is None or other == winner:
-        return None
-    gain = halving.best_gain(other, winner)
-    return _interval(gain) if gain else None
-
-
-def _interval(gain: Gain) -> IntervalShown:
-    return IntervalShown(low=math.exp(gain.low), mid=math.exp(gain.middle), high=math.exp(gain.high))
+def _over(gain: Callable[[int, int], Gain | None], other: int | None, winner: int | None) -> IntervalShown | None:
+    found = gain(other, winner) if other is not None and winner is not None and other != winner else None
+    return (
+        IntervalShown(low=math.exp(found.low), mid=math.exp(found.middle), high=math.exp(found.high)) if found else None
+    )
 
 
 def _trial(index: int, candidate: Candidate, measured: Measured, halving: Halving) -> TrialShown:
@@ -441,7 +422,7 @@ def _trial(index: int, candidate: Candidate, measured: Measured, halving: Halvin
         request_s=IntervalShown(low=request.low, mid=request.median, high=request.high) if request else None,
         decode_tokens_per_s=_middle([sample.decode_tokens_per_s for sample in measured.samples]),
         prefill_tokens_per_s=_middle([sample.prefill_tokens_per_s for sample in measured.samples]),
-        over_default=_over(halving, DEFAULT, index),
+        over_default=_over(halving.gain, DEFAULT, index),
         predicted=candidate.speed,
         measured_over_predicted=request.median / said if request and said > 0 else None,
         dropped=left.why if left else "",

@@ -118,7 +118,12 @@ def _micro_batch(around: Around) -> Iterator[Step]:
         return
     if now > SMALLEST_BATCH and around.goal.prompt_tokens > now // 2:
         yield f"micro-batch {now // 2}", _batch(around, now // 2)
-    if now < LARGEST_BATCH and around.goal.prompt_tokens > now and _has_buffers(around):
+    twice_has_room = (
+        around.is_on_cpu
+        or not around.option
+        or around.spare_bytes >= max(device.compute_bytes for device in around.option.devices)
+    )  # no buffer grows faster than its micro-batch
+    if now < LARGEST_BATCH and around.goal.prompt_tokens > now and twice_has_room:
         yield f"micro-batch {now * 2}", _batch(around, now * 2)
 
 
@@ -128,31 +133,25 @@ def _batch(around: Around, size: int) -> Settings:
     return {Knob.BATCH: None if size == DEFAULT_MICRO_BATCH else size, **grown}
 
 
-def _has_buffers(around: Around) -> bool:
-    """Whether buffers twice as large have room: none grows faster than its micro-batch."""
-    if around.is_on_cpu or not around.option:
-        return True
-    return around.spare_bytes >= max(device.compute_bytes for device in around.option.devices)
-
-
 def _cache(around: Around) -> Iterator[Step]:
     """The other of f16 and q8_0, within the floor of quality and what is free."""
-    now = around.settings.get(Knob.KV_CACHE_TYPE) or "f16"
-    if now == "f16" and _may_be_smaller(around):
-        yield "cache q8_0", {Knob.KV_CACHE_TYPE: "q8_0", Knob.FLASH_ATTENTION: True}
+    now, hand, floor = (
+        around.settings.get(Knob.KV_CACHE_TYPE) or "f16",
+        around.hand,
+        around.goal.worst_perplexity_increase,
+    )
+    if now == "f16":
+        of = hand.pieces.blueprint.architecture
+        small, usual = (quality_cost(hand.quant, kind, kind, hand.parameters, of) for kind in ("Q8_0", "F16"))
+        within_floor = (
+            floor is not None and small.perplexity_increase is not None and small.perplexity_increase <= floor
+        )
+        if within_floor or (floor is None and is_equal_quality(small, usual)):
+            yield "cache q8_0", {Knob.KV_CACHE_TYPE: "q8_0", Knob.FLASH_ATTENTION: True}
     kept = max((device.kv_bytes for device in around.option.devices), default=0) if around.option else 0
     if now == "q8_0" and (around.is_on_cpu or around.spare_bytes >= kept * (_WIDER - 1)):
         away: Settings = {Knob.KV_CACHE_TYPE: None, Knob.VALUE_CACHE_TYPE: None, Knob.FLASH_ATTENTION: None}
         yield "cache f16", away
-
-
-def _may_be_smaller(around: Around) -> bool:
-    hand, floor = around.hand, around.goal.worst_perplexity_increase
-    architecture = hand.pieces.blueprint.architecture
-    small, usual = (quality_cost(hand.quant, kind, kind, hand.parameters, architecture) for kind in ("Q8_0", "F16"))
-    if floor is None:
-        return is_equal_quality(small, usual)
-    return small.perplexity_increase is not None and small.perplexity_increase <= floor
 
 
 def _load_mode(around: Around) -> Iterator[Step]:
@@ -189,27 +188,18 @@ def moves_around(around: Around) -> Iterator[Step]:
     layers = around.settings.get(Knob.GPU_LAYERS)
     if around.is_on_cpu or not isinstance(layers, int) or layers < 0 or Knob.TENSOR_SPLIT in around.settings:
         return
-    yield from _by_a_layer(around, layers)
-    yield from _by_experts(around)
-    yield from _other_kind(around, layers)
-
-
-def _by_a_layer(around: Around, layers: int) -> Iterator[Step]:
-    whole = around.hand.layers + 1 - layers
-    if 0 < whole <= around.hand.layers and around.spare_bytes >= full_bytes(around, [whole - 1]):
+    whole, spare = around.hand.layers + 1 - layers, around.spare_bytes
+    if 0 < whole <= around.hand.layers and spare >= full_bytes(around, [whole - 1]):
         yield "one layer more on the GPU", {Knob.GPU_LAYERS: layers + 1}
     if whole < around.hand.layers:
         yield "one layer fewer on the GPU", {Knob.GPU_LAYERS: layers - 1}
-
-
-def _by_experts(around: Around) -> Iterator[Step]:
-    now = around.settings.get(Knob.EXPERTS_ON_CPU)
-    if not isinstance(now, int) or now <= 0:
-        return
-    if now < around.hand.layers:
-        yield "the experts of one layer more with the host", {Knob.EXPERTS_ON_CPU: now + 1}
-    if around.spare_bytes >= around.hand.pieces.layers[min(now, around.hand.layers) - 1].piece_bytes:
-        yield "the experts of one layer fewer with the host", {Knob.EXPERTS_ON_CPU: now - 1 or None}
+    experts = around.settings.get(Knob.EXPERTS_ON_CPU)
+    if isinstance(experts, int) and experts > 0:
+        if experts < around.hand.layers:
+            yield "the experts of one layer more with the host", {Knob.EXPERTS_ON_CPU: experts + 1}
+        if spare >= around.hand.pieces.layers[min(experts, around.hand.layers) - 1].piece_bytes:
+            yield "the experts of one layer fewer with the host", {Knob.EXPERTS_ON_CPU: experts - 1 or None}
+    yield from _other_kind(around, layers)
 
 
 def _other_kind(around: Around, layers: int) -> Iterator[Step]:
@@ -290,28 +280,23 @@ class Candidates(NamedTuple):
 def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
     """What to measure, without doubles."""
     best = plan.options[plan.recommended] if plan.recommended is not None else None
-    base = as_settings(best.settings) if best else _default(plan, best)
-    around = Around(base, plan.goal, hand, best)
-    found: dict[frozenset[tuple[str, object]], Candidate] = {}
-    for candidate in _all(plan, best, around):
-        found.setdefault(_key(candidate), candidate)
-    every = list(found.values())[:MOST]
-    chosen = _key(Candidate("", "plan", best.settings)) if best else None
-    at = next((n for n, candidate in enumerate(every) if _key(candidate) == chosen), None)
-    return Candidates(tuple(every), at)
-
-
-def _all(plan: PlanReport, best: OptionShown | None, around: Around) -> Iterator[Candidate]:
-    usual, base = _default(plan, best), around.settings
-    own = None if plan.of_running else plan.current
-    same = best if best and base == usual else own
-    yield Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)
+    usual = _default(plan, best)
+    around = Around(as_settings(best.settings) if best else usual, plan.goal, hand, best)
+    same = best if best and around.settings == usual else None if plan.of_running else plan.current
+    every = [Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)]
     if best:
-        yield Candidate(f"the plan: {best.name}", "plan", best.settings, best.speed)
-    for option in _front(plan, best):
-        yield Candidate(option.name, "option", option.settings, option.speed)
+        every.append(Candidate(f"the plan: {best.name}", "plan", best.settings, best.speed))
+    front = [option for option in plan.options if option is not best and _serves(option, plan, best)]
+    front.sort(key=lambda option: option.speed.request_s.mid if option.speed else float("inf"))
+    every += [Candidate(option.name, "option", option.settings, option.speed) for option in front]
     for words, changes in (*steps_around(around), *moves_around(around)):
-        yield Candidate(f"the plan, {words}", "neighbour", as_changes(around.with_settings(changes)))
+        every.append(Candidate(f"the plan, {words}", "neighbour", as_changes(around.with_settings(changes))))
+    found: dict[frozenset[tuple[str, object]], Candidate] = {}
+    for candidate in every:
+        found.setdefault(_key(candidate.settings), candidate)
+    chosen = _key(best.settings) if best else None
+    at = next((n for n, key in enumerate(found) if key == chosen and n < MOST), None)
+    return Candidates(tuple(found.values())[:MOST], at)
 
 
 def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
@@ -321,12 +306,6 @@ def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
     slots = planned.get(Knob.PARALLEL) or (users if users > 1 else None)
     context = planned.get(Knob.CONTEXT_LENGTH) or plan.goal.context * users
     return {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
-
-
-def _front(plan: PlanReport, best: OptionShown | None) -> list[OptionShown]:
-    """The other options of the same context and quality with a file that is here, the fastest first."""
-    others = [option for option in plan.options if option is not best and _serves(option, plan, best)]
-    return sorted(others, key=lambda option: option.speed.request_s.mid if option.speed else float("inf"))
 
 
 def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> bool:
@@ -341,6 +320,6 @@ def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> 
     return increase is not None and known is not None and increase <= known + _EQUAL
 
 
-def _key(candidate: Candidate) -> frozenset[tuple[str, object]]:
-    """What two that are the same have in common."""
-    return frozenset((change.knob, change.value) for change in candidate.settings if change.value is not None)
+def _key(settings: tuple[ChangeShown, ...]) -> frozenset[tuple[str, object]]:
+    """What two candidates that are the same have in common."""
+    return frozenset((change.knob, change.value) for change in settings if change.value is not None)

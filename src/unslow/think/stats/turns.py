@@ -41,9 +41,6 @@ class Turns(NamedTuple):
 
     verdict: Verdict
     because: str
-    again_tokens: float = 0.0
-    """Tokens of a later turn that were computed although the server had them, in the median."""
-    again_s: float = 0.0
 
 
 class _Later(NamedTuple):
@@ -75,31 +72,26 @@ def judge_turns(turns: Sequence[Turn]) -> Turns:
 
 
 def _token_s(turn: Turn) -> float:
-    """Seconds for each token of a prompt."""
     return turn.reading_s / max(1, turn.computed_tokens)
 
 
 def _by_count(later: Sequence[_Later], token_s: float, first: Turn) -> Turns:
     shares = [one.again / one.known for one in later]
-    again = statistics.median(one.again for one in later)
     if max(shares) <= CACHED:
         wait = statistics.median(one.turn.first_s for one in later)
-        why = f"later turns computed {_middle(later)}: the first token came after {wait:.2f} s, that of the first turn "
-        why += f"after {first.first_s:.2f} s"
-        return Turns("cached", why, again, again * token_s)
+        computed = statistics.median(one.turn.computed_tokens for one in later)
+        whole = statistics.median(one.turn.whole_tokens for one in later)
+        why = (
+            f"later turns computed {computed:.0f} of about {whole:.0f} tokens: the first token came after {wait:.2f} s"
+        )
+        return Turns("cached", f"{why}, that of the first turn after {first.first_s:.2f} s")
     if min(shares) >= REPROCESSED:
         return _reprocessed(later, token_s)
     lost = [one for one in later if one.again > CACHED * one.known]
     worst = max(lost, key=lambda one: one.again)
     why = f"{len(lost)} of {len(later)} later turns computed again what the server had: up to {worst.again} of "
     why += f"{worst.known} tokens, {worst.again * token_s:.2f} s; {_EXPLAINED}"
-    return Turns("partly", why, again, again * token_s)
-
-
-def _middle(later: Sequence[_Later]) -> str:
-    computed = statistics.median(one.turn.computed_tokens for one in later)
-    whole = statistics.median(one.turn.whole_tokens for one in later)
-    return f"{computed:.0f} of about {whole:.0f} tokens"
+    return Turns("partly", why)
 
 
 def _reprocessed(later: Sequence[_Later], token_s: float) -> Turns:
@@ -107,7 +99,7 @@ def _reprocessed(later: Sequence[_Later], token_s: float) -> Turns:
     new = statistics.median(one.new for one in later)
     why = f"every later turn computed the whole prompt again: about {again:.0f} tokens that the server had beside "
     why += f"{new:.0f} that were new, {again * token_s:.2f} s for each turn; {_EXPLAINED}"
-    return Turns("reprocessed", why, again, again * token_s)
+    return Turns("reprocessed", why)
 
 
 def _by_clock(later: Sequence[_Later], token_s: float) -> Turns:

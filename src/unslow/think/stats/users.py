@@ -25,7 +25,11 @@ class Burst(NamedTuple):
 
 def burst_of(passes: Sequence[Pass]) -> Burst | None:
     """The round's figures, by the client's clock; None where nothing was generated."""
-    spans = [_span(one) for one in passes if one.client_last_token_s > one.client_first_token_s]
+    spans = [
+        _Span(p.started_s + p.client_first_token_s, p.started_s + p.client_last_token_s, max(0, p.generated_tokens - 1))
+        for p in passes
+        if p.client_last_token_s > p.client_first_token_s
+    ]
     if not spans:
         return None
     at_once, start, end = _fullest(spans)
@@ -45,11 +49,6 @@ class _Span(NamedTuple):
     def within(self, start: float, end: float) -> float:
         """Tokens that came in a stretch of time, as if they had come evenly."""
         return self.tokens * max(0.0, min(end, self.end) - max(start, self.start)) / (self.end - self.start)
-
-
-def _span(one: Pass) -> _Span:
-    start, end = one.started_s + one.client_first_token_s, one.started_s + one.client_last_token_s
-    return _Span(start, end, max(0, one.generated_tokens - 1))
 
 
 def _fullest(spans: Sequence[_Span]) -> tuple[int, float, float]:
@@ -125,15 +124,26 @@ def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> Users
     top = max(point.together for point in good)
     best = next(point for point in good if point.together >= (1 - _ALIKE) * top)
     limit = _slots_seen(good, slots)
-    if found := _collapse(points, [point for point in good if limit is None or point.users <= limit], best):
+    within = good if limit is None else [point for point in good if point.users <= limit]
+    if found := _collapse(points, within, best):
         return found
-    knee = _knee(good if limit is None else [point for point in good if point.users <= limit])
-    if knee is not None:
-        at, last = next(point for point in good if point.users == knee), good[-1]
-        why = f"{_get(knee)} {at.together:.1f} tokens per second together, {last.users} get {last.together:.1f}"
+    first, last = good[0], good[-1]
+    # The users beyond which twice as many bring less than a tenth more
+    knees = (n for n in range(len(within) - 1) if all(_gain(a, b) < GAIN for a, b in pairwise(within[n:])))
+    if (knee := next(knees, None)) is not None:
+        at = within[knee]
+        why = f"{_get(at.users)} {at.together:.1f} tokens per second together, {last.users} get {last.together:.1f}"
         why += f"; beyond {limit} they also wait for a slot" if limit is not None and last.users > limit else ""
-        return UsersCurve("saturates", why + _against(last), best.users, knee)
-    return _queued(good, best, limit) if limit is not None else _scales(good, best)
+        return UsersCurve("saturates", why + _against(last), best.users, at.users)
+    if limit is not None:
+        why = (
+            f"{limit} {'user is' if limit == 1 else 'users are'} answered at once, so of {last.users} the others wait: "
+        )
+        why += f"the first token takes {_time(last.first_s)} in the median, {_time(first.first_s)} for one user alone"
+        return UsersCurve("queues", why + _against(best), best.users, limit)
+    why = f"{_get(last.users)} {last.together / first.together:.1f} times what {_get(first.users)}, "
+    why += f"{last.together:.1f} tokens per second together; it still grows"
+    return UsersCurve("scales", why + _against(last), best.users)
 
 
 def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: UsersPoint) -> UsersCurve | None:
@@ -143,17 +153,14 @@ def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: Us
         why = f"{failing.failed:.0%} of the requests of {failing.users} users at once failed"
         below = [point.users for point in good if point.users < failing.users]
         return UsersCurve("collapses", why, best.users, max(below, default=None))
-    beyond = [point for point in good if point.users > best.users and _is_less(point, best)]
+    # Slower than the best by more than rounds differ
+    less = [p for p in good if p.together < (1 - FALL) * best.together and p.most < best.least]
+    beyond = [point for point in less if point.users > best.users]
     if not beyond or beyond[-1] is not good[-1]:  # a dip that is made up for is none
         return None
     worst = beyond[0]
     why = f"{_get(worst.users)} {worst.together:.1f} tokens per second together, {_get(best.users)} {best.together:.1f}"
     return UsersCurve("collapses", why + _against(worst), best.users, best.users)
-
-
-def _is_less(point: UsersPoint, best: UsersPoint) -> bool:
-    """Whether it is slower than the best by more than rounds differ."""
-    return point.together < (1 - FALL) * best.together and point.most < best.least
 
 
 def _slots_seen(good: Sequence[UsersPoint], slots: int | None) -> int | None:
@@ -167,31 +174,8 @@ def _slots_seen(good: Sequence[UsersPoint], slots: int | None) -> int | None:
     return most if waiting[-1].users >= 2 * most or len({point.at_once for point in waiting}) < len(waiting) else None
 
 
-def _knee(good: Sequence[UsersPoint]) -> int | None:
-    """The users beyond which twice as many bring less than a tenth more; None where each doubling still does."""
-    for at, point in enumerate(good[:-1]):
-        if all(_gain(a, b) < GAIN for a, b in pairwise(good[at:])):
-            return point.users
-    return None
-
-
 def _gain(a: UsersPoint, b: UsersPoint) -> float:
-    """What twice the users bring, as a share."""
     return float((b.together / a.together) ** (1 / math.log2(b.users / a.users)) - 1)
-
-
-def _queued(good: Sequence[UsersPoint], best: UsersPoint, limit: int | None) -> UsersCurve:
-    last, alone = good[-1], good[0]
-    why = f"{limit} {'user is' if limit == 1 else 'users are'} answered at once, so of {last.users} the others wait: "
-    why += f"the first token takes {_time(last.first_s)} in the median, {_time(alone.first_s)} for one user alone"
-    return UsersCurve("queues", why + _against(best), best.users, limit)
-
-
-def _scales(good: Sequence[UsersPoint], best: UsersPoint) -> UsersCurve:
-    first, last = good[0], good[-1]
-    why = f"{_get(last.users)} {last.together / first.together:.1f} times what {_get(first.users)}, "
-    why += f"{last.together:.1f} tokens per second together; it still grows"
-    return UsersCurve("scales", why + _against(last), best.users)
 
 
 def _against(point: UsersPoint) -> str:

@@ -10,11 +10,11 @@ import msgspec
 from unslow.facts.verification import REQUEST, Side, Work
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport
 from unslow.think.stats.answers import ALLOWED, judge_answers
+from unslow.think.stats.comparison import bounded_exp
 from unslow.think.stats.gain import (
     FEWEST_ROUNDS,
     METRICS,
     SLOWER_IS_MORE,
-    Gain,
     apart_gain,
     because_of,
     crowding,
@@ -71,33 +71,22 @@ class Trouble(NamedTuple):
 
 def trouble_of(before: Side, after: Side, ended: str, *, apart: bool = False) -> Trouble | None:
     """What is wrong where one of both failed too often, or ended it before its time; None where nothing is."""
-    sides = {"before": before, "after": after}
-    failing = [name for name, side in sides.items() if fails_often(side) or fails_to_answer(side)]
+    sides, failing = {"before": before, "after": after}, []
+    for name, side in sides.items():
+        failures = len(side.failures)
+        often = failures > max(FEW, FEW_OF_ALL * (failures + len(side.samples)))
+        # It was asked the questions that are compared, and did not answer one of them, also when asked again
+        mute = side.compared_tokens and side.failures and not side.answers
+        failing += [name] if often or mute else []
     if ended and not failing:
-        failing = ["after"] if apart else _most_failures(before, after)
+        failed = {name: len(side.failures) + len(side.failed_starts) for name, side in sides.items()}
+        failing = ["after"] if apart else [name for name in failed if failed[name] == max(failed.values())]
     if not failing:
         return None
     if failing == ["before"] and before.failed_starts and not before.failures:
         return None  # the change is not to blame, and what was measured until then counts
     because = "; ".join(f"{name}: {_trouble_words(sides[name])}" for name in failing)
     return Trouble("broken" if failing == ["after"] else "cannot_tell", because)
-
-
-def fails_often(side: Side) -> bool:
-    """Whether more requests failed than by accident."""
-    failed = len(side.failures)
-    return failed > max(FEW, FEW_OF_ALL * (failed + len(side.samples)))
-
-
-def fails_to_answer(side: Side) -> bool:
-    """Whether it was asked the questions that are compared, and did not answer one of them, also when asked again."""
-    return bool(side.compared_tokens and side.failures and not side.answers)
-
-
-def _most_failures(before: Side, after: Side) -> list[str]:
-    """Who ended it: the one that failed more often, else nobody knows which."""
-    one, other = (len(side.failures) + len(side.failed_starts) for side in (before, after))
-    return ["after"] if other > one else ["before"] if one > other else ["before", "after"]
 
 
 def _trouble_words(side: Side) -> str:
@@ -112,15 +101,14 @@ def _trouble_words(side: Side) -> str:
 def predicted_of(option: OptionShown, figures: Sequence[FigureShown]) -> PredictedShown:
     """The plan's figures of an option, and how far the measured speed-up is from the one it promised."""
     request = next((figure for figure in figures if figure.metric == REQUEST), None)
-    promised = option.speedup
-    share = request.speedup.mid / promised if request and promised else None
+    promised, speed = option.speedup, option.speed
     return PredictedShown(
         option=option.name,
-        decode_tokens_per_s=option.speed.decode_tokens_per_s if option.speed else None,
-        prefill_tokens_per_s=option.speed.prefill_tokens_per_s if option.speed else None,
-        request_s=option.speed.request_s if option.speed else None,
+        decode_tokens_per_s=speed.decode_tokens_per_s if speed else None,
+        prefill_tokens_per_s=speed.prefill_tokens_per_s if speed else None,
+        request_s=speed.request_s if speed else None,
         speedup=promised,
-        measured_over_predicted=share,
+        measured_over_predicted=request.speedup.mid / promised if request and promised else None,
         because=_promise_words(promised, request),
     )
 
@@ -149,36 +137,31 @@ def chosen_option(plan: PlanReport, number: int | None) -> OptionShown | None:
     return plan.options[index] if index is not None and 0 <= index < len(plan.options) else None
 
 
-_MOST_LOG = 41.0
-
-
 def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, ...]:
     """Every figure that both have, the whole request first."""
-    found = (_figure(metric, before, after, way) for metric in METRICS)
-    return tuple(figure for figure in found if figure)
-
-
-def _figure(metric: str, before: Side, after: Side, way: Way) -> FigureShown | None:
-    gain = _gain(metric, before, after, way)
-    if gain is None:
-        return None
-    verdict = verdict_of(gain)
-    return FigureShown(
-        metric=metric,
-        before=_interval(metric, before),
-        after=_interval(metric, after),
-        speedup=IntervalShown(low=_exp(gain.low), mid=_exp(gain.middle), high=_exp(gain.high)),
-        rounds=gain.pairs,
-        verdict=verdict,
-        because=because_of(gain, verdict),
-    )
-
-
-def _gain(metric: str, before: Side, after: Side, way: Way) -> Gain | None:
-    if way == "apart":
-        return apart_gain(metric, before, after)
-    gains = paired_rounds(round_levels(before.samples, metric), round_levels(after.samples, metric))
-    return gain_of(gains) if gains else None
+    found = []
+    for metric in METRICS:
+        if way == "apart":
+            gain = apart_gain(metric, before, after)
+        else:
+            gains = paired_rounds(round_levels(before.samples, metric), round_levels(after.samples, metric))
+            gain = gain_of(gains) if gains else None
+        if gain is None:
+            continue
+        verdict = verdict_of(gain)
+        low, middle, high = (bounded_exp(log) for log in (gain.low, gain.middle, gain.high))
+        found.append(
+            FigureShown(
+                metric=metric,
+                before=_interval(metric, before),
+                after=_interval(metric, after),
+                speedup=IntervalShown(low=low, mid=middle, high=high),
+                rounds=gain.pairs,
+                verdict=verdict,
+                because=because_of(gain, verdict),
+            )
+        )
+    return tuple(found)
 
 
 def _interval(metric: str, side: Side) -> IntervalShown:
@@ -186,10 +169,6 @@ def _interval(metric: str, side: Side) -> IntervalShown:
     values: Sequence[float] = [math.exp(sign * level) for level in round_levels(side.samples, metric).values()]
     spread = spread_of(values)
     return IntervalShown(low=spread.low, mid=statistics.median(values), high=spread.high)
-
-
-def _exp(log: float) -> float:
-    return math.exp(max(-_MOST_LOG, min(_MOST_LOG, log)))
 
 
 LATE = 1.25
@@ -204,7 +183,10 @@ def notes_of(before: Side, after: Side, told: VerifyContext, figures: Sequence[F
     """Every note, failures first."""
     sides = (("before", before), ("after", after))
     notes = [f"{name}: {counted(len(side.failures), 'request')} failed" for name, side in sides if side.failures]
-    notes += [f"{name}: {_unstarted(side)}" for name, side in sides if side.failed_starts]
+    for name, side in sides:
+        if failed := len(side.failed_starts):
+            starts = f"{counted(failed, 'start')} of {len(side.starts_s) + failed}"
+            notes.append(f"{name}: {starts} failed ({side.failed_starts[-1]})")
     notes += [f"{name}: no perplexity: {side.not_scored}" for name, side in sides if side.not_scored]
     if told.way == "apart":
         notes.append(_drift_words(before, after))
@@ -221,13 +203,7 @@ def counted(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
-def _unstarted(side: Side) -> str:
-    failed = counted(len(side.failed_starts), "start")
-    return f"{failed} of {len(side.starts_s) + len(side.failed_starts)} failed ({side.failed_starts[-1]})"
-
-
 def _time_words(told: VerifyContext, sides: Sequence[Side], rounds: int) -> Iterator[str]:
-    """Where it took longer than it was to, or had time for too few rounds."""
     if told.took_s is None or told.asked_s is None:
         return
     starts = [seconds for side in sides for seconds in side.starts_s] if told.way != "apart" else []
@@ -262,7 +238,9 @@ _OF_THE_START = ("runtime.pid", "runtime.url")
 
 def judge_verification(before: Side, after: Side, told: VerifyContext) -> VerifyReport:
     """The report on two sides."""
-    figures, answers = compared_figures(before, after, told.way), _answers(before, after, told)
+    figures, answers = compared_figures(before, after, told.way), judge_answers(before, after, told.allowed)
+    if not told.answers:
+        answers = msgspec.structs.replace(answers, wanted=False, because="they were not to be compared")
     trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
     verdict, because = _verdict(figures, answers, trouble, (before, after))
     return VerifyReport(
@@ -297,15 +275,7 @@ def verify_status(report: VerifyReport) -> int:
 
 
 def _is_open(answers: AnswersShown) -> bool:
-    """Whether answers were to be compared, and could not be."""
     return answers.wanted and answers.verdict == "cannot_tell"
-
-
-def _answers(before: Side, after: Side, told: VerifyContext) -> AnswersShown:
-    answers = judge_answers(before, after, told.allowed)
-    if told.answers:
-        return answers
-    return msgspec.structs.replace(answers, wanted=False, because="they were not to be compared")
 
 
 def _verdict(

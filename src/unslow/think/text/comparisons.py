@@ -69,23 +69,18 @@ def told_gain(text: str) -> float | None:
 
 def told_times(text: str) -> Iterator[Timed]:
     """`curl takes 3 s, the app 40 s`: two times that the line sets against one another."""
-    found = [(_seconds(m), m) for m in _DURATION.finditer(text)]
+    units = ((match[2] if match[2] == "ms" else match[2][0], match) for match in _DURATION.finditer(text))
+    found = [(float(match[1]) * _SECONDS[unit], match) for unit, match in units]
     if len(found) != 2 or _NO_RUN.search(text):  # noqa: PLR2004 (a pair)
         return
     (first_s, first), (second_s, second) = found
     if not _AGAINST.search(text[first.end() : second.start()]) or min(first_s, second_s) <= 0:
         return
     middle = text[first.end() : second.start()]
-    labels = (f"{text[: first.start()]}", f"{middle} {text[second.end() :]}")
-    pair = ((first_s, labels[0]), (second_s, labels[1]))
+    pair = ((first_s, text[: first.start()]), (second_s, f"{middle} {text[second.end() :]}"))
     (fast_s, fast), (slow_s, slow) = sorted(pair)
     if slow_s >= LEAST_RATIO * fast_s:
         yield Timed(slow_s, fast_s, (slow, fast))
-
-
-def _seconds(match: re.Match[str]) -> float:
-    unit = match[2]
-    return float(match[1]) * _SECONDS["ms" if unit == "ms" else unit[0]]
 
 
 # Trials that are told without figures: `4 threads are much faster than 8`, `the draft model lowers the speed`.
@@ -138,16 +133,14 @@ PROVABLE = {
 
 def worded_trial(text: str) -> tuple[Topic, ...]:
     """What a sentence of a line tells a trial of, in words only."""
-    return next((topics for sentence in _SENTENCE.split(text) if (topics := _of_sentence(sentence))), ())
-
-
-def _of_sentence(text: str) -> tuple[Topic, ...]:
-    """Nothing where it guesses, hopes, or compares with no other way."""
-    topics = tuple(topic for topic in topics_of(text) if topic not in _CIRCUMSTANCES)
-    if not topics or not set(topics) <= PROVABLE or _NO_TRIAL.search(text) or versions_in(text):
-        return ()
-    patterns = (*_TRIALS, _OF_SAMPLING) if set(topics) <= _SAMPLING and _TIED.search(text) else _TRIALS
-    return topics if any(pattern.search(text) for pattern in patterns) else ()
+    for sentence in _SENTENCE.split(text):
+        topics = tuple(topic for topic in topics_of(sentence) if topic not in _CIRCUMSTANCES)
+        if not topics or not set(topics) <= PROVABLE or _NO_TRIAL.search(sentence) or versions_in(sentence):
+            continue  # it guesses, hopes, or compares with no other way
+        patterns = (*_TRIALS, _OF_SAMPLING) if set(topics) <= _SAMPLING and _TIED.search(sentence) else _TRIALS
+        if any(pattern.search(sentence) for pattern in patterns):
+            return topics
+    return ()
 
 
 MOST_COMPARISONS = 50
@@ -182,11 +175,14 @@ def _comparisons(lines: tuple[Line, ...]) -> tuple[Comparison, ...]:
     within = (comparison for line in lines for comparison in _of_line(line, complaint, about))
     across = (_of_pair(pair, complaint) for pair in labelled_pairs(lines, about))
     found = list(islice(chain(within, across), MOST_COMPARISONS))
-    ways = (
-        list(islice((told for line in lines if any(told := slow_and_fast_side(line.text))), MOST_WAYS)) if found else []
+    if not found:
+        return ()
+    ways = list(islice((told for line in lines if any(told := slow_and_fast_side(line.text))), MOST_WAYS))
+    settings = [sentence for _, sentence in islice(settings_in_use(lines), MOST_WAYS)]
+    sided = (_with_sides(told, ways) for told in found)
+    return tuple(
+        msgspec.structs.replace(told, now=side_in_use(settings, told)) if told.differs else told for told in sided
     )
-    settings = [sentence for _, sentence in islice(settings_in_use(lines), MOST_WAYS)] if found else []
-    return tuple(_with_use(_with_sides(comparison, ways), settings) for comparison in found)
 
 
 def _with_sides(told: Comparison, ways: Sequence[Sides]) -> Comparison:
@@ -195,10 +191,6 @@ def _with_sides(told: Comparison, ways: Sequence[Sides]) -> Comparison:
         return told
     others = (msgspec.structs.replace(told, slow_is=way.slow, fast_is=way.fast) for way in ways)
     return next((other for other in others if sides_are_told(other)), told)
-
-
-def _with_use(told: Comparison, settings: Sequence[str]) -> Comparison:
-    return msgspec.structs.replace(told, now=side_in_use(settings, told)) if told.differs else told
 
 
 def complaint_topics(lines: Sequence[Line]) -> tuple[Topic, ...]:
@@ -244,15 +236,21 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
 
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
-    change = Change(pair.slow.value, pair.fast.value, pair.slow.metric, sides=(pair.slow.label, pair.fast.label))
-    told = _comparison(pair.slow.line, change, pair.differs or complaint, relative=False)
-    if pair.slow.line == pair.fast.line:
-        return told
-    return msgspec.structs.replace(told, text=f"{told.text}{BOTH_LINES}{pair.fast.line.original[:_LONGEST]}")
+    slow, fast = pair
+    change = Change(slow.value, fast.value, slow.metric, sides=(slow.label, fast.label))
+    told = _comparison(slow.line, change, pair.differs or complaint, relative=False)
+    other = "" if slow.line == fast.line else f"{BOTH_LINES}{fast.line.original[:_LONGEST]}"
+    return msgspec.structs.replace(told, text=f"{told.text}{other}")
 
 
 def _comparison(line: Line, pair: Change, differs: tuple[Topic, ...], *, relative: bool) -> Comparison:
-    ways = slow_and_fast_side(line.text) if relative else pair.sides if any(pair.sides) else _labels(line, pair)
+    if relative:
+        ways: tuple[str, str] = slow_and_fast_side(line.text)
+    elif any(pair.sides):
+        ways = pair.sides
+    else:  # the words beside each speed with its unit, else those of the list
+        beside = labels_at(line, pair.slow, pair.fast)
+        ways = beside if all(beside) else pair.labels
     return Comparison(
         metric=pair.metric,
         slow=pair.slow,
@@ -264,12 +262,6 @@ def _comparison(line: Line, pair: Change, differs: tuple[Topic, ...], *, relativ
         text=line.original[:_LONGEST],
         source=line.where,
     )
-
-
-def _labels(line: Line, pair: Change) -> tuple[str, str]:
-    """The words beside each speed with its unit, else those of the list."""
-    slow, fast = labels_at(line, pair.slow, pair.fast)
-    return (slow, fast) if slow and fast else pair.labels
 
 
 def versions_compared(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:

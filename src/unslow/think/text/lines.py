@@ -81,7 +81,6 @@ def _cleaned(raw: str) -> str:
 
 
 def _bare(raw: str) -> str:
-    """The line without what drives a terminal."""
     return _CONTROLS.sub("", _ESCAPES.sub("", raw[: 4 * LONGEST_LINE])).replace("\t", " ").strip()
 
 

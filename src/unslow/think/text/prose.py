@@ -186,30 +186,29 @@ def _is_meant(text: str, said: DeviceSaid) -> bool:
     return bool(_FLAGSHIP.fullmatch(name) or _CARD_BEFORE.search(before) or _CARD_AFTER.match(after))
 
 
-def _number(text: str, said: DeviceSaid) -> int:
-    """How many: only `2x` and words count, since `Windows 11 RTX 4070` has a number before it too."""
-    before = _COUNT_BEFORE.search(text[max(0, said.start - _NEAR) : said.start])
-    after = _COUNT_AFTER.match(text, said.end)
-    if before:
-        return _NUMBERS.get(before[2] or "", 0) or int(before[1])
-    return int(after[1]) if after else 1
-
-
 def _named(said: DeviceSaid, line: Line) -> list[Gpu]:
-    device, where = said.devices[0], line.where
+    device, where, text = said.devices[0], line.where, line.text
     # The catalogue's name; as written where a letter follows that the catalogue's name lacks: an L40S is no L40
-    name, written = said.devices[0].name, line.original[said.start : said.end]
+    name, written = device.name, line.original[said.start : said.end]
     other = written.endswith("S") and not name.upper().endswith("S") and said.number == 1
     facts: dict[str, Any] = {"name": told(written if other else name, where), "vendor": told(device.vendor, where)}
     if device.kind == "unified":
         facts["kind"] = told("integrated", where)
     elif size := said.memory_bytes or device.memory_bytes:
         facts["vram_total_bytes"] = told(int(size), where)
-    return [Gpu(index=0, **facts)] * max(1, min(_number(line.text, said), MOST_GPUS))
+    # How many: only `2x` and words count, since `Windows 11 RTX 4070` has a number before it too
+    before, after = (
+        _COUNT_BEFORE.search(text[max(0, said.start - _NEAR) : said.start]),
+        _COUNT_AFTER.match(text, said.end),
+    )
+    number = int(after[1]) if after else 1
+    if before:
+        number = _NUMBERS.get(before[2] or "", 0) or int(before[1])
+    return [Gpu(index=0, **facts)] * max(1, min(number, MOST_GPUS))
 
 
 def _numbered(gpus: list[Gpu]) -> list[Gpu]:
-    return [Gpu(**{**{f: getattr(g, f) for f in g.__struct_fields__}, "index": n}) for n, g in enumerate(gpus)]
+    return [msgspec.structs.replace(gpu, index=number) for number, gpu in enumerate(gpus)]
 
 
 def _nameless(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
@@ -372,9 +371,7 @@ class ProseFacts(NamedTuple):
 def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> ProseFacts:
     """The facts in a text of prose; lines that a program printed are left to the logs. `numbers` are those of lines."""
     read, output = list(prose_lines(lines, source, numbers)), list(printed_lines(lines, source, numbers))
-    found = numbers_told(read)
-    refused = numbers_told(output, "runtime.gpu_refused")
-    found = refused | found
+    found = numbers_told(output, "runtime.gpu_refused") | numbers_told(read)
     versions = versions_told(read)
     measured_before, measured_since = versions_compared(read)
     facts: dict[str, Any] = _of(found, "runtime.")
@@ -411,8 +408,7 @@ def _with_numbers(gpus: Fact[tuple[Gpu, ...]], facts: dict[str, Known[Any]]) -> 
     """The first GPU with what is said of "the GPU"."""
     if not isinstance(gpus, Known) or not gpus.value or not facts:
         return gpus
-    first = bounded(overlaid(gpus.value[0], Gpu(index=gpus.value[0].index, **facts)))
-    return Known((first, *gpus.value[1:]), gpus.origin, gpus.source)
+    return Known((_with(gpus.value[0], facts), *gpus.value[1:]), gpus.origin, gpus.source)
 
 
 def _some(items: tuple[Any, ...], source: str) -> Fact[tuple[Any, ...]]:
@@ -420,10 +416,8 @@ def _some(items: tuple[Any, ...], source: str) -> Fact[tuple[Any, ...]]:
 
 
 def _loads(lines: Sequence[Line]) -> Fact[list[PastLoad]]:
-    """Loads that a line tells of by their contexts, in turn."""
     for line in lines:
-        contexts = contexts_of(line.text)
-        if contexts:
+        if contexts := contexts_of(line.text):
             loads = [PastLoad(context_length=told(context, line.where), source=line.where) for context in contexts]
             return told(loads, line.where)
     return NOT_LOOKED

@@ -222,19 +222,10 @@ def direct_changes(text: str) -> Iterator[Change]:
         if min(a, b) > 0 and max(a, b) < _MOST:
             rose = match.re is _CHANGE and b > a and bool(_ROSE.search(text))
             ways = words_beside(text, match)
-            yield Change(
-                min(a, b),
-                max(a, b),
-                metric_of(text[: match.start()], text),
-                sides=ways if a <= b else (ways[1], ways[0]),
-                rose=rose,
-            )
-    yield from _of_times(text)
-
-
-def _of_times(text: str) -> Iterator[Change]:
-    """Times per token, as rates."""
-    for match in _SLOWER.finditer(text):
+            slow_first = ways if a <= b else (ways[1], ways[0])
+            metric = metric_of(text[: match.start()], text)
+            yield Change(min(a, b), max(a, b), metric, sides=slow_first, rose=rose)
+    for match in _SLOWER.finditer(text):  # times per token, as rates
         a, b = middle(match["a"]), middle(match["b"])
         if (match["p"] or match["q"]) and min(a, b) > 0:
             scale = 1e-3 if match["u"] == "ms" else 1.0
@@ -256,20 +247,19 @@ def _listed(text: str) -> Iterator[Change]:
     """`bf16 eval 5.62 tps, fp16 191.95`: the unit may stand only once."""
     if not _RATED.search(text):
         return
-    items = [(_label(text, m), middle(m["n"])) for m in _LISTED.finditer(text) if _is_speed(text, m)]
-    items = [(label, value) for label, value in items if 0 < value < _MOST and label]
+    items = []
+    for item in _LISTED.finditer(text):
+        counted = _COUNT.search(text[: item.start()])  # `16 threads`
+        label = f"{counted[0] if counted else ''}{item['label'].strip(' ,;(')}"
+        value = middle(item["n"])
+        if 0 < value < _MOST and label and _is_speed(text, item):
+            items.append((label, value))
     kinds = {metric_of(label, "") for label, _ in items} - {"unknown"}
     if len(items) < 2 or len(kinds) > 1:  # noqa: PLR2004 (one speed is no comparison, nor are two phases of one run)
         return
     slow, fast = min(items, key=lambda i: i[1]), max(items, key=lambda i: i[1])
     if slow[1] < fast[1]:
         yield Change(slow[1], fast[1], metric_of(text, text), (slow[0], fast[0]))
-
-
-def _label(text: str, item: re.Match[str]) -> str:
-    """The words of an item, with the number that counts them: `16 threads`."""
-    counted = _COUNT.search(text[: item.start()])
-    return f"{counted[0] if counted else ''}{item['label'].strip(' ,;(')}"
 
 
 def _is_speed(text: str, item: re.Match[str]) -> bool:
@@ -305,11 +295,8 @@ def phases(text: str) -> list[tuple[Metric, int]]:
 
 def metric_of(before: str, text: str) -> Metric:
     """What a speed is the speed of: by the nearest word before it, else by the line."""
-    nearest = max(
-        ((kind, m.start()) for kind, p in _KINDS.items() for m in p.finditer(before)), key=lambda f: f[1], default=None
-    )
-    if nearest:
-        return nearest[0]
+    if before_it := [(kind, m.start()) for kind, p in _KINDS.items() for m in p.finditer(before)]:
+        return max(before_it, key=lambda found: found[1])[0]
     return next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "unknown")
 
 

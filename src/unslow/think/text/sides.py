@@ -69,14 +69,13 @@ def label_amount(label: str) -> int:
 
 def side_with(slow: str, fast: str, *topics: Topic) -> Side | None:
     """Which of two labels has one of these things and the other has not; None where they do not tell."""
-    return next((side for topic in topics if (side := _side_with(slow, fast, topic))), None)
-
-
-def _side_with(slow: str, fast: str, topic: Topic) -> Side | None:
-    ours, theirs = label_has(slow, topic), label_has(fast, topic)
-    if ours is None:  # a label that does not speak of it is of the other way
-        ours = None if theirs is None else not theirs
-    return None if ours is None or ours == theirs else "slow" if ours else "fast"
+    for topic in topics:
+        ours, theirs = label_has(slow, topic), label_has(fast, topic)
+        if ours is None:  # a label that does not speak of it is of the other way
+            ours = None if theirs is None else not theirs
+        if ours is not None and ours != theirs:
+            return "slow" if ours else "fast"
+    return None
 
 
 def side_with_more(slow: str, fast: str, topic: Topic) -> Side | None:
@@ -109,9 +108,9 @@ _TODAY = re.compile(r"\b(?:now|currently|today|at the moment|i use|i am using|i'
 
 def side_in_use(settings: Sequence[str], told: Comparison) -> Side | None:
     """The side that the author uses, by its label or by sentences on how it runs; None where nobody, or both, tell."""
-    marked = [bool(_TODAY.search(label)) for label in (told.slow_is, told.fast_is)]
-    if marked[0] != marked[1]:
-        return "slow" if marked[0] else "fast"
+    slow, fast = (bool(_TODAY.search(label)) for label in (told.slow_is, told.fast_is))
+    if slow != fast:
+        return "slow" if slow else "fast"
     found = {side for sentence in settings if (side := _side_of(sentence, told))}
     return found.pop() if len(found) == 1 else None
 
@@ -130,22 +129,16 @@ def _side_of(sentence: str, told: Comparison) -> Side | None:
     for topic in told.differs:
         if number := count_in(sentence, topic):
             slow, fast = label_counts(told.slow_is, told.fast_is, topic)
-            return _which(number == slow, number == fast)
+            return None if (number == slow) == (number == fast) else "slow" if number == slow else "fast"
         if (there := label_has(sentence, topic)) is not None and (side := side_with(told.slow_is, told.fast_is, topic)):
             return side if there else "fast" if side == "slow" else "slow"
     return None
 
 
-def _which(slow: bool, fast: bool) -> Side | None:  # noqa: FBT001 (one of each side)
-    return None if slow == fast else "slow" if slow else "fast"
-
-
 def sides_are_told(told: Comparison) -> bool:
     """Whether the labels tell which side has one of the things that differ."""
-    return any(
-        (bool(side_with(told.slow_is, told.fast_is, topic)) or any(label_counts(told.slow_is, told.fast_is, topic)))
-        for topic in told.differs
-    )
+    slow, fast = told.slow_is, told.fast_is
+    return any(side_with(slow, fast, topic) or any(label_counts(slow, fast, topic)) for topic in told.differs)
 
 
 # Speeds with labels, in one line or in several: `-sm layer 23 tok/s, -sm row 7 tok/s`, `3090 alone: 81 t/s`.
@@ -194,8 +187,10 @@ class Pair(NamedTuple):
 
 def label_topics(one: str, other: str) -> tuple[Topic, ...]:
     """What two labels name, and the version where each names another."""
+    # `8x H100`, `4x A100`, `2 GPUs`
+    counts = [{int(m[1]) for m in _CARDS.finditer(label)} for label in (one, other)]
     version = (Topic.VERSION,) if other_version(one, other) or _other(_SHORT, one, other) else ()
-    cards = (Topic.GPU_COUNT,) if _other_count(one, other) else ()
+    cards = (Topic.GPU_COUNT,) if all(len(count) == 1 for count in counts) and counts[0] != counts[1] else ()
     split = (Topic.SPLIT_MODE,) if _other(_SPLIT, one, other) else ()
     return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version, *cards, *split)))
 
@@ -204,12 +199,6 @@ def _other(pattern: re.Pattern[str], one: str, other: str) -> bool:
     """Whether each of two labels has one word of a kind, and not the same."""
     ours, theirs = set(pattern.findall(one)), set(pattern.findall(other))
     return len(ours) == len(theirs) == 1 and ours != theirs
-
-
-def _other_count(one: str, other: str) -> bool:
-    """Whether two labels name other numbers of cards: `8x H100`, `4x A100`, `2 GPUs`."""
-    counts = [{int(m[1]) for m in _CARDS.finditer(label)} for label in (one, other)]
-    return all(len(count) == 1 for count in counts) and counts[0] != counts[1]
 
 
 def labelled_pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
@@ -290,23 +279,14 @@ class Sides(NamedTuple):
 def slow_and_fast_side(text: str) -> Sides:
     """Which way is slow and which is fast, as a line of prose says it without figures."""
     sentences = _SENTENCE.split(text)
-    held = (_held_against(sentence) for sentence in sentences)
+    for sentence in sentences:
+        match = _THAN.search(sentence)
+        if match and not _NO_OTHER_WAY.match(sentence[match.end() :]):
+            # `32 threads are slower than 2`; "no faster" is as good as slower
+            one, other = sentence[: match.start()].strip(), sentence[match.end() :].strip()
+            return Sides(other, one) if match["how"] in _GAINS and not match["not"] else Sides(one, other)
+    # The first clause that finds something slow, and the first that finds something fast
     clauses = [clause.strip() for sentence in sentences for clause in _CLAUSE.split(sentence) if clause.strip()]
-    return next((sides for sides in held if sides), None) or _by_clause(clauses)
-
-
-def _held_against(sentence: str) -> Sides | None:
-    """`32 threads are slower than 2`; "no faster" is as good as slower."""
-    match = _THAN.search(sentence)
-    if match is None or _NO_OTHER_WAY.match(sentence[match.end() :]):
-        return None
-    gains = match["how"] in _GAINS and not match["not"]
-    ways = (sentence[: match.start()].strip(), sentence[match.end() :].strip())
-    return Sides(*reversed(ways)) if gains else Sides(*ways)
-
-
-def _by_clause(clauses: Sequence[str]) -> Sides:
-    """The first clause that finds something slow, and the first that finds something fast."""
     judged = [(clause, _judged(clause)) for clause in clauses]
     slow, fast = (next((clause for clause, side in judged if side == wanted), "") for wanted in ("slow", "fast"))
     return Sides(slow, fast)

@@ -25,24 +25,20 @@ _MOE = re.compile(r"\bmoe\b|\bmixture of experts\b|\bexperts\b")
 
 def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
     """The model of the line that is labelled so, else of the first that names one."""
-    lines = [line._replace(text=_GPU_NAME.sub(_without_name, line.text)) for line in lines]
+    # A GPU's name of three digits and an M is no model of so many million parameters
+    lines = [
+        line._replace(text=_GPU_NAME.sub(lambda m: m[0][: -len(m[1])] + "x" * len(m[1]), line.text)) for line in lines
+    ]
     ordered = [*(line for line in lines if _LABEL.match(line.text)), *lines]
     where = next((line.where for line in ordered if any(not q.of_cache for q in quants_said(line.text))), "")
-    first = _first_quant(ordered)
-    said, quant = (
-        _first_quant(ordered) or next(iter(quants_said(_USUAL.get(runtime, ""))), None),
-        told(first.label, where) if first else NOT_LOOKED,
-    )
+    first = next((q for line in ordered for q in quants_said(line.text) if not q.of_cache), None)
+    quant = told(first.label, where) if first else NOT_LOOKED
+    said = first or next(iter(quants_said(_USUAL.get(runtime, ""))), None)
     for line in ordered:
         facts = _facts(line)
         if facts:
             return Model(**facts, quant=quant, **_weights(line, said))
     return Model(quant=quant)
-
-
-def _without_name(found: re.Match[str]) -> str:
-    """A GPU's name of three digits and an M, which is no model of so many million parameters."""
-    return found[0][: found.start(1) - found.start()] + "x" * len(found[1])
 
 
 def _weights(line: Line, quant: QuantSaid | None) -> dict[str, Any]:
@@ -53,10 +49,6 @@ def _weights(line: Line, quant: QuantSaid | None) -> dict[str, Any]:
     sizes = [reading.weights_bytes for reading in readings(said[0], quant)]
     known = sizes and max(sizes) < _ALIKE * min(sizes)
     return {"weights_bytes": estimated(int(sizes[0]), f"{line.where}: the model in this quant")} if known else {}
-
-
-def _first_quant(lines: Sequence[Line]) -> QuantSaid | None:
-    return next((q for line in lines for q in quants_said(line.text) if not q.of_cache), None)
 
 
 def _facts(line: Line) -> dict[str, Any]:
@@ -72,8 +64,11 @@ def _facts(line: Line) -> dict[str, Any]:
         facts["parameters"] = told(int(said[0].parameters), line.where)
     if said and len({m.shape.layers for m in said[0].models}) == 1:
         facts["layers"] = told(int(said[0].models[0].shape.layers), line.where)
-    experts = _experts(line.text, said[0].models[0].shape.experts if said and len(said[0].models) == 1 else None)
-    return facts | ({"experts": told(experts, line.where)} if experts is not None else {})
+    # How many experts, where the catalogue knows; 1 stands for "some", since the name only says that there are
+    experts = said[0].models[0].shape.experts if said and len(said[0].models) == 1 else None
+    if experts is None and (_ACTIVE.search(line.text) or _MOE.search(line.text)):
+        experts = 1
+    return facts | ({"experts": told(int(experts), line.where)} if experts is not None else {})
 
 
 def _as_written(line: Line, said: ModelSaid) -> str:
@@ -85,13 +80,6 @@ def _as_written(line: Line, said: ModelSaid) -> str:
 
 def _letters(text: str) -> str:
     return _LETTERS.sub("", text.lower())
-
-
-def _experts(text: str, known: int | None) -> int | None:
-    """How many, where the catalogue knows; 1 stands for "some", since the name only says that there are."""
-    if known is not None:
-        return int(known)
-    return 1 if _ACTIVE.search(text) or _MOE.search(text) else None
 
 
 _VERSION_LABEL = re.compile(r"^(?:runtime|software|backend|engine|server|version)\b[^:]{0,20}:")
@@ -111,18 +99,13 @@ class Versions(NamedTuple):
 
 def versions_told(lines: Sequence[Line]) -> Versions:
     """Which runtime of which version, and where the border is."""
-    name, version = _runtime(lines)
-    before, since = _border(lines, version)
-    return Versions(name, version, before, since)
-
-
-def _runtime(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
-    for line in [*(x for x in lines if _VERSION_LABEL.match(x.text)), *lines]:
-        for word, name in runtime_words():
-            at = line.text.find(word)
-            if at >= 0:
-                return told(name, line.where), _version_at(line, at, word)
-    return NOT_LOOKED, NOT_LOOKED
+    ordered = [*(line for line in lines if _VERSION_LABEL.match(line.text)), *lines]
+    named = ((line, word, name) for line in ordered for word, name in runtime_words() if word in line.text)
+    line, word, name = next(named, (None, "", ""))
+    if line is None:
+        return Versions(NOT_LOOKED, NOT_LOOKED, *_border(lines, NOT_LOOKED))
+    version = _version_at(line, line.text.find(word), word)
+    return Versions(told(name, line.where), version, *_border(lines, version))
 
 
 def _version_at(line: Line, at: int, word: str) -> Fact[str]:
@@ -180,12 +163,10 @@ def _older(line: Line, version: str) -> Fact[str]:
     """Another, older version in a line with a number: people quote what the last good one gave."""
     if not version or not re.search(r"\d", line.text):
         return NOT_LOOKED
-    others = [
-        v
-        for v in version_phrases()["version"].findall(line.text)
-        if _kind(v) == _kind(version) and _order(v) < _order(version)
-    ]
-    return told(others[0], line.where) if others else NOT_LOOKED
+    named = version_phrases()["version"].findall(line.text)
+    older = (v for v in named if _kind(v) == _kind(version) and _order(v) < _order(version))
+    other = next(older, None)
+    return told(other, line.where) if other else NOT_LOOKED
 
 
 def _kind(version: str) -> str:
