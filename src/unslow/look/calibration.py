@@ -6,8 +6,8 @@ import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +29,9 @@ class OtherPrograms:
 
     def __init__(self, system: System, engine_pids: Sequence[int]) -> None:
         self._system = system
-        self._own = [*engine_pids, *_own_pid(system)]
+        self._own = list(engine_pids)
+        with suppress(LookError):
+            self._own.append(read_own_pid(system))
         self._first = self._last = _processors(system)
 
     def cpus_since_last(self) -> float:
@@ -47,13 +49,6 @@ def _processors(system: System) -> CpuSample | None:
         return read_cpu_sample(system)
     except LookError:
         return None
-
-
-def _own_pid(system: System) -> list[int]:
-    try:
-        return [read_own_pid(system)]
-    except LookError:
-        return []
 
 
 COLD_TOKENS = 1
@@ -98,11 +93,15 @@ def parse_sample(lines: Iterable[str]) -> Sample:
     timings = [timing for timing in seen if timing]
     if not timings:
         raise LookError("the answer has no timings")
-    return Sample(tuple(_steps(timings)), timings[-1].prompt_n, timings[-1].prompt_ms / 1e3)
+    steps = []
+    for before, after in pairwise(timings):
+        tokens = after.predicted_n - before.predicted_n  # some events tell of several tokens
+        if before.predicted_n >= COLD_TOKENS and tokens > 0 and after.predicted_ms > before.predicted_ms:
+            steps.append((after.predicted_ms - before.predicted_ms) / 1e3 / tokens)
+    return Sample(tuple(steps), timings[-1].prompt_n, timings[-1].prompt_ms / 1e3)
 
 
 def _timings(text: str) -> _Timings | None:
-    """The timings of one event; None for an event without them."""
     try:
         event: Any = msgspec.json.decode(text)
         if isinstance(event, dict) and "error" in event:
@@ -110,14 +109,6 @@ def _timings(text: str) -> _Timings | None:
         return msgspec.convert(event["timings"], _Timings) if isinstance(event, dict) and "timings" in event else None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise LookError(f"the server streamed something that can't be read: {text[:60]!r}") from error
-
-
-def _steps(timings: Sequence[_Timings]) -> Iterator[float]:
-    """Seconds for a token between two events; some events tell of several tokens."""
-    for before, after in pairwise(timings):
-        tokens = after.predicted_n - before.predicted_n
-        if before.predicted_n >= COLD_TOKENS and tokens > 0 and after.predicted_ms > before.predicted_ms:
-            yield (after.predicted_ms - before.predicted_ms) / 1e3 / tokens
 
 
 # Many models measured in turns, a moment each, over and over.
@@ -168,8 +159,6 @@ class _Turn(NamedTuple):
 
 @dataclass
 class _Running:
-    """An engine and what it has shown so far."""
-
     guest: ModelToMeasure
     engine: Engine
     tokens: int = FEWEST_TOKENS
@@ -191,11 +180,9 @@ class Measured(NamedTuple):
     @property
     def best_decode_s(self) -> float:
         """The lowest tenth: whatever disturbs a token makes it longer, and hardly anything makes it shorter."""
-        return (
-            statistics.quantiles(self.steps_s, n=10, method="inclusive")[0]
-            if len(self.steps_s) > 1
-            else self.steps_s[0]
-        )
+        if len(self.steps_s) == 1:
+            return self.steps_s[0]
+        return statistics.quantiles(self.steps_s, n=10, method="inclusive")[0]
 
     @property
     def typical_decode_s(self) -> float:
@@ -262,23 +249,18 @@ def _take_turns(
             if share > OVERTIME:
                 return quiet
             progress(f"measuring {len(running)} models in turns", min(share, 1.0))
-            _turn(system, one, number, limits)
+            deep, prompt = one.guest.depth_tokens > 1, number % PROMPT_EVERY == 0
+            if deep and not prompt:  # the prompt must be read again each time
+                continue
+            done = _sample(system, one, one.tokens, limits)
+            read = done if deep else None
+            if prompt and one.guest.prompt_tokens and not deep:
+                read = _sample(system, one, 1, limits, one.guest.prompt_tokens)
+            one.turns.append(_Turn(number, done, read.prefill_s if read else None))
         if was_quiet():
             quiet.add(number)
         number += 1
     return quiet
-
-
-def _turn(system: System, one: _Running, number: int, limits: Limits) -> None:
-    """One sample; deep ones only where a prompt is due, as the prompt must be read again each time."""
-    deep, prompt = one.guest.depth_tokens > 1, number % PROMPT_EVERY == 0
-    if deep and not prompt:
-        return
-    done = _sample(system, one, one.tokens, limits)
-    read = done if deep else None
-    if prompt and one.guest.prompt_tokens and not deep:
-        read = _sample(system, one, 1, limits, one.guest.prompt_tokens)
-    one.turns.append(_Turn(number, done, read.prefill_s if read else None))
 
 
 def _sample(system: System, one: _Running, tokens: int, limits: Limits, prompt: int = 0) -> Sample | None:
