@@ -6,6 +6,7 @@ AMD's own library is not used: it answers from the same files, and it breaks whe
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,13 +47,11 @@ class KfdNode(NamedTuple):
 def read_kfd_nodes(system: System) -> dict[str, KfdNode]:
     """The GPUs by PCI address, in ROCm's order; none where there is no KFD."""
     try:
-        names = sorted((n for n in system.list_dir(f"{KFD_TOPOLOGY}/topology/nodes") if n.isdecimal()), key=int)[
-            :_MOST_NODES
-        ]
+        names = sorted((n for n in system.list_dir(f"{KFD_TOPOLOGY}/topology/nodes") if n.isdecimal()), key=int)
     except LookError:
         return {}
     found: dict[str, KfdNode] = {}
-    for name in names:
+    for name in names[:_MOST_NODES]:
         path = f"{KFD_TOPOLOGY}/topology/nodes/{name}"
         try:
             node = parse_properties(read_text(system, f"{path}/properties"))
@@ -178,14 +177,12 @@ def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
 
 
 def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
-    """Both together, where both are known."""
     if not isinstance(own, Known) or not isinstance(lent, Known):
         return own
     return reported(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
 
 
 def _read_driver(system: System, card: Card) -> Fact[Any]:
-    """The driver, with its version where it is not the kernel's own."""
     path = f"/sys/module/{card.driver}/version"
     try:
         return reported(f"{card.driver} {read_word(system, path)}", path)
@@ -229,25 +226,22 @@ def parse_steps(text: str, source: str) -> tuple[Fact[Any], Fact[Any]]:
 def _temperatures(sensors: Sensors) -> dict[str, Fact[Any]]:
     """Of the edge of the chip; the margin is that of the sensor which is nearest to its limit."""
     edge = sensors.labelled("edge", "input", MILLI)
-    return {
-        "temperature_c": edge if isinstance(edge, Known) else sensors.labelled("junction", "input", MILLI),
-        "memory_temperature_c": sensors.labelled("mem", "input", MILLI),
-        "temperature_slowdown_c": sensors.labelled("edge", "crit", MILLI),
-        "temperature_shutdown_c": sensors.labelled("edge", "emergency", MILLI),
-        "temperature_margin_c": _margin(sensors),
-    }
-
-
-def _margin(sensors: Sensors) -> Fact[Any]:
     margins = {}
     for label in ("edge", "junction", "mem"):
         now, limit = sensors.labelled(label, "input", MILLI), sensors.labelled(label, "crit", MILLI)
         if isinstance(now, Known) and isinstance(limit, Known):
             margins[label] = limit.value - now.value
-    nearest = min(margins, key=lambda label: margins[label], default="")
-    if not nearest:
-        return not_supported("no sensor has a limit")
-    return estimated(margins[nearest], f"{sensors.path}: {nearest} crit - input")
+    margin: Fact[Any] = not_supported("no sensor has a limit")
+    if margins:
+        nearest = min(margins, key=lambda label: margins[label])
+        margin = estimated(margins[nearest], f"{sensors.path}: {nearest} crit - input")
+    return {
+        "temperature_c": edge if isinstance(edge, Known) else sensors.labelled("junction", "input", MILLI),
+        "memory_temperature_c": sensors.labelled("mem", "input", MILLI),
+        "temperature_slowdown_c": sensors.labelled("edge", "crit", MILLI),
+        "temperature_shutdown_c": sensors.labelled("edge", "emergency", MILLI),
+        "temperature_margin_c": margin,
+    }
 
 
 def _read_processes(
@@ -258,16 +252,10 @@ def _read_processes(
     found = {process.pid: process for process in processes_of(clients, card.bus_id)}
     for pid in read_kfd_pids(system) if node else ():
         held = read_kfd_vram(system, pid, node.number if node else 0)
-        if held:
-            found[pid] = _with_held(found.get(pid, GpuProcess(pid=pid)), held)
+        process = found.get(pid, GpuProcess(pid=pid))
+        if held > process.vram_bytes.value_or(0):  # old kernels leave what is allocated for computing out of the sum
+            found[pid] = msgspec.structs.replace(process, vram_bytes=reported(held, f"{KFD_TOPOLOGY}/proc"))
     return reported(list(found.values()), CLIENTS)
-
-
-def _with_held(process: GpuProcess, held_bytes: int) -> GpuProcess:
-    """Old kernels leave what is allocated for computing out of a client's sum."""
-    if process.vram_bytes.value_or(0) >= held_bytes:
-        return process
-    return msgspec.structs.replace(process, vram_bytes=reported(held_bytes, "/sys/class/kfd/kfd/proc"))
 
 
 # One file for the whole bus: machines without such a GPU, which are most, pay for a single read.
@@ -283,32 +271,21 @@ def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
         found = parse_pci_devices(read_text(system, PCI_DEVICES))
     except LookError:
         return ()
-    gpus = [(bus_id, driver) for bus_id, driver in found if _is_display(system, bus_id)]
-    return tuple(_silent(system, index, bus_id, driver) for index, (bus_id, driver) in enumerate(gpus))
+    gpus: list[Gpu] = []
+    for bus_id, driver in found:
+        with suppress(LookError):
+            if read_word(system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
+                why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
+                facts = {"vendor": reported("AMD", PCI_DEVICES), "bus_id": reported(bus_id, PCI_DEVICES)}
+                name = read_lspci_name(system, bus_id)
+                gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
+    return tuple(gpus)
 
 
 def parse_pci_devices(text: str) -> list[tuple[str, str]]:
     """PCI address and driver of every device that AMD's graphics division made."""
     places = ((int(match[1], 16), match[2]) for match in _LINE.finditer(text))
     return [(f"0000:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}", driver) for place, driver in places]
-
-
-def _is_display(system: System, bus_id: str) -> bool:
-    try:
-        return read_word(system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY)
-    except LookError:
-        return False
-
-
-def _silent(system: System, index: int, bus_id: str, driver: str) -> Gpu:
-    why = not_found(f"driver not loaded: {driver} holds the device" if driver else "driver not loaded", _HOW)
-    return gpu_without_facts(
-        index,
-        why,
-        vendor=reported("AMD", PCI_DEVICES),
-        bus_id=reported(bus_id, PCI_DEVICES),
-        name=read_lspci_name(system, bus_id),
-    )
 
 
 TURN = 1  # see the probes' own page
@@ -330,15 +307,11 @@ def _read_gpus(system: System, cards: list[Card]) -> tuple[Gpu, ...]:
     nodes = read_kfd_nodes(system)
     order = {bus_id: place for place, bus_id in enumerate(nodes)}
     cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
-    clients = _read_clients(system)
-    return tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in enumerate(cards))
-
-
-def _read_clients(system: System) -> list[DrmClient] | LookError:
     try:
-        return read_clients(system)
+        clients: list[DrmClient] | LookError = read_clients(system)
     except LookError as error:
-        return error
+        clients = error
+    return tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in enumerate(cards))
 
 
 def _read_kfd_access(system: System) -> Fact[Any]:
