@@ -317,26 +317,21 @@ def time_left(deadline: float, url: str) -> float:
 
 def look_error(url: str, error: Exception) -> LookError:
     """What an exception of the standard library means."""
+    why, hint = f"{url}: {getattr(error, 'strerror', '') or error or type(error).__name__}", ""
     if isinstance(error, TimeoutError):
         return ExchangeError("silent", f"{url} did not answer in time")
-    if isinstance(error, ssl.SSLError):
-        return _tls_error(url, error)
-    if isinstance(error, socket.gaierror):
-        host = split_url(url)[1]
-        return LookError(f"{url}: no host is called {host!r}", how_to_get="is the name right, and is there a network?")
     if isinstance(error, ConnectionRefusedError):
         return ExchangeError("refused", f"{url}: nothing listens there", Absence.NOT_FOUND)
     if isinstance(error, http.client.IncompleteRead | ConnectionError | http.client.RemoteDisconnected):
         return ExchangeError("broke_off", f"{url} broke off in the middle of its answer")
-    return LookError(f"{url}: {getattr(error, 'strerror', '') or error or type(error).__name__}")
-
-
-def _tls_error(url: str, error: ssl.SSLError) -> LookError:
-    """What failed before the first word was said; by far most servers of models speak plain HTTP."""
     if isinstance(error, ssl.SSLCertVerificationError):
         why = f"{url}: its certificate is not trusted: {error.verify_message}"
-        return LookError(why, how_to_get="name the authority's file in SSL_CERT_FILE")
-    return LookError(f"{url}: it does not speak TLS", how_to_get=f"try http://{url.partition('://')[2]}")
+        hint = "name the authority's file in SSL_CERT_FILE"
+    elif isinstance(error, ssl.SSLError):  # before the first word; by far most servers of models speak plain HTTP
+        why, hint = f"{url}: it does not speak TLS", f"try http://{url.partition('://')[2]}"
+    elif isinstance(error, socket.gaierror):
+        why, hint = f"{url}: no host is called {split_url(url)[1]!r}", "is the name right, and is there a network?"
+    return LookError(why, how_to_get=hint)
 
 
 LOCAL_HOST = "127.0.0.1"
@@ -429,7 +424,6 @@ class WebFile:
         return bytes(data)
 
     def _next(self, most: int) -> bytes:
-        """The next bytes, of this answer or of the next; nothing at the end of the file."""
         if self.size is not None and self._place >= self.size:
             return b""
         if self._answer is None or self._place >= self._end:
@@ -449,8 +443,7 @@ class WebFile:
         last = self._place + self._range_bytes - 1
         self._range_bytes = min(2 * self._range_bytes, LARGEST_RANGE_BYTES)
         headers = {"Range": f"bytes={self._place}-{last}", "Accept-Encoding": "identity"}
-        answer = self._route.get(headers, self._deadline)
-        self._answer = answer  # from here on it is closed with the file
+        self._answer = answer = self._route.get(headers, self._deadline)  # from here on it is closed with the file
         if answer.header("Content-Encoding") not in ("", "identity"):
             raise LookError("sends the file in a packed form, which was not asked for")
         if answer.status == _RANGE:
