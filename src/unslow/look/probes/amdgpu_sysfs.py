@@ -6,7 +6,6 @@ AMD's own library is not used: it answers from the same files, and it breaks whe
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from unslow.look.kernel.gpus import (
 )
 from unslow.look.kernel.gpus import FDINFO as CLIENTS
 from unslow.look.logs.gpu_facts import gpu_of, gpu_without_facts, with_free
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 KFD_TOPOLOGY = "/sys/class/kfd/kfd"
 _MOST_NODES = 256
@@ -46,10 +45,8 @@ class KfdNode(NamedTuple):
 
 def read_kfd_nodes(system: System) -> dict[str, KfdNode]:
     """The GPUs by PCI address, in ROCm's order; none where there is no KFD."""
-    try:
-        names = sorted((n for n in system.list_dir(f"{KFD_TOPOLOGY}/topology/nodes") if n.isdecimal()), key=int)
-    except LookError:
-        return {}
+    listed = try_look([], system.list_dir, f"{KFD_TOPOLOGY}/topology/nodes")
+    names = sorted((name for name in listed if name.isdecimal()), key=int)
     found: dict[str, KfdNode] = {}
     for name in names[:_MOST_NODES]:
         path = f"{KFD_TOPOLOGY}/topology/nodes/{name}"
@@ -78,22 +75,6 @@ def gfx_architecture(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def read_kfd_vram(system: System, pid: int, number: int) -> int:
-    """What a process holds on a GPU in VRAM by KFD's count; nothing where it does not say."""
-    try:
-        return read_number(system, f"{KFD_TOPOLOGY}/proc/{pid}/vram_{number}")
-    except LookError:
-        return 0
-
-
-def read_kfd_pids(system: System) -> list[int]:
-    """The processes that compute through KFD."""
-    try:
-        return [int(name) for name in system.list_dir(f"{KFD_TOPOLOGY}/proc") if name.isdecimal()]
-    except LookError:
-        return []
-
-
 _PERCENT = 100
 _STEP = re.compile(r"(?:\d{1,2}|S): *(\d{1,6})Mhz( *\*)?", re.IGNORECASE)
 _FILES: dict[str, tuple[str, Callable[[int], float]]] = {
@@ -111,7 +92,13 @@ def read_card(
 ) -> Gpu:
     """The GPU with all that its files say; what is missing there is Unknown here."""
     sensors = read_sensors(system, card.device)
-    facts = {name: _read(system, f"{card.device}/{file}", convert) for name, (file, convert) in _FILES.items()}
+    facts: dict[str, Fact[Any]] = {}
+    for fact, (file, convert) in _FILES.items():
+        path = f"{card.device}/{file}"
+        try:
+            facts[fact] = reported(convert(read_number(system, path)), path)
+        except LookError as error:
+            facts[fact] = unknown(error)
     name = read_amd_name(system, card.device, card.bus_id)
     kind = _kind(sensors, name)
     facts |= {
@@ -134,13 +121,6 @@ def read_card(
     else:  # one that is part of the processor shows a link that leads nowhere
         facts |= read_link(system, card.device)
     return gpu_of(index, "AMD", f"{card.device}/vendor", with_free(facts))
-
-
-def _read(system: System, path: str, convert: Callable[[int], float]) -> Fact[Any]:
-    try:
-        return reported(convert(read_number(system, path)), path)
-    except LookError as error:
-        return unknown(error)
 
 
 def _kind(sensors: Sensors, name: Fact[Any]) -> Fact[Any]:
@@ -250,8 +230,10 @@ def _read_processes(
     if isinstance(clients, LookError):
         return unknown(clients, "run as root to see the processes of other users")
     found = {process.pid: process for process in processes_of(clients, card.bus_id)}
-    for pid in read_kfd_pids(system) if node else ():
-        held = read_kfd_vram(system, pid, node.number if node else 0)
+    names = try_look([], system.list_dir, f"{KFD_TOPOLOGY}/proc") if node else []
+    for pid in (int(name) for name in names if name.isdecimal()):
+        path = f"{KFD_TOPOLOGY}/proc/{pid}/vram_{node.number if node else 0}"
+        held = try_look(0, read_number, system, path)
         process = found.get(pid, GpuProcess(pid=pid))
         if held > process.vram_bytes.value_or(0):  # old kernels leave what is allocated for computing out of the sum
             found[pid] = msgspec.structs.replace(process, vram_bytes=reported(held, f"{KFD_TOPOLOGY}/proc"))
@@ -267,18 +249,13 @@ _HOW = "install AMD's driver or newer firmware: `sudo dmesg | grep amdgpu` says 
 
 def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
     """The GPUs on the bus with the reason why they can't be asked; none where there is none."""
-    try:
-        found = parse_pci_devices(read_text(system, PCI_DEVICES))
-    except LookError:
-        return ()
     gpus: list[Gpu] = []
-    for bus_id, driver in found:
-        with suppress(LookError):
-            if read_word(system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
-                why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
-                facts = {"vendor": reported("AMD", PCI_DEVICES), "bus_id": reported(bus_id, PCI_DEVICES)}
-                name = read_lspci_name(system, bus_id)
-                gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
+    for bus_id, driver in parse_pci_devices(try_look("", read_text, system, PCI_DEVICES)):
+        if try_look("", read_word, system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
+            why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
+            facts = {"vendor": reported("AMD", PCI_DEVICES), "bus_id": reported(bus_id, PCI_DEVICES)}
+            name = read_lspci_name(system, bus_id)
+            gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
     return tuple(gpus)
 
 

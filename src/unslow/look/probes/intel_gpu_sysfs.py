@@ -113,7 +113,6 @@ def _read_power(system: System, sensors: Sensors) -> Fact[Any]:
 
 
 def _with_sizes(system: System, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The cards with what `xpu-smi` says of them, where the driver's files do not tell their size."""
     if not any(gpu.kind.value_or("") == "discrete" and not isinstance(gpu.vram_total_bytes, Known) for gpu in gpus):
         return gpus
     found = []

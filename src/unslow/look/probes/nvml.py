@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.machine import Gpu, GpuProcess, Machine
+from unslow.facts.machine import Gpu, Machine
 from unslow.facts.values import (
     KB,
     MHZ,
@@ -27,7 +27,7 @@ from unslow.look.logs.gpu_facts import gpu_of, gpu_process, gpu_without_facts, r
 from unslow.look.logs.nvidia_smi import Q_SOURCE as SMI
 from unslow.look.logs.nvidia_smi import parse_nvidia_smi_q
 from unslow.look.logs.nvidia_smi_rows import parse_compute_apps
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 SOURCE = "nvml"
 _NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE as an unsigned 64-bit number
@@ -167,7 +167,13 @@ _VERSION = re.compile(r"\b(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\b")
 def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[Gpu, ...]]:
     """The GPUs on the bus with the reason why they can't be asked; an empty list only where there is surely none."""
     try:
-        version = _module_version(system)
+        try:
+            match = _VERSION.search(read_text(system, MODULE_VERSION))
+            version = match[1] if match else "of unknown version"
+        except LookError as error:
+            if error.absence is not Absence.NOT_FOUND:
+                return unknown(error)
+            version = ""  # no module is loaded
         addresses = list(_display_devices(system))
     except LookError as error:
         return unknown(error)
@@ -175,22 +181,6 @@ def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[G
         return failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
     gpus = (_silent_gpu(system, index, address, version, why_no_driver) for index, address in enumerate(addresses))
     return reported(tuple(gpus), PCI_DEVICES)
-
-
-def parse_module_version(text: str) -> str:
-    """The version in /proc/driver/nvidia/version; empty where it has none."""
-    match = _VERSION.search(text)
-    return match[1] if match else ""
-
-
-def _module_version(system: System) -> str:
-    """The version of the loaded kernel module, or nothing where none is loaded."""
-    try:
-        return parse_module_version(read_text(system, MODULE_VERSION)) or "of unknown version"
-    except LookError as error:
-        if error.absence is Absence.NOT_FOUND:
-            return ""
-        raise
 
 
 def _display_devices(system: System) -> Iterator[str]:
@@ -201,15 +191,10 @@ def _display_devices(system: System) -> Iterator[str]:
             return
         raise
     for address in addresses:
-        if _id(system, address, "vendor") == _VENDOR and _id(system, address, "class").startswith(_DISPLAY):
+        vendor = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/vendor").strip().lower()
+        kind = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/class") if vendor == _VENDOR else ""
+        if kind.strip().lower().startswith(_DISPLAY):
             yield address
-
-
-def _id(system: System, address: str, name: str) -> str:
-    try:
-        return read_text(system, f"{PCI_DEVICES}/{address}/{name}").strip().lower()
-    except LookError:
-        return ""
 
 
 def _silent_gpu(system: System, index: int, address: str, version: str, why_no_driver: str) -> Gpu:
@@ -217,10 +202,7 @@ def _silent_gpu(system: System, index: int, address: str, version: str, why_no_d
     if version:
         why = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
         return gpu_without_facts(index, why, **known, driver=reported(version, MODULE_VERSION))
-    try:
-        holder = system.read_link(f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
-    except LookError:
-        holder = ""
+    holder = try_look("", system.read_link, f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
     why = not_found(
         f"driver not loaded: {holder} holds the device" if holder else "driver not loaded",
         "install NVIDIA's driver and restart",
@@ -415,34 +397,22 @@ def read_nvidia_smi(system: System) -> tuple[Gpu, ...]:
     if not gpus:
         raise LookError(f"nvidia-smi: {(done.stdout.strip() or done.stderr.strip())[:200]}")
     if len(gpus) == 1 and not isinstance(gpus[0].processes, Known):
-        gpus = (_with_compute_apps(system, gpus[0]),)
+        # The second command does not say on which GPU the processes are
+        listed = try_look(None, system.run, QUERY_PROCESSES)
+        processes = parse_compute_apps(listed.stdout) if listed else None
+        if isinstance(processes, Known):
+            gpus = (msgspec.structs.replace(gpus[0], processes=processes),)
     return tuple(_with_names(system, gpu) for gpu in gpus)
 
 
-def _with_compute_apps(system: System, gpu: Gpu) -> Gpu:
-    """The GPU with the processes that the second command lists; that one does not say on which GPU they are."""
-    try:
-        done = system.run(QUERY_PROCESSES)
-    except LookError:
-        return gpu
-    processes = parse_compute_apps(done.stdout)
-    return msgspec.structs.replace(gpu, processes=processes) if isinstance(processes, Known) else gpu
-
-
 def _with_names(system: System, gpu: Gpu) -> Gpu:
+    """The GPU with the kernel's names of processes for which the driver had none."""
     if not isinstance(gpu.processes, Known):
         return gpu
-    named = [_named(system, process) for process in gpu.processes.value]
+    named = []
+    for process in gpu.processes.value:
+        path = f"/proc/{process.pid}/comm"
+        name = None if isinstance(process.name, Known) else try_look(None, read_text, system, path)
+        fact = process.name if name is None else reported(name.strip(), path)
+        named.append(msgspec.structs.replace(process, name=fact))
     return msgspec.structs.replace(gpu, processes=msgspec.structs.replace(gpu.processes, value=named))
-
-
-def _named(system: System, process: GpuProcess) -> GpuProcess:
-    """The process with the kernel's name for it, where the driver had none."""
-    if isinstance(process.name, Known):
-        return process
-    path = f"/proc/{process.pid}/comm"
-    try:
-        name = read_text(system, path).strip()
-    except LookError:
-        return process
-    return msgspec.structs.replace(process, name=reported(name, path))

@@ -214,12 +214,10 @@ class Connection:
         raise failure
 
     def shut(self) -> None:
-        """Wake whoever waits for an answer."""
         if self._socket is not None:
             shut(self._socket)
 
     def rest(self, *, server_closes: bool) -> None:
-        """An answer was read to its end."""
         if server_closes:
             self.close()
         if self._late is not None:
@@ -228,7 +226,6 @@ class Connection:
             self._response.close()
 
     def close(self) -> None:
-        """Hang up."""
         if self._late is not None:
             self._late.cancel()
         # A response has the socket where the server closes it after the answer.
@@ -246,7 +243,6 @@ class Response:
         self._connection, self._response, self._named, self._deadline = connection, response, named, deadline
 
     def header(self, name: str) -> str:
-        """A header, or an empty text."""
         return self.headers.get(name) or ""
 
     def read(self, most: int = _PIECE_BYTES) -> bytes:
@@ -261,7 +257,6 @@ class Response:
         return data
 
     def pieces(self, most: int = _PIECE_BYTES) -> Iterator[bytes]:
-        """All of the body as it comes."""
         while data := self.read(most):
             yield data
         if self._response.length:
@@ -294,7 +289,6 @@ class Response:
         return bytes(data)
 
     def close(self) -> None:
-        """Hang up, whatever is still to come."""
         self._connection.close()
 
     def _broken_off(self) -> ExchangeError:
@@ -408,7 +402,6 @@ class WebFile:
         self._place = self._end = 0
 
     def close(self) -> None:
-        """Hang up."""
         if self._answer:
             self._answer.close()
 
@@ -439,7 +432,6 @@ class WebFile:
         return data
 
     def _ask(self) -> Response:
-        """The next range, or the whole file from a server that knows no ranges."""
         last = self._place + self._range_bytes - 1
         self._range_bytes = min(2 * self._range_bytes, LARGEST_RANGE_BYTES)
         headers = {"Range": f"bytes={self._place}-{last}", "Accept-Encoding": "identity"}
@@ -497,7 +489,6 @@ class Route:
         return found
 
     def follow(self, location: str | None) -> None:
-        """Go where an answer sends to."""
         self._redirects_left -= 1
         if self._redirects_left < 0:
             raise LookError(f"redirects more than {MOST_REDIRECTS} times")
