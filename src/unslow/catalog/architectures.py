@@ -214,7 +214,6 @@ def layouts() -> dict[str, Layout]:
 
 
 def _whole(layout: Layout, parts: dict[str, Layout]) -> Layout:
-    """The layout with everything that its parts say and it does not leave out or change."""
     pieces = [*_pieces(layout, parts)]
     # Each tensor only where the last piece that names it has it
     last = {name: n for n, piece in enumerate(pieces) for group in piece.groups for name in group.tensors}
