@@ -80,7 +80,6 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def unified(self) -> bool:
-        """Whether its memory is the host's too."""
         return self.kind == "unified"
 
     @property
@@ -212,8 +211,6 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 
 class _Known(NamedTuple):
-    """One name of a device, cut into words, with its form apart."""
-
     file: tuple[str, str]
     words: frozenset[str]
     models: frozenset[str]
@@ -335,7 +332,6 @@ def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
 
 
 def _is_near_size(a: int, b: int) -> bool:
-    """Whether two sizes may be the same memory, once as labelled and once as reported."""
     return 0 < max(a, b) <= _NEAR_SIZE * min(a, b)
 
 
