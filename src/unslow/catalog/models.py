@@ -6,7 +6,7 @@ And the words that people use for them.
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache, cached_property
 from itertools import accumulate
@@ -149,7 +149,6 @@ class WellKnown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The usual name."""
         return self.names[0]
 
 
@@ -188,7 +187,12 @@ def well_known() -> dict[str, WellKnown]:
 def model_at(stem: str) -> WellKnown:
     """The model of a file name."""
     one = _entry(stem)
-    base = _entry(one.like) if one.like else one
+    return _whole(one, {one.like: _entry(one.like)} if one.like else {})
+
+
+def _whole(one: _Entry, found: Mapping[str, _Entry]) -> WellKnown:
+    """The entry with what it takes from the one it is like."""
+    base = found[one.like] if one.like else one
     return WellKnown(
         names=one.names,
         architecture=one.architecture or base.architecture,
@@ -285,12 +289,10 @@ class _NoSuchModelError(UserError):
 
     @property
     def message(self) -> str:  # type: ignore[override]  # found when asked for
-        """What to say of it."""
         return self._said.message
 
     @property
     def hint(self) -> str:  # type: ignore[override]
-        """What to try."""
         return self._said.hint
 
     def __str__(self) -> str:
@@ -379,7 +381,6 @@ def _by_name() -> dict[str, set[str]]:
 
 @cache
 def _by_beginning() -> dict[str, set[str]]:
-    """By the first words of a name: a family, or a model without its size."""
     found: dict[str, set[str]] = defaultdict(set)
     for stem, names in all_names().items():
         for name in (stem, *names):
