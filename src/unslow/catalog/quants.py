@@ -129,7 +129,6 @@ class Mix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def main_type(self) -> Quant:
-        """The type of most tensors."""
         return quants()[self.main] if self.main else self.file_type[1]
 
     @property
@@ -185,7 +184,6 @@ class EstimatedMix(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What to say of it."""
         scaled = "" if self.factor == 1 else f" x {self.factor:g}"
         own = "which tensors have which type does not follow from its name"
         return f"{self.word} is an estimate, {self.mix.name}{scaled}: {own}; sizes are within about {self.off:.0%}"
