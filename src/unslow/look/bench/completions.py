@@ -46,7 +46,6 @@ class Company:
         self._before: Tasks | None = None
 
     def look(self) -> None:
-        """Remember who is there now."""
         self._before = self._tasks()
 
     def came(self) -> bool:
