@@ -99,11 +99,9 @@ class Ruler(NamedTuple):
     around: float = 0.0
 
     def size(self, word: str) -> float:
-        """The tokens of a word."""
         return self.sizes.get(word, self.other)
 
     def length(self, text: str) -> float:
-        """The tokens of a text."""
         return self.around + sum(self.size(word) for word in text.split())
 
     @property
@@ -113,7 +111,6 @@ class Ruler(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it knows each word."""
         return bool(self.sizes)
 
 
