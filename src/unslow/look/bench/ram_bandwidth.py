@@ -157,7 +157,6 @@ class Level(NamedTuple):
 
     @property
     def bytes_per_s(self) -> float:
-        """The rate of all of them together."""
         return self.bytes / self.seconds if self.seconds else 0.0
 
 
