@@ -265,7 +265,12 @@ def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -
         work = _work(system, target) if looks[-1].work else None  # a server that failed once is not waited for again
         looks.append(_Look(sampler.clock(), work))
     after = sample_here(system, target)
-    decoded = [(one.at_s, two.at_s) for one, two in pairwise(looks) if _decodes(one, two, looks)]
+    decoded = []
+    for one, two in pairwise(looks):
+        # A slow server that works at both may count its next token later
+        goes_on = one.work and two.work and one.work.running and two.work.running and two.work.tokens is not None
+        if generates(one.work, two.work) or (goes_on and generates(looks[0].work, looks[-1].work)):
+            decoded.append((one.at_s, two.at_s))
     for start_s, end_s in decoded:
         if end_s > start_s:
             sampler.note(Span(phase="decode", start_s=start_s, end_s=end_s))
@@ -275,14 +280,6 @@ def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -
     if not all_the_while:
         facts["own_cpus"] = _WAVES if decoded else _IDLE
     return Run(gpus=_NO_GPU if decoded else _IDLE, **facts)
-
-
-def _decodes(one: _Look, two: _Look, looks: list[_Look]) -> bool:
-    """Whether tokens came between two looks; a slow server that works at both may count its next one later."""
-    if generates(one.work, two.work):
-        return True
-    goes_on = one.work and two.work and one.work.running and two.work.running and two.work.tokens is not None
-    return bool(goes_on) and generates(looks[0].work, looks[-1].work)
 
 
 def _work(system: System, target: Target) -> Work | None:
