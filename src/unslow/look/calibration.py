@@ -19,8 +19,8 @@ from unslow.facts.calibration import LARGEST_BYTES, Calibration, dump_calibratio
 from unslow.facts.errors import UserError
 from unslow.facts.values import MIB, Amount, Count
 from unslow.look.engine import Engine, start_engine
-from unslow.look.kernel.processors import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid
-from unslow.look.system import LookError, System
+from unslow.look.kernel.processors import CpuUse, cpus_between, read_cpu_sample, read_own_pid
+from unslow.look.system import LookError, System, try_look
 from unslow.look.system.live import LiveSystem
 
 
@@ -32,23 +32,16 @@ class OtherPrograms:
         self._own = list(engine_pids)
         with suppress(LookError):
             self._own.append(read_own_pid(system))
-        self._first = self._last = _processors(system)
+        self._first = self._last = try_look(None, read_cpu_sample, system)
 
     def cpus_since_last(self) -> float:
         """Processors that others used since this was last asked."""
-        before, self._last = self._last, _processors(self._system)
+        before, self._last = self._last, try_look(None, read_cpu_sample, self._system)
         return cpus_between(before, self._last, self._own).busy_cpus if before and self._last else 0.0
 
     def use(self) -> CpuUse | None:
         """Who used how much since the start; None where that can't be seen."""
         return cpus_between(self._first, self._last, self._own) if self._first and self._last else None
-
-
-def _processors(system: System) -> CpuSample | None:
-    try:
-        return read_cpu_sample(system)
-    except LookError:
-        return None
 
 
 COLD_TOKENS = 1
@@ -71,20 +64,6 @@ class Sample(NamedTuple):
     steps_s: tuple[float, ...]
     prompt_tokens: int
     prefill_s: float
-
-
-def read_sample(system: System, url: str, prompt: str, tokens: int, limit_s: float) -> Sample:
-    """Ask for so many tokens; LookError where they take longer than the limit."""
-    body = {
-        "prompt": prompt,
-        "n_predict": tokens,
-        "stream": True,
-        "timings_per_token": True,
-        "ignore_eos": True,
-        "cache_prompt": False,
-    }
-    lines = system.stream(f"{url}/completion", body, timeout_s=limit_s)
-    return parse_sample(line.text for line in lines)
 
 
 def parse_sample(lines: Iterable[str]) -> Sample:
@@ -186,7 +165,6 @@ class Measured(NamedTuple):
 
     @property
     def typical_decode_s(self) -> float:
-        """The median: what one gets."""
         return statistics.median(self.steps_s)
 
     @property
@@ -266,9 +244,17 @@ def _take_turns(
 def _sample(system: System, one: _Running, tokens: int, limits: Limits, prompt: int = 0) -> Sample | None:
     """One completion; None where it took so long that something else must have held the processors."""
     started = system.clock()
-    text = "a" * (prompt or one.guest.depth_tokens)  # a byte is a token of every made-up model
+    body = {
+        "prompt": "a" * (prompt or one.guest.depth_tokens),  # a byte is a token of every made-up model
+        "n_predict": tokens,
+        "stream": True,
+        "timings_per_token": True,
+        "ignore_eos": True,
+        "cache_prompt": False,
+    }
     try:
-        return read_sample(system, one.engine.url, text, tokens, limits.one_sample_s)
+        lines = system.stream(f"{one.engine.url}/completion", body, timeout_s=limits.one_sample_s)
+        return parse_sample(line.text for line in lines)
     except LookError as error:
         if one.engine.ended or system.clock() - started < limits.one_sample_s:
             raise UserError(f"{one.guest.name} could not be measured: {error.why}", "try again") from error
@@ -309,10 +295,7 @@ class CalibrationStore:
 
     def read_all(self, system: System) -> list[Stored]:
         """Every calibration, newest first, and every file that should be one and is not."""
-        try:
-            names = [name for name in system.list_dir(str(self.folder)) if _NAME.fullmatch(name)]
-        except LookError:
-            return []
+        names = [name for name in try_look([], system.list_dir, str(self.folder)) if _NAME.fullmatch(name)]
         found = [_read(system, str(self.folder / name)) for name in names[:MOST_FILES]]
         return sorted(found, key=lambda s: s.calibration.taken_at if s.calibration else "", reverse=True)
 
@@ -333,7 +316,6 @@ class CalibrationStore:
         return path
 
     def forget(self, path: str) -> None:
-        """Remove one file of this folder."""
         try:
             (self.folder / Path(path).name).unlink(missing_ok=True)
         except OSError as error:
