@@ -211,7 +211,6 @@ class MadeUp(NamedTuple):
 
     @property
     def file_bytes(self) -> int:
-        """The size that the file will have."""
         return len(self.header) + sum(t.bytes + padding(t.bytes) for t in self.tensors)
 
 
@@ -302,17 +301,13 @@ _PART = re.compile(_MODEL.pattern + r"\..+\.part")
 _HINT = "set UNSLOW_CACHE_DIR to a folder that you can write to and that has more room"
 
 
-def _free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
-
-
 @dataclass(frozen=True)
 class ModelCache:
     """The folder and its limits."""
 
     folder: Path
     cap_bytes: int = CAP_BYTES
-    free_bytes: Callable[[Path], int] = _free_bytes
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
 
     def model(self, shape: str, quant: str = "", progress: Progress = no_progress) -> Path:
         """The file of a made-up model, written now unless it is there; UserError where it can't be had."""
@@ -321,9 +316,17 @@ class ModelCache:
         form = made_up_shapes()[shape]
         quant = quant or form.quant
         path = self.folder / f"made-up-{shape}-{quant}-v{FORMAT}.gguf"
-        model = _planned(form, shape, quant)
         try:
-            if _is_complete(path, model):
+            model = planned_model(form, quant, f"made-up {shape}")
+        except KeyError:
+            can = ", ".join(f.name for f, _ in file_types().values() if f.output)
+            raise UserError(f"can't make up a model in {quant}", f"there are {can}") from None
+        try:
+            start = b""
+            if path.is_file() and path.stat().st_size == model.file_bytes:
+                with path.open("rb") as file:
+                    start = file.read(len(model.header))
+            if start == model.header:  # as this version would write it
                 os.utime(path)  # used now, so others are older
             else:
                 self._write(model, path, progress)
@@ -394,18 +397,3 @@ def cache_folder(
     if platform == "win32":
         return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow" / "Cache"
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "unslow"
-
-
-def _planned(shape: MadeUpShape, name: str, quant: str) -> MadeUp:
-    try:
-        return planned_model(shape, quant, f"made-up {name}")
-    except KeyError:
-        can = ", ".join(f.name for f, _ in file_types().values() if f.output)
-        raise UserError(f"can't make up a model in {quant}", f"there are {can}") from None
-
-
-def _is_complete(path: Path, model: MadeUp) -> bool:
-    if not path.is_file() or path.stat().st_size != model.file_bytes:
-        return False
-    with path.open("rb") as file:
-        return file.read(len(model.header)) == model.header
