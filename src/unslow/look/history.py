@@ -61,6 +61,7 @@ class Entry(NamedTuple):
 
 def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
     """What the tables hold beside the benchmark itself; `owner` is empty once it is finished."""
+    decode, prefill = bench.figures.get(DECODE), bench.figures.get(PREFILL)
     return {
         "id": bench.id,
         "taken_at": bench.taken_at,
@@ -72,18 +73,13 @@ def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
         "machine": machine_key(bench),
         "setup": setup_key(bench),
         "seconds": bench.seconds,
-        "decode": _median(bench, DECODE),
-        "prefill": _median(bench, PREFILL),
+        "decode": decode.median if decode else None,
+        "prefill": prefill.median if prefill else None,
         "answered": len(bench.passes),
         "failed": len(bench.failures),
         "interrupted": int(bench.interrupted),
         "owner": owner,
     }
-
-
-def _median(bench: Bench, figure: str) -> float | None:
-    known = bench.figures.get(figure)
-    return known.median if known else None
 
 
 def entry_of(row: tuple[Any, ...]) -> Entry:
@@ -158,16 +154,6 @@ def packed_bench(bench: Bench) -> bytes:
     if len(data) > LARGEST_BENCH_BYTES:
         raise UserError(f"this benchmark is larger than {LARGEST_BENCH_BYTES >> 20} MiB", "write it to a file instead")
     return zlib.compress(data)
-
-
-def unpacked_bench(body: object, where: str) -> Bench:
-    """The benchmark of a row; UserError where there is none in it."""
-    return parse_bench(_inflated(body, where), where)
-
-
-def packed_piece(passes: Sequence[Pass], failures: Sequence[Failure]) -> bytes:
-    """A piece, small."""
-    return zlib.compress(msgspec.json.encode(Piece(tuple(passes), tuple(failures))))
 
 
 def unpacked_piece(body: object) -> Piece | None:
@@ -358,7 +344,12 @@ class History:
         """Add what came since; only the new ones."""
         if not passes and not failures:
             return
-        row = (bench_id, len(passes), len(failures), packed_piece(passes, failures))
+        row = (
+            bench_id,
+            len(passes),
+            len(failures),
+            zlib.compress(msgspec.json.encode(Piece(tuple(passes), tuple(failures)))),
+        )
         with writing_database(self.path) as connection:
             connection.execute("INSERT INTO pieces (bench, answered, failed, body) VALUES (?, ?, ?, ?)", row)
 
@@ -387,7 +378,6 @@ class History:
         return found[0] if found else None
 
     def count(self) -> int:
-        """How many are kept."""
         with reading_database(self.path) as connection:
             return int(connection.execute("SELECT count(*) FROM benches").fetchone()[0]) if connection else 0
 
@@ -454,12 +444,11 @@ class History:
             row = connection.execute("SELECT body, owner FROM benches WHERE id = ?", (bench_id,)).fetchone()
             if row is None:
                 raise UserError(f"{where} is gone", _STORE_HINT)
-            bench = unpacked_bench(row[0], where)
+            bench = parse_bench(_inflated(row[0], where), where)
             return _recovered(bench, connection) if row[1] else bench
 
 
 def _recovered(bench: Bench, connection: sqlite3.Connection) -> Bench:
-    """One that was never finished, with all that was appended."""
     query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
     pieces = [unpacked_piece(body) for (body,) in connection.execute(query, (bench.id, MOST_PIECES))]
     good = [piece for piece in pieces if piece]
