@@ -37,6 +37,9 @@ def shape_of_config(numbers: Numbers) -> HfShape:
     latent = of("kv_lora_rank")
     expert = of("expert_intermediate") if experts else 0
     positions = of("context")
+    words = numbers.get("layer_types")
+    # A word that is not known is taken for full attention, which keeps the most
+    kinds = tuple(_KINDS.get(str(w), LayerKind.FULL) for w in words) if isinstance(words, list) else ()
     return HfShape(
         layers=of("layers"),
         width=of("width"),
@@ -49,7 +52,7 @@ def shape_of_config(numbers: Numbers) -> HfShape:
         tied=bool(numbers.get("tied")),
         positions=positions,
         rotations=_GEMMA_ROTATIONS * positions if family in _TWO_BASES else 0,
-        kinds=_kinds(numbers),
+        kinds=() if set(kinds) <= {LayerKind.FULL} else kinds,
         window=of("sliding_window") or of("attention_chunk"),
         full_kv_heads=of("global_kv_heads"),
         full_key_length=of("global_head_dim"),
@@ -71,13 +74,6 @@ def shape_of_config(numbers: Numbers) -> HfShape:
     )
 
 
-def _kinds(numbers: Numbers) -> tuple[LayerKind, ...]:
-    """What each layer keeps; a word that is not known is taken for full attention, which keeps the most."""
-    words = numbers.get("layer_types")
-    found = tuple(_KINDS.get(str(word), LayerKind.FULL) for word in words) if isinstance(words, list) else ()
-    return () if set(found) <= {LayerKind.FULL} else found
-
-
 class _Reader:
     """Whole numbers by name, and what recurrent layers come to; 0 for what is not there."""
 
@@ -90,17 +86,14 @@ class _Reader:
 
     @property
     def delta_keys(self) -> int:
-        """Keys of a gated delta net."""
         return self("linear_key_heads") * self("linear_key_head_dim")
 
     @property
     def delta_values(self) -> int:
-        """Values of a gated delta net."""
         return self("linear_value_heads") * self("linear_value_head_dim")
 
     @property
     def mamba_inner(self) -> int:
-        """The inner width of a Mamba layer."""
         return self("mamba_heads") * self("mamba_head_dim") or self("mamba_expand") * self("width")
 
     @property
@@ -415,7 +408,6 @@ def _whole(shape: Shape, name: str) -> int:
 
 
 def _complete(shape: Shape, text: Mapping[str, Any]) -> None:
-    """Fill in what a config leaves to be worked out."""
     heads, width = _whole(shape, "heads"), _whole(shape, "width")
     if heads:
         shape.setdefault("kv_heads", heads)
@@ -448,7 +440,6 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     """Of single modules, by name, where they differ (MLX)."""
 
     def bits_of(self, tensor: str) -> int:
-        """The bits of one tensor's elements."""
         return self.override_bits.get(tensor.rpartition(".")[0], self.bits)
 
 
@@ -518,7 +509,6 @@ def _compressed(declared: Config) -> tuple[int, str]:
 
 
 def _groups(declared: Config) -> list[tuple[Config, Config]]:
-    """What each group of compressed-tensors says of its weights and of its inputs."""
     groups = declared.get("config_groups")
     listed = [g for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
     return [(_object(g, "weights"), _object(g, "input_activations")) for g in listed]
