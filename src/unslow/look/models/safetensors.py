@@ -195,12 +195,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def file_bytes(self) -> int:
-        """All parts together."""
         return sum(p.bytes for p in self.parts)
 
     @cached_property
     def weights_bytes(self) -> int:
-        """All tensors together."""
         return sum(t.bytes for t in self.tensors)
 
     @cached_property
@@ -215,7 +213,6 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the tensors."""
         return frozenset(t.name for t in self.tensors)
 
     @cached_property
