@@ -19,7 +19,7 @@ from unslow.look.models import gguf, safetensors
 from unslow.look.models.hf_config import MOST_CONFIG_BYTES, parse_config
 from unslow.look.models.stores import _plain
 from unslow.look.models.stores._folders import Contents
-from unslow.look.system import LookError, System
+from unslow.look.system import LookError, System, try_look
 
 _TYPES = {"adapter": Kind.ADAPTER, "imatrix": Kind.OTHER, "mmproj": Kind.PROJECTOR}  # gguf-py, constants.py, GGUFType
 _GGUF_ENCODERS = ("bert", "t5encoder", "gemma-embedding", "llama-embed")  # or with a prefix or suffix: nomic-bert-moe
@@ -141,7 +141,6 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @property
     def cache(self) -> str:
-        """Where programs of this user cache things."""
         return self.variable("XDG_CACHE_HOME") or f"{self.home}/.cache"
 
 
@@ -172,11 +171,11 @@ class Seen:
         self._looked: set[str] = set()
 
     def look(self, system: System, place: str, store: Any) -> None:
-        """Find what a store has at a place."""
         place = place.rstrip("/") or "/"
-        if _real(system, place) in self._looked:
+        real = try_look(place, system.read_link, place)
+        if real in self._looked:
             return
-        self._looked.add(_real(system, place))
+        self._looked.add(real)
         try:
             contents: Contents = store.find(system, place)
         except LookError as error:
@@ -223,10 +222,3 @@ def _look_at(system: System, path: str, seen: Seen) -> None:
         seen.look(system, path, _plain.File(folder or ".", name))
         return
     seen.look(system, path, next((store for store in all_stores() if store.claims(names)), _plain))
-
-
-def _real(system: System, place: str) -> str:
-    try:
-        return system.read_link(place)
-    except LookError:
-        return place
