@@ -38,7 +38,6 @@ class Leaf(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def name(self) -> str:
-        """Its name in that folder."""
         return self.path.rpartition("/")[2]
 
 
@@ -74,8 +73,6 @@ def _tree(root: str, deepest: int) -> Tree:
 
 
 class _Walk:
-    """Steps into each folder once, however many links lead to it."""
-
     def __init__(self) -> None:
         self.left = MOST_ENTRIES
         self.unreadable: list[str] = []
@@ -190,7 +187,6 @@ def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming)
 
 
 def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str, StoredModel]]) -> StoredModel:
-    """The model with the projectors and drafts that lie in its folder or in one above it."""
     if model.kind is not Kind.MODEL or model.format != "gguf" or not companions:
         return model
     near = [m for f, m in companions if not f or folder == f or folder.startswith(f"{f}/")]
