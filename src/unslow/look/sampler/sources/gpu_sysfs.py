@@ -116,7 +116,6 @@ def _intel_readings(live: Live, index: int, card: Card, closing: ExitStack) -> I
 
 
 def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str], list[Callable[[], int]]]:
-    """Why the clock is held down, in Intel's words: one file for each reason."""
     for folder, prefix in ((f"{card.path}/{folder}", prefix) for folder, prefix in _REASONS):
         with suppress(LookError):
             names = [n for n in live.list_dir(folder) if n.startswith(prefix) and not n.endswith("status")]
