@@ -165,8 +165,6 @@ OF_THE_HOST = ("busy_cpus", "own_cpus", "others_cpus", "memory_available_bytes",
 
 
 class _Slice(NamedTuple):
-    """Rows of one block that fall into one column of the picture."""
-
     column: int
     block: Block
     first: int
@@ -211,7 +209,6 @@ def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
 
 
 def _means(slices: Sequence[_Slice], at: int, columns: int) -> tuple[float | None, ...]:
-    """The mean of each column of the picture."""
     totals, counts = [0.0] * columns, [0] * columns
     for column, block, first, last in slices:
         values = block.columns[at]
