@@ -1,4 +1,4 @@
-from unslow.look.command_line import unset_prefix, with_secrets_hidden, without_words
+from unslow.look.command_line import with_secrets_hidden, without_words
 
 WORDS = ["server", "--key", "abc", "-c", "8", "--key=def", "--key"]
 
@@ -14,8 +14,3 @@ def test_a_flag_that_lacks_its_secret_gets_none():
 def test_words_are_taken_out_in_whatever_order_they_are_named():
     assert without_words(WORDS, [(1, 3), (6, 7), (5, 6)]) == ["server", "-c", "8"]
     assert without_words(WORDS, []) == WORDS
-
-
-def test_variables_are_taken_away_before_a_command():
-    assert unset_prefix(["A", "B"]) == ["env", "-u", "A", "-u", "B"]
-    assert unset_prefix([]) == []

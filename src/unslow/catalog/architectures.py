@@ -214,15 +214,22 @@ def layouts() -> dict[str, Layout]:
 
 
 def _whole(layout: Layout, parts: dict[str, Layout]) -> Layout:
-    """The layout with everything that its parts say and it does not leave out or change."""
     pieces = [*_pieces(layout, parts)]
+    # Each tensor only where the last piece that names it has it
+    last = {name: n for n, piece in enumerate(pieces) for group in piece.groups for name in group.tensors}
+    gone = {name for piece in pieces for name in piece.without}
+    groups = []
+    for n, piece in enumerate(pieces):
+        for group in piece.groups:
+            kept = {name: shape for name, shape in group.tensors.items() if last[name] == n and name not in gone}
+            groups += [Group(kept, group.when)] if kept else []
     return msgspec.structs.replace(
         layout,
         parts=(),
         without=(),
         numbers={name: text for piece in pieces for name, text in piece.numbers.items()},
         metadata={key: setting for piece in pieces for key, setting in piece.metadata.items()},
-        groups=tuple(_latest(pieces)),
+        groups=tuple(groups),
     )
 
 
@@ -230,17 +237,6 @@ def _pieces(layout: Layout, parts: dict[str, Layout]) -> Iterator[Layout]:
     for name in layout.parts:
         yield from _pieces(parts[name], parts)
     yield layout
-
-
-def _latest(pieces: list[Layout]) -> Iterator[Group]:
-    """The groups of all pieces, each tensor only where the last piece that names it has it."""
-    last = {name: n for n, piece in enumerate(pieces) for group in piece.groups for name in group.tensors}
-    gone = {name for piece in pieces for name in piece.without}
-    for n, piece in enumerate(pieces):
-        for group in piece.groups:
-            kept = {name: shape for name, shape in group.tensors.items() if last[name] == n and name not in gone}
-            if kept:
-                yield Group(kept, group.when)
 
 
 # What Transformers takes for granted of a text model: it leaves these values out of a nested `config.json`.

@@ -48,7 +48,6 @@ def devices_written(text: str) -> tuple[Meant, ...]:
 
 
 def _device_of(text: str) -> Device | None:
-    """What drivers would call so, else what a person would, else the memory of that processor."""
     device = find_device(text)
     if device is not None:
         return device
@@ -99,7 +98,7 @@ def near_devices(words: frozenset[str]) -> list[Device]:
     """Devices of the same number, else of one that begins or looks like it, else of the same kind."""
     known = [(d, parse_device_name(d.name).words) for d in all_gpus()]
     numbers = {w for w in words if _is_number(w)}
-    all_numbers = _numbers(word for _, ws in known for word in ws)
+    all_numbers = sorted({word for _, ws in known for word in ws if _is_number(word)})
     longer = {n for n in all_numbers if n.startswith(tuple(numbers))}
     alike = {n for w in numbers for n in get_close_matches(w[:_LONGEST], all_numbers, 3, _CLOSE)}
     for wanted in (numbers, longer, alike, words - MODELS - FORMS - _LARGE_SERIES - numbers):
@@ -122,13 +121,8 @@ def is_near_size(a: int, b: int) -> bool:
 
 
 def _core(words: frozenset[str]) -> frozenset[str]:
-    """What names the model, apart from its series and form."""
     return words - SERIES - FORMS
 
 
 def _is_number(word: str) -> bool:
     return len(word) > 1 and any(letter.isdigit() for letter in word)
-
-
-def _numbers(words: Iterable[str]) -> list[str]:
-    return sorted({word for word in words if _is_number(word)})

@@ -80,7 +80,6 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def unified(self) -> bool:
-        """Whether its memory is the host's too."""
         return self.kind == "unified"
 
     @property
@@ -167,7 +166,11 @@ def parse_device_name(text: str) -> Written:
     text = " ".join(_PUNCTUATION.sub(" ", _COUNT.sub(" ", text)).split())
     sizes = tuple(_WRITTEN_SIZE.findall(text))
     cores = next((int(m[1]) for m in _CORES.finditer(text)), 0)
-    words = _words_in(text)
+    for pattern in (_WRITTEN_SIZE, _CORES, _GRAPHICS_MEMORY):
+        text = pattern.sub(" ", text)
+    for pattern, parted in _GLUED:
+        text = pattern.sub(parted, text)
+    words = [_SAME.get(word, word) for word in text.split()]
     vendors = frozenset(vendor for vendor, names in _VENDORS.items() if not names.isdisjoint(words))
     phrase = " ".join(word for word in words if word not in _MAKERS)
     return Written(frozenset(words) - _NOISE, sizes, cores, how_many, vendors, f" {phrase} ")
@@ -199,15 +202,6 @@ def in_brackets(text: str) -> str:
     return str(names[-1]) if names else text
 
 
-def _words_in(text: str) -> list[str]:
-    """The words of a plain text without its amounts, parted where they were glued together."""
-    for pattern in (_WRITTEN_SIZE, _CORES, _GRAPHICS_MEMORY):
-        text = pattern.sub(" ", text)
-    for pattern, parted in _GLUED:
-        text = pattern.sub(parted, text)
-    return [_SAME.get(word, word) for word in text.split()]
-
-
 _NEAR_SIZE = 1.12  # drivers report a little less than the label
 _REMARK = re.compile(r"\([^()]*\)")
 _SIZE = re.compile(r"([\d.]+)\s*([gm])")
@@ -217,8 +211,6 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 
 class _Known(NamedTuple):
-    """One name of a device, cut into words, with its form apart."""
-
     file: tuple[str, str]
     words: frozenset[str]
     models: frozenset[str]
@@ -269,7 +261,6 @@ def find_device(name: str, memory_bytes: int = 0) -> Device | None:
 
 
 def _found(name: str, memory_bytes: int) -> Device | None:
-    """By a list of names, else by the name, else by the name without the remarks in it."""
     every = parse_alternatives(name) if "/" in name else []
     return (
         _settled([_best(one, memory_bytes) for one in every], memory_bytes)
@@ -278,24 +269,21 @@ def _found(name: str, memory_bytes: int) -> Device | None:
     )
 
 
-def _fitting(written: Written) -> list[_Known]:
+def _fitting(written: Written) -> Iterator[_Known]:
     """The names all of whose words were written, with no word beside them that makes another device of it."""
-    models = written.words & MODELS
+    models, forms = written.words & MODELS, written.words & FORMS
     index = _index()
-    near = (known for word in written.words for known in index.get(word, ()))
-    return [k for k in near if k.models == models and k.words <= written.words and _is_possible(k, written)]
-
-
-def _is_possible(known: _Known, written: Written) -> bool:
-    """Whether form and vendor allow it: one short word, such as M4, is a name of several vendors' chips."""
-    if len(known.words) == 1 and written.vendors and known.device.vendor not in written.vendors:
-        return False
-    forms = written.words & FORMS
-    return known.forms == forms or not known.forms or not forms
+    for known in (known for word in written.words for known in index.get(word, ())):
+        if known.models != models or not known.words <= written.words:
+            continue
+        # One short word, such as M4, is a name of several vendors' chips
+        if len(known.words) == 1 and written.vendors and known.device.vendor not in written.vendors:
+            continue
+        if known.forms == forms or not known.forms or not forms:
+            yield known
 
 
 def _best(written: Written, memory_bytes: int) -> Device | None:
-    """The device with the longest name that fits; None where several models share it."""
     fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
     longest = max((likeness.words for likeness, _ in fits), default=0)
     fits = sorted((fit for fit in fits if fit[0].words == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
@@ -314,8 +302,6 @@ def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
 
 
 class _Likeness(NamedTuple):
-    """How well a name fits, the most important first."""
-
     words: int
     cores: int
     memory: bool
@@ -339,18 +325,14 @@ def _likeness(known: _Known, written: Written, memory_bytes: int) -> _Likeness:
 
 
 def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
-    return [memory_bytes] if memory_bytes else [_parsed_bytes(size) for size in written.sizes]
+    if memory_bytes:
+        return [memory_bytes]
+    amounts = [match for size in written.sizes if (match := _SIZE.match(size))]
+    return [int(float(amount) * (GIB if unit == "g" else MIB)) for amount, unit in (m.groups() for m in amounts)]
 
 
 def _is_near_size(a: int, b: int) -> bool:
-    """Whether two sizes may be the same memory, once as labelled and once as reported."""
     return 0 < max(a, b) <= _NEAR_SIZE * min(a, b)
-
-
-def _parsed_bytes(size: str) -> int:
-    """The bytes of a size such as 24gb or 8192 mb, as memory is sold."""
-    match = _SIZE.match(size)
-    return int(float(match[1]) * (GIB if match[2] == "g" else MIB)) if match else 0
 
 
 def _sizes_of(device: Device) -> tuple[int, ...]:
@@ -359,7 +341,6 @@ def _sizes_of(device: Device) -> tuple[int, ...]:
 
 @cache
 def _index() -> dict[str, list[_Known]]:
-    """Every name by its rarest word."""
     names = [(file, parse_device_name(text).words) for file, every in names_by_file() for text in every]
     often = Counter(word for _, words in names for word in words)
     index: dict[str, list[_Known]] = {}
@@ -373,7 +354,10 @@ def names_by_file() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Every file of a device that is no CPU, and its names."""
     for folder in subfolders("devices"):
         for stem, text in _texts(folder).items():
-            kind, names = _names(text) or _parsed_names(_device(folder, stem))
+            kind, names = _names(text) or ("", ())
+            if not kind:
+                device = _device(folder, stem)
+                kind, names = device.kind, (device.name, *device.also)
             if kind != "cpu":
                 yield (folder, stem), names
 
@@ -384,7 +368,3 @@ def _names(text: str) -> tuple[str, tuple[str, ...]] | None:
     if not name or not kind or (also is None and "\nalso" in text):
         return None
     return kind[1], (name[1], *(_QUOTED.findall(also[1]) if also else ()))
-
-
-def _parsed_names(device: Device) -> tuple[str, tuple[str, ...]]:
-    return device.kind, (device.name, *device.also)

@@ -149,7 +149,6 @@ class WellKnown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The usual name."""
         return self.names[0]
 
 
@@ -191,16 +190,6 @@ def model_at(stem: str) -> WellKnown:
     return _whole(one, {one.like: _entry(one.like)} if one.like else {})
 
 
-@cache
-def _texts() -> dict[str, str]:
-    return texts("models")
-
-
-@cache
-def _entry(stem: str) -> _Entry:
-    return entry(_texts()[stem], _Entry, f"models/{stem}.toml")
-
-
 def _whole(one: _Entry, found: Mapping[str, _Entry]) -> WellKnown:
     """The entry with what it takes from the one it is like."""
     base = found[one.like] if one.like else one
@@ -214,6 +203,16 @@ def _whole(one: _Entry, found: Mapping[str, _Entry]) -> WellKnown:
         projector=one.projector,
         shape=msgspec.convert({**base.shape, **one.shape}, Shape),
     )
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return texts("models")
+
+
+@cache
+def _entry(stem: str) -> _Entry:
+    return entry(_texts()[stem], _Entry, f"models/{stem}.toml")
 
 
 class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,8 +251,10 @@ def find_model(word: str) -> WellKnown:
                 if len(models) == 1:
                     return models[0]
                 raise _several(models, word)
-    if kind := _kind_unlisted(readings):
-        raise UserError(f"{word}: {kind.why}", kind.hint)
+    keys = [key for text in readings if (key := _key(text))]
+    for kind in unlisted():
+        if any(key.startswith(_key(name)) for name in kind.names for key in keys):
+            raise UserError(f"{word}: {kind.why}", kind.hint)
     raise _NoSuchModelError(word)
 
 
@@ -288,12 +289,10 @@ class _NoSuchModelError(UserError):
 
     @property
     def message(self) -> str:  # type: ignore[override]  # found when asked for
-        """What to say of it."""
         return self._said.message
 
     @property
     def hint(self) -> str:  # type: ignore[override]
-        """What to try."""
         return self._said.hint
 
     def __str__(self) -> str:
@@ -303,7 +302,10 @@ class _NoSuchModelError(UserError):
     def _said(self) -> UserError:
         if (bare := _bare(self.word)) and len(choice := listed_models(bare)) > 1:
             return _several(choice, self.word)
-        return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalogue", _near(self.word))
+        near = get_close_matches(_key(bare)[:_LONGEST], _by_name(), n=3, cutoff=0.6)
+        names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
+        hint = f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
+        return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalogue", hint)
 
 
 def listed_models(word: str) -> list[WellKnown]:
@@ -314,26 +316,27 @@ def listed_models(word: str) -> list[WellKnown]:
     wanted = _words(word[:_LONGEST])
     if word.strip() and not wanted:
         return []
-    found = [stem for stem, names in _words_of_names().items() if any(_has(words, wanted) for words in names)]
+
+    def is_meant(name: str) -> bool:
+        words = _words(name)
+        return all(any(w == one or (one.isalpha() and w.startswith(one)) for w in words) for one in wanted)
+
+    found = [stem for stem, names in all_names().items() if any(map(is_meant, names))]
     first = "".join(wanted[:1])
     return sorted(_ordered(found), key=lambda model: not _joined(model.name).startswith(first))
 
 
-def _has(words: list[str], wanted: list[str]) -> bool:
-    return all(any(w == one or (one.isalpha() and w.startswith(one)) for w in words) for one in wanted)
-
-
 def _ordered(stems: Iterable[str]) -> list[WellKnown]:
-    return sorted((model_at(stem) for stem in stems), key=_place)
+    """By family, the newest first, the plain ones first, by size."""
 
+    def place(model: WellKnown) -> tuple[str, float, list[str], int]:
+        words = _words(model.name)
+        family = re.match("[a-z]*", words[0])
+        version = _VERSION.search(model.name.lower())
+        kind = [word for word in words[1:] if word.isalpha() and word not in ("b", "m")]
+        return family[0] if family else "", -float(version[1]) if version else 0.0, kind, model.parameters
 
-def _place(model: WellKnown) -> tuple[str, float, list[str], int]:
-    """Where a model stands in a list: by family, the newest first, the plain ones first, by size."""
-    words = _words(model.name)
-    family = re.match("[a-z]*", words[0])
-    version = _VERSION.search(model.name.lower())
-    kind = [word for word in words[1:] if word.isalpha() and word not in ("b", "m")]
-    return family[0] if family else "", -float(version[1]) if version else 0.0, kind, model.parameters
+    return sorted(map(model_at, stems), key=place)
 
 
 def _several(models: list[WellKnown], word: str) -> UserError:
@@ -343,17 +346,6 @@ def _several(models: list[WellKnown], word: str) -> UserError:
     return UserError(f"{word!r} could be {', '.join(names[:_MOST_SHOWN])}{more}", hint)
 
 
-def _near(word: str) -> str:
-    near = get_close_matches(_key(_bare(word))[:_LONGEST], _by_name(), n=3, cutoff=0.6)
-    names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
-    return f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
-
-
-def _kind_unlisted(readings: list[str]) -> Unlisted | None:
-    keys = [key for text in readings if (key := _key(text))]
-    return next((k for k in unlisted() for name in k.names if any(key.startswith(_key(name)) for key in keys)), None)
-
-
 def _readings(word: str) -> list[str]:
     """The word as it is, then without what publishers put before and after a model's name."""
     bare = _bare(word)
@@ -361,7 +353,6 @@ def _readings(word: str) -> list[str]:
 
 
 def _bare(word: str) -> str:
-    """Without publisher, quant and the ending of a file."""
     return split_quant(word.strip().removesuffix(".gguf").removesuffix(".safetensors").rsplit("/", 1)[-1])[0]
 
 
@@ -380,14 +371,7 @@ def _key(text: str) -> str:
 
 
 @cache
-def _words_of_names() -> dict[str, list[list[str]]]:
-    """The words of every name of every model, by its file name."""
-    return {stem: [_words(name) for name in names] for stem, names in all_names().items()}
-
-
-@cache
 def _by_name() -> dict[str, set[str]]:
-    """The models' file names by every way to write their names."""
     found: dict[str, set[str]] = defaultdict(set)
     for stem, names in all_names().items():
         for name in (stem, *names):
@@ -397,7 +381,6 @@ def _by_name() -> dict[str, set[str]]:
 
 @cache
 def _by_beginning() -> dict[str, set[str]]:
-    """By the first words of a name: a family, or a model without its size."""
     found: dict[str, set[str]] = defaultdict(set)
     for stem, names in all_names().items():
         for name in (stem, *names):

@@ -55,27 +55,18 @@ def price_lists() -> tuple[PriceList, ...]:
 @cache
 def all_prices() -> tuple[Price, ...]:
     """Every price of every list, the newest first."""
-    found = [_price(one, line) for one in price_lists() for line in one.prices]
+    found = []
+    for one in price_lists():
+        seen = {"kind": one.kind, "date": one.date, "source": one.source, "seller": one.seller}
+        found += [msgspec.convert(seen | msgspec.structs.asdict(line), Price) for line in one.prices]
     return tuple(sorted(found, key=lambda price: price.date, reverse=True))
-
-
-def _price(one: PriceList, line: Listed) -> Price:
-    return Price(
-        of=line.of, kind=one.kind, date=one.date, source=one.source, seller=one.seller, usd=line.usd,
-        input_usd=line.input_usd, output_usd=line.output_usd,
-    )  # fmt: skip
 
 
 def shop_price(device: Device) -> Price | None:
     """What a device was last seen for, new or used; else what its maker asked at first; None where neither is known."""
     seen = next((p for p in all_prices() if p.kind in {"street", "used"} and p.of == device.name), None)
-    return seen or launch_price(device)
-
-
-def launch_price(device: Device) -> Price | None:
-    """What its maker asked at first; None where that is not known."""
-    if not device.launch_usd:
-        return None
+    if seen or not device.launch_usd:
+        return seen
     source = device.sources.get("launch_usd", "unverified")
     return Price(of=device.name, kind="launch", date=str(device.year), source=source, usd=device.launch_usd)
 

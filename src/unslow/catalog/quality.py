@@ -82,7 +82,6 @@ class Figure(NamedTuple):
 
     @property
     def kl(self) -> float | None:
-        """The mean KL divergence."""
         return self.row.kl
 
 

@@ -129,7 +129,6 @@ class Mix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def main_type(self) -> Quant:
-        """The type of most tensors."""
         return quants()[self.main] if self.main else self.file_type[1]
 
     @property
@@ -142,14 +141,11 @@ class Mix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 def mixes() -> dict[str, Mix]:
     """Every mix that follows from its name, by name; a publisher's change of the tables inherits the rest."""
     found = {m.name: m for _, m in entries("mixes", Mix)}
-    return {name: _inheriting(m, found) for name, m in found.items()}
-
-
-def _inheriting(one: Mix, found: dict[str, Mix]) -> Mix:
-    if not one.like:
-        return one
-    inherited = {f: getattr(found[one.like], f) for f in ("main", "output", "rules", "spares_attention")}
-    return msgspec.structs.replace(one, **inherited)
+    for name, one in found.items():
+        if one.like:
+            inherited = {f: getattr(found[one.like], f) for f in ("main", "output", "rules", "spares_attention")}
+            found[name] = msgspec.structs.replace(one, **inherited)
+    return found
 
 
 @cache
@@ -188,7 +184,6 @@ class EstimatedMix(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What to say of it."""
         scaled = "" if self.factor == 1 else f" x {self.factor:g}"
         own = "which tensors have which type does not follow from its name"
         return f"{self.word} is an estimate, {self.mix.name}{scaled}: {own}; sizes are within about {self.off:.0%}"
@@ -229,7 +224,6 @@ def estimated_mix(word: str) -> EstimatedMix | None:
 
 @cache
 def _by_word() -> dict[str, Mix]:
-    """By name, alias, and the words in which llama.cpp describes a file type."""
     words = {_plain(f.label): mixes()[f.name] for f, _ in file_types().values() if f.name in mixes()}
     words |= {_plain(alias): m for m in mixes().values() for alias in m.aliases}
     return words | {_plain(name): m for name, m in mixes().items()}
@@ -296,15 +290,12 @@ _TRAINED_FOR_Q4_0 = re.compile(r"gemma.{0,200}[-_]qat\b", re.IGNORECASE)  # Goog
 
 def split_quant(name: str) -> tuple[str, str]:
     """A name without its quant, and the quant, which is empty where the name carries none."""
-    found = _QUANT.findall(name)
-    return _QUANT.sub("", name), _quant(found) or ("Q4_0" if _TRAINED_FOR_Q4_0.search(name) else "")
-
-
-def _quant(words: list[str]) -> str:
-    """One word for llama.cpp; for others all words, such as GPTQ and Int4. With nothing but its bits, it is MLX's."""
+    words = _QUANT.findall(name)
     for_llama_cpp = [word for word in words if _OF_LLAMA_CPP.fullmatch(word)]
     if for_llama_cpp:
-        return for_llama_cpp[-1]
-    if len(words) == 1 and _BITS.fullmatch(words[0]):
-        return f"MLX {words[0]}"
-    return " ".join(words)
+        quant = for_llama_cpp[-1]
+    elif len(words) == 1 and _BITS.fullmatch(words[0]):  # with nothing but its bits, it is MLX's
+        quant = f"MLX {words[0]}"
+    else:  # all words, such as GPTQ and Int4
+        quant = " ".join(words) or ("Q4_0" if _TRAINED_FOR_Q4_0.search(name) else "")
+    return _QUANT.sub("", name), quant

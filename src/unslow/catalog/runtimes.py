@@ -80,7 +80,6 @@ class Overheads(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @cache
 def _kernels() -> dict[str, Kernel]:
-    """The packings whose kernels want something of their own."""
     return {k.packing: k for _, k in entries("runtimes_memory/kernels", Kernel)}
 
 
@@ -138,12 +137,8 @@ def version_changes() -> tuple[VersionChange, ...]:
 def changes_at(runtime: str, before: str, since: str) -> tuple[VersionChange, ...]:
     """The changes between the last good version and the first bad one; with no good one, those of exactly the bad."""
     bad, good = version_numbers(since), version_numbers(before)
-    found = (c for c in version_changes() if c.runtime.lower() in runtime.lower() and bad)
-    return tuple(c for c in found if _within(version_numbers(c.version), good, bad))
-
-
-def _within(at: tuple[int, ...], good: tuple[int, ...], bad: tuple[int, ...]) -> bool:
-    return good < at <= bad if good else at == bad
+    found = ((version_numbers(c.version), c) for c in version_changes() if c.runtime.lower() in runtime.lower() and bad)
+    return tuple(c for at, c in found if (good < at <= bad if good else at == bad))
 
 
 def version_numbers(version: str) -> tuple[int, ...]:

@@ -94,7 +94,9 @@ def array_bytes(of: Scheme, array: Array, rows: int, columns: int) -> int:
     rows, columns = _up(rows, of.packing.rows_multiple), _up(columns, of.packing.columns_multiple)
     bits = array.bits or of.packing.stored_bits.get(int(of.bits), of.bits)
     if array.packed_along:
-        across, along = _grid(of, array, rows, columns)
+        across, along = rows, columns  # a number for each weight, or for each group of a row
+        if array.per != "weight":
+            along = 1 if of.group < 0 else -(-columns // of.group)
         if array.packed_along == "rows":
             across, along = along, across
         return across * -(-int(along * bits) // array.word_bits) * array.word_bits // 8
@@ -116,13 +118,6 @@ def _numbers_in(of: Scheme, array: Array, rows: int, columns: int) -> int:
     }[array.per]
 
 
-def _grid(of: Scheme, array: Array, rows: int, columns: int) -> tuple[int, int]:
-    """The rows and columns of an array that has a number for each weight or for each group of a row."""
-    if array.per == "weight" or of.group < 0:
-        return rows, columns if array.per == "weight" else 1
-    return rows, -(-columns // of.group)
-
-
 def _up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
@@ -139,7 +134,10 @@ def find_scheme(words: str, without: Iterable[str] = ()) -> Scheme:
     """
     words = words[:64]
     text = words.lower()
-    found = next((p for said in _said(text) if (p := _by_word().get(_plain(said)))), None)
+    said = [text]
+    for choice in (_GROUP, _BITS, _INTEGER):  # less and less of what may be a choice and no name
+        said.append(choice.sub(" ", said[-1]))
+    found = next((p for words_left in said if (p := _by_word().get(_plain(words_left)))), None)
     if not found:
         offered = {word: p.name for word, p in _by_word().items() if not p.name.startswith(tuple(without))}
         near = get_close_matches(_plain(text), offered, n=3, cutoff=0.4)
@@ -149,14 +147,6 @@ def find_scheme(words: str, without: Iterable[str] = ()) -> Scheme:
     return scheme(
         found.name, float(bits[1]) if bits else None, int(group[1] or group[2]) if group and found.groups else None
     )
-
-
-def _said(text: str) -> Iterator[str]:
-    """The words with less and less of what may be a choice and no name."""
-    yield text
-    for choice in (_GROUP, _BITS, _INTEGER):
-        text = choice.sub(" ", text)
-        yield text
 
 
 @cache
@@ -244,7 +234,6 @@ def parts_of_shape(shape: HfShape, storage: Storage) -> list[Part]:
 
 
 def _layer(shape: HfShape, storage: Storage, layer: int) -> Iterator[tuple[Role, int]]:
-    """The parts of one layer, mixer first."""
     yield Role.WHOLE, round(shape.norms * shape.width * storage.plain)
     if shape.kind(layer) is LayerKind.RECURRENT:
         yield Role.RECURRENT, round(shape.recurrent_parameters * storage.linear)
@@ -275,7 +264,6 @@ def _attention(shape: HfShape, storage: Storage, layer: int) -> Iterator[tuple[R
 
 
 def _feed_forward(shape: HfShape, storage: Storage, layer: int) -> Iterator[tuple[Role, int]]:
-    """The dense matrices, or the experts with their router."""
     matrices = 3 if shape.gated else 2
     if not shape.has_experts(layer):
         yield Role.FEED_FORWARD, round(matrices * shape.width * shape.feed_forward * storage.linear)
@@ -306,19 +294,18 @@ _ROLES = tuple(
 
 
 def parts_of_tensors(tensors: Sequence[Tensor], layers: int) -> list[Part]:
-    """The parts of a model whose tensors are known by name and size."""
-    return [Part(*_place(tensor.name, layers), tensor.bytes) for tensor in tensors]
-
-
-def _place(name: str, layers: int) -> tuple[int, Role]:
-    """The layer and the role of a tensor; what no pattern knows is taken to be whole on every device."""
-    role = next((role for pattern, role in _ROLES if pattern.search(name)), Role.WHOLE)
-    number = _NUMBER.search(name)
-    if role in {Role.EMBEDDING, Role.OTHER}:
-        return -1, role
-    if role is Role.OUTPUT or number is None:
-        return layers, role
-    return min(int(number[1]), layers), role  # beyond the last: layers that predict further tokens, of other towers
+    """The parts of a model whose tensors are known by name; one that no pattern knows is whole on every device."""
+    parts = []
+    for tensor in tensors:
+        role = next((role for pattern, role in _ROLES if pattern.search(tensor.name)), Role.WHOLE)
+        number = _NUMBER.search(tensor.name)
+        layer = layers
+        if role in {Role.EMBEDDING, Role.OTHER}:
+            layer = -1
+        elif role is not Role.OUTPUT and number:
+            layer = min(int(number[1]), layers)  # beyond the last: layers that predict further tokens, of other towers
+        parts.append(Part(layer, role, tensor.bytes))
+    return parts
 
 
 def total_bytes(parts: Sequence[Part]) -> int:

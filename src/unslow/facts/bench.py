@@ -9,9 +9,9 @@ from typing import Literal
 import msgspec
 
 from unslow.facts.calibration import MachineMark
-from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts
 from unslow.facts.run import Telemetry
+from unslow.facts.stored_json import dump_stored, parse_stored
 from unslow.facts.values import Amount, Count, Fraction
 
 SCHEMA = "unslow.bench/1"
@@ -209,22 +209,12 @@ class Bench(Facts, frozen=True, kw_only=True):
 def parse_bench(data: bytes, where: str) -> Bench:
     """A stored benchmark; UserError where it is none, or one of another version."""
     hint = "`unslow bench --list` shows what is kept"
-    if len(data) > LARGEST_BENCH_BYTES:
-        raise UserError(f"{where} is larger than {LARGEST_BENCH_BYTES >> 20} MiB, so it is no benchmark", hint)
-    try:
-        raw = msgspec.json.decode(data)
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema != SCHEMA:
-            raise UserError(f"{where} has the schema {str(schema)[:60]!r}; this version reads {SCHEMA}", hint)
-        return msgspec.convert(raw, Bench)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise UserError(f"{where} is no benchmark: {str(error) or type(error).__name__}", hint) from error
+    return parse_stored(data, Bench, where, "benchmark", LARGEST_BENCH_BYTES, hint)
 
 
 def dump_bench(bench: Bench) -> bytes:
     """The benchmark as JSON; the schema is always in it."""
-    known = {"schema": bench.schema, **msgspec.to_builtins(bench)}
-    return msgspec.json.format(msgspec.json.encode(known), indent=1)
+    return dump_stored(bench)
 
 
 # A test as llama-bench writes it with `-o json`: its own names, in its own order, so that others' tools read it.

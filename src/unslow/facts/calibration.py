@@ -2,10 +2,8 @@
 
 from typing import Literal
 
-import msgspec
-
-from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts
+from unslow.facts.stored_json import dump_stored, parse_stored
 from unslow.facts.values import Amount, Bytes, Count, Fraction
 
 SCHEMA = "unslow.calibration/1"
@@ -135,19 +133,9 @@ class Calibration(Facts, frozen=True, kw_only=True):
 def parse_calibration(data: bytes, where: str) -> Calibration:
     """A stored calibration; UserError where it is none, or one of another version."""
     hint = f"remove it, or measure again with `unslow calibrate`: {where}"
-    if len(data) > LARGEST_BYTES:
-        raise UserError(f"{where} is larger than {LARGEST_BYTES >> 20} MiB, so it is no calibration", hint)
-    try:
-        raw = msgspec.json.decode(data)
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema != SCHEMA:
-            raise UserError(f"{where} has the schema {str(schema)[:60]!r}; this version reads {SCHEMA}", hint)
-        return msgspec.convert(raw, Calibration)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise UserError(f"{where} is no calibration: {str(error) or type(error).__name__}", hint) from error
+    return parse_stored(data, Calibration, where, "calibration", LARGEST_BYTES, hint)
 
 
 def dump_calibration(calibration: Calibration) -> bytes:
     """The calibration as JSON; the schema is always in it."""
-    known = {"schema": calibration.schema, **msgspec.to_builtins(calibration)}
-    return msgspec.json.format(msgspec.json.encode(known), indent=1)
+    return dump_stored(calibration)

@@ -75,7 +75,6 @@ class Knob(StrEnum):
     COMPILE = "compile"
 
     def to(self, value: Setting, why: str = "") -> "Change":
-        """This knob set to a value."""
         return Change(self, value, why)
 
 

@@ -286,7 +286,6 @@ def _address(found: re.Match[str]) -> str:
 
 
 def _further(found: re.Match[str]) -> str:
-    """The rest of a list of addresses, such as that of proxies."""
     return re.sub(_FOUR, lambda one: "masked-ip" if _is_public(one[0]) else one[0], found[0])
 
 

@@ -1,7 +1,8 @@
 """Facts of several sources laid over each other, the GPUs of one machine matched, and all held to their bounds."""
 
+from contextlib import suppress
 from functools import cache
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -19,18 +20,8 @@ def same_gpu(gpu: Gpu, gpus: tuple[Gpu, ...]) -> Gpu | None:
     return named[0] if len(named) == 1 and not apart else None
 
 
-def fuller_processes(first: Fact[list[GpuProcess]], second: Fact[list[GpuProcess]]) -> Fact[list[GpuProcess]]:
-    """The list of processes that tells more sizes: on Windows NVIDIA's driver tells none, and the system does."""
-    return second if _sizes(second) > _sizes(first) else first
-
-
 def _sizes(processes: Fact[list[GpuProcess]]) -> int:
     return sum(isinstance(process.vram_bytes, Known) for process in processes.value_or([]))
-
-
-def are_gpus(things: tuple[Facts, ...]) -> bool:
-    """Whether a list is one of GPUs."""
-    return all(isinstance(thing, Gpu) for thing in things)
 
 
 def gpus_in_order(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -60,17 +51,11 @@ F = TypeVar("F", bound=Facts)
 
 def bounded(facts: F) -> F:
     """The facts; one outside its bounds becomes a failed look instead of a false number."""
-    try:
+    with suppress(msgspec.ValidationError, OverflowError):
         return msgspec.convert(msgspec.to_builtins(facts), type(facts))
-    except (msgspec.ValidationError, OverflowError):
-        return _each_by_itself(facts)
-
-
-def _each_by_itself(facts: F) -> F:
-    """The same where some do not fit: only one by one it shows which."""
     kinds = _kinds(type(facts))
     changes: dict[str, Any] = {}
-    for name in facts.__struct_fields__:
+    for name in facts.__struct_fields__:  # only one by one it shows which does not fit
         value = getattr(facts, name)
         if isinstance(value, Known):
             changes[name] = bounded_fact(value, kinds[name])
@@ -84,10 +69,9 @@ def bounded_fact(fact: Fact[Any], kind: Any) -> Fact[Any]:
     if not isinstance(fact, Known):
         return fact
     try:
-        checked: Fact[Any] = msgspec.convert(msgspec.to_builtins(fact), kind)
+        return cast("Fact[Any]", msgspec.convert(msgspec.to_builtins(fact), kind))
     except (msgspec.ValidationError, OverflowError) as error:
         return failed(f"{fact.source} answered {str(fact.value)[:40]}: {error}")
-    return checked
 
 
 @cache
@@ -105,15 +89,10 @@ def overlaid(base: F, over: F) -> F:
         elif isinstance(new, tuple):
             changes[name] = old + new
         elif isinstance(old, Known) and isinstance(new, Known) and isinstance(old.value, tuple):
-            # known lists of things, such as the GPUs of two vendors
-            # Both lists; a GPU that both speak of stands there once
-            changes[name] = Known(
-                gpus_in_order(joined_gpus(old.value, new.value))
-                if are_gpus(old.value + new.value)
-                else old.value + new.value,
-                new.origin,
-                f"{old.source}, {new.source}",
-            )
+            both = old.value + new.value  # known lists of things, such as the GPUs of two vendors
+            if all(isinstance(thing, Gpu) for thing in both):
+                both = gpus_in_order(joined_gpus(old.value, new.value))
+            changes[name] = Known(both, new.origin, f"{old.source}, {new.source}")
         elif new != NOT_LOOKED and not (isinstance(old, Known) and isinstance(new, Unknown)):
             changes[name] = new
     return msgspec.structs.replace(base, **changes)
@@ -127,8 +106,7 @@ def joined_gpus(old: tuple[Gpu, ...], new: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
         if twin is None or twin not in gpus:  # of two that are alike, the other one is it already
             gpus.append(gpu)
         else:
-            both = msgspec.structs.replace(
-                overlaid(gpu, twin), processes=fuller_processes(twin.processes, gpu.processes)
-            )
-            gpus[gpus.index(twin)] = both
+            # On Windows NVIDIA's driver tells no sizes of processes, and the system does
+            fuller = gpu.processes if _sizes(gpu.processes) > _sizes(twin.processes) else twin.processes
+            gpus[gpus.index(twin)] = msgspec.structs.replace(overlaid(gpu, twin), processes=fuller)
     return tuple(gpus)

@@ -152,7 +152,6 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def by_name(self) -> dict[str, Tensor]:
-        """The tensors by name."""
         return {t.name: t for t in self.tensors}
 
     @cached_property
@@ -346,7 +345,6 @@ class HfShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Weights beside the decoder: a vision tower, a projector."""
 
     def kind(self, layer: int) -> LayerKind:
-        """What a layer keeps."""
         return self.kinds[layer] if self.kinds else LayerKind.FULL
 
     def has_experts(self, layer: int) -> bool:
@@ -358,15 +356,12 @@ class HfShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return layer < self.layers - self.shared_kv_layers and self.kind(layer) in _ATTENDING
 
     def kv_heads_of(self, layer: int) -> int:
-        """The heads of keys and values in a layer."""
         return self.full_kv_heads if self.full_kv_heads and self.kind(layer) is LayerKind.FULL else self.kv_heads
 
     def key_length_of(self, layer: int) -> int:
-        """The length of a key in a layer."""
         return self.full_key_length if self.full_key_length and self.kind(layer) is LayerKind.FULL else self.key_length
 
     def value_length_of(self, layer: int) -> int:
-        """The length of a value in a layer."""
         return (
             self.full_key_length if self.full_key_length and self.kind(layer) is LayerKind.FULL else self.value_length
         )

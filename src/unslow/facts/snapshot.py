@@ -135,7 +135,6 @@ def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
 
 
 def _check_texts(raw: Any, where: str) -> None:
-    """UserError where its texts are longer than those of any machine."""
     left, letters = [raw], 0
     while left:
         one = left.pop()
@@ -161,7 +160,6 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def _missing(raw: Any, known: Any) -> Any:
-    """What is in `raw` and not in `known`, in the same shape."""
     if isinstance(raw, dict) and isinstance(known, dict):
         pairs = ((k, v if k not in known else _missing(v, known[k])) for k, v in raw.items())
         return {k: v for k, v in pairs if v not in ({}, [])}

@@ -60,11 +60,9 @@ class Known(msgspec.Struct, Generic[T], frozen=True, tag_field="is", tag="known"
     source: str
 
     def need(self) -> T:
-        """The value."""
         return self.value
 
     def value_or(self, default: Any) -> T:  # noqa: ARG002 (the same call on Unknown uses it)
-        """The value."""
         return self.value
 
 

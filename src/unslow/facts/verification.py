@@ -9,6 +9,7 @@ import msgspec
 
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts
+from unslow.facts.stored_json import dump_stored, parse_stored
 from unslow.facts.values import Amount, Count
 
 SCHEMA = "unslow.verify_side/1"
@@ -96,25 +97,13 @@ class Side(Facts, frozen=True, kw_only=True):
 def parse_side(data: bytes, where: str) -> Side:
     """A side from a file; UserError where it is none."""
     hint = "such a file is written by `unslow verify --save FILE URL`"
-    if len(data) > LARGEST_SIDE_BYTES:
-        raise UserError(f"{where} is larger than {LARGEST_SIDE_BYTES >> 20} MiB, so it is no measurement", hint)
-    try:
-        raw = msgspec.json.decode(data)
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema != SCHEMA:
-            raise UserError(f"{where} has the schema {str(schema)[:60]!r}; this version reads {SCHEMA}", hint)
-        return _checked(msgspec.convert(raw, Side))
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
-        raise UserError(f"{where} is no measurement: {str(error) or type(error).__name__}", hint) from error
-
-
-def _checked(side: Side) -> Side:
+    side = parse_stored(data, Side, where, "measurement", LARGEST_SIDE_BYTES, hint)
     scored = side.scored
     if scored and not len(scored.at) == len(scored.log_probabilities) == len(scored.likeliest):
-        raise ValueError("its probabilities do not belong to its places")
+        raise UserError(f"{where} is no measurement: its probabilities do not belong to its places", hint)
     return side
 
 
 def dump_side(side: Side) -> bytes:
     """The side as JSON; the schema is always in it."""
-    return msgspec.json.format(msgspec.json.encode({"schema": side.schema, **msgspec.to_builtins(side)}), indent=1)
+    return dump_stored(side)

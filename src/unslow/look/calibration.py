@@ -6,8 +6,8 @@ import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +19,8 @@ from unslow.facts.calibration import LARGEST_BYTES, Calibration, dump_calibratio
 from unslow.facts.errors import UserError
 from unslow.facts.values import MIB, Amount, Count
 from unslow.look.engine import Engine, start_engine
-from unslow.look.kernel.processors import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid
-from unslow.look.system import LookError, System
+from unslow.look.kernel.processors import CpuUse, cpus_between, read_cpu_sample, read_own_pid
+from unslow.look.system import LookError, System, try_look
 from unslow.look.system.live import LiveSystem
 
 
@@ -29,31 +29,19 @@ class OtherPrograms:
 
     def __init__(self, system: System, engine_pids: Sequence[int]) -> None:
         self._system = system
-        self._own = [*engine_pids, *_own_pid(system)]
-        self._first = self._last = _processors(system)
+        self._own = list(engine_pids)
+        with suppress(LookError):
+            self._own.append(read_own_pid(system))
+        self._first = self._last = try_look(None, read_cpu_sample, system)
 
     def cpus_since_last(self) -> float:
         """Processors that others used since this was last asked."""
-        before, self._last = self._last, _processors(self._system)
+        before, self._last = self._last, try_look(None, read_cpu_sample, self._system)
         return cpus_between(before, self._last, self._own).busy_cpus if before and self._last else 0.0
 
     def use(self) -> CpuUse | None:
         """Who used how much since the start; None where that can't be seen."""
         return cpus_between(self._first, self._last, self._own) if self._first and self._last else None
-
-
-def _processors(system: System) -> CpuSample | None:
-    try:
-        return read_cpu_sample(system)
-    except LookError:
-        return None
-
-
-def _own_pid(system: System) -> list[int]:
-    try:
-        return [read_own_pid(system)]
-    except LookError:
-        return []
 
 
 COLD_TOKENS = 1
@@ -78,31 +66,21 @@ class Sample(NamedTuple):
     prefill_s: float
 
 
-def read_sample(system: System, url: str, prompt: str, tokens: int, limit_s: float) -> Sample:
-    """Ask for so many tokens; LookError where they take longer than the limit."""
-    body = {
-        "prompt": prompt,
-        "n_predict": tokens,
-        "stream": True,
-        "timings_per_token": True,
-        "ignore_eos": True,
-        "cache_prompt": False,
-    }
-    lines = system.stream(f"{url}/completion", body, timeout_s=limit_s)
-    return parse_sample(line.text for line in lines)
-
-
 def parse_sample(lines: Iterable[str]) -> Sample:
     """The sample in a streamed answer."""
     seen = [_timings(line.removeprefix(_DATA)) for line in lines if line.startswith(_DATA)]
     timings = [timing for timing in seen if timing]
     if not timings:
         raise LookError("the answer has no timings")
-    return Sample(tuple(_steps(timings)), timings[-1].prompt_n, timings[-1].prompt_ms / 1e3)
+    steps = []
+    for before, after in pairwise(timings):
+        tokens = after.predicted_n - before.predicted_n  # some events tell of several tokens
+        if before.predicted_n >= COLD_TOKENS and tokens > 0 and after.predicted_ms > before.predicted_ms:
+            steps.append((after.predicted_ms - before.predicted_ms) / 1e3 / tokens)
+    return Sample(tuple(steps), timings[-1].prompt_n, timings[-1].prompt_ms / 1e3)
 
 
 def _timings(text: str) -> _Timings | None:
-    """The timings of one event; None for an event without them."""
     try:
         event: Any = msgspec.json.decode(text)
         if isinstance(event, dict) and "error" in event:
@@ -110,14 +88,6 @@ def _timings(text: str) -> _Timings | None:
         return msgspec.convert(event["timings"], _Timings) if isinstance(event, dict) and "timings" in event else None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise LookError(f"the server streamed something that can't be read: {text[:60]!r}") from error
-
-
-def _steps(timings: Sequence[_Timings]) -> Iterator[float]:
-    """Seconds for a token between two events; some events tell of several tokens."""
-    for before, after in pairwise(timings):
-        tokens = after.predicted_n - before.predicted_n
-        if before.predicted_n >= COLD_TOKENS and tokens > 0 and after.predicted_ms > before.predicted_ms:
-            yield (after.predicted_ms - before.predicted_ms) / 1e3 / tokens
 
 
 # Many models measured in turns, a moment each, over and over.
@@ -168,8 +138,6 @@ class _Turn(NamedTuple):
 
 @dataclass
 class _Running:
-    """An engine and what it has shown so far."""
-
     guest: ModelToMeasure
     engine: Engine
     tokens: int = FEWEST_TOKENS
@@ -191,15 +159,12 @@ class Measured(NamedTuple):
     @property
     def best_decode_s(self) -> float:
         """The lowest tenth: whatever disturbs a token makes it longer, and hardly anything makes it shorter."""
-        return (
-            statistics.quantiles(self.steps_s, n=10, method="inclusive")[0]
-            if len(self.steps_s) > 1
-            else self.steps_s[0]
-        )
+        if len(self.steps_s) == 1:
+            return self.steps_s[0]
+        return statistics.quantiles(self.steps_s, n=10, method="inclusive")[0]
 
     @property
     def typical_decode_s(self) -> float:
-        """The median: what one gets."""
         return statistics.median(self.steps_s)
 
     @property
@@ -262,31 +227,34 @@ def _take_turns(
             if share > OVERTIME:
                 return quiet
             progress(f"measuring {len(running)} models in turns", min(share, 1.0))
-            _turn(system, one, number, limits)
+            deep, prompt = one.guest.depth_tokens > 1, number % PROMPT_EVERY == 0
+            if deep and not prompt:  # the prompt must be read again each time
+                continue
+            done = _sample(system, one, one.tokens, limits)
+            read = done if deep else None
+            if prompt and one.guest.prompt_tokens and not deep:
+                read = _sample(system, one, 1, limits, one.guest.prompt_tokens)
+            one.turns.append(_Turn(number, done, read.prefill_s if read else None))
         if was_quiet():
             quiet.add(number)
         number += 1
     return quiet
 
 
-def _turn(system: System, one: _Running, number: int, limits: Limits) -> None:
-    """One sample; deep ones only where a prompt is due, as the prompt must be read again each time."""
-    deep, prompt = one.guest.depth_tokens > 1, number % PROMPT_EVERY == 0
-    if deep and not prompt:
-        return
-    done = _sample(system, one, one.tokens, limits)
-    read = done if deep else None
-    if prompt and one.guest.prompt_tokens and not deep:
-        read = _sample(system, one, 1, limits, one.guest.prompt_tokens)
-    one.turns.append(_Turn(number, done, read.prefill_s if read else None))
-
-
 def _sample(system: System, one: _Running, tokens: int, limits: Limits, prompt: int = 0) -> Sample | None:
     """One completion; None where it took so long that something else must have held the processors."""
     started = system.clock()
-    text = "a" * (prompt or one.guest.depth_tokens)  # a byte is a token of every made-up model
+    body = {
+        "prompt": "a" * (prompt or one.guest.depth_tokens),  # a byte is a token of every made-up model
+        "n_predict": tokens,
+        "stream": True,
+        "timings_per_token": True,
+        "ignore_eos": True,
+        "cache_prompt": False,
+    }
     try:
-        return read_sample(system, one.engine.url, text, tokens, limits.one_sample_s)
+        lines = system.stream(f"{one.engine.url}/completion", body, timeout_s=limits.one_sample_s)
+        return parse_sample(line.text for line in lines)
     except LookError as error:
         if one.engine.ended or system.clock() - started < limits.one_sample_s:
             raise UserError(f"{one.guest.name} could not be measured: {error.why}", "try again") from error
@@ -327,10 +295,7 @@ class CalibrationStore:
 
     def read_all(self, system: System) -> list[Stored]:
         """Every calibration, newest first, and every file that should be one and is not."""
-        try:
-            names = [name for name in system.list_dir(str(self.folder)) if _NAME.fullmatch(name)]
-        except LookError:
-            return []
+        names = [name for name in try_look([], system.list_dir, str(self.folder)) if _NAME.fullmatch(name)]
         found = [_read(system, str(self.folder / name)) for name in names[:MOST_FILES]]
         return sorted(found, key=lambda s: s.calibration.taken_at if s.calibration else "", reverse=True)
 
@@ -351,7 +316,6 @@ class CalibrationStore:
         return path
 
     def forget(self, path: str) -> None:
-        """Remove one file of this folder."""
         try:
             (self.folder / Path(path).name).unlink(missing_ok=True)
         except OSError as error:

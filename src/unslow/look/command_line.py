@@ -37,11 +37,6 @@ def without_words(command: Sequence[str], places: Iterable[tuple[int, int]]) -> 
     return words
 
 
-def unset_prefix(variables: Sequence[str]) -> list[str]:
-    """What to put before a command line, so that it does not see these variables; nothing where there are none."""
-    return ["env", *(word for variable in variables for word in ("-u", variable))] if variables else []
-
-
 def with_secrets_hidden(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
     """The command line as anybody may see it: where a flag with a secret starts and ends, a word stands for that."""
     words = list(command)

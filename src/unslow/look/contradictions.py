@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from unslow.facts.machine import Gpu, Machine
+from unslow.facts.machine import Machine
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Contradiction, Statement
@@ -40,14 +40,8 @@ _NOTABLE_BYTES = 256 * MIB
 def device_contradictions(runtimes: Sequence[Runtime], machine: Machine) -> list[Contradiction]:
     """Threads against the processors that may be used, and planned bytes against those on the device."""
     state = stated(runtimes, "state")
-    return [
-        c
-        for c in (
-            _threads(runtimes, machine),
-            None if (state is not None and state.value in ("asleep", "failed")) else _vram(runtimes, machine),
-        )
-        if c
-    ]
+    is_loaded = state is None or state.value not in ("asleep", "failed")
+    return [c for c in (_threads(runtimes, machine), _vram(runtimes, machine) if is_loaded else None) if c]
 
 
 def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
@@ -65,7 +59,11 @@ def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | N
 
 
 def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
-    planned, seen = _planned(runtimes), _held(runtimes, machine)
+    planned, buffers = stated(runtimes, "size_vram_bytes"), stated(runtimes, "buffers")
+    if buffers:
+        held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
+        planned = Known(held, buffers.origin, buffers.source)
+    seen = _held(runtimes, machine)
     if _is_elsewhere(runtimes, machine):
         return None
     if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
@@ -78,14 +76,6 @@ def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None
         ),
         meaning="the driver keeps a part of it in system memory, or the runtime's account is not of what it holds now",
     )
-
-
-def _planned(runtimes: Sequence[Runtime]) -> Known[int] | None:
-    buffers, size = stated(runtimes, "buffers"), stated(runtimes, "size_vram_bytes")
-    if buffers:
-        held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
-        return Known(held, buffers.origin, buffers.source)
-    return size
 
 
 def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
@@ -104,18 +94,15 @@ def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
     gpus, pid = machine.gpus, stated(runtimes, "pid")
     if not isinstance(gpus, Known) or not gpus.value:
         return None
-    own = [held for gpu in gpus.value for held in _of_process(gpu, pid.value if pid else None)]
+    processes = [process for gpu in gpus.value for process in gpu.processes.value_or([])]
+    mine = [process.vram_bytes for process in processes if pid and process.pid == pid.value]
+    own = [size for size in mine if isinstance(size, Known)]
     if own:
         return Known(sum(fact.value for fact in own), own[0].origin, own[0].source)
     known = [gpu.vram_used_bytes for gpu in gpus.value if isinstance(gpu.vram_used_bytes, Known)]
     if len(known) < len(gpus.value):
         return None
     return Known(sum(fact.value for fact in known), known[0].origin, known[0].source)
-
-
-def _of_process(gpu: Gpu, pid: int | None) -> list[Known[int]]:
-    processes = gpu.processes.value_or([])
-    return [p.vram_bytes for p in processes if p.pid == pid and isinstance(p.vram_bytes, Known)]
 
 
 _TINY_SHARE = 0.5  # of the weights, where every layer is said to be on a GPU
@@ -170,9 +157,15 @@ def _sum(buffers: list[Buffer], *, on_gpu: bool) -> int:
 
 
 def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
-    asked = stated(runtimes, "device_set")
-    used = _devices_used(runtimes)
-    if asked is None or used is None:
+    asked, buffers, named = (stated(runtimes, name) for name in ("device_set", "buffers", "device_used"))
+    if asked is None:
+        return None
+    if buffers:
+        found = dict.fromkeys(b.device for b in buffers.value if b.on_gpu and b.kind in ("model", "kv"))
+        used = Known(list(found), buffers.origin, buffers.source)
+    elif named:  # by a runtime without such lines
+        used = Known([named.value], named.origin, named.source)
+    else:
         return None
     wanted = {name.strip().lower() for name in asked.value.split(",")} - {"none", ""}
     strangers = [name for name in used.value if not any(name.lower().startswith(word) for word in wanted)]
@@ -183,15 +176,6 @@ def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
         statement(used, lambda names: f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} used"),
     )
     return Contradiction(about="device_used", statements=statements, meaning="the device was not found by that name")
-
-
-def _devices_used(runtimes: Sequence[Runtime]) -> Known[list[str]] | None:
-    """By what was allocated on GPUs; a runtime without such lines may name its device."""
-    buffers, named = stated(runtimes, "buffers"), stated(runtimes, "device_used")
-    if buffers:
-        found = dict.fromkeys(b.device for b in buffers.value if b.on_gpu and b.kind in ("model", "kv"))
-        return Known(list(found), buffers.origin, buffers.source)
-    return Known([named.value], named.origin, named.source) if named else None
 
 
 _PADDING = 256  # llama.cpp rounds a context up to a multiple of this
@@ -219,22 +203,19 @@ _SAME: tuple[Same, ...] = (
     Same("load_mode", lambda mode: f"load mode {mode}", "the device can't load in this way"),
     Same("split_mode", lambda mode: f"split mode {mode}", "the runtime refused this way of splitting"),
 )
-_LETS_CHOOSE = ("auto",)
 
 
 def setting_contradictions(sources: Sequence[tuple[str, Runtime]]) -> list[Contradiction]:
     """Everything that was asked for and came out differently."""
-    found = [_disagreement(sources, same) for same in _SAME]
-    return [c for c in (*found, _context([runtime for _, runtime in sources])) if c]
-
-
-def _disagreement(sources: Sequence[tuple[str, Runtime]], same: Same) -> Contradiction | None:
-    said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], same.name)]
-    said = [(role, fact) for role, fact in said if fact.value not in _LETS_CHOOSE]
-    if all(first.value == second.value for (_, first), (_, second) in pairwise(said)):
-        return None
-    statements = tuple(statement(fact, same.say, role) for role, fact in said)
-    return Contradiction(about=same.name, statements=statements, meaning=same.meaning)
+    found = []
+    for name, say, meaning in _SAME:
+        said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], name)]
+        said = [(role, fact) for role, fact in said if fact.value != "auto"]
+        if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
+            statements = tuple(statement(fact, say, role) for role, fact in said)
+            found.append(Contradiction(about=name, statements=statements, meaning=meaning))
+    context = _context([runtime for _, runtime in sources])
+    return [*found, context] if context else found
 
 
 def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:

@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -61,6 +61,7 @@ class Entry(NamedTuple):
 
 def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
     """What the tables hold beside the benchmark itself; `owner` is empty once it is finished."""
+    decode, prefill = bench.figures.get(DECODE), bench.figures.get(PREFILL)
     return {
         "id": bench.id,
         "taken_at": bench.taken_at,
@@ -72,18 +73,13 @@ def columns_of(bench: Bench, owner: str) -> dict[str, Any]:
         "machine": machine_key(bench),
         "setup": setup_key(bench),
         "seconds": bench.seconds,
-        "decode": _median(bench, DECODE),
-        "prefill": _median(bench, PREFILL),
+        "decode": decode.median if decode else None,
+        "prefill": prefill.median if prefill else None,
         "answered": len(bench.passes),
         "failed": len(bench.failures),
         "interrupted": int(bench.interrupted),
         "owner": owner,
     }
-
-
-def _median(bench: Bench, figure: str) -> float | None:
-    known = bench.figures.get(figure)
-    return known.median if known else None
 
 
 def entry_of(row: tuple[Any, ...]) -> Entry:
@@ -93,18 +89,16 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     taken |= {name: str(taken[name])[:_LONGEST] for name in Entry._fields[:7]}
     taken |= {name: _number(taken[name]) for name in ("decode_tokens_per_s", "prefill_tokens_per_s")}
     taken |= {name: int(_number(taken[name]) or 0) for name in ("answered", "failed")}
-    taken |= {"seconds": _number(taken["seconds"]) or 0.0, "state": _state(bool(interrupted), str(owner))}
+    taken["seconds"] = _number(taken["seconds"]) or 0.0
+    if owner:
+        taken["state"] = "running" if _is_alive(str(owner)) else "broke_off"
+    else:
+        taken["state"] = "interrupted" if interrupted else "whole"
     return Entry(**taken)
 
 
 def _number(cell: Any) -> float | None:
     return float(cell) if isinstance(cell, int | float) and math.isfinite(cell) else None
-
-
-def _state(interrupted: bool, owner: str) -> State:  # noqa: FBT001 (a column)
-    if owner:
-        return "running" if _is_alive(owner) else "broke_off"
-    return "interrupted" if interrupted else "whole"
 
 
 def this_process() -> str:
@@ -160,16 +154,6 @@ def packed_bench(bench: Bench) -> bytes:
     if len(data) > LARGEST_BENCH_BYTES:
         raise UserError(f"this benchmark is larger than {LARGEST_BENCH_BYTES >> 20} MiB", "write it to a file instead")
     return zlib.compress(data)
-
-
-def unpacked_bench(body: object, where: str) -> Bench:
-    """The benchmark of a row; UserError where there is none in it."""
-    return parse_bench(_inflated(body, where), where)
-
-
-def packed_piece(passes: Sequence[Pass], failures: Sequence[Failure]) -> bytes:
-    """A piece, small."""
-    return zlib.compress(msgspec.json.encode(Piece(tuple(passes), tuple(failures))))
 
 
 def unpacked_piece(body: object) -> Piece | None:
@@ -247,7 +231,9 @@ def _reading_mode(path: Path) -> str:
 def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
     """The file to change: all of the work is kept, or none of it."""
     with _told(path, "write"):
-        _create(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # only its owner may read it; SQLite gives its companions the same rights
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with closing(_opened(path, "rw")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -269,38 +255,23 @@ def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _told(path: Path, what: str) -> Iterator[None]:
-    """What goes wrong with the file, said to the user."""
     try:
         yield
     except sqlite3.Error as error:
-        raise UserError(f"can't {what} the history {path}: {_reason(error)}", _DATABASE_HINT) from error
+        reason = _REASONS.get(getattr(error, "sqlite_errorname", ""), str(error))
+        raise UserError(f"can't {what} the history {path}: {reason}", _DATABASE_HINT) from error
     except OSError as error:
         raise UserError(f"can't {what} the history {path}: {error.strerror or error}", _DATABASE_HINT) from error
     except UnicodeEncodeError as error:
         raise UserError(f"can't {what} the history {path}: a word is no text", "give it as UTF-8") from error
 
 
-def _reason(error: sqlite3.Error) -> str:
-    match getattr(error, "sqlite_errorname", ""):
-        case "SQLITE_NOTADB":
-            return "it is no database"
-        case "SQLITE_CORRUPT":
-            return "it is damaged"
-        case "SQLITE_BUSY":
-            return f"another program has held it for {BUSY_S:.0f} s"
-        case "SQLITE_INTERRUPT":
-            return "reading it does not come to an end"
-        case _:
-            return str(error)
-
-
-def _create(path: Path) -> None:
-    """An empty file that only its owner may read, where there is none; SQLite gives its companions the same rights."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        return
+_REASONS = {
+    "SQLITE_NOTADB": "it is no database",
+    "SQLITE_CORRUPT": "it is damaged",
+    "SQLITE_BUSY": f"another program has held it for {BUSY_S:.0f} s",
+    "SQLITE_INTERRUPT": "reading it does not come to an end",
+}
 
 
 def _opened(path: Path, mode: str) -> sqlite3.Connection:
@@ -346,8 +317,6 @@ _MEASURED = "(answered > 0 OR decode > 0 OR prefill > 0 OR EXISTS (SELECT 1 FROM
 
 
 class _Where(NamedTuple):
-    """A condition of a query and its values."""
-
     text: str = "1"
     values: tuple[object, ...] = ()
 
@@ -375,7 +344,12 @@ class History:
         """Add what came since; only the new ones."""
         if not passes and not failures:
             return
-        row = (bench_id, len(passes), len(failures), packed_piece(passes, failures))
+        row = (
+            bench_id,
+            len(passes),
+            len(failures),
+            zlib.compress(msgspec.json.encode(Piece(tuple(passes), tuple(failures)))),
+        )
         with writing_database(self.path) as connection:
             connection.execute("INSERT INTO pieces (bench, answered, failed, body) VALUES (?, ?, ?, ?)", row)
 
@@ -390,7 +364,13 @@ class History:
 
     def all(self, limit: int = 50, filters: Filters | None = None) -> list[Entry]:
         """The newest ones that pass, newest first."""
-        return self._entries(_passing(filters or Filters()), limit)
+        where = _Where()
+        for column in ("model", "runtime", "label"):
+            if word := getattr(filters, column, ""):
+                where = where.and_(f"instr(lower({column}), lower(?)) > 0", word)
+        if filters and filters.protocol:
+            where = where.and_("protocol = ?", filters.protocol)
+        return self._entries(where, limit)
 
     def entry(self, bench_id: str) -> Entry | None:
         """The line of one benchmark, by its whole id."""
@@ -398,7 +378,6 @@ class History:
         return found[0] if found else None
 
     def count(self) -> int:
-        """How many are kept."""
         with reading_database(self.path) as connection:
             return int(connection.execute("SELECT count(*) FROM benches").fetchone()[0]) if connection else 0
 
@@ -407,12 +386,7 @@ class History:
 
         With `like`, LAST counts only those of its machine, runtime, model and protocol, and never that one itself.
         """
-        last = _LAST.fullmatch(word.strip())
-        return (
-            self._read(self._entry_of_last(int(last[1] or 0), like).id)
-            if last
-            else self._read(self._meant(word.strip()).id)
-        )
+        return self._read(self._meant(word.strip(), like).id)
 
     def latest(self, like: Bench | None = None) -> Bench | None:
         """The newest one; with `like`, of its machine, runtime, model and protocol, and not that one itself."""
@@ -426,18 +400,16 @@ class History:
 
     def forget(self, word: str) -> list[Entry]:
         """Remove the one that is meant, or those with that label; what was removed."""
-        gone = self._entries(_Where("label = ? AND label != ''", (word,)), MOST)
-        if not gone:
-            last = _LAST.fullmatch(word.strip())
-            meant_or_last = self._entry_of_last(int(last[1] or 0), None) if last else self._meant(word.strip())
-            gone = [meant_or_last]
+        gone = self._entries(_Where("label = ? AND label != ''", (word,)), MOST) or [self._meant(word.strip())]
         with writing_database(self.path) as connection:
             for entry in gone:
                 connection.execute("DELETE FROM benches WHERE id = ?", (entry.id,))
                 connection.execute("DELETE FROM pieces WHERE bench = ?", (entry.id,))
         return gone
 
-    def _meant(self, word: str) -> Entry:
+    def _meant(self, word: str, like: Bench | None = None) -> Entry:
+        if last := _LAST.fullmatch(word):
+            return self._entry_of_last(int(last[1] or 0), like)
         for condition in ("id = ?", "label = ? AND label != ''"):
             if found := self._entries(_Where(condition, (word,)), 1):
                 return found[0]
@@ -472,12 +444,11 @@ class History:
             row = connection.execute("SELECT body, owner FROM benches WHERE id = ?", (bench_id,)).fetchone()
             if row is None:
                 raise UserError(f"{where} is gone", _STORE_HINT)
-            bench = unpacked_bench(row[0], where)
+            bench = parse_bench(_inflated(row[0], where), where)
             return _recovered(bench, connection) if row[1] else bench
 
 
 def _recovered(bench: Bench, connection: sqlite3.Connection) -> Bench:
-    """One that was never finished, with all that was appended."""
     query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
     pieces = [unpacked_piece(body) for (body,) in connection.execute(query, (bench.id, MOST_PIECES))]
     good = [piece for piece in pieces if piece]
@@ -500,14 +471,6 @@ def _alike(like: Bench | None) -> _Where:
     same = _Where("machine = ? AND runtime = ? AND model = ?", (machine_key(like), like.runtime, like.model))
     whole = same.and_("protocol = ?", like.protocol).and_(_MEASURED).and_("owner = ''")  # none that broke off
     return whole.and_("id != ?", like.id)
-
-
-def _passing(filters: Filters) -> _Where:
-    where = _Where()
-    for column in ("model", "runtime", "label"):
-        if word := getattr(filters, column):
-            where = where.and_(f"instr(lower({column}), lower(?)) > 0", word)
-    return where.and_("protocol = ?", filters.protocol) if filters.protocol else where
 
 
 def default_history() -> History:

@@ -6,12 +6,11 @@ An observer belongs to the thread that measures; where there is none, nothing is
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unslow.facts.machine import Machine
 
 if TYPE_CHECKING:
-    from unslow.look.sampler import Sampler
     from unslow.look.system.live import ClosingSystem
 
 
@@ -38,7 +37,7 @@ class Observer:
     def looked_at(self, machine: Machine) -> None:
         """The machine on which it is measured."""
 
-    def sampling(self, sampler: "Sampler") -> None:
+    def sampling(self, sampler: Any) -> None:  # a `Sampler`, whose package imports this module
         """A sampler has started; it may be asked from any thread."""
 
     def answered(self, answer: ObservedAnswer) -> None:

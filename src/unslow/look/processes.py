@@ -3,10 +3,11 @@
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from unslow.facts.values import Fact, Known, not_found, reported
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
 
 KEPT_VARIABLES = (
     "LLAMA_", "GGML_", "OLLAMA_", "VLLM_", "SGLANG_", "SGL_", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_",
@@ -59,7 +60,6 @@ class Process(NamedTuple):
         return self.link("cwd")
 
     def program(self) -> Fact[str]:
-        """The file that it runs."""
         return self.link("exe")
 
     def container(self) -> Fact[str]:
@@ -70,10 +70,7 @@ class Process(NamedTuple):
 
     def text(self, name: str) -> str:
         """A small file of the process; empty where it can't be read."""
-        try:
-            return read_text(self.system, f"/proc/{self.pid}/{name}", _SMALL)
-        except LookError:
-            return ""
+        return try_look("", read_text, self.system, f"/proc/{self.pid}/{name}", _SMALL)
 
     def roots(self) -> tuple[str, ...]:
         """What to put before a path that it names: a container has files of its own."""
@@ -85,12 +82,8 @@ class Process(NamedTuple):
         return [path for path in paths if is_file_path(path)]
 
     def link(self, name: str) -> Fact[str]:
-        """Where a link of the process leads."""
         path = f"/proc/{self.pid}/{name}"
-        try:
-            return reported(self.system.read_link(path), path)
-        except LookError as error:
-            return unknown(error)
+        return try_fact(lambda: reported(self.system.read_link(path), path))
 
 
 def is_file_path(path: str) -> bool:
@@ -136,10 +129,7 @@ def started_by(process: Process, processes: Sequence[Process]) -> list[Process]:
 
 def families(system: System, pids: Collection[int]) -> list[int]:
     """The processes and all that they started."""
-    try:
-        processes = read_processes(system) if pids else ()
-    except LookError:
-        return list(pids)
+    processes = try_look((), read_processes, system) if pids else ()
     roots = [process for process in processes if process.pid in set(pids)]
     return list(dict.fromkeys([*pids, *(child.pid for root in roots for child in started_by(root, processes))]))
 
@@ -193,26 +183,14 @@ class Listener(NamedTuple):
 
 def read_listeners(system: System) -> tuple[Listener, ...]:
     """Ports open to this machine itself; none where nobody may look."""
-    found: dict[int, Listener] = {}
-    read = False
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            text = read_text(system, path)
-        except LookError:
-            continue
-        read = True
-        found |= {listener.port: listener for listener in parse_listeners(text) if listener.port not in found}
-    listed = found if read else {listener.port: listener for listener in _read_netstat(system)}
-    return tuple(listed[port] for port in sorted(listed))
-
-
-def _read_netstat(system: System) -> list[Listener]:
-    """On systems that have no /proc; elsewhere none, for there it is hidden on purpose."""
-    try:
-        command = _NETSTAT.get(str(system.ask("sys.platform", lambda: sys.platform)))
-        return parse_netstat(system.run(command, _TIMEOUT_S).stdout) if command else []
-    except LookError:
-        return []
+    tables = [try_look(None, read_text, system, path) for path in ("/proc/net/tcp", "/proc/net/tcp6")]
+    listed = [parse_listeners(table) for table in tables if table is not None]
+    if not listed:  # only on systems that have no /proc: elsewhere it is hidden on purpose
+        with suppress(LookError):
+            command = _NETSTAT.get(str(system.ask("sys.platform", lambda: sys.platform)))
+            listed = [parse_netstat(system.run(command, _TIMEOUT_S).stdout)] if command else []
+    by_port = {listener.port: listener for table in reversed(listed) for listener in table}
+    return tuple(by_port[port] for port in sorted(by_port))
 
 
 def parse_netstat(text: str) -> list[Listener]:
@@ -240,11 +218,9 @@ def read_listening_process(system: System, port: int) -> Process | None:
     None where it can't be seen (another user's, a container's), and where it only passes requests on, as the proxies of
     Docker, of a web server or of ssh do.
     """
-    try:
-        # one answer is recorded, not the open files of every process of the machine
-        pid = system.ask(f"process listening on port {port}", lambda: find_listening_pid(system.live(), port))
-    except LookError:
-        return None
+    # one answer is recorded, not the open files of every process of the machine
+    question = f"process listening on port {port}"
+    pid = try_look(None, system.ask, question, lambda: find_listening_pid(system.live(), port))
     return read_process(system, pid) if isinstance(pid, int) and pid > 1 else None
 
 
@@ -254,23 +230,13 @@ def find_listening_pid(system: System, port: int) -> int | None:
     if not inode.strip("0"):
         return None
     processes = read_processes(system)
-    holders = [process for process in processes if _holds_socket(process, inode)]
+    holders = []
+    for process in processes:
+        files = try_look([], system.list_dir, f"/proc/{process.pid}/fd")[:_MOST_FILES]  # of another user, or gone
+        if any(process.link(f"fd/{name}").value_or("") == f"socket:[{inode}]" for name in files):
+            holders.append(process)
     for process in outermost(holders, processes):  # workers inherit the socket of the one that started them
-        if any(_computes(member) for member in (process, *started_by(process, processes))):
-            return process.pid
+        for member in (process, *started_by(process, processes)):
+            if _COMPUTES.search(try_look("", read_text, system, f"/proc/{member.pid}/maps", _MAPS_BYTES)):
+                return process.pid
     return None
-
-
-def _holds_socket(process: Process, inode: str) -> bool:
-    try:
-        descriptors = process.system.list_dir(f"/proc/{process.pid}/fd")[:_MOST_FILES]
-    except LookError:  # of another user, or gone
-        return False
-    return any(process.link(f"fd/{name}").value_or("") == f"socket:[{inode}]" for name in descriptors)
-
-
-def _computes(process: Process) -> bool:
-    try:
-        return bool(_COMPUTES.search(read_text(process.system, f"/proc/{process.pid}/maps", _MAPS_BYTES)))
-    except LookError:
-        return False

@@ -1,7 +1,7 @@
 """One request for a completion, of any runtime: to whom, what is asked, what has come so far, what came back."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from unslow.facts.bench import FailureKind
@@ -45,7 +45,6 @@ class Target(NamedTuple):
     """The context that the model is loaded with, for servers that would load it anew for another."""
 
     def server(self, system: System) -> Server:
-        """The server, to be asked."""
         return Server(system, self.url, self.api_key)
 
 
@@ -169,7 +168,6 @@ class PartialAnswer:
 
     @property
     def text(self) -> str:
-        """How the answer begins."""
         return "".join(self._kept)
 
     def _keep(self, text: str) -> None:
@@ -217,11 +215,22 @@ _MOST_TOKENS = 2**20
 
 def read_tokens(system: System, target: Target, text: str) -> list[int] | None:
     """The tokens of a text as the server would read it, special ones too; None where it has no tokenizer to ask."""
-    dialect = next((d for name, d in _DIALECTS.items() if target.runtime.endswith(name)), None)
+    path, model = "/tokenize", target.model
+    body: dict[str, Any] = {}
+    if target.runtime.endswith("llama.cpp"):
+        named = {"model": model} if model else {}  # a router wants it
+        body = {"content": text, "add_special": True, **named}
+    elif target.runtime.endswith(("vLLM", "SGLang")):
+        body = {"model": model, "prompt": text, "add_special_tokens": True}
+    elif target.runtime.endswith("TGI"):  # a chat, whose template counts too
+        path, body = "/chat_tokenize", {"model": model, "messages": [{"role": "user", "content": text}]}
+    elif target.runtime.endswith("KoboldCpp"):
+        path, body = "/api/extra/tokencount", {"prompt": text}
     try:
-        return parse_tokens(dialect(target.server(system), target.model, text)) if dialect else None
+        answer = json_if_ok(target.server(system).ask(path, "POST", body, _TIMEOUT_S)) if body else None
     except LookError:
         return None
+    return parse_tokens(answer)
 
 
 def parse_tokens(answer: Any) -> list[int] | None:
@@ -232,37 +241,6 @@ def parse_tokens(answer: Any) -> list[int] | None:
         return None
     tokens = [token.get("id") if isinstance(token, dict) else token for token in answer]
     return [t for t in tokens if type(t) is int] if all(type(t) is int for t in tokens) else None
-
-
-def _post(server: Server, path: str, body: dict[str, Any]) -> Any:
-    return json_if_ok(server.ask(path, "POST", body, _TIMEOUT_S))
-
-
-def _llama_cpp(server: Server, model: str, text: str) -> Any:
-    named = {"model": model} if model else {}  # a router wants it
-    return _post(server, "/tokenize", {"content": text, "add_special": True, **named})
-
-
-def _vllm(server: Server, model: str, text: str) -> Any:
-    return _post(server, "/tokenize", {"model": model, "prompt": text, "add_special_tokens": True})
-
-
-def _tgi(server: Server, model: str, text: str) -> Any:
-    return _post(server, "/chat_tokenize", {"model": model, "messages": [{"role": "user", "content": text}]})
-
-
-def _koboldcpp(server: Server, _model: str, text: str) -> Any:
-    return _post(server, "/api/extra/tokencount", {"prompt": text})
-
-
-_DIALECTS: dict[str, Callable[[Server, str, str], Any]] = {
-    "llama.cpp": _llama_cpp,
-    "vLLM": _vllm,
-    "SGLang": _vllm,
-    "TGI": _tgi,
-    "KoboldCpp": _koboldcpp,
-}
-"""By how the name of the runtime ends; those that answer a chat count its template too."""
 
 
 FIRST_PLACE = 16

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.machine import Cpu, Disk
+from unslow.facts.machine import Disk
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Fact, Known, failed, first_known, measured, not_found, reported
@@ -121,21 +121,13 @@ def with_limits(system: System, subject: Subject) -> Subject:
     if not isinstance(pid, Known):
         return subject
     limits = read_limits(system, pid.value)
+    allowed, quota = limits.cpu.allowed_cpus, limits.cpu.quota_cpus
+    if quota == NO_QUOTA and isinstance(allowed, Known):  # it may use all the time of its processors
+        quota = reported(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
     runtime = msgspec.structs.replace(
-        subject.runtime,
-        allowed_cpus=limits.cpu.allowed_cpus,
-        quota_cpus=_quota(limits.cpu),
-        memory_limit_bytes=limits.memory.limit_bytes,
+        subject.runtime, allowed_cpus=allowed, quota_cpus=quota, memory_limit_bytes=limits.memory.limit_bytes
     )
     return msgspec.structs.replace(subject, runtime=runtime)
-
-
-def _quota(cpu: Cpu) -> Fact[float]:
-    """Without a quota it may use all the time of the processors that it may run on."""
-    allowed = cpu.allowed_cpus
-    if cpu.quota_cpus == NO_QUOTA and isinstance(allowed, Known):
-        return reported(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
-    return cpu.quota_cpus
 
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
@@ -149,22 +141,24 @@ def with_own_process(system: System, subject: Subject) -> Subject:
     runtime, pid = subject.runtime, subject.runtime.pid
     if not isinstance(pid, Known):
         return subject
+    eager, environment = runtime.eager, runtime.environment
+    if not isinstance(eager, Known) and isinstance(environment, Known) and GRAPHS_OFF in environment.value:
+        eager = reported(True, f"{environment.source}: {GRAPHS_OFF}")  # noqa: FBT003 (the value of a fact)
+    nodes: Fact[dict[str, int]] = not_found("there is one memory node")
+    try:
+        if len(read_nodes(system)) > 1:  # else nobody asks: the kernel walks through all pages to tell
+            nodes = reported(read_bytes_by_node(system, pid.value), f"/proc/{pid.value}/numa_maps")
+    except LookError as error:
+        nodes = unknown(error)
     changed = msgspec.structs.replace(
         runtime,
-        eager=first_known(runtime.eager, _eager(runtime)),
+        eager=eager,
         build_features=first_known(runtime.build_features, _build_features(system, pid.value)),
         unit=runtime.unit if runtime.unit != NOT_LOOKED else unit_fact(read_process(system, pid.value)),
-        bytes_by_node=_bytes_by_node(system, pid.value),
+        bytes_by_node=nodes,
         disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
     )
     return msgspec.structs.replace(subject, runtime=changed)
-
-
-def _eager(runtime: Runtime) -> Fact[bool]:
-    environment = runtime.environment
-    if isinstance(environment, Known) and GRAPHS_OFF in environment.value:
-        return reported(True, f"{environment.source}: {GRAPHS_OFF}")  # noqa: FBT003 (the value of a fact)
-    return runtime.eager
 
 
 def _build_features(system: System, pid: int) -> Fact[list[str]]:
@@ -180,16 +174,6 @@ def _build_features(system: System, pid: int) -> Fact[list[str]]:
     if coded is None:
         return not_found(f"{path} has no library whose name or code tells what it was built for")
     return measured(coded[1], f"the code of {coded[0]}")
-
-
-def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:
-    """By node, where there are several: the kernel walks through all pages to tell, so nobody asks for one node."""
-    try:
-        if len(read_nodes(system)) < 2:  # noqa: PLR2004 (one node has no far side)
-            return not_found("there is one memory node")
-        return reported(read_bytes_by_node(system, pid), f"/proc/{pid}/numa_maps")
-    except LookError as error:
-        return unknown(error)
 
 
 def _disk_read_bytes(system: System, runtime: Runtime, pid: int) -> Fact[int]:

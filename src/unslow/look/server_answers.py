@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from unslow.facts.runtime import SO_FAR
@@ -77,6 +77,7 @@ LARGEST_RATIO = 1e8
 _LONGEST_LINE = 16_384
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]{0,120})(?:\{(.{0,12000})\})?[ \t]{1,8}(\S{1,40})(?:[ \t].{0,40})?")
 _LABEL = re.compile(r'\b([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
+_ESCAPED = re.compile(r'\\[n"\\]')
 _ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 
 
@@ -107,7 +108,6 @@ class Metrics(NamedTuple):
         return reported(math.fsum(found), self._at(names)) if found else self._missing(names)
 
     def whole(self, *names: str, **labels: str) -> Fact[int]:
-        """All values together, as a whole number."""
         fact = self.total(*names, **labels)
         if isinstance(fact, Known) and fact.value < LARGEST_COUNT:
             return reported(int(fact.value), fact.source)
@@ -149,32 +149,17 @@ class Metrics(NamedTuple):
 
 def parse_metrics(text: str, source: str, prefix: str = "") -> Metrics:
     """The sane values that are not negative and whose names begin so; buckets of histograms are left out."""
-    return Metrics(tuple(_samples(text, prefix)), source)
-
-
-def _samples(text: str, prefix: str) -> Iterator[Sample]:
-    kept = 0
+    samples: list[Sample] = []
     for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
         if line.startswith("#") or not line.startswith(prefix) or len(line) > _LONGEST_LINE:
             continue
-        if (sample := _sample(line.rstrip("\r"))) and kept < MOST_SAMPLES:
-            kept += 1
-            yield sample
-
-
-def _sample(line: str) -> Sample | None:
-    found = _SAMPLE.fullmatch(line)
-    if not found or found[1].endswith(("_bucket", "_created")):
-        return None
-    try:
-        value = float(found[3])
-    except ValueError:
-        return None
-    if not is_reading(value) or value < 0:
-        return None
-    labels = {name: _plain(written) for name, written in _LABEL.findall(found[2] or "")}
-    return Sample(found[1], labels, value) if labels or not found[2] else None
-
-
-def _plain(written: str) -> str:
-    return re.sub(r'\\[n"\\]', lambda found: _ESCAPES[found[0]], written) if "\\" in written else written
+        found = _SAMPLE.fullmatch(line.rstrip("\r"))
+        if not found or found[1].endswith(("_bucket", "_created")) or len(samples) >= MOST_SAMPLES:
+            continue
+        with suppress(ValueError):
+            value = float(found[3])
+            written = _LABEL.findall(found[2] or "")
+            labels = {n: _ESCAPED.sub(lambda escape: _ESCAPES[escape[0]], words) for n, words in written}
+            if is_reading(value) and value >= 0 and (labels or not found[2]):
+                samples.append(Sample(found[1], labels, value))
+    return Metrics(tuple(samples), source)

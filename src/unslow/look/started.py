@@ -8,7 +8,7 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
-from unslow.look.system import LookError, System
+from unslow.look.system import LookError, System, try_look
 
 LONGEST_LAST_WORDS = 300
 _LLAMA_ERROR = re.compile(r"(?m)^\S{1,20} E (.+)$")
@@ -21,12 +21,10 @@ def parse_last_words(text: str) -> str:
     if first := _LLAMA_ERROR.search(text):
         return first[1].strip()[:LONGEST_LAST_WORDS]
     lines = [line.strip()[:LONGEST_LAST_WORDS] for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if _holds(line, _TELLING) and not _holds(line, _NOISE)]
+    small = [(line, line.casefold()) for line in lines]
+    telling = [(line, words) for line, words in small if any(word in words for word in _TELLING)]
+    errors = [line for line, words in telling if not any(word in words for word in _NOISE)]
     return (errors or lines or ["its log is empty"])[-1]
-
-
-def _holds(line: str, words: tuple[str, ...]) -> bool:
-    return any(word in line.casefold() for word in words)
 
 
 LOG_TAIL_BYTES = 65536
@@ -66,16 +64,13 @@ def ended_within(process: "subprocess.Popen[Any]", seconds: float) -> None:
 def silent_for(system: System, address: Callable[[], str]) -> Iterator[float]:
     """How long nothing has answered there, again and again until something does; "" is no address yet."""
     start = system.clock()
-    while not _answers(system, address()):
+    while (
+        not (url := address())
+        or not (answer := try_look(None, system.request, "GET", url))
+        or answer.status != HTTPStatus.OK
+    ):
         yield system.clock() - start
         system.sleep(_LOOK_EVERY_S)
-
-
-def _answers(system: System, url: str) -> bool:
-    try:
-        return bool(url) and system.request("GET", url).status == HTTPStatus.OK
-    except LookError:
-        return False
 
 
 def read_last_words(system: System, log_path: str) -> str:

@@ -46,7 +46,6 @@ class Company:
         self._before: Tasks | None = None
 
     def look(self) -> None:
-        """Remember who is there now."""
         self._before = self._tasks()
 
     def came(self) -> bool:
@@ -54,27 +53,24 @@ class Company:
         after = self._tasks()
         if self._before is None or after is None:
             return False
-        return after != self._before or any(task.endswith(_AT_WORK) for task in after.values())
+        return after != self._before or any(task.endswith(" at work") for task in after.values())
 
     def _tasks(self) -> Tasks | None:
         if self._slot is None or not self._target.runtime.endswith("llama.cpp"):
             return None
+
+        def read() -> Tasks:
+            tasks = {}
+            for slot in objects_at({"slots": self._target.server(self._system.live()).json("/slots")}, "slots"):
+                if slot.get("id") != self._slot:
+                    task = slot.get("id_task") if type(slot.get("id_task")) is int else ""
+                    tasks[str(slot.get("id"))] = f"{task}{' at work' if slot.get('is_processing') is True else ''}"
+            return tasks
+
         try:
-            return msgspec.convert(self._system.ask("slots of others", self._read), Tasks)
+            return msgspec.convert(self._system.ask("slots of others", read), Tasks)
         except (LookError, msgspec.ValidationError):
             return None
-
-    def _read(self) -> Tasks:
-        slots = objects_at({"slots": self._target.server(self._system.live()).json("/slots")}, "slots")
-        return {str(slot.get("id")): _task(slot) for slot in slots if slot.get("id") != self._slot}
-
-
-_AT_WORK = " at work"
-
-
-def _task(slot: dict[str, Any]) -> str:
-    task = slot.get("id_task")
-    return f"{task if type(task) is int else ''}{_AT_WORK if slot.get('is_processing') is True else ''}"
 
 
 # How many tokens of the answers were thinking, where these answers can tell.
@@ -127,44 +123,37 @@ def summarised_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
     """Medians over the completions, and what the processors did in all of them."""
     runs = [w.timed.completion for w in done]
     source, clock = f"median of {len(runs)} completions at {url}", done[-1].timed.clock
-    clients = [_client_rate(c) for c in runs]
+    prefills = [c.prompt_tokens / c.prefill_s for c in runs if c.prefill_s > 0]
+    prefill = _median(prefills, f"{source}, {clock}")
+    if not all(w.timed.prompt_timed for w in done):
+        prefill = not_found("the server does not time its prompts, and these are too short for the client's clock")
+    clients = []
+    for run in runs:
+        if run.client_total_s is not None and run.client_first_token_s is not None and run.generated_tokens > 1:
+            seconds = run.client_total_s - run.client_first_token_s
+            clients += [(run.generated_tokens - 1) / seconds] if seconds > 0 else []
+    waits = [c.waited_s / c.generated_tokens for c in runs if c.waited_s is not None]
+    waiting: Fact[float] = Unknown(
+        "the run-queue times of the runtime's threads can't be read", "run unslow as the same user"
+    )
+    if waits:
+        waiting = measured(statistics.median(waits), "/proc/PID/task/*/schedstat while generating")
     firsts = [c.client_first_token_s for c in runs if c.client_first_token_s is not None]
     return Run(
         completions=measured(tuple(runs), url),
         decode_tokens_per_s=measured(statistics.median(decode_rate(c) for c in runs), f"{source}, {clock}"),
-        prefill_tokens_per_s=_prefill([w.timed for w in done], f"{source}, {clock}"),
+        prefill_tokens_per_s=prefill,
         time_to_first_token_s=_median(firsts, f"{source}, client clock"),
-        client_decode_tokens_per_s=_median([c for c in clients if c], f"{source}, client clock"),
+        client_decode_tokens_per_s=_median(clients, f"{source}, client clock"),
         depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in runs)), url),
-        waiting_for_cpu_s_per_token=_waiting(runs),
+        waiting_for_cpu_s_per_token=waiting,
         gpus=NOT_WATCHED,
         **processors([w.use for w in done]),
     )
 
 
-def _prefill(done: Sequence[Timed], source: str) -> Fact[float]:
-    if not all(timed.prompt_timed for timed in done):
-        return not_found("the server does not time its prompts, and these are too short for the client's clock")
-    runs = [timed.completion for timed in done]
-    return _median([c.prompt_tokens / c.prefill_s for c in runs if c.prefill_s > 0], source)
-
-
 def _median(values: Sequence[float], source: str) -> Fact[float]:
     return measured(statistics.median(values), source) if values else not_found("no timing of this kind came back")
-
-
-def _client_rate(completion: Completion) -> float | None:
-    if completion.client_total_s is None or completion.client_first_token_s is None:
-        return None
-    seconds = completion.client_total_s - completion.client_first_token_s
-    return (completion.generated_tokens - 1) / seconds if seconds > 0 and completion.generated_tokens > 1 else None
-
-
-def _waiting(runs: Sequence[Completion]) -> Fact[float]:
-    waits = [c.waited_s / c.generated_tokens for c in runs if c.waited_s is not None]
-    if not waits:
-        return Unknown("the run-queue times of the runtime's threads can't be read", "run unslow as the same user")
-    return measured(statistics.median(waits), "/proc/PID/task/*/schedstat while generating")
 
 
 OPENINGS = ("Warming", "First", "Second", "Third")
@@ -192,13 +181,12 @@ class Repeats(NamedTuple):
         spent = sum(run.client_total_s or run.prefill_s + run.decode_s for run in runs)
         if spent > seconds * self.most:
             return True
-        return len(runs) >= self.fewest and (len(runs) >= self.most or self._agree([decode_rate(r) for r in runs]))
-
-    def _agree(self, rates: Sequence[float]) -> bool:
-        """Whether more than half of them are as near to their median as two that are no further apart than allowed."""
+        if len(runs) < self.fewest or len(runs) >= self.most:
+            return len(runs) >= self.fewest
+        # More than half of them are as near to their median as two that are no further apart than allowed
+        rates = [decode_rate(run) for run in runs]
         middle = statistics.median(rates)
-        near = sum(abs(rate - middle) <= self.apart / 2 * middle for rate in rates)
-        return near > len(rates) / 2
+        return sum(abs(rate - middle) <= self.apart / 2 * middle for rate in rates) > len(rates) / 2
 
 
 THREE = Repeats()
@@ -221,12 +209,14 @@ def _measured(
     try:
         progress("warming up", 0.0)
         warm = warmed_up(system, target, plan, _prompt(stamp, 0))
-        tokens = _tokens_for(warm.timed.completion, plan.seconds_per_completion)
+        rate = warm.timed.completion.generated_tokens / max(warm.timed.completion.decode_s, 1e-6)
+        tokens = max(FEWEST_TOKENS, min(MOST_TOKENS, int(rate * plan.seconds_per_completion)))
         while shared < MOST_SHARED and not repeats.enough(
             [seen.timed.completion for seen in done], plan.seconds_per_completion
         ):
             number = len(done) + 1
-            progress(f"measuring, {number} of {_up_to(repeats)}: {tokens} tokens", number / (repeats.most + 1))
+            most = f"{'' if repeats.fewest == repeats.most else 'up to '}{repeats.most}"
+            progress(f"measuring, {number} of {most}: {tokens} tokens", number / (repeats.most + 1))
             company.look()
             seen = watched_answer(system, target, plan, (_prompt(stamp, number + shared), tokens), sampler)
             if company.came():
@@ -242,28 +232,13 @@ def _measured(
     if not done:
         return Run(completions=SHARED, decode_tokens_per_s=SHARED)
     progress("measured", 1.0)
-    kept = _kept(done, None if shared else warm)
+    # A short answer that is whole, be it the warm-up's, tells more than half of one
+    kept = [seen for seen in done if seen.whole] or ([warm] if warm and warm.whole and not shared else done)
     for seen in kept:
         note(sampler, seen)
     facts = thinking_facts(target, [seen.timed for seen in kept], may_think=may_think)
     return msgspec.structs.replace(summarised_completions(kept, target.url), **facts)
 
 
-def _kept(done: Sequence[WatchedAnswer], warm: WatchedAnswer | None) -> Sequence[WatchedAnswer]:
-    """Those that came whole; a short answer that is whole, be it the warm-up's, tells more than half of one."""
-    whole = [seen for seen in done if seen.whole]
-    return whole or ([warm] if warm and warm.whole else done)
-
-
-def _up_to(repeats: Repeats) -> str:
-    return f"{repeats.most}" if repeats.fewest == repeats.most else f"up to {repeats.most}"
-
-
 def _prompt(stamp: str, number: int) -> str:
     return f"{OPENINGS[number % len(OPENINGS)]} request of {stamp}. {PROMPTS[number % len(PROMPTS)]}"
-
-
-def _tokens_for(warm: Completion, seconds: float) -> int:
-    """As many tokens as fit into the time, within the protocol's bounds."""
-    rate = warm.generated_tokens / max(warm.decode_s, 1e-6)
-    return max(FEWEST_TOKENS, min(MOST_TOKENS, int(rate * seconds)))

@@ -4,7 +4,8 @@ JSON and JSON lines have every repeat; CSV, SQL and the table only their mean.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from unslow.facts.bench import LARGEST_BENCH_BYTES, BenchRow
 from unslow.facts.errors import UserError
 from unslow.facts.values import LARGEST_COUNT
 from unslow.look.logs.dialect import Text
-from unslow.look.logs.llama_bench import Row, model_of, rows_of
+from unslow.look.logs.llama_bench import model_of, rows_of
 
 MOST_ROWS = 5000
 MOST_SAMPLES = 10_000
@@ -33,11 +34,10 @@ _BACKENDS = {
 def parse_llama_bench(text: str, source: str) -> tuple[BenchRow, ...]:
     """Every test in its order; UserError where the text is nothing that llama-bench wrote."""
     if len(text) > LARGEST_BENCH_BYTES:
-        raise UserError(
-            f"{source} is larger than {LARGEST_BENCH_BYTES >> 20} MiB, so llama-bench did not write it", _HINT
-        )
-    found = (islice(rows, MOST_ROWS + 1) for rows in (_from_json(text), _from_tables(text, source)))
-    rows = tuple(next(found)) or tuple(next(found))
+        limit = f"{LARGEST_BENCH_BYTES >> 20} MiB"
+        raise UserError(f"{source} is larger than {limit}, so llama-bench did not write it", _HINT)
+    found = (map(bench_row, objects) for objects in (_json_objects(text), _table_objects(text, source)))
+    rows = next(filter(None, (tuple(islice(filter(None, some), MOST_ROWS + 1)) for some in found)), ())
     if not rows:
         raise UserError(f"{source} holds no test of llama-bench", _HINT)
     if len(rows) > MOST_ROWS:
@@ -45,48 +45,31 @@ def parse_llama_bench(text: str, source: str) -> tuple[BenchRow, ...]:
     return rows
 
 
-def _from_json(text: str) -> Iterator[BenchRow]:
-    for raw in _objects(text):
-        if isinstance(raw, dict) and (row := bench_row(raw)):
-            yield row
-
-
-def _objects(text: str) -> Iterable[Any]:
+def _json_objects(text: str) -> Iterator[dict[str, Any]]:
     """The items of an array, which may lack its end where llama-bench was stopped, or one for each line."""
-    for whole in (text, f"{text[: text.rfind('}') + 1]}]"):
-        try:
-            found = msgspec.json.decode(whole)
-        except (msgspec.MsgspecError, RecursionError):
-            continue
-        return found if isinstance(found, list) else [found]
-    return [found for line in text.splitlines() if (found := _decoded(line)) is not None]
+    lines = [line for line in text.splitlines() if line.lstrip().startswith("{")]
+    for alternative in ([text], [f"{text[: text.rfind('}') + 1]}]"], lines):
+        found = []
+        for part in alternative:
+            with suppress(msgspec.MsgspecError, RecursionError):
+                decoded = msgspec.json.decode(part)
+                found += decoded if isinstance(decoded, list) else [decoded]
+        if found or alternative is lines:
+            yield from (one for one in found if isinstance(one, dict))
+            return
 
 
-def _decoded(line: str) -> Any:
-    if not line.lstrip().startswith("{"):
-        return None
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def _from_tables(text: str, source: str) -> Iterator[BenchRow]:
+def _table_objects(text: str, source: str) -> Iterator[dict[str, Any]]:
     """CSV, SQL and markdown; their one mean stands for all repeats."""
-    for found in rows_of(Text(text.splitlines(), source)):
-        if row := bench_row(_named(found)):
-            yield row
-
-
-def _named(row: Row) -> dict[str, Any]:
-    model = model_of(row)
-    known = {
-        "model_size": model.weights_bytes.value_or(0),
-        "model_n_params": model.parameters.value_or(0),
-        "model_type": row.columns.get("model", ""),
-    }
-    tests = {"n_prompt": row.prompt, "n_gen": row.generated, "n_depth": row.depth, "avg_ts": row.speed}
-    return {**known, **row.columns, **tests}
+    for row in rows_of(Text(text.splitlines(), source)):
+        model = model_of(row)
+        known = {
+            "model_size": model.weights_bytes.value_or(0),
+            "model_n_params": model.parameters.value_or(0),
+            "model_type": row.columns.get("model", ""),
+        }
+        tests = {"n_prompt": row.prompt, "n_gen": row.generated, "n_depth": row.depth, "avg_ts": row.speed}
+        yield {**known, **row.columns, **tests}
 
 
 def bench_row(raw: Mapping[str, Any]) -> BenchRow | None:
@@ -107,7 +90,6 @@ def bench_row(raw: Mapping[str, Any]) -> BenchRow | None:
 
 
 def _older(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """What earlier versions said in other fields."""
     said: dict[str, Any] = {}
     if isinstance(half := raw.get("f16_kv"), bool):
         said |= {"type_k": _KV_TYPES[half], "type_v": _KV_TYPES[half]}
@@ -121,7 +103,6 @@ def _older(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as(value: Any, default: Any) -> Any:
-    """The value as the type of the field's default; None where it can't be."""
     match default:
         case bool():
             return {"0": False, "1": True, "false": False, "true": True}.get(str(value).casefold())
@@ -137,7 +118,6 @@ def _as(value: Any, default: Any) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    """A number that is one: of a field of any type, within bounds."""
     try:
         number = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):

@@ -9,10 +9,11 @@ import mmap
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from unslow.facts.values import Absence
 from unslow.look.processes import read_processes
-from unslow.look.system import LookError, System
+from unslow.look.system import LookError, System, read_text
 
 MOST_READ_BYTES = 2 * 1024**3
 _PIECE_BYTES = 4 * 1024**2
@@ -36,36 +37,35 @@ def drop_pages(system: System, paths: Sequence[str]) -> None:
 
 def read_users(system: System, paths: Sequence[str]) -> list[int]:
     """The processes, of those whose maps this user may read, that have one of the files mapped."""
-    names = tuple(paths)
-    return [p.pid for p in read_processes(system) if p.pid != os.getpid() and _maps(system, p.pid, names)]
-
-
-def _maps(system: System, pid: int, paths: tuple[str, ...]) -> bool:
-    try:
-        text = system.read_bytes(f"/proc/{pid}/maps", _MAPS_LIMIT_BYTES).decode("utf-8", "replace")
-    except LookError:
-        return False
-    return any(line.endswith(paths) for line in text.splitlines())
+    names, pids = tuple(paths), []
+    for process in read_processes(system):
+        with suppress(LookError):
+            if process.pid != os.getpid():
+                text = read_text(system, f"/proc/{process.pid}/maps", _MAPS_LIMIT_BYTES)
+                pids += [process.pid] if any(line.endswith(names) for line in text.splitlines()) else []
+    return pids
 
 
 def read_disk_speed(system: System, paths: Sequence[str], most_s: float) -> float:
     """Bytes a second that the disk gives when these files are read from their start, one after the other."""
-    speed = system.ask(f"sequential read of {' '.join(paths)}", lambda: _sequential(system, paths, most_s))
+
+    def measure() -> float:
+        start, done = system.clock(), 0
+        for path in paths:
+            try:
+                with open(path, "rb", buffering=0) as file:
+                    while done < MOST_READ_BYTES and system.clock() - start < most_s:
+                        if not (piece := file.read(_PIECE_BYTES)):
+                            break
+                        done += len(piece)
+            except OSError as error:
+                raise LookError(f"{path}: {error.strerror or error}") from error
+        return done / max(1e-9, system.clock() - start)
+
+    speed = system.ask(f"sequential read of {' '.join(paths)}", measure)
     if not isinstance(speed, float) or speed <= 0:
         raise LookError("the files are empty")
     return speed
-
-
-def _sequential(system: System, paths: Sequence[str], most_s: float) -> float:
-    start, done = system.clock(), 0
-    for path in paths:
-        try:
-            with open(path, "rb", buffering=0) as file:
-                while done < MOST_READ_BYTES and system.clock() - start < most_s and (piece := file.read(_PIECE_BYTES)):
-                    done += len(piece)
-        except OSError as error:
-            raise LookError(f"{path}: {error.strerror or error}") from error
-    return done / max(1e-9, system.clock() - start)
 
 
 def _drop(paths: Sequence[str]) -> None:

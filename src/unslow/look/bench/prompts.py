@@ -99,11 +99,9 @@ class Ruler(NamedTuple):
     around: float = 0.0
 
     def size(self, word: str) -> float:
-        """The tokens of a word."""
         return self.sizes.get(word, self.other)
 
     def length(self, text: str) -> float:
-        """The tokens of a text."""
         return self.around + sum(self.size(word) for word in text.split())
 
     @property
@@ -113,7 +111,6 @@ class Ruler(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it knows each word."""
         return bool(self.sizes)
 
 
@@ -185,7 +182,14 @@ class Prompts:
         if tokens <= 0:
             name = " ".join(next(words) for _ in range(4))
             return f"{name} is what this request is called. {PROMPTS[turn % len(PROMPTS)]}"
-        return _filled(words, ruler, tokens, question)
+        asked, chosen = question.split(), [next(words)]
+        room = tokens - ruler.around - ruler.size(chosen[0]) - (0 if ruler.is_exact else len(asked) * ruler.other)
+        smallest = ruler.smallest
+        while room >= smallest:
+            word = next(w for w in words if ruler.size(w) <= room) if ruler.is_exact else next(words)
+            chosen.append(word)
+            room -= ruler.size(word)
+        return " ".join([*chosen, *asked])
 
     def learn(self, words: int, tokens: int) -> None:
         """Take note of how many tokens a prompt of so many words was; of use where there is no tokenizer."""
@@ -194,29 +198,22 @@ class Prompts:
                 self._seen = [*self._seen[1 - _MOST_LEARNED :], (words, tokens)]
 
     def _ruler(self, question: str) -> Ruler:
-        """The ruler for prompts that end so; asks the tokenizer where that was not done yet."""
         if not self._asked:
             tokens = read_tokens(self._system, self._target, row_of(_FORMS))
             self._exact, self._asked = parse_row(tokens, _FORMS) if tokens else None, True
-            if tokens and self._exact is None:
-                self._learn_average()
+            if tokens and self._exact is None:  # one that does not keep words apart, as one of letters
+                words = list(islice(_sentences("average", 0), _AVERAGED_WORDS))
+                tokens = read_tokens(self._system, self._target, " ".join(words))
+                self._seen += [(len(words), len(tokens))] if tokens else []
         if self._exact is None:
             return learned_ruler(self._seen)
         if question not in self._framed:
-            self._framed[question] = self._frame(self._exact, question)
+            # What stands around the words: special tokens, a template, the question
+            text = " ".join(islice(_sentences("frame", 0), 16))
+            tokens = read_tokens(self._system, self._target, f"{text} {question}".strip())
+            around = len(tokens) - self._exact.length(text) if tokens else self._exact.around
+            self._framed[question] = self._exact._replace(around=around)
         return self._framed[question]
-
-    def _learn_average(self) -> None:
-        """A tokenizer that does not keep words apart, as one of letters, tells how many tokens a word takes."""
-        words = list(islice(_sentences("average", 0), _AVERAGED_WORDS))
-        tokens = read_tokens(self._system, self._target, " ".join(words))
-        self._seen += [(len(words), len(tokens))] if tokens else []
-
-    def _frame(self, ruler: Ruler, question: str) -> Ruler:
-        """The ruler with what stands around the words: special tokens, a template, the question."""
-        words = " ".join(word for word, _ in zip(_sentences("frame", 0), range(16), strict=False))
-        tokens = read_tokens(self._system, self._target, f"{words} {question}".strip())
-        return ruler._replace(around=len(tokens) - ruler.length(words)) if tokens else ruler
 
 
 def _sentences(seed: str, number: int) -> Iterator[str]:
@@ -230,15 +227,3 @@ def _sentences(seed: str, number: int) -> Iterator[str]:
         yield from (chance.choice(WORDS) for _ in range(length - 2))
         yield f"{chance.choice(WORDS)}."
         word = chance.choice(WORDS)
-
-
-def _filled(words: Iterator[str], ruler: Ruler, tokens: int, question: str) -> str:
-    """As many words as there is room for, and one at least, then the question."""
-    asked, chosen = question.split(), [next(words)]
-    room = tokens - ruler.around - ruler.size(chosen[0]) - (0 if ruler.is_exact else len(asked) * ruler.other)
-    smallest = ruler.smallest
-    while room >= smallest:
-        word = next(w for w in words if ruler.size(w) <= room) if ruler.is_exact else next(words)
-        chosen.append(word)
-        room -= ruler.size(word)
-    return " ".join([*chosen, *asked])

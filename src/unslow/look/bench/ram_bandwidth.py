@@ -65,7 +65,11 @@ def scan_memory(threads: int, bytes_each: int) -> Scan:
     together: list[list[Piece]] = [[] for _ in range(threads)]
 
     def work(number: int) -> None:
-        _stay_on(number, threads)
+        if sys.platform == "linux":
+            allowed = sorted(os.sched_getaffinity(0))
+            if len(allowed) == threads:  # a processor for each: else a busy machine puts two threads on one
+                with suppress(OSError):
+                    os.sched_setaffinity(threading.get_native_id(), {allowed[number]})
         try:
             with _filled(bytes_each) as address:
                 gate.wait(LONGEST_WAIT_S)
@@ -84,15 +88,6 @@ def scan_memory(threads: int, bytes_each: int) -> Scan:
     if gate.broken or not all(together):
         raise LookError("memory for the measurement could not be had, or its threads did not get to run")
     return Scan(alone, together)
-
-
-def _stay_on(number: int, threads: int) -> None:
-    """Give each thread a processor of its own where there is one for each; else a busy machine puts two on one."""
-    if sys.platform == "linux":
-        allowed = sorted(os.sched_getaffinity(0))
-        if len(allowed) == threads:
-            with suppress(OSError):
-                os.sched_setaffinity(threading.get_native_id(), {allowed[number]})
 
 
 def _memchr() -> Search:
@@ -122,7 +117,6 @@ def _filled(size: int) -> Iterator[int]:
 
 
 def _pieces(search: Search, address: int, size: int, seconds: float) -> Iterator[Piece]:
-    """Read round and round until the time is up."""
     begin = end = time.perf_counter()
     offset = 0
     while end - begin < seconds:
@@ -163,25 +157,38 @@ class Level(NamedTuple):
 
     @property
     def bytes_per_s(self) -> float:
-        """The rate of all of them together."""
         return self.bytes / self.seconds if self.seconds else 0.0
 
 
 def read_ram_bandwidth(system: System) -> Memory:
     """Measure it; only memory of this process is touched, and it is given back at once."""
-    cache_bytes = _read_cache_bytes(system)
+    cache_bytes = 0
+    with suppress(LookError):
+        cache_bytes = read_last_level_cache_bytes(system)
     try:
         limits = cgroup.read_limits(system)
         # One for each processor that this process may keep busy
         cpu = limits.cpu
         allowed = cpu.allowed_cpus.value_or(os.cpu_count() or 1)
         threads = max(1, min(allowed, math.ceil(cpu.quota_cpus.value_or(allowed)), MOST_THREADS))
-        each = _bytes_each(threads, cache_bytes, _free_bytes(meminfo.read(system).memory, limits.memory))
+        free_facts = (meminfo.read(system).memory.available_bytes, limits.memory.limit_bytes)
+        # Where nothing says what may be used, a GiB is thought to be there
+        free_bytes = min((fact.value for fact in free_facts if isinstance(fact, Known)), default=GIB)
+        each = _bytes_each(threads, cache_bytes, free_bytes)
         answer = system.ask("ram_bandwidth", lambda: msgspec.to_builtins(reading_of(scan_memory(threads, each), each)))
     except LookError as error:
         why = unknown(error)
         return Memory(read_bytes_per_s=why, read_one_core_bytes_per_s=why, read_now_bytes_per_s=why)
     return parse_ram_bandwidth(answer, cache_bytes)
+
+
+def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
+    """The size of one thread's buffer, in whole pieces; LookError where there is too little memory."""
+    wanted = min(CACHES_OVER * cache_bytes or MOST_BYTES, MOST_BYTES, int(free_bytes * SHARE_OF_FREE))
+    each = min(max(wanted // threads, LEAST_BYTES_EACH), MOST_BYTES_EACH)
+    if each * threads > free_bytes * SHARE_OF_FREE:
+        raise LookError(f"too little free memory to measure: {free_bytes // MIB} MiB")
+    return each // PIECE_BYTES * PIECE_BYTES
 
 
 def parse_ram_bandwidth(answer: Any, cache_bytes: int) -> Memory:
@@ -191,47 +198,19 @@ def parse_ram_bandwidth(answer: Any, cache_bytes: int) -> Memory:
     except msgspec.ValidationError as error:
         why = failed(f"the measurement of memory is not one: {error}")
         return Memory(read_bytes_per_s=why, read_one_core_bytes_per_s=why, read_now_bytes_per_s=why)
-    source = f"memchr over {reading.buffer_bytes // MIB} MiB, {reading.threads} threads{_caution(reading, cache_bytes)}"
+    source = f"memchr over {reading.buffer_bytes // MIB} MiB, {reading.threads} threads"
+    if reading.at_once < reading.threads:
+        source += f" of which {reading.at_once} ran at once (other processes held the rest)"
+    if not cache_bytes:
+        source += ", caches of unknown size"
+    elif reading.buffer_bytes < 2 * cache_bytes:
+        source += f", caches of {cache_bytes // MIB} MiB may have answered a part"
     origin = measured if reading.at_once == reading.threads else estimated
     return Memory(
         read_bytes_per_s=origin(reading.together, source),
         read_one_core_bytes_per_s=measured(reading.one_core, source),
         read_now_bytes_per_s=measured(reading.now, source),
     )
-
-
-def _caution(reading: Reading, cache_bytes: int) -> str:
-    """What makes the figure less sure."""
-    words = ""
-    if reading.at_once < reading.threads:
-        words += f" of which {reading.at_once} ran at once (other processes held the rest)"
-    if not cache_bytes:
-        words += ", caches of unknown size"
-    elif reading.buffer_bytes < 2 * cache_bytes:
-        words += f", caches of {cache_bytes // MIB} MiB may have answered a part"
-    return words
-
-
-def _read_cache_bytes(system: System) -> int:
-    try:
-        return read_last_level_cache_bytes(system)
-    except LookError:
-        return 0
-
-
-def _free_bytes(memory: Memory, limits: Memory) -> int:
-    """What may be used; where nothing says so, a GiB is thought to be there."""
-    known = [fact.value for fact in (memory.available_bytes, limits.limit_bytes) if isinstance(fact, Known)]
-    return min(known, default=GIB)
-
-
-def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
-    """The size of one thread's buffer, in whole pieces."""
-    wanted = min(CACHES_OVER * cache_bytes or MOST_BYTES, MOST_BYTES, int(free_bytes * SHARE_OF_FREE))
-    each = min(max(wanted // threads, LEAST_BYTES_EACH), MOST_BYTES_EACH)
-    if each * threads > free_bytes * SHARE_OF_FREE:
-        raise LookError(f"too little free memory to measure: {free_bytes // MIB} MiB")
-    return each // PIECE_BYTES * PIECE_BYTES
 
 
 def reading_of(scan: Scan, bytes_each: int) -> Reading:
@@ -244,11 +223,16 @@ def reading_of(scan: Scan, bytes_each: int) -> Reading:
     found = levels(pieces)
     long = [level for level in found if level.seconds >= LONG_ENOUGH_S]
     level = long[-1] if long else max(found, key=lambda level: level.seconds, default=Level(0, 0.0, 0.0))
+    together = level.bytes_per_s
+    if level.threads not in (0, threads) and one_core > 0:  # carried on by the same power of the number of threads
+        gain = level.bytes_per_s / one_core
+        power = math.log(gain) / math.log(level.threads) if level.threads > 1 and gain > 0 else 1.0
+        together *= math.pow(threads / level.threads, min(max(power, 0.0), 1.0))
     return Reading(
         threads=threads,
         buffer_bytes=threads * bytes_each,
         one_core=one_core,
-        together=_with_all(threads, level, one_core),
+        together=together,
         at_once=level.threads,
         now=len(pieces) * PIECE_BYTES / max(wall_s, 1e-9),
     )
@@ -268,12 +252,3 @@ def levels(pieces: Iterable[Piece]) -> list[Level]:
         read[running] += rate_now * (moment - since)
         running, rate_now, since = running + change, rate_now + rate, moment
     return [Level(count, seconds[count], read[count]) for count in sorted(seconds) if count]
-
-
-def _with_all(threads: int, level: Level, one_core: float) -> float:
-    """The rate with all threads: as read where all ran at once, else carried on by the same power of their number."""
-    if level.threads in (0, threads) or one_core <= 0:
-        return level.bytes_per_s
-    gain = level.bytes_per_s / one_core
-    power = math.log(gain) / math.log(level.threads) if level.threads > 1 and gain > 0 else 1.0
-    return level.bytes_per_s * math.pow(threads / level.threads, min(max(power, 0.0), 1.0))

@@ -12,7 +12,7 @@ from unslow.facts.verification import Scored
 from unslow.look.observer import ObservedAnswer, current_observer
 from unslow.look.requests import AskError, PartialAnswer, Plan, Question, Reply, ScoredText, Target, Timed
 from unslow.look.runtimes import looker_of, openai_compatible
-from unslow.look.system import SILENCE_S, STREAM_TIMEOUT_S, ExchangeError, LookError, System, read_text
+from unslow.look.system import SILENCE_S, STREAM_TIMEOUT_S, ExchangeError, LookError, System, read_text, try_look
 from unslow.look.system.live import was_closed
 
 
@@ -25,8 +25,6 @@ class Dialect(Protocol):
 
 
 class _Scorer(Protocol):
-    """A runtime's `score`."""
-
     def __call__(self, system: System, target: Target, text: ScoredText) -> Scored: ...
 
 
@@ -54,19 +52,13 @@ def ask(system: System, target: Target, question: Question) -> Reply:
         return dialect_of(target.runtime)(system, target, question, heard)
     except LookError as error:
         pieces = len(heard.arrivals)
-        kind = _kind(error, pieces)
+        kind: FailureKind = "error"
+        if isinstance(error, ExchangeError):
+            silent: FailureKind = "stalled" if pieces else "not_answered"
+            kind = silent if error.kind == "silent" else error.kind
         if kind in ("refused", "broke_off") and is_gone(system, target.pid):
             kind = "gone"
         raise AskError(kind, error.why, pieces, error.how_to_get, arrivals_s=heard.arrivals) from error
-
-
-def _kind(error: LookError, pieces: int) -> FailureKind:
-    """What happened, as a benchmark counts it; silence before the first piece is another thing than after it."""
-    if not isinstance(error, ExchangeError):
-        return "error"
-    if error.kind == "silent":
-        return "stalled" if pieces else "not_answered"
-    return error.kind
 
 
 def is_gone(system: System, pid: int | None) -> bool:
@@ -76,14 +68,7 @@ def is_gone(system: System, pid: int | None) -> bool:
     try:
         return bool(_ENDED.search(read_text(system, f"/proc/{pid}/stat")))
     except LookError as error:
-        return error.absence is Absence.NOT_FOUND and _has_proc(system)
-
-
-def _has_proc(system: System) -> bool:
-    try:
-        return bool(system.read_bytes("/proc/self/stat"))
-    except LookError:
-        return False
+        return error.absence is Absence.NOT_FOUND and bool(try_look(b"", system.read_bytes, "/proc/self/stat"))
 
 
 # Pauses of a stream after which many pieces come at once: somebody between the server and here held them back.
@@ -100,19 +85,12 @@ FEWEST_AT_ONCE, AT_ONCE = 8, 0.1
 
 def held_back_s(arrivals_s: Sequence[float], token_s: float) -> float:
     """Seconds of all such pauses, given when each piece came and what a token takes on average."""
-    least = max(LEAST_PAUSE_S, LEAST_TOKENS * token_s)
-    pauses = [
-        (number, later - earlier)
-        for number, (earlier, later) in enumerate(pairwise(arrivals_s))
-        if later - earlier >= least
-    ]
-    return sum(pause for number, pause in pauses if _are_at_once(arrivals_s[number + 1 :], pause))
-
-
-def _are_at_once(after: Sequence[float], pause_s: float) -> bool:
-    """Whether many pieces came right after a pause, or all that were left."""
-    last = min(FEWEST_AT_ONCE, len(after)) - 1
-    return last > 0 and after[last] - after[0] <= AT_ONCE * pause_s
+    least, held_s = max(LEAST_PAUSE_S, LEAST_TOKENS * token_s), 0.0
+    for number, (earlier, later) in enumerate(pairwise(arrivals_s), 1):
+        if (pause_s := later - earlier) >= least:
+            after = arrivals_s[number : number + FEWEST_AT_ONCE]  # or all that were left
+            held_s += pause_s if len(after) > 1 and after[-1] - after[0] <= AT_ONCE * pause_s else 0.0
+    return held_s
 
 
 _FEWEST_TIMED, _SHORTEST_PROMPT = 8, 64

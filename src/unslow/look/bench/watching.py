@@ -14,7 +14,7 @@ from unslow.look.kernel.processors import CpuSample, CpuUse, cpus_between, read_
 from unslow.look.requests import Plan, Target, Timed
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD, decode_phase, throttled_fraction, under_load
-from unslow.look.system import LookError, System, unknown
+from unslow.look.system import LookError, System, try_look, unknown
 from unslow.look.system.http import is_loopback
 
 QUESTION = "telemetry"
@@ -78,20 +78,19 @@ def _processors(known: Fact[float], telemetry: Telemetry, figure: str) -> Fact[f
 
 def read_telemetry(system: System, sampler: Sampler, question: str = QUESTION) -> Fact[Telemetry]:
     """The summary, now or as it was recorded under this name."""
+
+    def ask() -> Any:
+        telemetry = sampler.telemetry()
+        if not telemetry.samples:
+            raise LookError("the machine was not watched", Absence.NOT_LOOKED, "measure on the machine of the server")
+        return msgspec.to_builtins(telemetry)
+
     try:
-        raw = system.ask(question, lambda: _seen(sampler))
-        return measured(msgspec.convert(raw, Telemetry), UNDER_LOAD)
+        return measured(msgspec.convert(system.ask(question, ask), Telemetry), UNDER_LOAD)
     except LookError as error:
         return unknown(error)
     except msgspec.ValidationError as error:
         return failed(f"the telemetry does not fit: {error}")
-
-
-def _seen(sampler: Sampler) -> Any:
-    telemetry = sampler.telemetry()
-    if not telemetry.samples:
-        raise LookError("the machine was not watched", Absence.NOT_LOOKED, "measure on the machine of the server")
-    return msgspec.to_builtins(telemetry)
 
 
 def use_between(
@@ -102,7 +101,7 @@ def use_between(
         return before
     if isinstance(after, LookError):
         return after
-    own = [p for p in (target.pid, _own_pid(system)) if p is not None]
+    own = [p for p in (target.pid, try_look(None, read_own_pid, system)) if p is not None]
     return cpus_between(before, after, own)
 
 
@@ -116,19 +115,9 @@ def sample_here(system: System, target: Target) -> CpuSample | LookError:
         return error
 
 
-def _own_pid(system: System) -> int | None:
-    try:
-        return read_own_pid(system)
-    except LookError:
-        return None
-
-
 def run_delay(system: System, pid: int | None) -> float | None:
     """Seconds that its threads have waited for a processor so far, where that can be read."""
-    try:
-        return read_run_delay(system, pid) if pid is not None else None
-    except LookError:
-        return None
+    return None if pid is None else try_look(None, read_run_delay, system, pid)
 
 
 def processors(uses: Sequence[CpuUse | LookError], when: str = "while generating") -> dict[str, Any]:

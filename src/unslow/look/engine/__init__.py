@@ -27,16 +27,16 @@ class Engine(Started):
     def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
         self._process, self._folder = process, folder
         self.url = ""  # until the child has told it
-        self._listener = Thread(target=self._listen, daemon=True)  # not every platform reads a pipe with a deadline
-        self._listener.start()
 
-    def _listen(self) -> None:
-        if self._process.stdout:
-            self.url = self._process.stdout.readline().strip()
+        def listen() -> None:
+            if process.stdout:
+                self.url = process.stdout.readline().strip()
+
+        self._listener = Thread(target=listen, daemon=True)  # not every platform reads a pipe with a deadline
+        self._listener.start()
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
         return self._process.pid
 
     @property
@@ -46,7 +46,6 @@ class Engine(Started):
 
     @property
     def ended(self) -> bool:
-        """Whether the child is gone."""
         return self._process.poll() is not None
 
     def stop(self) -> None:
@@ -87,7 +86,13 @@ def start_engine(
         raise UserError(f"{model_path}: no such file", "name a GGUF file")
     folder = Path(tempfile.mkdtemp(prefix="unslow-engine-"))
     chosen = {"context": context, **({"threads": threads} if threads else {}), **settings}
-    engine = Engine(_spawned(model_path, chosen, folder / "engine.log"), folder)
+    # -P: a folder that happens to be the current one must not lend its modules
+    command = [sys.executable, "-P", "-m", "unslow.look.engine.serve", "--model", model_path]
+    for name, value in chosen.items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
+    with (folder / "engine.log").open("wb") as log:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+    engine = Engine(child, folder)
     try:
         _wait(system, engine, timeout_s, waiting)
     except BaseException:
@@ -96,22 +101,9 @@ def start_engine(
     return engine
 
 
-def _spawned(model_path: str, settings: Mapping[str, int], log_path: Path) -> "subprocess.Popen[str]":
-    # -P: a folder that happens to be the current one must not lend its modules
-    command = [sys.executable, "-P", "-m", "unslow.look.engine.serve", "--model", model_path]
-    for name, value in settings.items():
-        command += [f"--{name.replace('_', '-')}", str(value)]
-    with log_path.open("wb") as log:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-
-
 def _wait(system: System, engine: Engine, timeout_s: float, waiting: Waiting) -> None:
-    """Until the engine has told its address and answers there."""
     for seconds in silent_for(system, lambda: engine.url and f"{engine.url}/health"):
-        if engine.ended:
-            said = read_last_words(system, engine.log_path)
-            raise UserError(f"the embedded engine ended while it loaded the model: {said}")
-        if seconds > timeout_s:
-            said = read_last_words(system, engine.log_path)
-            raise UserError(f"the embedded engine took more than {seconds:.0f} s: {said}")
+        if engine.ended or seconds > timeout_s:
+            what = "ended while it loaded the model" if engine.ended else f"took more than {seconds:.0f} s"
+            raise UserError(f"the embedded engine {what}: {read_last_words(system, engine.log_path)}")
         waiting(seconds)

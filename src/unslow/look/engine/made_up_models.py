@@ -113,7 +113,19 @@ class RandomBlocks:
     """Whole blocks of one type, the same ones in every run."""
 
     def __init__(self, quant: Quant) -> None:
-        self._pool = memoryview(_floats(quant) if quant.name in _FLOATS else _quantised(quant))
+        dice = random.Random(0)  # noqa: S311 (no secret: the same file on every machine)
+        if quant.name in _FLOATS:  # a few normal numbers over and over: drawing each takes longer than writing the file
+            few = [dice.gauss(0, SPREAD) for _ in range(8191)]
+            times = POOL_BYTES // 8192 // quant.block_bytes
+            pool = bytearray(struct.pack(f"<{len(few)}{_FLOATS[quant.name]}", *few) * times)
+        else:  # random bits, with scales that are finite and small
+            blocks = POOL_BYTES // quant.block_bytes
+            pool = bytearray(dice.randbytes(blocks * quant.block_bytes))
+            for offset, value in quant.half_fields.items():
+                low, high = struct.pack("<e", value)
+                pool[offset :: quant.block_bytes] = bytes([low]) * blocks
+                pool[offset + 1 :: quant.block_bytes] = bytes([high]) * blocks
+        self._pool = memoryview(bytes(pool))
         self._at = 0
 
     def take(self, count: int) -> Iterator[memoryview]:
@@ -123,28 +135,6 @@ class RandomBlocks:
             self._at = (self._at + len(piece)) % len(self._pool)
             count -= len(piece)
             yield piece
-
-
-def _quantised(quant: Quant) -> bytes:
-    """Random bits, with scales that are finite and small."""
-    blocks = POOL_BYTES // quant.block_bytes
-    pool = bytearray(_dice().randbytes(blocks * quant.block_bytes))
-    for offset, value in quant.half_fields.items():
-        low, high = struct.pack("<e", value)
-        pool[offset :: quant.block_bytes] = bytes([low]) * blocks
-        pool[offset + 1 :: quant.block_bytes] = bytes([high]) * blocks
-    return bytes(pool)
-
-
-def _floats(quant: Quant) -> bytes:
-    """Normal numbers, a few of them over and over: drawing each one would take longer than writing the file."""
-    dice = _dice()
-    few = [dice.gauss(0, SPREAD) for _ in range(8191)]
-    return struct.pack(f"<{len(few)}{_FLOATS[quant.name]}", *few) * (POOL_BYTES // 8192 // quant.block_bytes)
-
-
-def _dice() -> random.Random:
-    return random.Random(0)  # noqa: S311 (no secret: the same file on every machine)
 
 
 class _Wanted(NamedTuple):
@@ -161,16 +151,11 @@ def planned_tensors(shape: MadeUpShape, quant: str) -> Iterator[TensorPlan]:
         raise KeyError(quant)
     for wanted in _model(shape):
         names = {"f32": "F32", "output": file_type.output, "more_bits": file_type.more_bits}
-        type_ = _fitting(quants()[names.get(wanted.part) or main.name], wanted.dimensions[0])
         row, *others = wanted.dimensions
+        type_ = quants()[names.get(wanted.part) or main.name]
+        while row % type_.block_elements or not can_fill(type_):  # as llama.cpp falls back for rows of this length
+            type_ = quants()[type_.fallback or "F16"]
         yield TensorPlan(wanted.name, wanted.dimensions, type_.ggml_type, type_.bytes_of(row) * math.prod(others))
-
-
-def _fitting(quant: Quant, row: int) -> Quant:
-    """The type, or the one that llama.cpp falls back to for rows of this length."""
-    while row % quant.block_elements or not can_fill(quant):
-        quant = quants()[quant.fallback or "F16"]
-    return quant
 
 
 def _model(shape: MadeUpShape) -> Iterator[_Wanted]:
@@ -179,13 +164,16 @@ def _model(shape: MadeUpShape) -> Iterator[_Wanted]:
     yield _Wanted("output_norm.weight", (shape.width,), "f32")
     if not shape.tied:
         yield _Wanted("output.weight", table, "output")
+    eighth = shape.layers // 8
     for n in range(shape.layers):
-        part = "more_bits" if _more_bits(n, shape.layers) else "main"
-        layer = (*_attention(shape, part), *(_experts(shape, part) if shape.experts else _feed_forward(shape, part)))
-        yield from (w._replace(name=f"blk.{n}.{w.name}.weight") for w in layer)
+        # Q4_K_M and Q5_K_M give more bits to both ends and to each third layer between (llama-quant.cpp)
+        third = (n - eighth) % 3 == 2  # noqa: PLR2004
+        part = "more_bits" if n < eighth or n >= 7 * shape.layers // 8 or third else "main"
+        for wanted in _layer(shape, part):
+            yield wanted._replace(name=f"blk.{n}.{wanted.name}.weight")
 
 
-def _attention(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
+def _layer(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
     width, queries, keys = shape.width, shape.heads * shape.head_length, shape.kv_heads * shape.head_length
     yield _Wanted("attn_norm", (width,), "f32")
     yield _Wanted("attn_q", (width, queries))
@@ -195,27 +183,13 @@ def _attention(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
     if shape.head_norms:
         yield _Wanted("attn_q_norm", (shape.head_length,), "f32")
         yield _Wanted("attn_k_norm", (shape.head_length,), "f32")
-
-
-def _feed_forward(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
-    yield _Wanted("ffn_norm", (shape.width,), "f32")
-    yield _Wanted("ffn_gate", (shape.width, shape.feed_forward))
-    yield _Wanted("ffn_up", (shape.width, shape.feed_forward))
-    yield _Wanted("ffn_down", (shape.feed_forward, shape.width), part)
-
-
-def _experts(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
-    yield _Wanted("ffn_norm", (shape.width,), "f32")
-    yield _Wanted("ffn_gate_inp", (shape.width, shape.experts), "f32")
-    yield _Wanted("ffn_gate_exps", (shape.width, shape.feed_forward, shape.experts))
-    yield _Wanted("ffn_up_exps", (shape.width, shape.feed_forward, shape.experts))
-    yield _Wanted("ffn_down_exps", (shape.feed_forward, shape.width, shape.experts), part)
-
-
-def _more_bits(layer: int, layers: int) -> bool:
-    """The layers to which Q4_K_M and Q5_K_M give more bits: both ends and each third between (llama-quant.cpp)."""
-    eighth = layers // 8
-    return layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2  # noqa: PLR2004 (the third)
+    yield _Wanted("ffn_norm", (width,), "f32")
+    if shape.experts:
+        yield _Wanted("ffn_gate_inp", (width, shape.experts), "f32")
+    ending, experts = ("_exps", (shape.experts,)) if shape.experts else ("", ())
+    yield _Wanted(f"ffn_gate{ending}", (width, shape.feed_forward, *experts))
+    yield _Wanted(f"ffn_up{ending}", (width, shape.feed_forward, *experts))
+    yield _Wanted(f"ffn_down{ending}", (shape.feed_forward, width, *experts), part)
 
 
 Progress = Callable[[int, int], None]
@@ -237,7 +211,6 @@ class MadeUp(NamedTuple):
 
     @property
     def file_bytes(self) -> int:
-        """The size that the file will have."""
         return len(self.header) + sum(t.bytes + padding(t.bytes) for t in self.tensors)
 
 
@@ -260,21 +233,18 @@ def write_model(model: MadeUp, file: BinaryIO, progress: Progress = no_progress)
     pools: dict[int, RandomBlocks] = {}
     done = told = file.write(model.header)
     for tensor in model.tensors:
-        for piece in (*_pieces(tensor, pools), bytes(padding(tensor.bytes))):
+        if tensor.name.endswith("norm.weight"):
+            pieces: Iterable[bytes | memoryview] = (_ONE * (tensor.bytes // len(_ONE)),)
+        else:
+            if tensor.ggml_type not in pools:
+                pools[tensor.ggml_type] = RandomBlocks(quants_by_ggml_type()[tensor.ggml_type])
+            pieces = pools[tensor.ggml_type].take(tensor.bytes)
+        for piece in (*pieces, bytes(padding(tensor.bytes))):
             done += file.write(piece)
             if done - told >= _NEWS_BYTES:
                 told = done
                 progress(done, model.file_bytes)
     progress(done, model.file_bytes)
-
-
-def _pieces(tensor: TensorPlan, pools: dict[int, RandomBlocks]) -> Iterable[bytes | memoryview]:
-    """The tensor's bytes: ones for a norm, random blocks for all else."""
-    if tensor.name.endswith("norm.weight"):
-        return (_ONE * (tensor.bytes // len(_ONE)),)
-    if tensor.ggml_type not in pools:
-        pools[tensor.ggml_type] = RandomBlocks(quants_by_ggml_type()[tensor.ggml_type])
-    return pools[tensor.ggml_type].take(tensor.bytes)
 
 
 def _hyperparameters(shape: MadeUpShape) -> dict[str, Value]:
@@ -331,17 +301,13 @@ _PART = re.compile(_MODEL.pattern + r"\..+\.part")
 _HINT = "set UNSLOW_CACHE_DIR to a folder that you can write to and that has more room"
 
 
-def _free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
-
-
 @dataclass(frozen=True)
 class ModelCache:
     """The folder and its limits."""
 
     folder: Path
     cap_bytes: int = CAP_BYTES
-    free_bytes: Callable[[Path], int] = _free_bytes
+    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
 
     def model(self, shape: str, quant: str = "", progress: Progress = no_progress) -> Path:
         """The file of a made-up model, written now unless it is there; UserError where it can't be had."""
@@ -350,9 +316,17 @@ class ModelCache:
         form = made_up_shapes()[shape]
         quant = quant or form.quant
         path = self.folder / f"made-up-{shape}-{quant}-v{FORMAT}.gguf"
-        model = _planned(form, shape, quant)
         try:
-            if _is_complete(path, model):
+            model = planned_model(form, quant, f"made-up {shape}")
+        except KeyError:
+            can = ", ".join(f.name for f, _ in file_types().values() if f.output)
+            raise UserError(f"can't make up a model in {quant}", f"there are {can}") from None
+        try:
+            start = b""
+            if path.is_file() and path.stat().st_size == model.file_bytes:
+                with path.open("rb") as file:
+                    start = file.read(len(model.header))
+            if start == model.header:  # as this version would write it
                 os.utime(path)  # used now, so others are older
             else:
                 self._write(model, path, progress)
@@ -397,7 +371,6 @@ class ModelCache:
                 path.unlink(missing_ok=True)
 
     def _own_files(self, name: re.Pattern[str]) -> list[Path]:
-        """Plain files with a name that this program gives."""
         return [p for p in self.folder.iterdir() if name.fullmatch(p.name) and p.is_file() and not p.is_symlink()]
 
 
@@ -424,19 +397,3 @@ def cache_folder(
     if platform == "win32":
         return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow" / "Cache"
     return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "unslow"
-
-
-def _planned(shape: MadeUpShape, name: str, quant: str) -> MadeUp:
-    try:
-        return planned_model(shape, quant, f"made-up {name}")
-    except KeyError:
-        can = ", ".join(f.name for f, _ in file_types().values() if f.output)
-        raise UserError(f"can't make up a model in {quant}", f"there are {can}") from None
-
-
-def _is_complete(path: Path, model: MadeUp) -> bool:
-    """Whether the file is there in full and starts as this version would write it."""
-    if not path.is_file() or path.stat().st_size != model.file_bytes:
-        return False
-    with path.open("rb") as file:
-        return file.read(len(model.header)) == model.header

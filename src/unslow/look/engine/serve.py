@@ -27,7 +27,15 @@ _WISHES: dict[str, Any] = {  # which of these there are changes from version to 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Load, serve, and end when the input ends."""
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="unslow-engine", description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--context", type=int, default=4096)
+    parser.add_argument("--threads", type=int, help="default: what llama.cpp thinks best")
+    parser.add_argument("--threads-batch", type=int, help="for reading prompts; default: as many as for the answer")
+    for name in ("--batch", "--ubatch", "--slots"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("--port", type=int, default=0, help="0: the system chooses a free one")
+    options = parser.parse_args(arguments)
     # The output, for the address alone: native code that prints there reaches the error output from now on
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -38,19 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(server.listening_address, file=answer, flush=True)
     sys.stdin.buffer.read()
     os._exit(0)  # the server has no way to stop; its threads would hold up an ordinary exit
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="unslow-engine", description=__doc__)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--context", type=int, default=4096)
-    parser.add_argument("--threads", type=int, help="default: what llama.cpp thinks best")
-    parser.add_argument("--threads-batch", type=int, help="for reading prompts; default: as many as for the answer")
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--ubatch", type=int)
-    parser.add_argument("--slots", type=int)
-    parser.add_argument("--port", type=int, default=0, help="0: the system chooses a free one")
-    return parser
 
 
 def _end_with_input() -> None:

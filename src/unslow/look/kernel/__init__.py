@@ -1,10 +1,11 @@
 """The small text formats in which the Linux kernel answers: one value in a file of its own, and a device's sensors."""
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from unslow.facts.values import Absence, Fact, reported
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _KEY_AND_NUMBER = re.compile(r"([\w()./-]+):?[ \t]+(\d{1,18})\b")
@@ -34,11 +35,7 @@ def parse_whole(word: str) -> int | None:
 
 def is_there(system: System, path: str) -> bool:
     """Whether a small file is there and can be read."""
-    try:
-        system.read_bytes(path)
-    except LookError:
-        return False
-    return True
+    return try_look(None, system.read_bytes, path) is not None
 
 
 def parse_numbers(text: str) -> dict[str, int]:
@@ -69,20 +66,13 @@ class Sensors:
             self._files = system.list_dir(path)[:_MOST_FILES] if path else []
         except LookError as error:
             self._missing = error
-        self.labels = {label: stem for stem, label in self._read_labels()}
-
-    def _read_labels(self) -> list[tuple[str, str]]:
-        """The sensors that have a name: ("temp2", "junction")."""
-        found = []
+        self.labels: dict[str, str] = {}
+        """The sensors that have a name: temp2 of junction."""
         for stem in (match[1] for name in self._files if (match := _LABEL.fullmatch(name))):
-            try:
-                found.append((stem, read_word(self._system, f"{self.path}/{stem}_label")))
-            except LookError:
-                continue
-        return found
+            with suppress(LookError):
+                self.labels[read_word(system, f"{path}/{stem}_label")] = stem
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
         return name in self._files
 
     def number(self, names: tuple[str, ...], scale: float) -> Fact[Any]:
@@ -96,7 +86,6 @@ class Sensors:
         return unknown(error)
 
     def labelled(self, label: str, suffix: str, scale: float) -> Fact[Any]:
-        """The same of the sensor with this label."""
         stem = self.labels.get(label)
         return self.number((f"{stem}_{suffix}",), scale) if stem else self.number((f"{label} {suffix}",), scale)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from unslow.facts.machine import GpuProcess
 from unslow.facts.values import GIB, KIB, MIB, Fact, not_found, reported
 from unslow.look.kernel import read_number, read_word
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, try_look
 
 DRM = "/sys/class/drm"
 _CARD = re.compile(r"card\d{1,4}")
@@ -29,28 +29,13 @@ class Card(NamedTuple):
 
 def read_cards(system: System, vendor: str) -> list[Card]:
     """The cards of a maker, such as "0x1002", in the order of their PCI addresses; none where there is no such list."""
-    try:
-        names = [name for name in system.list_dir(DRM) if _CARD.fullmatch(name)]
-    except LookError:
-        return []
-    cards = (_read_card(system, f"{DRM}/{name}") for name in names if _is_of(system, f"{DRM}/{name}", vendor))
+    cards, names = [], try_look([], system.list_dir, DRM)
+    for path in (f"{DRM}/{name}" for name in names if _CARD.fullmatch(name)):
+        if try_look("", read_word, system, f"{path}/device/vendor").lower() == vendor:
+            event = try_look("", read_text, system, f"{path}/device/uevent")
+            slot, driver = _SLOT.search(event), _DRIVER.search(event)
+            cards.append(Card(path, f"{path}/device", slot[1] if slot else "", driver[1] if driver else ""))
     return sorted(cards, key=lambda card: card.bus_id)
-
-
-def _is_of(system: System, path: str, vendor: str) -> bool:
-    try:
-        return read_word(system, f"{path}/device/vendor").lower() == vendor
-    except LookError:
-        return False
-
-
-def _read_card(system: System, path: str) -> Card:
-    try:
-        event = read_text(system, f"{path}/device/uevent")
-    except LookError:
-        event = ""
-    slot, driver = _SLOT.search(event), _DRIVER.search(event)
-    return Card(path, f"{path}/device", slot[1] if slot else "", driver[1] if driver else "")
 
 
 FDINFO = "/proc/*/fdinfo"
@@ -82,9 +67,18 @@ class DrmClient(NamedTuple):
 
 
 def read_clients(system: System) -> list[DrmClient]:
-    """Every client that this user may see; LookError where there is no /proc."""
-    answer = system.ask(CLIENTS_QUESTION, ask_clients)
-    return [client for entry in answer if (client := _client(entry))] if isinstance(answer, list) else []
+    """Every client of a PCI device that this user may see; LookError where there is no /proc."""
+    answer, found = system.ask(CLIENTS_QUESTION, ask_clients), []
+    for entry in answer if isinstance(answer, list) else ():
+        match entry:
+            case {"pid": int(pid), "name": str(name), "fdinfo": str(text)} if pid > 0:
+                values, sizes = parse_fdinfo(text), []
+                for keys in (_VRAM, _GTT, _SYSTEM):  # the first of each that is there
+                    size = next((m for key in keys if key in values and (m := _SIZE.match(values[key]))), None)
+                    sizes.append(int(size[1]) * _UNITS[size[2]] if size else 0)
+                if bus_id := values.get("drm-pdev", ""):
+                    found.append(DrmClient(pid, name, bus_id, values.get("drm-client-id", ""), *sizes))
+    return found
 
 
 def ask_clients(proc: str = "/proc") -> list[dict[str, Any]]:
@@ -112,27 +106,9 @@ def _ask_process(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _client(entry: Any) -> DrmClient | None:
-    """What a recording or the kernel says, or None where it is no client of a PCI device."""
-    match entry:
-        case {"pid": int(pid), "name": str(name), "fdinfo": str(text)} if pid > 0:
-            values = parse_fdinfo(text)
-            bus_id = values.get("drm-pdev", "")
-            sizes = (_bytes(values, keys) for keys in (_VRAM, _GTT, _SYSTEM))
-            return DrmClient(pid, name, bus_id, values.get("drm-client-id", ""), *sizes) if bus_id else None
-        case _:
-            return None
-
-
 def parse_fdinfo(text: str) -> dict[str, str]:
     """The pairs that begin with `drm-`."""
     return {match[1]: match[2].strip() for match in _PAIR.finditer(text[:_LONGEST])}
-
-
-def _bytes(values: dict[str, str], keys: tuple[str, ...]) -> int:
-    """The first of these that is there."""
-    match = next((m for key in keys if key in values and (m := _SIZE.match(values[key]))), None)
-    return int(match[1]) * _UNITS[match[2]] if match else 0
 
 
 def processes_of(clients: Iterable[DrmClient], bus_id: str) -> list[GpuProcess]:
@@ -141,19 +117,16 @@ def processes_of(clients: Iterable[DrmClient], bus_id: str) -> list[GpuProcess]:
     held: dict[int, list[DrmClient]] = {}
     for client in once.values():
         held.setdefault(client.pid, []).append(client)
-    found = [_process(pid, of) for pid, of in held.items()]
+    found = []
+    for pid, of in held.items():
+        sizes = {
+            "vram_bytes": reported(sum(client.vram_bytes for client in of), f"/proc/{pid}/fdinfo"),
+            "gtt_bytes": reported(sum(client.gtt_bytes for client in of), f"/proc/{pid}/fdinfo"),
+            "shared_bytes": reported(sum(client.system_bytes for client in of), f"/proc/{pid}/fdinfo"),
+        }
+        name = reported(of[0].name, f"/proc/{pid}/comm") if of[0].name else not_found("it has no name")
+        found.append(GpuProcess(pid=pid, name=name, **sizes))
     return sorted(found, key=lambda process: (-process.vram_bytes.value_or(0), process.pid))
-
-
-def _process(pid: int, clients: list[DrmClient]) -> GpuProcess:
-    source = f"/proc/{pid}/fdinfo"
-    return GpuProcess(
-        pid=pid,
-        name=reported(clients[0].name, f"/proc/{pid}/comm") if clients[0].name else not_found("it has no name"),
-        vram_bytes=reported(sum(client.vram_bytes for client in clients), source),
-        gtt_bytes=reported(sum(client.gtt_bytes for client in clients), source),
-        shared_bytes=reported(sum(client.system_bytes for client in clients), source),
-    )
 
 
 # Marketing names of AMD's GPUs by device and revision; libdrm brings the list, and AMD's own driver a newer one.
@@ -164,18 +137,13 @@ _BRACKETS = re.compile(r"\[([^\[\]]{3,100})\]$")
 
 def read_amd_name(system: System, device: str, bus_id: str) -> Fact[Any]:
     """A Radeon's or Instinct's name."""
-    try:
+    with suppress(LookError):
         return reported(read_word(system, f"{device}/product_name"), f"{device}/product_name")
-    except LookError:
-        pass
     for path in AMD_LISTS:
-        try:
+        with suppress(LookError):
             number, revision = read_word(system, f"{device}/device"), read_word(system, f"{device}/revision")
-            name = parse_amd_list(read_text(system, path), number, revision)
-        except LookError:
-            continue
-        if name:
-            return reported(name, path)
+            if name := parse_amd_list(read_text(system, path), number, revision):
+                return reported(name, path)
     return read_lspci_name(system, bus_id)
 
 
@@ -190,19 +158,13 @@ def read_lspci_name(system: System, bus_id: str) -> Fact[Any]:
     """What `lspci` calls it; one entry can stand for several products."""
     command = ["lspci", "-s", bus_id]
     try:
-        name = parse_lspci(system.run(command).stdout)
+        match = _LSPCI.search(system.run(command).stdout)
     except LookError as error:
         return not_found(f"no list of names here knows {bus_id} ({error.why})", "install pciutils, or run `lspci`")
-    return reported(name, " ".join(command)) if name else not_found(f"lspci has no name for {bus_id}", "lspci -nn")
-
-
-def parse_lspci(text: str) -> str:
-    """The product in a line of lspci: what stands in its last brackets, else all of it."""
-    match = _LSPCI.search(text)
     if not match:
-        return ""
-    product = _BRACKETS.search(match[1])
-    return product[1] if product else match[1]
+        return not_found(f"lspci has no name for {bus_id}", "lspci -nn")
+    product = _BRACKETS.search(match[1])  # what stands in the last brackets, else all of it
+    return reported(product[1] if product else match[1], " ".join(command))
 
 
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
@@ -215,35 +177,31 @@ _AMD, _BRIDGE = "0x1002", "0x0604"
 def read_link(system: System, device: str) -> dict[str, Fact[Any]]:
     """The four facts of the link between the slot and the card that holds this device."""
     place = _slot_of(system, device)
+
+    def read_width(path: str) -> Fact[Any]:
+        lanes = read_number(system, path)
+        return reported(lanes, path) if 0 < lanes <= _WIDEST else not_found(f"{path} says {lanes}")
+
+    def read_generation(path: str) -> Fact[Any]:
+        return parse_generation(read_word(system, path), path)
+
     return {
-        "pcie_generation": _read_generation(system, f"{place}/current_link_speed"),
-        "pcie_generation_max": _read_generation(system, f"{place}/max_link_speed"),
-        "pcie_width": _read_width(system, f"{place}/current_link_width"),
-        "pcie_width_max": _read_width(system, f"{place}/max_link_width"),
+        "pcie_generation": try_fact(read_generation, f"{place}/current_link_speed"),
+        "pcie_generation_max": try_fact(read_generation, f"{place}/max_link_speed"),
+        "pcie_width": try_fact(read_width, f"{place}/current_link_width"),
+        "pcie_width_max": try_fact(read_width, f"{place}/max_link_width"),
     }
 
 
 def _slot_of(system: System, device: str) -> str:
     """The device itself, or the outermost bridge of the card: behind it AMD's GPUs show a link that never changes."""
-    try:
-        parts = system.read_link(device).split("/")
-    except LookError:
-        return device
+    parts = try_look("", system.read_link, device).split("/")
     for depth in range(4, len(parts)):  # below /sys/devices/pci0000:00
         path = "/".join(parts[:depth])
-        try:
+        with suppress(LookError):
             if read_word(system, f"{path}/vendor") == _AMD and read_word(system, f"{path}/class").startswith(_BRIDGE):
                 return path
-        except LookError:
-            continue
     return device
-
-
-def _read_generation(system: System, path: str) -> Fact[Any]:
-    try:
-        return parse_generation(read_word(system, path), path)
-    except LookError as error:
-        return unknown(error)
 
 
 def parse_generation(text: str, source: str) -> Fact[Any]:
@@ -251,11 +209,3 @@ def parse_generation(text: str, source: str) -> Fact[Any]:
     match = _SPEED.search(text)
     generation = GENERATIONS.get(float(match[1])) if match else None
     return reported(generation, source) if generation else not_found(f'{source} says "{text[:40]}"')
-
-
-def _read_width(system: System, path: str) -> Fact[Any]:
-    try:
-        lanes = read_number(system, path)
-    except LookError as error:
-        return unknown(error)
-    return reported(lanes, path) if 0 < lanes <= _WIDEST else not_found(f"{path} says {lanes}")

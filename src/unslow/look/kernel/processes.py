@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,23 +26,20 @@ class Mount(NamedTuple):
     options: str
 
     def holds(self, path: str) -> bool:
-        """Whether the path is the mount point or lies below it."""
         return path == self.point or path.startswith(self.point.rstrip("/") + "/")
 
 
 def parse_mounts(text: str) -> list[Mount]:
     """The mounts in the order in which they were made; lines of another form are passed over."""
-    return [mount for line in text.splitlines() if (mount := _parse_line(line))]
-
-
-def _parse_line(line: str) -> Mount | None:
-    before, dash, after = line.partition(" - ")
-    left, right = before.split(), after.split()
-    if not dash or len(left) < _LEAST_FIELDS or len(right) < _LEAST_FIELDS_AFTER_DASH:
-        return None
-    device, root, point = left[2:5]
-    filesystem, source, options = right[:3]
-    return Mount(device, _plain(root), _plain(point), filesystem, _plain(source), options)
+    mounts = []
+    for line in text.splitlines():
+        before, dash, after = line.partition(" - ")
+        left, right = before.split(), after.split()
+        if dash and len(left) >= _LEAST_FIELDS and len(right) >= _LEAST_FIELDS_AFTER_DASH:
+            device, root, point = left[2:5]
+            filesystem, source, options = right[:3]
+            mounts.append(Mount(device, _plain(root), _plain(point), filesystem, _plain(source), options))
+    return mounts
 
 
 def _plain(text: str) -> str:
@@ -123,18 +119,14 @@ def parse_cpu_library(maps: str) -> tuple[str, list[str]] | None:
     """The name of the mapped library and the instruction sets that it was built for; None where no name tells them."""
     names = {line.rpartition("/")[2] for line in maps.splitlines() if "libggml-cpu-" in line}
     for found in filter(None, map(_NAME.fullmatch, sorted(names))):
-        features = _features(found[1])
-        if features is not None:
-            return found[0], features
+        variant = found[1]
+        if variant.startswith(_PLAIN_ARM):
+            return found[0], ["NEON"]  # every 64-bit ARM has it, and every variant is built with it
+        if variant.startswith(_ARM):
+            return found[0], ["NEON", "DOTPROD"]
+        if variant in _X86:
+            return found[0], list(_X86[variant])
     return None
-
-
-def _features(variant: str) -> list[str] | None:
-    if variant.startswith(_PLAIN_ARM):
-        return ["NEON"]  # every 64-bit ARM has it, and every variant is built with it
-    if variant.startswith(_ARM):
-        return ["NEON", "DOTPROD"]
-    return list(_X86[variant]) if variant in _X86 else None
 
 
 # Which instruction sets the code of ggml's CPU backend uses: by the code itself, where neither a name nor a log tells.
@@ -184,29 +176,23 @@ def read_code_features(system: System, pid: int, maps: str) -> tuple[str, list[s
 
 def parse_code(maps: str) -> list[MappedCode]:
     """The mapped programs and libraries that may hold ggml's CPU backend, the one that is named after it first."""
-    fields = (line.split(None, 5) for line in maps.splitlines())
-    found = [MappedCode(f[5], int(f[2], 16), _size(f[0])) for f in fields if _is_code(f)]
-    whole = [_joined(list(parts)) for _, parts in groupby(sorted(found), key=lambda code: code.path)]
-    return sorted(whole, key=lambda code: (not _FIRST.match(_name(code.path)), code.path))
-
-
-def _is_code(fields: list[str]) -> bool:
-    named = len(fields) > 5 and "x" in fields[1] and fields[5].startswith("/")  # noqa: PLR2004 (the path is the sixth)
-    return named and bool(_PROGRAMS.fullmatch(_name(fields[5])))
+    found: dict[str, MappedCode] = {}
+    for fields in (line.split(None, 5) for line in maps.splitlines()):
+        if len(fields) < 6 or "x" not in fields[1] or not fields[5].startswith("/"):  # noqa: PLR2004 (the path is sixth)
+            continue
+        path = fields[5]
+        if _PROGRAMS.fullmatch(_name(path)):
+            low, _, high = fields[0].partition("-")
+            start = int(fields[2], 16)
+            end = start + int(high, 16) - int(low, 16)
+            if path in found:  # one file in several pieces
+                start, end = min(start, found[path].start), max(end, found[path].start + found[path].size)
+            found[path] = MappedCode(path, start, end - start)
+    return sorted(found.values(), key=lambda code: (not _FIRST.match(_name(code.path)), code.path))
 
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _size(range_: str) -> int:
-    start, _, end = range_.partition("-")
-    return int(end, 16) - int(start, 16)
-
-
-def _joined(parts: list[MappedCode]) -> MappedCode:
-    start = min(part.start for part in parts)
-    return MappedCode(parts[0].path, start, max(part.start + part.size for part in parts) - start)
 
 
 def ask_counts(name: str, code: MappedCode) -> dict[str, int] | None:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
+from math import inf
 from typing import NamedTuple
 
 from unslow.facts.machine import BusyProcess
 from unslow.facts.values import GIB, KIB, MIB
 from unslow.look.kernel import parse_whole, read_number
-from unslow.look.system import LookError, System, read_text
+from unslow.look.system import LookError, System, read_text, try_look
 
 HIGHEST_NUMBER = 65535  # far above any kernel's NR_CPUS; a hostile range can't grow the set beyond it
 LONGEST_LIST = 65536
@@ -76,24 +78,16 @@ MOST_CPUS = 1024
 
 def read_slow_cpus(system: System) -> frozenset[int]:
     """Their numbers; none where all cores are of one kind, or the kernel does not tell them apart."""
-    try:
-        online = parse_cpu_list(read_text(system, f"{CPUS}/online"))
-    except LookError:
+    online = parse_cpu_list(try_look("", read_text, system, f"{CPUS}/online"))
+    if not online:
         return frozenset()
-    try:
+    with suppress(LookError):
         return online - parse_cpu_list(read_text(system, FAST_CORES))
-    except LookError:
-        return _rated_low(system, sorted(online)[:MOST_CPUS])
-
-
-def _rated_low(system: System, cpus: list[int]) -> frozenset[int]:
-    """Those that the scheduler rates far below the fastest, as on ARM."""
-    try:
-        rated = {cpu: read_number(system, f"{CPUS}/cpu{cpu}/cpu_capacity") for cpu in cpus}
-    except LookError:
-        return frozenset()
-    most = max(rated.values(), default=0)
-    return frozenset(cpu for cpu, capacity in rated.items() if capacity < EFFICIENCY_BELOW * most)
+    with suppress(LookError):  # those that the scheduler rates far below the fastest, as on ARM
+        rated = {cpu: read_number(system, f"{CPUS}/cpu{cpu}/cpu_capacity") for cpu in sorted(online)[:MOST_CPUS]}
+        most = max(rated.values(), default=0)
+        return frozenset(cpu for cpu, capacity in rated.items() if capacity < EFFICIENCY_BELOW * most)
+    return frozenset()
 
 
 TICKS_PER_S = 100  # USER_HZ, the same on every architecture that can run a model
@@ -142,11 +136,7 @@ def read_cpu_sample(system: System) -> CpuSample:
     busy, steal = parse_busy_ticks(read_text(system, "/proc/stat"))
     processes = {}
     for name in [name for name in system.list_dir("/proc") if name.isdecimal()][:MOST_PROCESSES]:
-        try:
-            process = parse_process_time(read_text(system, f"/proc/{name}/stat"))
-        except LookError:
-            continue
-        if process:
+        if process := parse_process_time(try_look("", read_text, system, f"/proc/{name}/stat")):
             processes[int(name)] = process
     return CpuSample(system.clock(), busy, steal, processes)
 
@@ -163,17 +153,11 @@ def read_own_pid(system: System) -> int:
 def read_run_delay(system: System, pid: int | str) -> float:
     """Seconds that a process's threads have waited for a processor, all together, since they started."""
     threads = system.list_dir(f"/proc/{pid}/task")[:MOST_THREADS]
-    waits = [wait for thread in threads if (wait := _read_wait_ns(system, f"/proc/{pid}/task/{thread}")) is not None]
+    texts = [try_look("", read_text, system, f"/proc/{pid}/task/{thread}/schedstat") for thread in threads]
+    waits = [wait for text in texts if (wait := parse_wait_ns(text)) is not None]
     if not waits:
         raise LookError(f"/proc/{pid}/task/*/schedstat: none could be read")
     return sum(waits) / 1e9
-
-
-def _read_wait_ns(system: System, folder: str) -> int | None:
-    try:
-        return parse_wait_ns(read_text(system, f"{folder}/schedstat"))
-    except LookError:
-        return None
 
 
 def parse_wait_ns(text: str) -> int | None:
@@ -235,7 +219,14 @@ def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[i
     """What others used, by name, the processes left out and all that they started apart; stolen time is others'."""
     exclude_pids = process_family(after, exclude_pids)
     ticks = max(after.seconds - before.seconds, 1e-6) * TICKS_PER_S
-    used = {pid: _ticks_used(before, pid, process) / ticks for pid, process in after.processes.items()}
+    newest = max((p.started_ticks for p in before.processes.values()), default=inf)
+    used = {}
+    for pid, process in after.processes.items():
+        earlier = before.processes.get(pid)
+        if earlier and earlier.started_ticks == process.started_ticks:
+            used[pid] = max(0, process.ticks - earlier.ticks) / ticks
+        else:  # a number can be given to a new process, whose time then all falls in between
+            used[pid] = process.ticks / ticks if process.started_ticks > newest else 0.0
     excluded = sum(cpus for pid, cpus in used.items() if pid in exclude_pids)
     steal = max(0, after.steal_ticks - before.steal_ticks) / ticks
     busy = max(0.0, (after.busy_ticks - before.busy_ticks) / ticks - excluded) + steal
@@ -253,12 +244,3 @@ def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[i
     others.append(BusyProcess(pid=0, name=STEAL_NAME, cpus=round(steal, 3)))
     busiest = sorted((p for p in others if p.cpus >= LEAST_CPUS), key=lambda p: (-p.cpus, p.pid))[:BUSIEST]
     return CpuUse(round(busy, 3), round(excluded, 3), round(steal, 3), busiest)
-
-
-def _ticks_used(before: CpuSample, pid: int, process: ProcessTime) -> int:
-    """Ticks since the first sample; a number can be given to a new process, whose time then all falls in between."""
-    earlier = before.processes.get(pid)
-    if earlier and earlier.started_ticks == process.started_ticks:
-        return max(0, process.ticks - earlier.ticks)
-    newest = max((p.started_ticks for p in before.processes.values()), default=process.started_ticks)
-    return process.ticks if process.started_ticks > newest else 0

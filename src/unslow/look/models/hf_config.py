@@ -37,6 +37,9 @@ def shape_of_config(numbers: Numbers) -> HfShape:
     latent = of("kv_lora_rank")
     expert = of("expert_intermediate") if experts else 0
     positions = of("context")
+    words = numbers.get("layer_types")
+    # A word that is not known is taken for full attention, which keeps the most
+    kinds = tuple(_KINDS.get(str(w), LayerKind.FULL) for w in words) if isinstance(words, list) else ()
     return HfShape(
         layers=of("layers"),
         width=of("width"),
@@ -49,7 +52,7 @@ def shape_of_config(numbers: Numbers) -> HfShape:
         tied=bool(numbers.get("tied")),
         positions=positions,
         rotations=_GEMMA_ROTATIONS * positions if family in _TWO_BASES else 0,
-        kinds=_kinds(numbers),
+        kinds=() if set(kinds) <= {LayerKind.FULL} else kinds,
         window=of("sliding_window") or of("attention_chunk"),
         full_kv_heads=of("global_kv_heads"),
         full_key_length=of("global_head_dim"),
@@ -71,13 +74,6 @@ def shape_of_config(numbers: Numbers) -> HfShape:
     )
 
 
-def _kinds(numbers: Numbers) -> tuple[LayerKind, ...]:
-    """What each layer keeps; a word that is not known is taken for full attention, which keeps the most."""
-    words = numbers.get("layer_types")
-    found = tuple(_KINDS.get(str(word), LayerKind.FULL) for word in words) if isinstance(words, list) else ()
-    return () if set(found) <= {LayerKind.FULL} else found
-
-
 class _Reader:
     """Whole numbers by name, and what recurrent layers come to; 0 for what is not there."""
 
@@ -90,17 +86,14 @@ class _Reader:
 
     @property
     def delta_keys(self) -> int:
-        """Keys of a gated delta net."""
         return self("linear_key_heads") * self("linear_key_head_dim")
 
     @property
     def delta_values(self) -> int:
-        """Values of a gated delta net."""
         return self("linear_value_heads") * self("linear_value_head_dim")
 
     @property
     def mamba_inner(self) -> int:
-        """The inner width of a Mamba layer."""
         return self("mamba_heads") * self("mamba_head_dim") or self("mamba_expand") * self("width")
 
     @property
@@ -182,13 +175,8 @@ def _trimmed(value: Any, depth: int) -> Any:
             return ...
 
 
-FULL, SLIDING, CHUNKED, LINEAR, MAMBA = (
-    "full_attention",
-    "sliding_attention",
-    "chunked_attention",
-    "linear_attention",
-    "mamba",
-)
+FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
+LINEAR, MAMBA = "linear_attention", "mamba"
 
 _Config = Mapping[str, Any]
 _WORDS = {"attention": FULL, "global": FULL, "local": SLIDING}
@@ -206,7 +194,7 @@ def layer_types(text: _Config, layers: int) -> list[str]:
     """One word for each layer; none where the config does not tell the number of layers."""
     if not 0 < layers <= MOST_LAYERS:
         return []
-    for dialect in (_listed, _lettered, _by_indices, _by_period, _by_flags, _chunked, _windowed):
+    for dialect in (_listed, _by_number, _chunked, _windowed):
         types = dialect(text, layers)
         if types:
             return types
@@ -214,16 +202,12 @@ def layer_types(text: _Config, layers: int) -> list[str]:
 
 
 def _listed(text: _Config, layers: int) -> list[str]:
+    """By words, or by letters: Nemotron-H's `M-M*-`, EXAONE 4's `LLLG`."""
     names = {**_WORDS, "attention": SLIDING} if _count(text, "attention_window_size") else _WORDS  # RecurrentGemma
     for key in ("layer_types", "layers_block_type", "block_types"):
         words = text.get(key)
         if isinstance(words, list) and words and _is_words(words):
             return _repeated([names.get(str(w), str(w)) for w in words], layers)
-    return []
-
-
-def _lettered(text: _Config, layers: int) -> list[str]:
-    """Nemotron-H's `M-M*-`, EXAONE 4's `LLLG`."""
     for key in ("hybrid_override_pattern", "sliding_window_pattern"):
         letters = text.get(key)
         if isinstance(letters, str) and letters and not set(letters) - set(_LETTERS):
@@ -243,27 +227,22 @@ def _split(layers: int, chosen: Callable[[int], bool], yes: str, no: str) -> lis
     return [yes if chosen(n) else no for n in range(layers)]
 
 
-def _by_indices(text: _Config, layers: int) -> list[str]:
+def _by_number(text: _Config, layers: int) -> list[str]:
+    """By the indices of those that attend, by a period, or by a number for each layer."""
     for key, other in (("attn_layer_indices", MAMBA), ("full_attn_idxs", "conv")):
         indices = text.get(key)
         if isinstance(indices, list) and all(isinstance(i, int) for i in indices):
             return _split(layers, set(indices).__contains__, FULL, other)
     linear = text.get("linear_attn_config")  # Kimi Linear counts from one
     counted = linear.get("full_attn_layers") if isinstance(linear, Mapping) else None
-    return _split(layers, lambda n: n + 1 in counted, FULL, LINEAR) if isinstance(counted, list) else []
-
-
-def _by_period(text: _Config, layers: int) -> list[str]:
-    """Of so many layers one attends: Jamba's with an offset, Qwen3-Next's the last."""
-    period, offset = _count(text, "attn_layer_period"), _count(text, "attn_layer_offset")
-    if period:
+    if isinstance(counted, list):
+        return _split(layers, lambda n: n + 1 in counted, FULL, LINEAR)
+    if period := _count(text, "attn_layer_period"):  # Jamba
+        offset = _count(text, "attn_layer_offset")
         return _split(layers, lambda n: n % period == offset, FULL, MAMBA)
-    period = _count(text, "full_attention_interval")
-    return _split(layers, lambda n: (n + 1) % period == 0, FULL, LINEAR) if period else []
-
-
-def _by_flags(text: _Config, layers: int) -> list[str]:
-    """A number for each layer: MiniMax marks full attention by 1, MiMo a window by 1."""
+    if period := _count(text, "full_attention_interval"):  # Qwen3-Next: the last of each
+        return _split(layers, lambda n: (n + 1) % period == 0, FULL, LINEAR)
+    # MiniMax marks full attention by 1, MiMo a window by 1
     for key, zero, one in (("attn_type_list", LINEAR, FULL), ("hybrid_layer_pattern", FULL, SLIDING)):
         flags = text.get(key)
         if isinstance(flags, list) and len(flags) >= layers:
@@ -354,6 +333,7 @@ NAMES: dict[str, tuple[str, ...]] = {
 """Every number that `hf_shape` can give, and the keys that it may stand under."""
 
 _INNER_PARTS = ("attn_config", "ffn_config", "text_model")  # DBRX and MPT keep some numbers one level down
+_OF_THE_WHOLE = ("tie_word_embeddings", "vocab_size", "max_position_embeddings")
 _FOUR_WIDTHS = ("gpt2", "gptj", "gpt_bigcode", "bloom", "codegen", "gpt_neo", "falcon")
 
 
@@ -392,15 +372,13 @@ def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
         if inner is None:
             break
         outer = {k: v for k, v in text.items() if not isinstance(v, dict) and k != "model_type"}
-        text = {**outer, **inner} if "model_type" not in inner else {**_kept(outer), **_defaults(inner), **inner}
+        if "model_type" in inner:  # the sizes of the outer one may be those of something else
+            outer = {k: v for k, v in outer.items() if k in _OF_THE_WHOLE}
+            inner = {**_defaults(inner), **inner}
+        text = {**outer, **inner}
     parts = [text[k] for k in _INNER_PARTS if isinstance(text.get(k), dict)]
     flat = {k: v for part in parts for k, v in part.items()}
     return {**flat, **_defaults(text), **text}
-
-
-def _kept(outer: dict[str, Any]) -> dict[str, Any]:
-    """What an outer config says for its language model too; its sizes may be those of something else."""
-    return {k: v for k, v in outer.items() if k in ("tie_word_embeddings", "vocab_size", "max_position_embeddings")}
 
 
 def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -430,7 +408,6 @@ def _whole(shape: Shape, name: str) -> int:
 
 
 def _complete(shape: Shape, text: Mapping[str, Any]) -> None:
-    """Fill in what a config leaves to be worked out."""
     heads, width = _whole(shape, "heads"), _whole(shape, "width")
     if heads:
         shape.setdefault("kv_heads", heads)
@@ -463,7 +440,6 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     """Of single modules, by name, where they differ (MLX)."""
 
     def bits_of(self, tensor: str) -> int:
-        """The bits of one tensor's elements."""
         return self.override_bits.get(tensor.rpartition(".")[0], self.bits)
 
 
@@ -480,14 +456,13 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
                     if bool(declared.get("load_in_4bit") or declared.get("load_in_8bit"))
                     else "quantized"
                 )
-                parse = _METHODS.get(method, _plain)
-                bits, name = parse(declared)
+                bits, name = _bits_and_name(method, declared)
                 group_size = (
                     _number(declared, "group_size")
                     or _number(declared, "q_group_size")
                     or next((_number(weights, "group_size") for weights, _ in _groups(declared)), 0)
                 )
-                return Quantization(method=method, name=name or _named(method, bits), bits=bits, group_size=group_size)
+                return Quantization(method=method, name=name, bits=bits, group_size=group_size)
     return None
 
 
@@ -499,34 +474,23 @@ def named_quant(config: Mapping[str, Any]) -> str:
     return packing.name if packing else {"float32": "F32", "float16": "F16"}.get(named, "BF16")
 
 
-def _named(method: str, bits: int) -> str:
+def _bits_and_name(method: str, declared: Config) -> tuple[int, str]:
+    if method in _FIXED:
+        return _FIXED[method]
+    if method == "bitsandbytes":
+        if declared.get("load_in_4bit"):
+            return 4, f"bitsandbytes {(_text(declared, 'bnb_4bit_quant_type') or 'fp4').upper()}"
+        return 8, "bitsandbytes INT8"
+    if method in ("modelopt", "modelopt_fp4"):
+        algorithm = _text(declared, "quant_algo") or _text(declared, "quant_type")
+        widths = (("FP4", 4), ("W4", 4), ("INT4", 4), ("FP8", 8), ("W8", 8))
+        return next((bits for word, bits in widths if word in algorithm), 0), algorithm or "ModelOpt"
+    if method == "compressed-tensors":
+        return _compressed(declared)
+    # GPTQ, AWQ, AutoRound, HQQ and others that give their bits as such
+    bits = _number(declared, "bits") or _number(declared, "w_bit") or _number(declared, "nbits")
     title = _TITLES.get(method, method)
-    return f"{title} {bits}-bit" if bits else title
-
-
-def _plain(declared: Config) -> tuple[int, str]:
-    """GPTQ, AWQ, AutoRound, HQQ and others that give their bits as such."""
-    return _number(declared, "bits") or _number(declared, "w_bit") or _number(declared, "nbits"), ""
-
-
-def _fp8(_: Config) -> tuple[int, str]:
-    return 8, "FP8"
-
-
-def _mxfp4(_: Config) -> tuple[int, str]:
-    return 4, "MXFP4"
-
-
-def _bitsandbytes(declared: Config) -> tuple[int, str]:
-    if declared.get("load_in_4bit"):
-        return 4, f"bitsandbytes {(_text(declared, 'bnb_4bit_quant_type') or 'fp4').upper()}"
-    return 8, "bitsandbytes INT8"
-
-
-def _modelopt(declared: Config) -> tuple[int, str]:
-    algorithm = _text(declared, "quant_algo") or _text(declared, "quant_type")
-    bits = next((n for word, n in (("FP4", 4), ("W4", 4), ("INT4", 4), ("FP8", 8), ("W8", 8)) if word in algorithm), 0)
-    return bits, algorithm or "ModelOpt"
+    return bits, f"{title} {bits}-bit" if bits else title
 
 
 def _compressed(declared: Config) -> tuple[int, str]:
@@ -545,23 +509,13 @@ def _compressed(declared: Config) -> tuple[int, str]:
 
 
 def _groups(declared: Config) -> list[tuple[Config, Config]]:
-    """What each group of compressed-tensors says of its weights and of its inputs."""
     groups = declared.get("config_groups")
     listed = [g for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
     return [(_object(g, "weights"), _object(g, "input_activations")) for g in listed]
 
 
+_FIXED = {"fp8": (8, "FP8"), "fbgemm_fp8": (8, "FP8"), "finegrained_fp8": (8, "FP8"), "mxfp4": (4, "MXFP4")}
 _TITLES = {"gptq": "GPTQ", "awq": "AWQ", "auto-round": "AutoRound", "intel/auto-round": "AutoRound", "hqq": "HQQ"}
-_METHODS = {
-    "fp8": _fp8,
-    "fbgemm_fp8": _fp8,
-    "finegrained_fp8": _fp8,
-    "mxfp4": _mxfp4,
-    "bitsandbytes": _bitsandbytes,
-    "modelopt": _modelopt,
-    "modelopt_fp4": _modelopt,
-    "compressed-tensors": _compressed,
-}
 
 
 def _mlx(declared: Config) -> Quantization:

@@ -95,15 +95,11 @@ def parse_header(text: bytes, data_bytes: int) -> Header:
         entries = _RAW.decode(text)
         notes = entries.pop(_NOTES, None)
         infos = [(name, _INFO.decode(raw)) for name, raw in entries.items()]
-        kept = _short(_TEXTS.decode(notes)) if notes is not None else {}
+        texts = _TEXTS.decode(notes) if notes is not None else {}
     except _JSON as error:
         raise LookError(f"has a header that is not as safetensors has it: {str(error)[:120]}") from error
-    return Header(list(_placed(infos, data_bytes)), kept)
-
-
-def _short(notes: dict[str, str]) -> dict[str, str]:
-    short = [(k, v) for k, v in notes.items() if len(k) <= LONGEST_NAME and len(v) <= LONGEST_NOTE]
-    return dict(short[:MOST_NOTES])
+    short = [(k, v) for k, v in texts.items() if len(k) <= LONGEST_NAME and len(v) <= LONGEST_NOTE]
+    return Header(list(_placed(infos, data_bytes)), dict(short[:MOST_NOTES]))
 
 
 def _placed(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]:
@@ -199,22 +195,24 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def file_bytes(self) -> int:
-        """All parts together."""
         return sum(p.bytes for p in self.parts)
 
     @cached_property
     def weights_bytes(self) -> int:
-        """All tensors together."""
         return sum(t.bytes for t in self.tensors)
 
     @cached_property
     def quantization(self) -> Quantization | None:
         """How the weights are quantised; None where they are not."""
-        return parse_quantization(self.config) or _noted(self.quant_types)
+        declared = parse_quantization(self.config)
+        if declared or not self.quant_types:
+            return declared
+        most, _ = Counter(self.quant_types.values()).most_common(1)[0]
+        bits = {name.rpartition(".")[0]: _NOTED_BITS.get(kind.lower(), 0) for name, kind in self.quant_types.items()}
+        return Quantization(method="mlx", name=most.upper(), bits=_NOTED_BITS.get(most.lower(), 0), override_bits=bits)
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the tensors."""
         return frozenset(t.name for t in self.tensors)
 
     @cached_property
@@ -235,14 +233,6 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 _NOTED_BITS = {"nvfp4": 4, "mxfp4": 4, "int4": 4, "mxfp8": 8, "int8": 8}  # ollama, x/quant/quant.go
 
 
-def _noted(quant_types: dict[str, str]) -> Quantization | None:
-    if not quant_types:
-        return None
-    most, _ = Counter(quant_types.values()).most_common(1)[0]
-    bits = {name.rpartition(".")[0]: _NOTED_BITS.get(kind.lower(), 0) for name, kind in quant_types.items()}
-    return Quantization(method="mlx", name=most.upper(), bits=_NOTED_BITS.get(most.lower(), 0), override_bits=bits)
-
-
 _TOKEN_TABLE = re.compile(
     r"(?:^|\.)(?:embed_tokens(?:_per_layer)?|wte|embed_in|tok_embeddings|word_embeddings|shared)\."
 )
@@ -255,10 +245,15 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     source = source or checkpoint.path
     shape = hf_shape(checkpoint.config) if checkpoint.config else {}
     config = f"{source}: config.json"
+    name = checkpoint.config.get("_name_or_path")
+    families = (checkpoint.config.get("model_type"), shape.get("model_type"))  # of the whole, else of its language part
+    family = next((word for word in families if isinstance(word, str) and word), "")
     return Model(
-        name=_name(checkpoint, config),
+        name=reported(name, f"{config}: _name_or_path")
+        if isinstance(name, str) and name
+        else not_found(f"{config} has no name"),
         path=reported(checkpoint.path, source),
-        architecture=_architecture(checkpoint, shape, config),
+        architecture=reported(family, f"{config}: model_type") if family else not_found(f"{config} has no model_type"),
         quant=_quant(checkpoint, source),
         layers=_count(shape, "layers", config),
         context_trained=_count(shape, "context", config),
@@ -312,21 +307,6 @@ def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> F
     if absent is not None and shape:
         return reported(absent, f"{source}: no {name}")
     return not_found(f"{source} does not tell {name}")
-
-
-def _name(checkpoint: Checkpoint, source: str) -> Fact[str]:
-    name = checkpoint.config.get("_name_or_path")
-    if isinstance(name, str) and name:
-        return reported(name, f"{source}: _name_or_path")
-    return not_found(f"{source} has no name")
-
-
-def _architecture(checkpoint: Checkpoint, shape: Shape, source: str) -> Fact[str]:
-    """The family of the whole model, not only of its language part."""
-    for name in (checkpoint.config.get("model_type"), shape.get("model_type")):
-        if isinstance(name, str) and name:
-            return reported(name, f"{source}: model_type")
-    return not_found(f"{source} has no model_type")
 
 
 def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:

@@ -29,7 +29,7 @@ from unslow.look.kernel.gpus import (
 )
 from unslow.look.kernel.gpus import FDINFO as CLIENTS
 from unslow.look.logs.gpu_facts import gpu_of, gpu_without_facts, with_free
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 KFD_TOPOLOGY = "/sys/class/kfd/kfd"
 _MOST_NODES = 256
@@ -45,14 +45,10 @@ class KfdNode(NamedTuple):
 
 def read_kfd_nodes(system: System) -> dict[str, KfdNode]:
     """The GPUs by PCI address, in ROCm's order; none where there is no KFD."""
-    try:
-        names = sorted((n for n in system.list_dir(f"{KFD_TOPOLOGY}/topology/nodes") if n.isdecimal()), key=int)[
-            :_MOST_NODES
-        ]
-    except LookError:
-        return {}
+    listed = try_look([], system.list_dir, f"{KFD_TOPOLOGY}/topology/nodes")
+    names = sorted((name for name in listed if name.isdecimal()), key=int)
     found: dict[str, KfdNode] = {}
-    for name in names:
+    for name in names[:_MOST_NODES]:
         path = f"{KFD_TOPOLOGY}/topology/nodes/{name}"
         try:
             node = parse_properties(read_text(system, f"{path}/properties"))
@@ -79,22 +75,6 @@ def gfx_architecture(version: int) -> str:
     return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
-def read_kfd_vram(system: System, pid: int, number: int) -> int:
-    """What a process holds on a GPU in VRAM by KFD's count; nothing where it does not say."""
-    try:
-        return read_number(system, f"{KFD_TOPOLOGY}/proc/{pid}/vram_{number}")
-    except LookError:
-        return 0
-
-
-def read_kfd_pids(system: System) -> list[int]:
-    """The processes that compute through KFD."""
-    try:
-        return [int(name) for name in system.list_dir(f"{KFD_TOPOLOGY}/proc") if name.isdecimal()]
-    except LookError:
-        return []
-
-
 _PERCENT = 100
 _STEP = re.compile(r"(?:\d{1,2}|S): *(\d{1,6})Mhz( *\*)?", re.IGNORECASE)
 _FILES: dict[str, tuple[str, Callable[[int], float]]] = {
@@ -112,7 +92,13 @@ def read_card(
 ) -> Gpu:
     """The GPU with all that its files say; what is missing there is Unknown here."""
     sensors = read_sensors(system, card.device)
-    facts = {name: _read(system, f"{card.device}/{file}", convert) for name, (file, convert) in _FILES.items()}
+    facts: dict[str, Fact[Any]] = {}
+    for fact, (file, convert) in _FILES.items():
+        path = f"{card.device}/{file}"
+        try:
+            facts[fact] = reported(convert(read_number(system, path)), path)
+        except LookError as error:
+            facts[fact] = unknown(error)
     name = read_amd_name(system, card.device, card.bus_id)
     kind = _kind(sensors, name)
     facts |= {
@@ -135,13 +121,6 @@ def read_card(
     else:  # one that is part of the processor shows a link that leads nowhere
         facts |= read_link(system, card.device)
     return gpu_of(index, "AMD", f"{card.device}/vendor", with_free(facts))
-
-
-def _read(system: System, path: str, convert: Callable[[int], float]) -> Fact[Any]:
-    try:
-        return reported(convert(read_number(system, path)), path)
-    except LookError as error:
-        return unknown(error)
 
 
 def _kind(sensors: Sensors, name: Fact[Any]) -> Fact[Any]:
@@ -178,14 +157,12 @@ def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
 
 
 def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
-    """Both together, where both are known."""
     if not isinstance(own, Known) or not isinstance(lent, Known):
         return own
     return reported(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
 
 
 def _read_driver(system: System, card: Card) -> Fact[Any]:
-    """The driver, with its version where it is not the kernel's own."""
     path = f"/sys/module/{card.driver}/version"
     try:
         return reported(f"{card.driver} {read_word(system, path)}", path)
@@ -229,25 +206,22 @@ def parse_steps(text: str, source: str) -> tuple[Fact[Any], Fact[Any]]:
 def _temperatures(sensors: Sensors) -> dict[str, Fact[Any]]:
     """Of the edge of the chip; the margin is that of the sensor which is nearest to its limit."""
     edge = sensors.labelled("edge", "input", MILLI)
-    return {
-        "temperature_c": edge if isinstance(edge, Known) else sensors.labelled("junction", "input", MILLI),
-        "memory_temperature_c": sensors.labelled("mem", "input", MILLI),
-        "temperature_slowdown_c": sensors.labelled("edge", "crit", MILLI),
-        "temperature_shutdown_c": sensors.labelled("edge", "emergency", MILLI),
-        "temperature_margin_c": _margin(sensors),
-    }
-
-
-def _margin(sensors: Sensors) -> Fact[Any]:
     margins = {}
     for label in ("edge", "junction", "mem"):
         now, limit = sensors.labelled(label, "input", MILLI), sensors.labelled(label, "crit", MILLI)
         if isinstance(now, Known) and isinstance(limit, Known):
             margins[label] = limit.value - now.value
-    nearest = min(margins, key=lambda label: margins[label], default="")
-    if not nearest:
-        return not_supported("no sensor has a limit")
-    return estimated(margins[nearest], f"{sensors.path}: {nearest} crit - input")
+    margin: Fact[Any] = not_supported("no sensor has a limit")
+    if margins:
+        nearest = min(margins, key=lambda label: margins[label])
+        margin = estimated(margins[nearest], f"{sensors.path}: {nearest} crit - input")
+    return {
+        "temperature_c": edge if isinstance(edge, Known) else sensors.labelled("junction", "input", MILLI),
+        "memory_temperature_c": sensors.labelled("mem", "input", MILLI),
+        "temperature_slowdown_c": sensors.labelled("edge", "crit", MILLI),
+        "temperature_shutdown_c": sensors.labelled("edge", "emergency", MILLI),
+        "temperature_margin_c": margin,
+    }
 
 
 def _read_processes(
@@ -256,18 +230,14 @@ def _read_processes(
     if isinstance(clients, LookError):
         return unknown(clients, "run as root to see the processes of other users")
     found = {process.pid: process for process in processes_of(clients, card.bus_id)}
-    for pid in read_kfd_pids(system) if node else ():
-        held = read_kfd_vram(system, pid, node.number if node else 0)
-        if held:
-            found[pid] = _with_held(found.get(pid, GpuProcess(pid=pid)), held)
+    names = try_look([], system.list_dir, f"{KFD_TOPOLOGY}/proc") if node else []
+    for pid in (int(name) for name in names if name.isdecimal()):
+        path = f"{KFD_TOPOLOGY}/proc/{pid}/vram_{node.number if node else 0}"
+        held = try_look(0, read_number, system, path)
+        process = found.get(pid, GpuProcess(pid=pid))
+        if held > process.vram_bytes.value_or(0):  # old kernels leave what is allocated for computing out of the sum
+            found[pid] = msgspec.structs.replace(process, vram_bytes=reported(held, f"{KFD_TOPOLOGY}/proc"))
     return reported(list(found.values()), CLIENTS)
-
-
-def _with_held(process: GpuProcess, held_bytes: int) -> GpuProcess:
-    """Old kernels leave what is allocated for computing out of a client's sum."""
-    if process.vram_bytes.value_or(0) >= held_bytes:
-        return process
-    return msgspec.structs.replace(process, vram_bytes=reported(held_bytes, "/sys/class/kfd/kfd/proc"))
 
 
 # One file for the whole bus: machines without such a GPU, which are most, pay for a single read.
@@ -279,36 +249,20 @@ _HOW = "install AMD's driver or newer firmware: `sudo dmesg | grep amdgpu` says 
 
 def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
     """The GPUs on the bus with the reason why they can't be asked; none where there is none."""
-    try:
-        found = parse_pci_devices(read_text(system, PCI_DEVICES))
-    except LookError:
-        return ()
-    gpus = [(bus_id, driver) for bus_id, driver in found if _is_display(system, bus_id)]
-    return tuple(_silent(system, index, bus_id, driver) for index, (bus_id, driver) in enumerate(gpus))
+    gpus: list[Gpu] = []
+    for bus_id, driver in parse_pci_devices(try_look("", read_text, system, PCI_DEVICES)):
+        if try_look("", read_word, system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
+            why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
+            facts = {"vendor": reported("AMD", PCI_DEVICES), "bus_id": reported(bus_id, PCI_DEVICES)}
+            name = read_lspci_name(system, bus_id)
+            gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
+    return tuple(gpus)
 
 
 def parse_pci_devices(text: str) -> list[tuple[str, str]]:
     """PCI address and driver of every device that AMD's graphics division made."""
     places = ((int(match[1], 16), match[2]) for match in _LINE.finditer(text))
     return [(f"0000:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}", driver) for place, driver in places]
-
-
-def _is_display(system: System, bus_id: str) -> bool:
-    try:
-        return read_word(system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY)
-    except LookError:
-        return False
-
-
-def _silent(system: System, index: int, bus_id: str, driver: str) -> Gpu:
-    why = not_found(f"driver not loaded: {driver} holds the device" if driver else "driver not loaded", _HOW)
-    return gpu_without_facts(
-        index,
-        why,
-        vendor=reported("AMD", PCI_DEVICES),
-        bus_id=reported(bus_id, PCI_DEVICES),
-        name=read_lspci_name(system, bus_id),
-    )
 
 
 TURN = 1  # see the probes' own page
@@ -330,15 +284,11 @@ def _read_gpus(system: System, cards: list[Card]) -> tuple[Gpu, ...]:
     nodes = read_kfd_nodes(system)
     order = {bus_id: place for place, bus_id in enumerate(nodes)}
     cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
-    clients = _read_clients(system)
-    return tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in enumerate(cards))
-
-
-def _read_clients(system: System) -> list[DrmClient] | LookError:
     try:
-        return read_clients(system)
+        clients: list[DrmClient] | LookError = read_clients(system)
     except LookError as error:
-        return error
+        clients = error
+    return tuple(read_card(system, index, card, nodes.get(card.bus_id), clients) for index, card in enumerate(cards))
 
 
 def _read_kfd_access(system: System) -> Fact[Any]:

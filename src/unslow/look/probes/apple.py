@@ -12,7 +12,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.values import NOT_LOOKED, Fact, Known, not_supported, reported
 from unslow.look.logs import macos
 from unslow.look.logs.gpu_facts import by_index, gpu_of, with_free
-from unslow.look.system import LookError, System, read_text
+from unslow.look.system import LookError, System, read_text, try_look
 
 T = TypeVar("T")
 
@@ -46,11 +46,8 @@ def read(system: System) -> Machine:
 
 
 def _said(system: System, command: tuple[str, ...], parse: Callable[[str, str], T], otherwise: T) -> T:
-    """What a command says; one that is missing or fails says nothing."""
-    try:
-        return parse(system.run(command, timeout_s=_SLOW_S).stdout, " ".join(command[:2]))
-    except LookError:
-        return otherwise
+    done = try_look(None, system.run, command, timeout_s=_SLOW_S)
+    return parse(done.stdout, " ".join(command[:2])) if done else otherwise
 
 
 def _read_gpus(system: System, memory: Memory, power: Machine) -> Fact[tuple[Gpu, ...]]:
@@ -71,12 +68,8 @@ def _with_memory(gpu: Gpu, memory: Memory) -> Gpu:
     for name in ("clock_hz", "clock_max_hz", "power_w"):
         if not isinstance(getattr(gpu, name), Known):
             facts[name] = _ROOT_ONLY
-    return overlaid(gpu, gpu_of(gpu.index, "", "", _at_most(with_free(facts), memory.available_bytes)))
-
-
-def _at_most(facts: dict[str, Fact[Any]], available: Fact[int]) -> dict[str, Fact[Any]]:
-    """No more is free for the GPU than the machine has left: its limit is a right, not a reserve."""
+    facts, available = with_free(facts), memory.available_bytes
     free = facts.get("vram_free_bytes")
-    if not isinstance(free, Known) or not isinstance(available, Known) or free.value <= available.value:
-        return facts
-    return {**facts, "vram_free_bytes": available}
+    if isinstance(free, Known) and isinstance(available, Known) and free.value > available.value:
+        facts["vram_free_bytes"] = available  # its limit is a right, not a reserve
+    return overlaid(gpu, gpu_of(gpu.index, "", "", facts))

@@ -4,14 +4,15 @@ import os
 import posixpath
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from unslow.facts.machine import Disk, Machine
-from unslow.facts.values import Absence, Bytes, Fact, estimated, failed, not_found, reported
+from unslow.facts.values import NOT_LOOKED, Absence, Bytes, Fact, estimated, failed, not_found, reported
 from unslow.look.kernel import is_there, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, mount_of, parse_mounts
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 Kind = Literal["nvme", "ssd", "hdd", "network", "memory", "virtual", "other"]
 
@@ -23,18 +24,11 @@ _BY_FILESYSTEM: dict[str, Kind] = {
     "virtiofs": "virtual",
 }
 _NETWORK_FUSE = ("sshfs", "rclone", "s3fs", "gcsfuse", "glusterfs", "ceph", "juicefs", "smbnetfs", "davfs")
-_BY_NAME: tuple[tuple[str, Kind], ...] = (
-    ("vd", "virtual"),
-    ("xvd", "virtual"),
-    ("nbd", "network"),
-    ("rbd", "network"),
-    ("drbd", "network"),
-    ("zram", "memory"),
-    ("ram", "memory"),
-    ("pmem", "memory"),
-    ("mmcblk", "other"),
-    ("loop", "other"),
-    ("sr", "other"),
+_BY_NAME: tuple[tuple[tuple[str, ...], Kind], ...] = (
+    (("vd", "xvd"), "virtual"),
+    (("nbd", "rbd", "drbd"), "network"),
+    (("zram", "ram", "pmem"), "memory"),
+    (("mmcblk", "loop", "sr"), "other"),
 )
 _VIRTUAL_VENDORS = ("qemu", "vmware", "msft", "google", "vbox", "virtio")
 _CLOUD_VOLUMES = ("elastic block store", "nvme_card-pd", "msft nvme accelerator", "persistentdisk")
@@ -69,17 +63,12 @@ def read_disk(system: System, path: str, table: str = MOUNT_TABLE) -> Disk:
     if not mount:
         none = not_found(f"{table} has nothing for {real}")
         return Disk(path=path, kind=none, device=none, filesystem=none, free_bytes=free)
-    return Disk(
-        path=path,
-        kind=_read_kind(system, mount),
-        device=_device_fact(system, mount),
-        filesystem=reported(mount.filesystem, table),
-        free_bytes=free,
-    )
+    kind, device = _read_kind_and_device(system, mount)
+    filesystem = reported(mount.filesystem, table)
+    return Disk(path=path, kind=kind, device=device, filesystem=filesystem, free_bytes=free)
 
 
 def _read_real_path(system: System, path: str) -> str:
-    """The path without links; the part of it that exists."""
     part = path
     while True:
         try:
@@ -92,31 +81,20 @@ def _read_real_path(system: System, path: str) -> str:
 
 
 def _read_free(system: System, path: str) -> Fact[Bytes]:
-    """What a user who is not root may still write."""
+    def ask() -> int:
+        if sys.platform == "win32":
+            raise LookError("this system has no statvfs", Absence.NOT_SUPPORTED)
+        try:
+            answer = os.statvfs(path)
+        except OSError as error:
+            raise LookError(f"statvfs {path}: {error.strerror or error}") from error
+        return answer.f_bavail * answer.f_frsize  # what a user who is not root may still write
+
     try:
-        free = system.ask(f"statvfs {path}", lambda: _free_bytes(path))
+        free = system.ask(f"statvfs {path}", ask)
     except LookError as error:
         return unknown(error)
     return reported(free, "statvfs") if isinstance(free, int) and free >= 0 else failed("statvfs gave no number")
-
-
-def _free_bytes(path: str) -> int:
-    if sys.platform == "win32":
-        raise LookError("this system has no statvfs", Absence.NOT_SUPPORTED)
-    try:
-        answer = os.statvfs(path)
-    except OSError as error:
-        raise LookError(f"statvfs {path}: {error.strerror or error}") from error
-    return answer.f_bavail * answer.f_frsize
-
-
-def _device_fact(system: System, mount: Mount) -> Fact[str]:
-    if parse_kind(mount.filesystem):
-        return reported(mount.source, MOUNT_TABLE)
-    try:
-        return reported(f"/dev/{_read_device(system, mount)}", MOUNT_TABLE)
-    except LookError as error:
-        return unknown(error)
 
 
 def parse_kind(filesystem: str) -> Kind | None:
@@ -126,37 +104,32 @@ def parse_kind(filesystem: str) -> Kind | None:
     return _BY_FILESYSTEM.get(filesystem)
 
 
-def _read_kind(system: System, mount: Mount) -> Fact[Kind]:
-    by_filesystem = parse_kind(mount.filesystem)
-    if by_filesystem:
-        return reported(by_filesystem, MOUNT_TABLE)
+def _read_kind_and_device(system: System, mount: Mount) -> tuple[Fact[Kind], Fact[str]]:
+    if by_filesystem := parse_kind(mount.filesystem):
+        return reported(by_filesystem, MOUNT_TABLE), reported(mount.source, MOUNT_TABLE)
+    device: Fact[str] = NOT_LOOKED
     try:
-        device = _read_device(system, mount)
-        kinds = {_read_disk_kind(system, name) for name in _read_metal(system, device)}
-        return reported(_slowest(kinds), f"{BLOCK}/{device}")
+        name = _read_device(system, mount)
+        device = reported(f"/dev/{name}", MOUNT_TABLE)
+        kinds = {_read_disk_kind(system, metal) for metal in _read_metal(system, name)}
+        return reported(min(kinds, key=_SLOWEST_FIRST.index), f"{BLOCK}/{name}"), device
     except LookError as error:
-        kinds = _read_kinds_of_all(system)
-        one = len(kinds) == 1
-        return estimated(_slowest(kinds), "/sys/block: all disks are of this kind") if one else unknown(error)
-
-
-def _slowest(kinds: set[Kind]) -> Kind:
-    return next(kind for kind in _SLOWEST_FIRST if kind in kinds)
+        device = unknown(error) if device is NOT_LOOKED else device
+        # A container or a pool hides its disk, but not those of the machine
+        disks = [n for n in try_look([], system.list_dir, "/sys/block")[:MOST_DEVICES] if not n.startswith(_NO_DISKS)]
+        all_kinds = {try_look(None, _read_disk_kind, system, disk) for disk in disks} - {None}
+        only = all_kinds.pop() if len(all_kinds) == 1 else None
+        return estimated(only, "/sys/block: all disks are of this kind") if only else unknown(error), device
 
 
 def _read_device(system: System, mount: Mount) -> str:
     """The block device's name; btrfs and zfs have anonymous device numbers, so there the mount source names it."""
     if not mount.device.startswith("0:"):
-        try:
+        with suppress(LookError):
             return posixpath.basename(system.read_link(f"/sys/dev/block/{mount.device}"))
-        except LookError:
-            pass
     if not mount.source.startswith("/dev/"):
         raise LookError(f"{mount.filesystem} at {mount.point} names no block device", Absence.NOT_SUPPORTED)
-    try:
-        return posixpath.basename(system.read_link(mount.source))
-    except LookError:
-        return posixpath.basename(mount.source)
+    return posixpath.basename(try_look(mount.source, system.read_link, mount.source))
 
 
 def _read_metal(system: System, device: str) -> set[str]:
@@ -164,7 +137,7 @@ def _read_metal(system: System, device: str) -> set[str]:
     metal, seen, left = set(), set[str](), [device]
     while left and len(seen) < MOST_DEVICES:
         name = left.pop()
-        below = [] if name in seen else _read_names(system, f"{BLOCK}/{name}/slaves")
+        below = [] if name in seen else try_look([], system.list_dir, f"{BLOCK}/{name}/slaves")
         if not below and name not in seen:
             metal.add(name)
         seen.add(name)
@@ -174,43 +147,17 @@ def _read_metal(system: System, device: str) -> set[str]:
     return metal
 
 
-def _read_names(system: System, folder: str) -> list[str]:
-    try:
-        return system.list_dir(folder)
-    except LookError:
-        return []
-
-
 def _read_disk_kind(system: System, name: str) -> Kind:
     """The kind of one real device; a virtual one often claims to rotate."""
     if name.startswith("nvme"):
-        model = _read_word(system, f"{BLOCK}/{_NVME_DISK.sub('', name)}/device/model").lower()
+        model = try_look("", read_word, system, f"{BLOCK}/{_NVME_DISK.sub('', name)}/device/model").lower()
         return "network" if any(volume in model for volume in _CLOUD_VOLUMES) else "nvme"
-    for start, kind in _BY_NAME:
-        if name.startswith(start):
-            return kind
+    if kind := next((kind for start, kind in _BY_NAME if name.startswith(start)), None):
+        return kind
     disk = name
     if is_there(system, f"{BLOCK}/{name}/partition"):
         disk = posixpath.basename(posixpath.dirname(system.read_link(f"{BLOCK}/{name}")))
-    if _read_word(system, f"{BLOCK}/{disk}/device/vendor").lower().startswith(_VIRTUAL_VENDORS):
+    vendor = try_look("", read_word, system, f"{BLOCK}/{disk}/device/vendor")
+    if vendor.lower().startswith(_VIRTUAL_VENDORS):
         return "virtual"
     return "hdd" if read_number(system, f"{BLOCK}/{disk}/queue/rotational") else "ssd"
-
-
-def _read_word(system: System, path: str) -> str:
-    try:
-        return read_word(system, path)
-    except LookError:
-        return ""
-
-
-def _read_kinds_of_all(system: System) -> set[Kind]:
-    """The kinds of all disks in the machine, for what a container or a pool hides."""
-    kinds = set[Kind]()
-    for name in _read_names(system, "/sys/block")[:MOST_DEVICES]:
-        if not name.startswith(_NO_DISKS):
-            try:
-                kinds.add(_read_disk_kind(system, name))
-            except LookError:
-                continue
-    return kinds

@@ -1,7 +1,6 @@
 """What a process may use: control groups of version 1 and 2, from its own up to the root, and its CPU affinity."""
 
 import re
-from contextlib import suppress
 from typing import NamedTuple
 
 from unslow.facts.machine import Cpu, Machine, Memory
@@ -10,7 +9,7 @@ from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported
 from unslow.look.kernel import parse_numbers, parse_whole, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
 from unslow.look.kernel.processors import parse_cpu_list
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 ONLINE = "/sys/devices/system/cpu/online"
 MOST_LEVELS = 64
@@ -43,14 +42,19 @@ def read(system: System) -> Machine:
 
 def read_limits(system: System, pid: int | str = "self") -> Machine:
     """The limits of a process: the tightest on the way up; none at all is an Unknown that says so."""
-    cpu = Cpu(allowed_cpus=_read_allowed_cpus(system, pid))
-    return Machine(
-        cpu=overlaid(cpu, _read_cpu(system, pid)), memory=Memory(limit_bytes=_read_memory_limit(system, pid))
-    )
+    path = f"/proc/{pid}/status"
+    try:
+        allowed = parse_allowed_cpus(read_text(system, path))
+        # The affinity mask also names CPUs that the machine could have and has not, so only those online count
+        allowed &= parse_cpu_list(try_look("", read_text, system, ONLINE)) or allowed
+        count: Fact[Count] = reported(len(allowed), path) if allowed else not_found(f"{path} names no allowed CPUs")
+    except LookError as error:
+        count = unknown(error)
+    cpu = overlaid(Cpu(allowed_cpus=count), _read_cpu(system, pid))
+    return Machine(cpu=cpu, memory=Memory(limit_bytes=_read_memory_limit(system, pid)))
 
 
 def _read_cpu(system: System, pid: int | str) -> Cpu:
-    """The quota, and how often it was hit."""
     try:
         group = read_group(system, pid, "cpu")
         quotas = [quota for folder in group.folders if (quota := read_quota(system, group.version, folder))]
@@ -133,18 +137,6 @@ def parse_throttling(text: str, source: str) -> Cpu:
     )
 
 
-def _read_allowed_cpus(system: System, pid: int | str) -> Fact[Count]:
-    """The affinity mask also names CPUs that the machine could have and has not, so only those online count."""
-    path = f"/proc/{pid}/status"
-    try:
-        allowed = parse_allowed_cpus(read_text(system, path))
-    except LookError as error:
-        return unknown(error)
-    with suppress(LookError):
-        allowed &= parse_cpu_list(read_text(system, ONLINE)) or allowed
-    return reported(len(allowed), path) if allowed else not_found(f"{path} names no allowed CPUs")
-
-
 def parse_allowed_cpus(text: str) -> frozenset[int]:
     """The CPUs that cpusets and affinity leave to the process; empty where the text does not say."""
     match = _ALLOWED.search(text)
@@ -162,7 +154,6 @@ def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
 
 
 def _read_limit(system: System, path: str) -> tuple[int, str] | None:
-    """A limit and its file; None where there is none."""
     try:
         word = read_word(system, path)
     except LookError as error:

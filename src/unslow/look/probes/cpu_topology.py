@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import overlaid
@@ -24,7 +25,12 @@ def read(system: System) -> Machine:
     """The processor; `lscpu` fills in what the kernel's files leave open."""
     cpu = overlaid(read_cpuinfo(system), read_layout(system))
     if Unknown in map(type, (cpu.model, cpu.physical_cores, cpu.instruction_sets)):
-        cpu = overlaid(_read_lscpu(system), cpu)
+        try:
+            done = system.run(["lscpu"])
+            told = linux.parse_lscpu(done.stdout) if done.status == 0 else Cpu()
+        except LookError as error:
+            told = Cpu(model=unknown(error))
+        cpu = overlaid(told, cpu)
     return Machine(cpu=cpu)
 
 
@@ -73,7 +79,6 @@ def read_layout(system: System) -> Cpu:
 
 
 def _read_groups(system: System, cpus: frozenset[int], name: str) -> list[Group]:
-    """The distinct sets of CPUs that share something."""
     if not cpus:
         raise LookError(f"{CPUS}/online: names no CPU")
     groups, left = [], set(cpus)
@@ -86,12 +91,13 @@ def _read_groups(system: System, cpus: frozenset[int], name: str) -> list[Group]
 
 
 def _read_kinds(system: System, cores: list[Group]) -> Cpu:
-    """How many cores are built for speed and how many for thrift."""
-    try:
+    with suppress(LookError):
         fast = parse_cpu_list(read_text(system, FAST_CORES))
         return _kinds(sum(1 for core in cores if core & fast), len(cores), reported, FAST_CORES)
-    except LookError:
-        capacities = _read_capacities(system, cores)
+    try:
+        capacities = [read_number(system, f"{CPUS}/cpu{min(core)}/cpu_capacity") for core in cores]
+    except LookError:  # the scheduler keeps no rating
+        capacities = [1] * len(cores)
     if len(set(capacities)) == 1:
         return _kinds(len(cores), len(cores), reported, f"{CPUS}: one kind of core")
     fastest = sum(1 for capacity in capacities if capacity >= EFFICIENCY_BELOW * max(capacities))
@@ -100,19 +106,3 @@ def _read_kinds(system: System, cores: list[Group]) -> Cpu:
 
 def _kinds(fast: int, cores: int, fact: Callable[[int, str], Known[int]], source: str) -> Cpu:
     return Cpu(performance_cores=fact(fast, source), efficiency_cores=fact(cores - fast, source))
-
-
-def _read_capacities(system: System, cores: list[Group]) -> list[int]:
-    """Each core's speed as the scheduler rates it; the same for all where it keeps no rating."""
-    try:
-        return [read_number(system, f"{CPUS}/cpu{min(core)}/cpu_capacity") for core in cores]
-    except LookError:
-        return [1] * len(cores)
-
-
-def _read_lscpu(system: System) -> Cpu:
-    try:
-        done = system.run(["lscpu"])
-    except LookError as error:
-        return Cpu(model=unknown(error))
-    return linux.parse_lscpu(done.stdout) if done.status == 0 else Cpu()

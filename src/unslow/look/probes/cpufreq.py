@@ -5,7 +5,7 @@ import re
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.values import MHZ, Amount, Fact, estimated, not_supported, reported
 from unslow.look.kernel import parse_whole
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 POLICIES = "/sys/devices/system/cpu/cpufreq"
 CPUINFO = "/proc/cpuinfo"
@@ -19,26 +19,30 @@ _VIRTUAL = re.compile(r"^flags[ \t]*:[^\n]*\bhypervisor\b", re.MULTILINE)
 
 def read(system: System) -> Machine:
     """The governor, the mean frequency now and the highest one, from some CPUs spread over all."""
-    policies = _read_policies(system)
+    names = [name for name in try_look([], system.list_dir, POLICIES) if name.startswith("policy")]
+    policies = names[:: -(-len(names) // MOST_POLICIES) or 1]
     if not policies:
         nominal = _read_cpuinfo_mhz(system)
         return Machine(cpu=Cpu(governor=NO_CPUFREQ, frequency_max_hz=NO_CPUFREQ, frequency_hz=nominal))
+    try:
+        words = _read_each(system, policies, "scaling_governor")
+        governor: Fact[str] = reported(", ".join(sorted(set(words))), f"{POLICIES}/policy*/scaling_governor")
+    except LookError as error:
+        governor = unknown(error)
+    try:
+        now = _read_kilohertz(system, policies, "scaling_cur_freq")
+        source = f"{POLICIES}/policy*/scaling_cur_freq, mean of {len(now)}"
+        frequency: Fact[Amount] = reported(sum(now) / len(now) * KHZ, source)
+    except LookError:
+        frequency = _read_cpuinfo_mhz(system)
     return Machine(
         cpu=Cpu(
-            governor=_read_governor(system, policies),
-            frequency_hz=_read_frequency(system, policies),
+            governor=governor,
+            frequency_hz=frequency,
             frequency_max_hz=_read_highest(system, policies, "cpuinfo_max_freq"),
             frequency_limit_hz=_read_highest(system, policies, "scaling_max_freq"),
         )
     )
-
-
-def _read_policies(system: System) -> list[str]:
-    try:
-        names = [name for name in system.list_dir(POLICIES) if name.startswith("policy")]
-    except LookError:
-        return []
-    return names[:: -(-len(names) // MOST_POLICIES) or 1]
 
 
 def _read_each(system: System, policies: list[str], name: str) -> list[str]:
@@ -61,23 +65,6 @@ def _read_kilohertz(system: System, policies: list[str], name: str) -> list[int]
     if not positive:
         raise LookError(f"{POLICIES}/*/{name}: no number in it")
     return positive
-
-
-def _read_governor(system: System, policies: list[str]) -> Fact[str]:
-    """One name, or all of them where CPUs differ."""
-    try:
-        words = _read_each(system, policies, "scaling_governor")
-    except LookError as error:
-        return unknown(error)
-    return reported(", ".join(sorted(set(words))), f"{POLICIES}/policy*/scaling_governor")
-
-
-def _read_frequency(system: System, policies: list[str]) -> Fact[Amount]:
-    try:
-        numbers = _read_kilohertz(system, policies, "scaling_cur_freq")
-    except LookError:
-        return _read_cpuinfo_mhz(system)
-    return reported(sum(numbers) / len(numbers) * KHZ, f"{POLICIES}/policy*/scaling_cur_freq, mean of {len(numbers)}")
 
 
 def _read_highest(system: System, policies: list[str], name: str) -> Fact[Amount]:

@@ -1,6 +1,6 @@
 """Intel GPUs: through the files of the i915 and xe drivers; xpu-smi is asked only for the memory of a card."""
 
-from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from unslow.facts.machine import Gpu, GpuProcess, Machine
@@ -48,12 +48,22 @@ def _read_gpu(system: System, index: int, card: Card) -> Gpu:
         "power_limit_w": sensors.number(("power1_max", "power2_max"), MICRO),
         "temperature_c": _temperature(sensors, "pkg", ("temp1_input", "temp2_input")),
         "memory_temperature_c": _temperature(sensors, "vram", ()),
-        "processes": _read_processes(system, card),
     }
-    memory = _no_memory(card) if built_in else _read_memory(system, card, facts["processes"])
-    return gpu_of(
-        index, "Intel", f"{card.device}/vendor", facts | memory | ({} if built_in else read_link(system, card.device))
-    )
+    try:
+        processes: Fact[list[GpuProcess]] = reported(processes_of(read_clients(system), card.bus_id), CLIENTS)
+    except LookError as error:
+        processes = unknown(error, "run as root to see the processes of other users")
+    facts["processes"] = processes
+    if built_in:
+        why = not_supported(f"{card.bus_id} is part of the processor and uses the machine's memory")
+        facts |= {"vram_total_bytes": why, "vram_used_bytes": why}
+    else:
+        held = sum(process.vram_bytes.value_or(0) for process in processes.value_or([]))
+        used = estimated(held, f"{CLIENTS}: the sum over the processes that this user may see")
+        memory = {"vram_used_bytes": used if isinstance(processes, Known) else processes}
+        facts |= with_free({"vram_total_bytes": _first_number(system, card, _SIZES, 1), **memory})
+        facts |= read_link(system, card.device)
+    return gpu_of(index, "Intel", f"{card.device}/vendor", facts)
 
 
 def _first_number(system: System, card: Card, files: tuple[str, ...], scale: int) -> Fact[Any]:
@@ -66,21 +76,6 @@ def _first_number(system: System, card: Card, files: tuple[str, ...], scale: int
     return not_found(f"{card.path} has none of {', '.join(files)}")
 
 
-def _no_memory(card: Card) -> dict[str, Fact[Any]]:
-    why = not_supported(f"{card.bus_id} is part of the processor and uses the machine's memory")
-    return {"vram_total_bytes": why, "vram_used_bytes": why}
-
-
-def _read_memory(system: System, card: Card, processes: Fact[list[GpuProcess]]) -> dict[str, Fact[Any]]:
-    """The size, and what the processes that this user may see hold of it."""
-    held = sum(process.vram_bytes.value_or(0) for process in processes.value_or([]))
-    used = estimated(held, f"{CLIENTS}: the sum over the processes that this user may see")
-    total = _first_number(system, card, _SIZES, 1)
-    return with_free(
-        {"vram_total_bytes": total, "vram_used_bytes": used if isinstance(processes, Known) else processes}
-    )
-
-
 def _read_reasons(system: System, card: Card) -> Fact[Any]:
     """Why the clock is held down, in Intel's words, such as "thermal" or "pl1"."""
     for folder, prefix in _REASONS:
@@ -89,18 +84,14 @@ def _read_reasons(system: System, card: Card) -> Fact[Any]:
             names = [name for name in system.list_dir(path) if name.startswith(prefix) and not name.endswith("status")]
         except LookError:
             continue
+        reasons = []
+        for name in names:
+            with suppress(LookError):
+                if read_word(system, f"{path}/{name}") == "1":
+                    reasons.append(name.removeprefix(prefix))
         if names:
-            return reported([name.removeprefix(prefix) for name in _set(system, path, names)], path)
+            return reported(reasons, path)
     return not_supported("this driver does not tell why it holds the clock down")
-
-
-def _set(system: System, folder: str, names: list[str]) -> Iterator[str]:
-    for name in names:
-        try:
-            if read_word(system, f"{folder}/{name}") == "1":
-                yield name
-        except LookError:
-            continue
 
 
 def _temperature(sensors: Sensors, label: str, otherwise: tuple[str, ...]) -> Fact[Any]:
@@ -121,30 +112,14 @@ def _read_power(system: System, sensors: Sensors) -> Fact[Any]:
     return measured(round((second.value - first.value) / seconds, 3), f"{first.source} over {WINDOW_S:g} s")
 
 
-def _read_processes(system: System, card: Card) -> Fact[Any]:
-    try:
-        return reported(processes_of(read_clients(system), card.bus_id), CLIENTS)
-    except LookError as error:
-        return unknown(error, "run as root to see the processes of other users")
-
-
 def _with_sizes(system: System, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The cards with what `xpu-smi` says of them, where the driver's files do not tell their size."""
     if not any(gpu.kind.value_or("") == "discrete" and not isinstance(gpu.vram_total_bytes, Known) for gpu in gpus):
         return gpus
-    return tuple(_with(gpu, _read_xpu_smi(system, gpu.bus_id.value_or(""))) for gpu in gpus)
-
-
-def _read_xpu_smi(system: System, bus_id: str) -> Gpu | None:
-    try:
-        found = xpu_smi.parse_gpus(system.run(["xpu-smi", "discovery", "-d", bus_id]).stdout, "xpu-smi discovery")
-    except LookError:
-        return None
-    return found[0] if found else None
-
-
-def _with(gpu: Gpu, said: Gpu | None) -> Gpu:
-    """The GPU with what its own files do not tell."""
-    if said is None or said.bus_id.value_or("") != gpu.bus_id.value_or(""):
-        return gpu
-    return overlaid(said, gpu)
+    found = []
+    for gpu in gpus:
+        bus_id = gpu.bus_id.value_or("")
+        said: tuple[Gpu, ...] | list[Gpu] = ()
+        with suppress(LookError):
+            said = xpu_smi.parse_gpus(system.run(["xpu-smi", "discovery", "-d", bus_id]).stdout, "xpu-smi discovery")
+        found.append(overlaid(said[0], gpu) if said and said[0].bus_id.value_or("") == bus_id else gpu)
+    return tuple(found)

@@ -1,12 +1,13 @@
 """How busy the machine is: processor time over a short window, the load average and the kernel's pressure figures."""
 
 import re
+from typing import Any
 
 from unslow.facts.machine import Load, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import Absence, Amount, Fact, Fraction, measured, not_found, not_supported, reported
 from unslow.look.kernel.processors import cpus_between, read_cpu_sample, read_own_pid
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, unknown
 
 WINDOW_S = 0.25
 _SOME = re.compile(r"^some avg10=(\d{1,3}(?:\.\d{1,4})?)", re.MULTILINE)
@@ -14,32 +15,17 @@ _SOME = re.compile(r"^some avg10=(\d{1,3}(?:\.\d{1,4})?)", re.MULTILINE)
 
 def read(system: System) -> Machine:
     """The load now, without that of this program."""
-    pressure = Load(
-        average_1min=_read_average(system),
-        cpu_pressure=_read_pressure(system, "cpu"),
-        memory_pressure=_read_pressure(system, "memory"),
-        io_pressure=_read_pressure(system, "io"),
-    )
-    return Machine(load=overlaid(pressure, _read_window(system)))
-
-
-def _read_window(system: System) -> Load:
+    average = try_fact(lambda: parse_average(read_text(system, "/proc/loadavg")))
+    pressures: dict[str, Any] = {f"{kind}_pressure": _read_pressure(system, kind) for kind in ("cpu", "memory", "io")}
     try:
         own, before = read_own_pid(system), read_cpu_sample(system)
         system.sleep(WINDOW_S)
         use = cpus_between(before, read_cpu_sample(system), {own})
+        source = f"/proc/stat and /proc/*/stat over {WINDOW_S:g} s"
+        window = Load(busy_cpus=measured(use.busy_cpus, source), busiest=measured(use.busiest, source))
     except LookError as error:
-        why = unknown(error)
-        return Load(busy_cpus=why, busiest=why)
-    source = f"/proc/stat and /proc/*/stat over {WINDOW_S:g} s"
-    return Load(busy_cpus=measured(use.busy_cpus, source), busiest=measured(use.busiest, source))
-
-
-def _read_average(system: System) -> Fact[Amount]:
-    try:
-        return parse_average(read_text(system, "/proc/loadavg"))
-    except LookError as error:
-        return unknown(error)
+        window = Load(busy_cpus=unknown(error), busiest=unknown(error))
+    return Machine(load=overlaid(Load(average_1min=average, **pressures), window))
 
 
 def parse_average(text: str) -> Fact[Amount]:

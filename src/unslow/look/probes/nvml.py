@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from operator import methodcaller
 from typing import Any
 
 import msgspec
 
-from unslow.facts.machine import Gpu, GpuProcess, Machine
+from unslow.facts.machine import Gpu, Machine
 from unslow.facts.values import (
     KB,
     MHZ,
@@ -26,7 +27,7 @@ from unslow.look.logs.gpu_facts import gpu_of, gpu_process, gpu_without_facts, r
 from unslow.look.logs.nvidia_smi import Q_SOURCE as SMI
 from unslow.look.logs.nvidia_smi import parse_nvidia_smi_q
 from unslow.look.logs.nvidia_smi_rows import parse_compute_apps
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 SOURCE = "nvml"
 _NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE as an unsigned 64-bit number
@@ -62,7 +63,7 @@ def _fact(answer: Any, convert: Callable[[Any], Any]) -> Fact[Any]:
         value = convert(answer)
     except (ArithmeticError, LookupError, TypeError, ValueError):
         return failed(f"{SOURCE} answered {str(answer)[:40]}")
-    return value if isinstance(value, Unknown) else reported(value, SOURCE)
+    return value if isinstance(value, Known | Unknown) else reported(value, SOURCE)
 
 
 def _unknown(error: Any) -> Unknown:
@@ -83,19 +84,6 @@ def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
     return _fact(answer, _as_it_is)
 
 
-def _reserved(memory: dict[str, int]) -> Any:
-    return memory["reserved"] if "reserved" in memory else not_supported("this driver counts it as memory in use")
-
-
-def _performance_state(number: int) -> Any:
-    return not_found("the driver does not know it") if number == _PSTATE_UNKNOWN else f"P{number:d}"
-
-
-def _bus_id(text: str) -> Any:
-    fact = nvidia_smi_rows.parse_bus_id(text, SOURCE)
-    return fact if isinstance(fact, Unknown) else fact.value
-
-
 def _scaled(scale: float) -> Callable[[Any], Any]:
     return lambda number: number * scale
 
@@ -106,12 +94,17 @@ def _as_it_is(answer: Any) -> Any:
 
 _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "name": ("name", str),
-    "bus_id": ("bus_id", _bus_id),
+    "bus_id": ("bus_id", lambda text: nvidia_smi_rows.parse_bus_id(text, SOURCE)),
     "compute_capability": ("compute_capability", lambda pair: f"{pair[0]:d}.{pair[1]:d}"),
     "vram_total_bytes": ("memory_bytes", lambda memory: memory["total"]),
     "vram_used_bytes": ("memory_bytes", lambda memory: memory["used"]),
     "vram_free_bytes": ("memory_bytes", lambda memory: memory["free"]),
-    "vram_reserved_bytes": ("memory_bytes", _reserved),
+    "vram_reserved_bytes": (
+        "memory_bytes",
+        lambda memory: (
+            memory["reserved"] if "reserved" in memory else not_supported("this driver counts it as memory in use")
+        ),
+    ),
     "memory_bus_bits": ("memory_bus_bits", _as_it_is),
     "busy": ("utilisation_percent", lambda rates: rates["gpu"] / 100),
     "memory_busy": ("utilisation_percent", lambda rates: rates["memory"] / 100),
@@ -119,7 +112,10 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "clock_max_hz": ("sm_clock_max_mhz", _scaled(MHZ)),
     "memory_clock_hz": ("memory_clock_mhz", _scaled(MHZ)),
     "memory_clock_max_hz": ("memory_clock_max_mhz", _scaled(MHZ)),
-    "performance_state": ("performance_state", _performance_state),
+    "performance_state": (
+        "performance_state",
+        lambda number: f"P{number:d}" if number != _PSTATE_UNKNOWN else not_found("the driver does not know it"),
+    ),
     "temperature_c": ("temperature_c", _as_it_is),
     "memory_temperature_c": ("memory_temperature_c", _as_it_is),
     "temperature_slowdown_c": ("temperature_slowdown_c", _as_it_is),
@@ -147,23 +143,17 @@ def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:
     if not isinstance(compute, list):
         return _fact(compute, _as_it_is)
     used: dict[int, int | None] = {}
-    for pid, size in _pairs([*compute, *(graphics if isinstance(graphics, list) else [])]):
-        used[pid] = max((s for s in (used.get(pid), size) if s is not None), default=None)
-    names = raw.get("process_names")
-    return reported([_process(pid, size, names) for pid, size in sorted(used.items())], SOURCE)
-
-
-def _pairs(entries: list[Any]) -> Iterator[tuple[int, int | None]]:
-    for entry in entries:
+    for entry in [*compute, *(graphics if isinstance(graphics, list) else [])]:
         if isinstance(entry, dict) and isinstance(pid := entry.get("pid"), int) and 0 <= pid < _MOST_PID:
-            size = entry.get("used_bytes")
-            yield pid, size if isinstance(size, int) and size != _NOT_AVAILABLE else None
-
-
-def _process(pid: int, size: int | None, names: Any) -> GpuProcess:
-    name = _fact(names.get(str(pid)), str) if isinstance(names, dict) else NOT_LOOKED
-    unknown_size = not_supported("this driver model (WDDM) does not tell memory by process")
-    return gpu_process(pid, name, unknown_size if size is None else reported(size, SOURCE))
+            sizes = (used.get(pid), entry.get("used_bytes"))
+            used[pid] = max((s for s in sizes if isinstance(s, int) and s != _NOT_AVAILABLE), default=None)
+    names = raw.get("process_names")
+    processes = []
+    for pid, size in sorted(used.items()):
+        name = _fact(names.get(str(pid)), str) if isinstance(names, dict) else NOT_LOOKED
+        unknown_size = not_supported("this driver model (WDDM) does not tell memory by process")
+        processes.append(gpu_process(pid, name, unknown_size if size is None else reported(size, SOURCE)))
+    return reported(processes, SOURCE)
 
 
 PCI_DEVICES = "/sys/bus/pci/devices"
@@ -177,7 +167,13 @@ _VERSION = re.compile(r"\b(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\b")
 def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[Gpu, ...]]:
     """The GPUs on the bus with the reason why they can't be asked; an empty list only where there is surely none."""
     try:
-        version = _module_version(system)
+        try:
+            match = _VERSION.search(read_text(system, MODULE_VERSION))
+            version = match[1] if match else "of unknown version"
+        except LookError as error:
+            if error.absence is not Absence.NOT_FOUND:
+                return unknown(error)
+            version = ""  # no module is loaded
         addresses = list(_display_devices(system))
     except LookError as error:
         return unknown(error)
@@ -185,22 +181,6 @@ def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[G
         return failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
     gpus = (_silent_gpu(system, index, address, version, why_no_driver) for index, address in enumerate(addresses))
     return reported(tuple(gpus), PCI_DEVICES)
-
-
-def parse_module_version(text: str) -> str:
-    """The version in /proc/driver/nvidia/version; empty where it has none."""
-    match = _VERSION.search(text)
-    return match[1] if match else ""
-
-
-def _module_version(system: System) -> str:
-    """The version of the loaded kernel module, or nothing where none is loaded."""
-    try:
-        return parse_module_version(read_text(system, MODULE_VERSION)) or "of unknown version"
-    except LookError as error:
-        if error.absence is Absence.NOT_FOUND:
-            return ""
-        raise
 
 
 def _display_devices(system: System) -> Iterator[str]:
@@ -211,15 +191,10 @@ def _display_devices(system: System) -> Iterator[str]:
             return
         raise
     for address in addresses:
-        if _id(system, address, "vendor") == _VENDOR and _id(system, address, "class").startswith(_DISPLAY):
+        vendor = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/vendor").strip().lower()
+        kind = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/class") if vendor == _VENDOR else ""
+        if kind.strip().lower().startswith(_DISPLAY):
             yield address
-
-
-def _id(system: System, address: str, name: str) -> str:
-    try:
-        return read_text(system, f"{PCI_DEVICES}/{address}/{name}").strip().lower()
-    except LookError:
-        return ""
 
 
 def _silent_gpu(system: System, index: int, address: str, version: str, why_no_driver: str) -> Gpu:
@@ -227,16 +202,12 @@ def _silent_gpu(system: System, index: int, address: str, version: str, why_no_d
     if version:
         why = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
         return gpu_without_facts(index, why, **known, driver=reported(version, MODULE_VERSION))
-    return gpu_without_facts(index, _driver_not_loaded(system, address), **known)
-
-
-def _driver_not_loaded(system: System, address: str) -> Unknown:
-    try:
-        holder = system.read_link(f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
-    except LookError:
-        holder = ""
-    why = f"driver not loaded: {holder} holds the device" if holder else "driver not loaded"
-    return not_found(why, "install NVIDIA's driver and restart")
+    holder = try_look("", system.read_link, f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
+    why = not_found(
+        f"driver not loaded: {holder} holds the device" if holder else "driver not loaded",
+        "install NVIDIA's driver and restart",
+    )
+    return gpu_without_facts(index, why, **known)
 
 
 Nvml = Any
@@ -249,25 +220,24 @@ MOST_PROCESSES = 1024
 
 def query_nvml(nvml: Nvml) -> dict[str, Any]:
     """All answers of NVML as JSON, {"error": ...} where there is none; LookError where NVML can't be used at all."""
-    _start(nvml)
-    try:
-        count = min(nvml.nvmlDeviceGetCount(), MOST_GPUS)
-        gpus = [_query_gpu(nvml, index) for index in range(count)]
-        names = {str(pid): _answer(_process_name, nvml, pid) for pid in _pids(gpus)}
-        return {"driver": _answer(_driver, nvml), "gpus": gpus, "process_names": names}
-    except Exception as error:
-        raise LookError(_words(error)) from error
-    finally:
-        with suppress(Exception):
-            nvml.nvmlShutdown()
-
-
-def _start(nvml: Nvml) -> None:
     try:
         nvml.nvmlInit()
     except Exception as error:
         absent = type(error).__name__ in ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
         raise LookError(_words(error), Absence.NOT_FOUND if absent else Absence.FAILED) from error
+    try:
+        count = min(nvml.nvmlDeviceGetCount(), MOST_GPUS)
+        gpus = [_query_gpu(nvml, index) for index in range(count)]
+        lists = (gpu.get(kind) for gpu in gpus for kind in ("compute_processes", "graphics_processes"))
+        pids = sorted({process["pid"] for found in lists if isinstance(found, list) for process in found})
+        names = {str(pid): _answer(methodcaller("nvmlSystemGetProcessName", pid), nvml) for pid in pids}
+        driver = methodcaller("nvmlSystemGetDriverVersion")
+        return {"driver": _answer(driver, nvml), "gpus": gpus, "process_names": names}
+    except Exception as error:
+        raise LookError(_words(error)) from error
+    finally:
+        with suppress(Exception):
+            nvml.nvmlShutdown()
 
 
 def _query_gpu(nvml: Nvml, index: int) -> dict[str, Any]:
@@ -279,21 +249,18 @@ def _query_gpu(nvml: Nvml, index: int) -> dict[str, Any]:
 
 
 def _answer(ask: Callable[..., Any], *about: Any) -> Any:
+    """The answer as JSON; pynvml hands out bytes and tuples, depending on its version."""
     try:
-        return _plain(ask(*about))
+        value = ask(*about)
     except Exception as error:  # noqa: BLE001 (old drivers, lost GPUs, missing functions: all cost one fact)
         return {"error": _words(error)}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _plain(value: Any) -> Any:
-    """The answer as JSON; pynvml hands out bytes and tuples, depending on its version."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _first_answer(*calls: Callable[[], Any]) -> Any:
@@ -302,14 +269,6 @@ def _first_answer(*calls: Callable[[], Any]) -> Any:
         with suppress(Exception):
             return call()
     return calls[-1]()
-
-
-def _driver(nvml: Nvml) -> Any:
-    return nvml.nvmlSystemGetDriverVersion()
-
-
-def _process_name(nvml: Nvml, pid: int) -> Any:
-    return nvml.nvmlSystemGetProcessName(pid)
 
 
 def _memory(nvml: Nvml, gpu: Any) -> dict[str, int]:
@@ -331,32 +290,11 @@ def _utilisation(nvml: Nvml, gpu: Any) -> dict[str, int]:
     return {"gpu": rates.gpu, "memory": rates.memory}
 
 
-def _temperature(nvml: Nvml, gpu: Any) -> Any:
-    sensor = nvml.NVML_TEMPERATURE_GPU
-    return _first_answer(
-        lambda: nvml.nvmlDeviceGetTemperatureV(gpu, sensor), lambda: nvml.nvmlDeviceGetTemperature(gpu, sensor)
-    )
-
-
 def _memory_temperature(nvml: Nvml, gpu: Any) -> Any:
     field = nvml.nvmlDeviceGetFieldValues(gpu, [nvml.NVML_FI_DEV_MEMORY_TEMP])[0]
     if field.nvmlReturn != 0:
         raise nvml.NVMLError(field.nvmlReturn)
     return field.value.uiVal
-
-
-def _power_limit(nvml: Nvml, gpu: Any) -> Any:
-    """The limit in force, which can be lower than the one that was set."""
-    return _first_answer(
-        lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu), lambda: nvml.nvmlDeviceGetPowerManagementLimit(gpu)
-    )
-
-
-def _event_reasons(nvml: Nvml, gpu: Any) -> Any:
-    return _first_answer(
-        lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
-        lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
-    )
 
 
 def _active_nvlinks(nvml: Nvml, gpu: Any) -> int:
@@ -372,11 +310,6 @@ def _query_processes(answer: list[Any]) -> list[dict[str, Any]]:
     return [{"pid": p.pid, "used_bytes": p.usedGpuMemory} for p in answer[:MOST_PROCESSES]]
 
 
-def _pids(gpus: list[dict[str, Any]]) -> list[int]:
-    lists = (gpu.get(kind) for gpu in gpus for kind in ("compute_processes", "graphics_processes"))
-    return sorted({process["pid"] for found in lists if isinstance(found, list) for process in found})
-
-
 QUESTIONS: dict[str, Callable[[Nvml, Any], Any]] = {
     "name": lambda nvml, gpu: nvml.nvmlDeviceGetName(gpu),
     "bus_id": lambda nvml, gpu: nvml.nvmlDeviceGetPciInfo(gpu).busId,
@@ -389,7 +322,10 @@ QUESTIONS: dict[str, Callable[[Nvml, Any], Any]] = {
     "memory_clock_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),
     "memory_clock_max_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_MEM),
     "performance_state": lambda nvml, gpu: nvml.nvmlDeviceGetPerformanceState(gpu),
-    "temperature_c": _temperature,
+    "temperature_c": lambda nvml, gpu: _first_answer(
+        lambda: nvml.nvmlDeviceGetTemperatureV(gpu, nvml.NVML_TEMPERATURE_GPU),
+        lambda: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
+    ),
     "memory_temperature_c": _memory_temperature,
     "temperature_slowdown_c": lambda nvml, gpu: nvml.nvmlDeviceGetTemperatureThreshold(
         gpu, nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
@@ -399,9 +335,15 @@ QUESTIONS: dict[str, Callable[[Nvml, Any], Any]] = {
     ),
     "temperature_margin_c": lambda nvml, gpu: nvml.nvmlDeviceGetMarginTemperature(gpu),
     "power_mw": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu),
-    "power_limit_mw": _power_limit,
+    # The limit in force can be lower than the one that was set
+    "power_limit_mw": lambda nvml, gpu: _first_answer(
+        lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu), lambda: nvml.nvmlDeviceGetPowerManagementLimit(gpu)
+    ),
     "power_limit_default_mw": lambda nvml, gpu: nvml.nvmlDeviceGetPowerManagementDefaultLimit(gpu),
-    "event_reason_bits": _event_reasons,
+    "event_reason_bits": lambda nvml, gpu: _first_answer(
+        lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
+        lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
+    ),
     "pcie_generation": lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu),
     "pcie_generation_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
     "pcie_width": lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu),
@@ -455,34 +397,22 @@ def read_nvidia_smi(system: System) -> tuple[Gpu, ...]:
     if not gpus:
         raise LookError(f"nvidia-smi: {(done.stdout.strip() or done.stderr.strip())[:200]}")
     if len(gpus) == 1 and not isinstance(gpus[0].processes, Known):
-        gpus = (_with_compute_apps(system, gpus[0]),)
+        # The second command does not say on which GPU the processes are
+        listed = try_look(None, system.run, QUERY_PROCESSES)
+        processes = parse_compute_apps(listed.stdout) if listed else None
+        if isinstance(processes, Known):
+            gpus = (msgspec.structs.replace(gpus[0], processes=processes),)
     return tuple(_with_names(system, gpu) for gpu in gpus)
 
 
-def _with_compute_apps(system: System, gpu: Gpu) -> Gpu:
-    """The GPU with the processes that the second command lists; that one does not say on which GPU they are."""
-    try:
-        done = system.run(QUERY_PROCESSES)
-    except LookError:
-        return gpu
-    processes = parse_compute_apps(done.stdout)
-    return msgspec.structs.replace(gpu, processes=processes) if isinstance(processes, Known) else gpu
-
-
 def _with_names(system: System, gpu: Gpu) -> Gpu:
+    """The GPU with the kernel's names of processes for which the driver had none."""
     if not isinstance(gpu.processes, Known):
         return gpu
-    named = [_named(system, process) for process in gpu.processes.value]
+    named = []
+    for process in gpu.processes.value:
+        path = f"/proc/{process.pid}/comm"
+        name = None if isinstance(process.name, Known) else try_look(None, read_text, system, path)
+        fact = process.name if name is None else reported(name.strip(), path)
+        named.append(msgspec.structs.replace(process, name=fact))
     return msgspec.structs.replace(gpu, processes=msgspec.structs.replace(gpu.processes, value=named))
-
-
-def _named(system: System, process: GpuProcess) -> GpuProcess:
-    """The process with the kernel's name for it, where the driver had none."""
-    if isinstance(process.name, Known):
-        return process
-    path = f"/proc/{process.pid}/comm"
-    try:
-        name = read_text(system, path).strip()
-    except LookError:
-        return process
-    return msgspec.structs.replace(process, name=reported(name, path))

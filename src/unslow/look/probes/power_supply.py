@@ -4,7 +4,7 @@ from unslow.facts.machine import Machine
 from unslow.facts.machine import System as SystemFacts
 from unslow.facts.values import reported
 from unslow.look.kernel import read_word
-from unslow.look.system import LookError, System
+from unslow.look.system import System, try_look
 
 TURN = 1  # see the probes' own page
 SUPPLIES = "/sys/class/power_supply"
@@ -13,21 +13,14 @@ _MOST = 32
 
 def read(system: System) -> Machine:
     """Nothing at all where there is no battery: a desktop always has its mains."""
-    try:
-        names = system.list_dir(SUPPLIES)[:_MOST]
-    except LookError:
-        return Machine()
-    words = [{key: _word(system, f"{SUPPLIES}/{name}/{key}") for key in ("type", "status", "online")} for name in names]
+    names = try_look([], system.list_dir, SUPPLIES)[:_MOST]
+    words = [
+        {key: try_look("", read_word, system, f"{SUPPLIES}/{name}/{key}") for key in ("type", "status", "online")}
+        for name in names
+    ]
     batteries = [supply for supply in words if supply["type"] == "Battery"]
     if not batteries:
         return Machine()
     mains = any(supply["type"] != "Battery" and supply["online"] == "1" for supply in words)
     drained = any(battery["status"] == "Discharging" for battery in batteries)
     return Machine(system=SystemFacts(on_battery=reported(drained and not mains, SUPPLIES)))
-
-
-def _word(system: System, path: str) -> str:
-    try:
-        return read_word(system, path)
-    except LookError:
-        return ""

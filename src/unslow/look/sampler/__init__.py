@@ -34,7 +34,6 @@ class RowWriter:
         self._live, self._book = live, book
 
     def round(self, number: int) -> None:
-        """One row."""
         now = self._live.clock()
         self.host.round(number)
         row = self.host.take()
@@ -68,21 +67,18 @@ class ScheduledThread(Thread):
         return not self.is_alive()
 
     def run(self) -> None:
-        """Round after round until told to stop."""
         clock, number = self._live.clock, 0
-        while self._wait_until(self._first_s + number * self._period_s):
+        while not self._stopping.is_set():
+            # Sleeping costs half of what waiting for an event does
+            if (left_s := self._first_s + number * self._period_s - clock()) > 0:
+                self._live.sleep(min(left_s, LONGEST_SLEEP_S))
+                continue
             start = clock()
             number = self.caught_up(number, start)
             self.work.round(number)
             self.cpu_s = self._live.cpu_s()
             self.slowest_s = max(self.slowest_s, clock() - start)
             number += 1
-
-    def _wait_until(self, when_s: float) -> bool:
-        """Sleep, which costs half of what waiting for an event does; False once it is time to stop."""
-        while not self._stopping.is_set() and (left_s := when_s - self._live.clock()) > 0:
-            self._live.sleep(min(left_s, LONGEST_SLEEP_S))
-        return not self._stopping.is_set()
 
     def caught_up(self, number: int, now: float) -> int:
         """The round whose time it is; those that are more than a period late are left out, and counted."""
@@ -150,7 +146,10 @@ class Sampler:
         devices = list(dict.fromkeys(reading.device for reading in readings if reading.device is not None))
         period_s = 1 / self._hz
         host = Reader("files", files, live.clock, live.cpu_s, period_s, FILE_SHARE)
-        gpus = [_gpu_reader(live, device, readings, period_s) for device in devices]
+        gpus = []
+        for device in devices:
+            own = [reading for reading in readings if reading.device == device]
+            gpus.append(Reader(device.prefix.rstrip("_"), own, live.clock, live.clock, period_s, DRIVER_SHARE))
         columns = [column for reader in (host, *gpus) for column in reader.columns]
         self._book = SampledRows(columns, devices)
         ahead_s = AHEAD * period_s
@@ -172,7 +171,6 @@ class Sampler:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The GPUs that are watched."""
         return self._book.devices
 
     def clock(self) -> float:
@@ -188,7 +186,6 @@ class Sampler:
         return self._book.seen(since_s, inf if until_s is None else until_s)
 
     def telemetry(self) -> Telemetry:
-        """All that was seen so far, by phase."""
         book, seconds = self._book, max(0.0, min(self.clock(), self._stopped_s) - self._started_s)
         span_s = book.last_s - book.first_s if book.samples > 1 else 0.0
         return Telemetry(
@@ -219,7 +216,6 @@ class Sampler:
 
     @property
     def samples(self) -> int:
-        """How many rows there are so far."""
         return self._book.samples
 
     def timeline(self) -> Timeline | None:
@@ -251,8 +247,3 @@ class Sampler:
             slowest_sample_s=max((beat.slowest_s for beat in self._beats), default=0.0),
             cpus=cpu_s / seconds if seconds > 0 else 0.0,
         )
-
-
-def _gpu_reader(live: Live, device: Device, readings: Sequence[Reading], period_s: float) -> Reader:
-    own = [reading for reading in readings if reading.device == device]
-    return Reader(device.prefix.rstrip("_"), own, live.clock, live.clock, period_s, DRIVER_SHARE)

@@ -22,7 +22,6 @@ class Device(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """How its columns start."""
         return f"gpu{self.number}_"
 
 
@@ -38,7 +37,6 @@ class Reading(NamedTuple):
 
     @property
     def flat_columns(self) -> tuple[str, ...]:
-        """The columns with the name of the device in them."""
         prefix = self.device.prefix if self.device else ""
         return tuple(prefix + column for column in self.columns)
 
@@ -129,24 +127,24 @@ class Reader:
         for paced in self.paced:
             if paced.due > number:
                 continue
-            self._read(paced, number)
+            name, count = paced.reading.name, len(paced.reading.columns)
+            try:
+                values = paced.reading.read(self._clock())
+                if len(values) != count:
+                    raise ValueError(f"{len(values)} values for {count} columns")  # noqa: TRY301 (as any other failure)
+                self._values[paced.place] = [value if -_LARGEST < value < _LARGEST else nan for value in values]
+                failed = False
+            except Exception as error:  # noqa: BLE001 (drivers, files and parsers of them fail in every way there is)
+                self.unread[name] = (str(error) or type(error).__name__)[:_WORDS]
+                failed = True
             after = self._cost_clock()
-            if not paced.failures:
+            if failed:
+                paced.failed(number)
+            else:
+                self.unread.pop(name, None)
                 paced.paid(number, after - before, self._allowance_s)
             before = after
         self.busy_since = None
-
-    def _read(self, paced: Paced, number: int) -> None:
-        name = paced.reading.name
-        try:
-            values = _checked(paced.reading.read(self._clock()), len(paced.reading.columns))
-        except Exception as error:  # noqa: BLE001 (drivers, files and parsers of them fail in every way there is)
-            self.unread[name] = (str(error) or type(error).__name__)[:_WORDS]
-            paced.failed(number)
-            return
-        self._values[paced.place] = values
-        paced.failures = 0
-        self.unread.pop(name, None)
 
     def take(self) -> list[float]:
         """The values that came since the last call; NaN for all others."""
@@ -157,10 +155,3 @@ class Reader:
         """For how long it has been waiting for an answer."""
         since = self.busy_since
         return now - since if since is not None else 0.0
-
-
-def _checked(values: Sequence[float], count: int) -> list[float]:
-    """So many values, none of them endless."""
-    if len(values) != count:
-        raise ValueError(f"{len(values)} values for {count} columns")
-    return [value if -_LARGEST < value < _LARGEST else nan for value in values]

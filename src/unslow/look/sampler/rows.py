@@ -4,7 +4,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from math import inf, nan
+from operator import or_
 from threading import Lock
 from typing import get_args
 
@@ -31,7 +33,6 @@ class Block:
         return len(self.seconds)
 
     def add(self, seconds: float, row: Sequence[float], phases: int = 0) -> None:
-        """One row more."""
         self.seconds.append(seconds)
         self.phases.append(phases)
         for column, value in zip(self.columns, row, strict=True):
@@ -45,14 +46,11 @@ class Block:
         """One row for each `by`: means, but for columns that are masks; there a bit is set where it ever was."""
         thin = Block(len(self.columns))
         for at in range(0, len(self), by):
-            phases = 0
-            for phase in self.phases[at : at + by]:
-                phases |= phase
-            row = [
-                (_any_bit if place in masks else _mean)(column[at : at + by])
-                for place, column in enumerate(self.columns)
-            ]
-            thin.add(_mean(self.seconds[at : at + by]), row, phases)
+            row = [_mean(column[at : at + by]) for column in self.columns]
+            for place in masks:
+                there = known_values(self.columns[place][at : at + by])
+                row[place] = float(reduce(or_, map(int, there))) if there else nan
+            thin.add(_mean(self.seconds[at : at + by]), row, reduce(or_, self.phases[at : at + by], 0))
         return thin
 
 
@@ -65,13 +63,6 @@ def known_values(values: "array[float]") -> Sequence[float]:
 def _mean(values: "array[float]") -> float:
     there = known_values(values)
     return sum(there) / len(there) if there else nan
-
-
-def _any_bit(values: "array[float]") -> float:
-    bits, there = 0, known_values(values)
-    for value in there:
-        bits |= int(value)
-    return float(bits) if there else nan
 
 
 BLOCK_ROWS = 256
@@ -105,7 +96,6 @@ class Series:
         return reversed(self._levels[0])
 
     def blocks(self) -> Iterator[Block]:
-        """All blocks, oldest first."""
         for level in reversed(self._levels):
             yield from level
 
@@ -118,14 +108,11 @@ class Series:
         if number == 0:
             self._on_old(old)
         if number + 1 < LEVELS:
-            self._keep(old.thinned(THINNER, self._masks), number + 1)
-
-    def _keep(self, thin: Block, number: int) -> None:
-        last = self._levels[number][-1]
-        for at, seconds in enumerate(thin.seconds):
-            last.add(seconds, [column[at] for column in thin.columns], thin.phases[at])
-        if len(last) >= BLOCK_ROWS:
-            self._open_next(number)
+            thin, last = old.thinned(THINNER, self._masks), self._levels[number + 1][-1]
+            for at, seconds in enumerate(thin.seconds):
+                last.add(seconds, [column[at] for column in thin.columns], thin.phases[at])
+            if len(last) >= BLOCK_ROWS:
+                self._open_next(number + 1)
 
 
 MOST_PIECES = 512
@@ -156,12 +143,10 @@ class SpanUnion:
             del self._starts[:pieces], self._ends[:pieces]
 
     def pieces(self) -> list[tuple[float, float]]:
-        """The stretches that are kept, in order."""
         return list(zip(self._starts, self._ends, strict=True))
 
     @property
     def seconds(self) -> float:
-        """All of it."""
         return self._closed_s + sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
 
 
@@ -195,7 +180,6 @@ class Running:
         return both
 
     def stat(self) -> Stat:
-        """As a fact; only for one that has values."""
         return Stat(mean=self.total / self.count, low=self.low, high=self.high, last=self.last, samples=self.count)
 
 
@@ -235,10 +219,15 @@ def phase_telemetry(
 ) -> PhaseTelemetry:
     """All devices in one phase."""
     stats = {columns[place]: running.stat() for place, running in tally.running.items() if running.count}
-    gpus = tuple(_gpu(device, stats, _bits(device, tally, columns)) for device in devices)
+    gpus = []
+    for device in devices:
+        figures = {n.removeprefix(device.prefix): stat for n, stat in stats.items() if n.startswith(device.prefix)}
+        reasons = reason_shares(device, _bits(device, tally, columns))
+        gpus.append(GpuTelemetry(index=device.number, name=device.name, figures=figures, reasons=reasons))
     prefixes = tuple(device.prefix for device in devices)
     host = {name: stat for name, stat in stats.items() if not name.startswith(prefixes)}
-    return PhaseTelemetry(phase=phase, seconds=max(0.0, seconds), samples=tally.samples, gpus=gpus, host=host)
+    seconds = max(0.0, seconds)
+    return PhaseTelemetry(phase=phase, seconds=seconds, samples=tally.samples, gpus=tuple(gpus), host=host)
 
 
 def seen_in(tally: Tally, columns: Sequence[str], devices: Sequence[Device]) -> dict[str, float]:
@@ -261,11 +250,6 @@ def _bits(device: Device, tally: Tally, columns: Sequence[str]) -> Counter[float
     return next((seen for place, seen in tally.masks.items() if columns[place] == wanted), Counter())
 
 
-def _gpu(device: Device, stats: dict[str, Stat], bits: Counter[float]) -> GpuTelemetry:
-    figures = {n.removeprefix(device.prefix): stat for n, stat in stats.items() if n.startswith(device.prefix)}
-    return GpuTelemetry(index=device.number, name=device.name, figures=figures, reasons=reason_shares(device, bits))
-
-
 def reason_shares(device: Device, bits: Counter[float]) -> dict[str, float]:
     """The share of the samples in which each reason was set, the most frequent first."""
     shares: Counter[str] = Counter()
@@ -285,7 +269,7 @@ class SampledRows:
         self.columns, self.devices = tuple(columns), tuple(devices)
         self._masks = frozenset(at for at, name in enumerate(columns) if name.endswith(REASON_BITS))
         self._summed = tuple(at for at, name in enumerate(columns) if not name.startswith(CORE))
-        self._series = Series(len(columns), self._masks, self._fold_old)
+        self._series = Series(len(columns), self._masks, self._add_idle)
         self._tallies = {phase: self._new_tally() for phase in (*PHASE_BITS, _IDLE)}
         self._lasted = {phase: SpanUnion() for phase in PHASE_BITS}
         self._lock = Lock()
@@ -293,7 +277,6 @@ class SampledRows:
         self.first_s, self.last_s = inf, inf
 
     def add(self, seconds: float, row: Sequence[float]) -> None:
-        """One row more."""
         with self._lock:
             self._series.add(seconds, row)
             self.samples += 1
@@ -380,7 +363,7 @@ class SampledRows:
     def _new_tally(self) -> Tally:
         return Tally(self._summed, self._masks)
 
-    def _fold_old(self, block: Block) -> None:
+    def _add_idle(self, block: Block) -> None:
         """What nobody has claimed within the hour was idle; called with the lock held."""
         for first, last in _runs(block, 0, len(block), ALL_PHASES):
             self._tallies[_IDLE].add(block, first, last)

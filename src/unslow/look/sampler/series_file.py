@@ -32,34 +32,23 @@ def write_arrow(path: str, book: SampledRows, began_at: str, started_s: float, w
         from nanoarrow.ipc import StreamWriter  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
     except ImportError as error:
         raise _needs_nanoarrow(path) from error
-    schema = _schema(nanoarrow, book.columns, began_at)
+    number, text = nanoarrow.float64(), nanoarrow.string()
+    fields = {"seconds": number, "phase": text, **dict.fromkeys(book.columns, number)}
+    schema = nanoarrow.c_schema(nanoarrow.struct(fields, nullable=False)).modify(metadata={"start": began_at})
     rows = book.rows()
     with open(path, "wb") as file, StreamWriter.from_writable(file) as writer:
         batch = list(islice(rows, BATCH_ROWS))
         while True:
-            columns = [_nulls([row[2][place] for row in batch]) for place in range(len(book.columns))]
-            seconds, phases = [row[0] - started_s for row in batch], [words(row[1]) for row in batch]
-            writer.write_stream(_batch(nanoarrow, schema, len(batch), [seconds, phases, *columns]))
+            columns: list[list[Any]] = [[row[0] - started_s for row in batch], [words(row[1]) for row in batch]]
+            for place in range(len(book.columns)):
+                values = (row[2][place] for row in batch)
+                columns.append([None if isnan(value) else value for value in values])
+            children = [nanoarrow.c_array(column, kind) for column, kind in zip(columns, fields.values(), strict=True)]
+            length = len(batch)
+            writer.write_stream(nanoarrow.c_array_from_buffers(schema, length, buffers=[None], children=children))
             batch = list(islice(rows, BATCH_ROWS))
             if not batch:
                 return
-
-
-def _nulls(values: list[float]) -> list[float | None]:
-    return [None if isnan(value) else value for value in values]
-
-
-def _schema(nanoarrow: Any, columns: tuple[str, ...], began_at: str) -> Any:
-    fields = {"seconds": nanoarrow.float64(), "phase": nanoarrow.string()}
-    fields |= {name: nanoarrow.float64() for name in columns}
-    schema = nanoarrow.struct(fields, nullable=False)
-    return nanoarrow.c_schema(schema).modify(metadata={"start": began_at})
-
-
-def _batch(nanoarrow: Any, schema: Any, length: int, columns: list[Any]) -> Any:
-    types = [nanoarrow.float64(), nanoarrow.string(), *([nanoarrow.float64()] * (len(columns) - 2))]
-    children = [nanoarrow.c_array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    return nanoarrow.c_array_from_buffers(schema, length, buffers=[None], children=children)
 
 
 _DIGITS = 9

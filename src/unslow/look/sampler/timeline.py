@@ -31,8 +31,19 @@ is no slowness. Heat and power that do hold a GPU back are set nearly all the ti
 
 def under_load(telemetry: Telemetry) -> tuple[GpuUnderLoad, ...]:
     """Every GPU that was watched while tokens were generated; none where none was."""
-    decode = decode_phase(telemetry)
-    return tuple(_gpu(gpu, decode.samples) for gpu in decode.gpus if gpu.figures) if decode else ()
+    decode, found = decode_phase(telemetry), []
+    for gpu in decode.gpus if decode else ():
+        if decode and gpu.figures:
+            facts: dict[str, Any] = {}
+            for fact, (name, value) in _FACTS.items():
+                stat = gpu.figures.get(name)
+                why = f"the driver did not tell {name} while generating"
+                facts[fact] = reported(value(stat), UNDER_LOAD) if stat else not_found(why)
+            told = "clock_hz" in gpu.figures or gpu.reasons
+            reasons = reported(meant_reasons(gpu), UNDER_LOAD) if told else not_found("the driver tells no reasons")
+            seen = GpuUnderLoad(index=gpu.index, samples=decode.samples, event_reasons=reasons, **facts)
+            found.append(bounded(seen))
+    return tuple(found)
 
 
 def throttled_fraction(telemetry: Telemetry) -> Fact[Fraction]:
@@ -54,42 +65,17 @@ def meant_reasons(gpu: GpuTelemetry) -> list[str]:
     return [name for name, share in gpu.reasons.items() if share >= MEANT_SHARE]
 
 
-def _gpu(gpu: GpuTelemetry, samples: int) -> GpuUnderLoad:
-    told = "clock_hz" in gpu.figures or gpu.reasons
-    reasons = reported(meant_reasons(gpu), UNDER_LOAD) if told else not_found("the driver tells no reasons")
-    return bounded(
-        GpuUnderLoad(
-            index=gpu.index,
-            samples=samples,
-            busy=_fact(gpu, "busy", _mean),
-            memory_busy=_fact(gpu, "memory_busy", _mean),
-            clock_hz=_fact(gpu, "clock_hz", _mean),
-            temperature_max_c=_fact(gpu, "temperature_c", _high),
-            power_max_w=_fact(gpu, "power_w", _high),
-            vram_used_max_bytes=_fact(gpu, "vram_used_bytes", _whole_high),
-            event_reasons=reasons,
-            pcie_generation_max_seen=_fact(gpu, "pcie_generation", _whole_high),
-            pcie_width_max_seen=_fact(gpu, "pcie_width", _whole_high),
-            others_busy=_fact(gpu, "others_busy", _mean),
-        )
-    )
-
-
-def _fact(gpu: GpuTelemetry, name: str, value: Callable[[Stat], Any]) -> Fact[Any]:
-    stat = gpu.figures.get(name)
-    return reported(value(stat), UNDER_LOAD) if stat else not_found(f"the driver did not tell {name} while generating")
-
-
-def _mean(stat: Stat) -> float:
-    return stat.mean
-
-
-def _high(stat: Stat) -> float:
-    return stat.high
-
-
-def _whole_high(stat: Stat) -> int:
-    return round(stat.high)
+_FACTS: dict[str, tuple[str, Callable[[Stat], float]]] = {
+    "busy": ("busy", lambda stat: stat.mean),
+    "memory_busy": ("memory_busy", lambda stat: stat.mean),
+    "clock_hz": ("clock_hz", lambda stat: stat.mean),
+    "temperature_max_c": ("temperature_c", lambda stat: stat.high),
+    "power_max_w": ("power_w", lambda stat: stat.high),
+    "vram_used_max_bytes": ("vram_used_bytes", lambda stat: round(stat.high)),
+    "pcie_generation_max_seen": ("pcie_generation", lambda stat: round(stat.high)),
+    "pcie_width_max_seen": ("pcie_width", lambda stat: round(stat.high)),
+    "others_busy": ("others_busy", lambda stat: stat.mean),
+}
 
 
 # When the driver named a reason for low clocks: from sample to sample, however coarse the picture is.
@@ -118,7 +104,10 @@ def reasons_seen(book: SampledRows, width_s: float) -> tuple[ReasonSeen, ...]:
         if close_s > whole_s:  # each is one stretch by now
             break
         close_s *= 2
-    shown = (_shown(book, *key, one) for key, one in every[:MOST_REASONS])
+    shown = []
+    for (device, name), one in every[:MOST_REASONS]:
+        start_s, end_s = (round(seconds - book.first_s, 3) for seconds in (one.start_s, one.end_s))
+        shown.append(ReasonSeen(device=device, reason=name, start_s=start_s, end_s=end_s))
     return tuple(sorted(shown, key=lambda reason: (reason.start_s, reason.device)))
 
 
@@ -131,7 +120,12 @@ def _of_device(book: SampledRows, device: Device) -> dict[str, list[_Stretch]]:
     for start_s, end_s, bits in runs:
         for name in named[bits]:
             found.setdefault(name, []).append(_Stretch(start_s, end_s, end_s - start_s))
-    return {name: list(_meant(stretches)) for name, stretches in found.items()}
+    # Those that were no mere touch: long enough, or set again and again
+    joined = {name: _joined_reasons(stretches, FLICKER_S) for name, stretches in found.items()}
+    return {
+        name: [one for one in every if one.set_s >= max(SHORTEST_S, MEANT_SHARE * (one.end_s - one.start_s))]
+        for name, every in joined.items()
+    }
 
 
 def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
@@ -147,13 +141,6 @@ def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
     yield start_s, book.last_s, bits
 
 
-def _meant(stretches: Sequence[_Stretch]) -> Iterator[_Stretch]:
-    """Those that were no mere touch: long enough, or set again and again."""
-    for one in _joined_reasons(stretches, FLICKER_S):
-        if one.set_s >= max(SHORTEST_S, MEANT_SHARE * (one.end_s - one.start_s)):
-            yield one
-
-
 def _joined_reasons(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
     found: list[_Stretch] = []
     for one in stretches:
@@ -162,11 +149,6 @@ def _joined_reasons(stretches: Sequence[_Stretch], close_s: float) -> list[_Stre
             one = _Stretch(last.start_s, one.end_s, last.set_s + one.set_s)  # noqa: PLW2901
         found.append(one)
     return found
-
-
-def _shown(book: SampledRows, device: int, name: str, one: _Stretch) -> ReasonSeen:
-    start_s, end_s = (round(seconds - book.first_s, 3) for seconds in (one.start_s, one.end_s))
-    return ReasonSeen(device=device, reason=name, start_s=start_s, end_s=end_s)
 
 
 MOST_COLUMNS, FEWEST_COLUMNS = 400, 60
@@ -183,8 +165,6 @@ OF_THE_HOST = ("busy_cpus", "own_cpus", "others_cpus", "memory_available_bytes",
 
 
 class _Slice(NamedTuple):
-    """Rows of one block that fall into one column of the picture."""
-
     column: int
     block: Block
     first: int
@@ -195,7 +175,10 @@ def timeline_of(book: SampledRows) -> Timeline | None:
     """What was sampled so far; None where that is less than two rows."""
     if book.samples <= 1 or not book.first_s < book.last_s:
         return None
-    wanted = list(_wanted(book))
+    places = {name: at for at, name in enumerate(book.columns)}
+    names: list[tuple[str, str, int | None]] = [("", name, None) for name in OF_THE_HOST]
+    names[:0] = [(device.prefix, name, device.number) for device in book.devices for name in OF_A_GPU]
+    wanted = [(name, number, places[prefix + name]) for prefix, name, number in names if prefix + name in places]
     columns = min(book.samples, MOST_COLUMNS, max(FEWEST_COLUMNS, MOST_VALUES // max(1, len(wanted))))
     width_s = (book.last_s - book.first_s) / columns
     slices = _slices(book, columns, width_s)
@@ -212,18 +195,6 @@ def timeline_of(book: SampledRows) -> Timeline | None:
     )
 
 
-def _wanted(book: SampledRows) -> Iterator[tuple[str, int | None, int]]:
-    """Name, device and place of every column that is drawn."""
-    places = {name: at for at, name in enumerate(book.columns)}
-    for device in book.devices:
-        for name in OF_A_GPU:
-            if (at := places.get(device.prefix + name)) is not None:
-                yield name, device.number, at
-    for name in OF_THE_HOST:
-        if (at := places.get(name)) is not None:
-            yield name, None, at
-
-
 def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
     found = []
     for block, rows in book.held():
@@ -238,7 +209,6 @@ def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
 
 
 def _means(slices: Sequence[_Slice], at: int, columns: int) -> tuple[float | None, ...]:
-    """The mean of each column of the picture."""
     totals, counts = [0.0] * columns, [0] * columns
     for column, block, first, last in slices:
         values = block.columns[at]
@@ -260,9 +230,8 @@ def _joined(book: SampledRows, phase: Phase, close_s: float) -> list[Span]:
             found[-1] = found[-1][0], end
         else:
             found.append((start, end))
-    return [_span(book, phase, start, end) for start, end in found if end > book.first_s and start < book.last_s]
-
-
-def _span(book: SampledRows, phase: Phase, start_s: float, end_s: float) -> Span:
-    start, end = max(start_s, book.first_s), min(end_s, book.last_s)
-    return Span(phase=phase, start_s=round(start - book.first_s, 3), end_s=round(end - book.first_s, 3))
+    from_s, to_s = book.first_s, book.last_s
+    inside = [
+        (max(start, from_s) - from_s, min(end, to_s) - from_s) for start, end in found if end > from_s and start < to_s
+    ]
+    return [Span(phase=phase, start_s=round(start, 3), end_s=round(end, 3)) for start, end in inside]

@@ -3,11 +3,16 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
-from unslow.facts.values import Absence, Unknown
+from unslow.facts.values import Absence, Fact, Unknown
+
+T = TypeVar("T")
+D = TypeVar("D")
+P = ParamSpec("P")
+Headers = Mapping[str, str] | None
 
 FILE_LIMIT_BYTES = 1024**2
 FOLLOW_LIMIT_BYTES = 4096
@@ -51,6 +56,22 @@ class ExchangeError(LookError):
 def unknown(error: LookError, how_to_get: str = "") -> Unknown:
     """The failed look as a fact."""
     return Unknown(error.why, how_to_get or error.how_to_get, error.absence)
+
+
+def try_look(otherwise: D, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | D:
+    """What asking gives; `otherwise` where it fails."""
+    try:
+        return ask(*args, **kwargs)
+    except LookError:
+        return otherwise
+
+
+def try_fact(ask: Callable[P, Fact[T]], *args: P.args, **kwargs: P.kwargs) -> Fact[T]:
+    """The fact that asking gives; an Unknown with the reason where it fails."""
+    try:
+        return ask(*args, **kwargs)
+    except LookError as error:
+        return unknown(error)
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -111,12 +132,7 @@ class System(Protocol):
         ...
 
     def request(
-        self,
-        method: str,
-        url: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = HTTP_TIMEOUT_S,
+        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
     ) -> Answer:
         """One HTTP exchange; redirects are not followed."""
         ...
@@ -125,7 +141,7 @@ class System(Protocol):
         self,
         url: str,
         body: Any,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers = None,
         timeout_s: float = STREAM_TIMEOUT_S,
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:

@@ -214,12 +214,10 @@ class Connection:
         raise failure
 
     def shut(self) -> None:
-        """Wake whoever waits for an answer."""
         if self._socket is not None:
             shut(self._socket)
 
     def rest(self, *, server_closes: bool) -> None:
-        """An answer was read to its end."""
         if server_closes:
             self.close()
         if self._late is not None:
@@ -228,7 +226,6 @@ class Connection:
             self._response.close()
 
     def close(self) -> None:
-        """Hang up."""
         if self._late is not None:
             self._late.cancel()
         # A response has the socket where the server closes it after the answer.
@@ -246,7 +243,6 @@ class Response:
         self._connection, self._response, self._named, self._deadline = connection, response, named, deadline
 
     def header(self, name: str) -> str:
-        """A header, or an empty text."""
         return self.headers.get(name) or ""
 
     def read(self, most: int = _PIECE_BYTES) -> bytes:
@@ -261,7 +257,6 @@ class Response:
         return data
 
     def pieces(self, most: int = _PIECE_BYTES) -> Iterator[bytes]:
-        """All of the body as it comes."""
         while data := self.read(most):
             yield data
         if self._response.length:
@@ -294,7 +289,6 @@ class Response:
         return bytes(data)
 
     def close(self) -> None:
-        """Hang up, whatever is still to come."""
         self._connection.close()
 
     def _broken_off(self) -> ExchangeError:
@@ -317,26 +311,21 @@ def time_left(deadline: float, url: str) -> float:
 
 def look_error(url: str, error: Exception) -> LookError:
     """What an exception of the standard library means."""
+    why, hint = f"{url}: {getattr(error, 'strerror', '') or error or type(error).__name__}", ""
     if isinstance(error, TimeoutError):
         return ExchangeError("silent", f"{url} did not answer in time")
-    if isinstance(error, ssl.SSLError):
-        return _tls_error(url, error)
-    if isinstance(error, socket.gaierror):
-        host = split_url(url)[1]
-        return LookError(f"{url}: no host is called {host!r}", how_to_get="is the name right, and is there a network?")
     if isinstance(error, ConnectionRefusedError):
         return ExchangeError("refused", f"{url}: nothing listens there", Absence.NOT_FOUND)
     if isinstance(error, http.client.IncompleteRead | ConnectionError | http.client.RemoteDisconnected):
         return ExchangeError("broke_off", f"{url} broke off in the middle of its answer")
-    return LookError(f"{url}: {getattr(error, 'strerror', '') or error or type(error).__name__}")
-
-
-def _tls_error(url: str, error: ssl.SSLError) -> LookError:
-    """What failed before the first word was said; by far most servers of models speak plain HTTP."""
     if isinstance(error, ssl.SSLCertVerificationError):
         why = f"{url}: its certificate is not trusted: {error.verify_message}"
-        return LookError(why, how_to_get="name the authority's file in SSL_CERT_FILE")
-    return LookError(f"{url}: it does not speak TLS", how_to_get=f"try http://{url.partition('://')[2]}")
+        hint = "name the authority's file in SSL_CERT_FILE"
+    elif isinstance(error, ssl.SSLError):  # before the first word; by far most servers of models speak plain HTTP
+        why, hint = f"{url}: it does not speak TLS", f"try http://{url.partition('://')[2]}"
+    elif isinstance(error, socket.gaierror):
+        why, hint = f"{url}: no host is called {split_url(url)[1]!r}", "is the name right, and is there a network?"
+    return LookError(why, how_to_get=hint)
 
 
 LOCAL_HOST = "127.0.0.1"
@@ -413,7 +402,6 @@ class WebFile:
         self._place = self._end = 0
 
     def close(self) -> None:
-        """Hang up."""
         if self._answer:
             self._answer.close()
 
@@ -429,7 +417,6 @@ class WebFile:
         return bytes(data)
 
     def _next(self, most: int) -> bytes:
-        """The next bytes, of this answer or of the next; nothing at the end of the file."""
         if self.size is not None and self._place >= self.size:
             return b""
         if self._answer is None or self._place >= self._end:
@@ -445,12 +432,10 @@ class WebFile:
         return data
 
     def _ask(self) -> Response:
-        """The next range, or the whole file from a server that knows no ranges."""
         last = self._place + self._range_bytes - 1
         self._range_bytes = min(2 * self._range_bytes, LARGEST_RANGE_BYTES)
         headers = {"Range": f"bytes={self._place}-{last}", "Accept-Encoding": "identity"}
-        answer = self._route.get(headers, self._deadline)
-        self._answer = answer  # from here on it is closed with the file
+        self._answer = answer = self._route.get(headers, self._deadline)  # from here on it is closed with the file
         if answer.header("Content-Encoding") not in ("", "identity"):
             raise LookError("sends the file in a packed form, which was not asked for")
         if answer.status == _RANGE:
@@ -504,7 +489,6 @@ class Route:
         return found
 
     def follow(self, location: str | None) -> None:
-        """Go where an answer sends to."""
         self._redirects_left -= 1
         if self._redirects_left < 0:
             raise LookError(f"redirects more than {MOST_REDIRECTS} times")

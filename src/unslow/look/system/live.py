@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -26,6 +26,7 @@ from unslow.look.system import (
     STREAM_TIMEOUT_S,
     Answer,
     Finished,
+    Headers,
     Line,
     LookError,
     http,
@@ -94,12 +95,7 @@ class LiveSystem:
         return Finished(done.returncode, out, err)
 
     def request(
-        self,
-        method: str,
-        url: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = HTTP_TIMEOUT_S,
+        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
     ) -> Answer:
         allowed_s = self._allowed_s(timeout_s)
         http.check_host(url, self._named_hosts)
@@ -109,7 +105,7 @@ class LiveSystem:
         self,
         url: str,
         body: Any,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers = None,
         timeout_s: float = STREAM_TIMEOUT_S,
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
@@ -231,7 +227,6 @@ class ClosingSystem(LiveSystem):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the user has seen enough."""
         return self._stops > 0
 
     @property
@@ -241,7 +236,6 @@ class ClosingSystem(LiveSystem):
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is up."""
         return time.monotonic() >= self._closes_at
 
     def stop(self) -> None:

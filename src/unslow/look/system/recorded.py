@@ -11,7 +11,7 @@ import binascii
 import zlib
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -31,6 +31,7 @@ from unslow.look.system import (
     ExchangeError,
     ExchangeFailure,
     Finished,
+    Headers,
     Line,
     Live,
     LookError,
@@ -133,7 +134,6 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the answer is the one before."""
 
     def failure(self) -> LookError:
-        """The error as it was raised."""
         if self.kind:
             return ExchangeError(self.kind, self.error, self.absence)
         return LookError(self.error, self.absence)
@@ -247,12 +247,7 @@ class Recorder:
         return self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, timeout_s), form)
 
     def request(
-        self,
-        method: str,
-        url: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = HTTP_TIMEOUT_S,
+        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
     ) -> Answer:
         def form(answer: Answer) -> Any:
             text = answer.body.decode("utf-8", "replace")
@@ -268,7 +263,7 @@ class Recorder:
         self,
         url: str,
         body: Any,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers = None,
         timeout_s: float = STREAM_TIMEOUT_S,
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
@@ -308,8 +303,6 @@ def _failed(question: str, error: LookError) -> Entry:
 
 
 class _Placed(NamedTuple):
-    """An answer, and which line of the recording it stands on."""
-
     line: int
     entry: Entry
 
@@ -364,12 +357,7 @@ class RecordedSystem:
         return converted(Finished, self._next(f"command {' '.join(command)}"))
 
     def request(
-        self,
-        method: str,
-        url: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = HTTP_TIMEOUT_S,
+        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
     ) -> Answer:
         status, text, content_type = converted(tuple[int, str, str], self._next(f"http {method} {url}"))
         return Answer(status, text.encode(), content_type)
@@ -378,7 +366,7 @@ class RecordedSystem:
         self,
         url: str,
         body: Any,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers = None,
         timeout_s: float = STREAM_TIMEOUT_S,
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:

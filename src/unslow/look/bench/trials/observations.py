@@ -43,28 +43,20 @@ class Look(NamedTuple):
 
 def perform_traffic(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """The traffic while it was watched, and the speed of a request that was answered alone."""
-    try:
-        looks = _looks(system, target, plan, progress)
-    except LookError as error:
-        return Run(traffic=unknown(error))
+    start, looks = system.clock(), list[Look]()
+    while len(looks) < MOST_LOOKS and (not looks or looks[-1].at_s - start < plan.watch_s):
+        if looks:
+            progress("watching the requests that it answers", (looks[-1].at_s - start) / plan.watch_s)
+            system.sleep(EVERY_S)
+        try:
+            looks.append(_look(system, target))
+        except LookError as error:  # a server that fails on the way has shown what it has shown by then
+            if len(looks) < 2:  # noqa: PLR2004 (a growth has two ends)
+                return Run(traffic=unknown(error))
+            break
     source = f"{len(looks)} looks at {looks[-1].work.source}"
     traffic, alone = measured(traffic_of(looks), source), speed_alone(looks, source)
     return bounded(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth_of_answers(looks, source)))
-
-
-def _looks(system: System, target: Target, plan: Plan, progress: Progress) -> list[Look]:
-    """At least two; a server that fails on the way has shown what it has shown by then."""
-    start, looks = system.clock(), [_look(system, target)]
-    while len(looks) < MOST_LOOKS and looks[-1].at_s - start < plan.watch_s:
-        progress("watching the requests that it answers", (looks[-1].at_s - start) / plan.watch_s)
-        system.sleep(EVERY_S)
-        try:
-            looks.append(_look(system, target))
-        except LookError:
-            if len(looks) == 1:
-                raise
-            break
-    return looks
 
 
 def _look(system: System, target: Target) -> Look:
@@ -78,9 +70,12 @@ def _look(system: System, target: Target) -> Look:
 def traffic_of(looks: Sequence[Look]) -> Traffic:
     """Means, growth and maxima over the looks."""
     works = [look.work for look in looks]
+    source = works[-1].source
     running = [work.running for work in works if work.running is not None]
     waiting = [work.waiting for work in works if work.waiting is not None]
     each = speed_of_each(looks)
+    preempted = [count for work in (works[0], works[-1]) if (count := work.preemptions) is not None]
+    cache_used = [work.cache_used for work in works if work.cache_used is not None]
     return Traffic(
         seconds=looks[-1].at_s - looks[0].at_s,
         looks=len(looks),
@@ -89,8 +84,12 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         counts_waiting=len(waiting) == len(works),
         tokens_per_s=_tokens_per_s(looks),
         prompt_tokens_per_s=_prompt_tokens_per_s(looks),
-        preemptions=_preemptions(works),
-        cache_used=_largest([work.cache_used for work in works], works[-1].source),
+        preemptions=measured(max(0, int(preempted[1] - preempted[0])), source)
+        if len(preempted) > 1
+        else not_found(f"{source} does not count preemptions"),
+        cache_used=reported(max(cache_used), source)
+        if cache_used
+        else not_found(f"{source} does not tell how full its cache is"),
         loads=_loads(works),
         top_k=_usual(works, lambda asked: asked.top_k),
         grammar=_usual(works, lambda asked: asked.grammar),
@@ -138,24 +137,21 @@ def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
         return measured(max(0.0, last.work.tokens - first.work.tokens) / seconds, source)
     if first.work.decoding is None:
         return not_found(f"{source} does not count tokens")
-    # what an answer still got between the last look at it and its end is not seen
-    return estimated(sum(_grown(one.work, two.work) for one, two in pairwise(looks)) / seconds, source)
+    # An answer that began between two looks brings all that it has; what it got after its last look is not seen
+    tokens = 0
+    for one, two in pairwise(looks):
+        before, after = one.work.decoding or {}, two.work.decoding or {}
+        for slot, now in after.items():
+            tokens += max(0, now.tokens - (before[slot].tokens if _goes_on(before, after, slot) else 0))
+    return estimated(tokens / seconds, source)
 
 
 def _prompt_tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
-    """By the growth of a counter."""
     first, last = looks[0], looks[-1]
     seconds, before, after = last.at_s - first.at_s, first.work.prompt_tokens, last.work.prompt_tokens
     if before is None or after is None or seconds <= 0:
         return not_found(f"{last.work.source} does not count the tokens of prompts")
     return measured(max(0.0, after - before) / seconds, last.work.source)
-
-
-def _grown(one: Work, two: Work) -> int:
-    """Tokens of all answers between two looks; one that began meanwhile brings all that it has."""
-    before, after = one.decoding or {}, two.decoding or {}
-    same = {slot: now.tokens - before[slot].tokens for slot, now in after.items() if _goes_on(before, after, slot)}
-    return sum(max(0, same.get(slot, now.tokens)) for slot, now in after.items())
 
 
 def _goes_on(before: dict[int, Decoding], after: dict[int, Decoding], slot: int) -> bool:
@@ -198,20 +194,7 @@ def _steady(one: Work, two: Work) -> _Grown | None:
     return _Grown(one.running, two.tokens - one.tokens) if two.tokens > one.tokens else None
 
 
-def _preemptions(works: Sequence[Work]) -> Fact[int]:
-    first, last = works[0].preemptions, works[-1].preemptions
-    if first is None or last is None:
-        return not_found(f"{works[-1].source} does not count preemptions")
-    return measured(max(0, int(last - first)), works[-1].source)
-
-
-def _largest(values: Sequence[float | None], source: str) -> Fact[float]:
-    known = [value for value in values if value is not None]
-    return reported(max(known), source) if known else not_found(f"{source} does not tell how full its cache is")
-
-
 def _loads(works: Sequence[Work]) -> Fact[int]:
-    """What is there at a look and was not at the one before."""
     known = [work.loaded for work in works if work.loaded is not None]
     if len(known) < 2:  # noqa: PLR2004 (a change has two ends)
         return not_found(f"{works[-1].source} does not tell what is loaded")
@@ -219,7 +202,6 @@ def _loads(works: Sequence[Work]) -> Fact[int]:
 
 
 def _usual(works: Sequence[Work], value: Callable[[Asked], T | None]) -> Fact[T]:
-    """What most of the requests in work ask for."""
     found = Counter(v for work in works for asked in work.asked if (v := value(asked)) is not None)
     if not found:
         return not_found(f"{works[-1].source} does not tell what the requests ask for")
@@ -230,9 +212,15 @@ def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
     """Tokens per second of a request while it was the only one; unknown where none was, for long enough."""
     tokens = seconds = 0.0
     why: Fact[float] = not_found("no request was being answered alone for long enough")
-    for one, two in pairwise(looks):
-        took = two.at_s - one.at_s
-        alone = _alone(one.work, two.work, took)
+    for (start_s, one), (end_s, two) in pairwise(looks):
+        took = end_s - start_s
+        if one.decoding is not None and two.decoding is not None:
+            alone = parse_speed(one.decoding, two.decoding, took, two.source)
+        elif one.tokens is None or two.tokens is None or one.running is None or two.running is None:
+            alone = not_found(f"{two.source} does not count tokens")
+        else:
+            before, after = Counted(one.tokens, one.running), Counted(two.tokens, two.running)
+            alone = parse_counted_speed(before, after, took, two.source)
         if isinstance(alone, Known):
             tokens, seconds = tokens + alone.value * took, seconds + took
         else:
@@ -240,14 +228,6 @@ def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
     if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
         return why
     return measured(tokens / seconds, source)
-
-
-def _alone(one: Work, two: Work, seconds: float) -> Fact[float]:
-    if one.decoding is not None and two.decoding is not None:
-        return parse_speed(one.decoding, two.decoding, seconds, two.source)
-    if one.tokens is None or two.tokens is None or one.running is None or two.running is None:
-        return not_found(f"{two.source} does not count tokens")
-    return parse_counted_speed(Counted(one.tokens, one.running), Counted(two.tokens, two.running), seconds, two.source)
 
 
 # The machine of a server for a few seconds, without sending anything: who else uses its processors and its GPUs.
@@ -285,7 +265,12 @@ def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -
         work = _work(system, target) if looks[-1].work else None  # a server that failed once is not waited for again
         looks.append(_Look(sampler.clock(), work))
     after = sample_here(system, target)
-    decoded = [(one.at_s, two.at_s) for one, two in pairwise(looks) if _decodes(one, two, looks)]
+    decoded = []
+    for one, two in pairwise(looks):
+        # A slow server that works at both may count its next token later
+        goes_on = one.work and two.work and one.work.running and two.work.running and two.work.tokens is not None
+        if generates(one.work, two.work) or (goes_on and generates(looks[0].work, looks[-1].work)):
+            decoded.append((one.at_s, two.at_s))
     for start_s, end_s in decoded:
         if end_s > start_s:
             sampler.note(Span(phase="decode", start_s=start_s, end_s=end_s))
@@ -295,14 +280,6 @@ def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -
     if not all_the_while:
         facts["own_cpus"] = _WAVES if decoded else _IDLE
     return Run(gpus=_NO_GPU if decoded else _IDLE, **facts)
-
-
-def _decodes(one: _Look, two: _Look, looks: list[_Look]) -> bool:
-    """Whether tokens came between two looks; a slow server that works at both may count its next one later."""
-    if generates(one.work, two.work):
-        return True
-    goes_on = one.work and two.work and one.work.running and two.work.running and two.work.tokens is not None
-    return bool(goes_on) and generates(looks[0].work, looks[-1].work)
 
 
 def _work(system: System, target: Target) -> Work | None:
@@ -343,14 +320,15 @@ def perform_routes(system: System, target: Target, plan: Plan, progress: Progres
     routes = []
     for number, host in enumerate(hosts):
         progress(f"asking {host} how it is", number / len(hosts))
-        server = Server(system, _by(target.url, host), target.api_key)
-        # Seconds until it answered, whatever it said; None where it never did
-        found = []
+        parts, name = urlsplit(target.url), f"[{host}]" if ":" in host else host
+        url = parts._replace(netloc=f"{name}:{parts.port}" if parts.port else name).geturl()
+        server = Server(system, url, target.api_key)
+        found = []  # seconds until it answered, whatever it said
         for _ in range(ROUTE_TRIES):
-            start = server.system.clock()
+            start = system.clock()
             with suppress(LookError):
                 server.ask(path)
-                found.append(max(0.0, server.system.clock() - start))
+                found.append(max(0.0, system.clock() - start))
         routes.append(Route(host=host, seconds=min(found, default=None)))
     return bounded(Run(routes=measured(tuple(routes), f"fastest of {ROUTE_TRIES} answers of {path}")))
 
@@ -361,10 +339,3 @@ def hosts_of(url: str) -> list[str]:
     given = parts.hostname or ""
     others = _LOCAL if is_loopback(given) and parts.scheme == "http" else ()
     return [given, *(host for host in others if host != given)]
-
-
-def _by(url: str, host: str) -> str:
-    """The same URL by another host."""
-    parts = urlsplit(url)
-    name = f"[{host}]" if ":" in host else host
-    return parts._replace(netloc=f"{name}:{parts.port}" if parts.port else name).geturl()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -56,11 +57,9 @@ def _speed(tokens: float, seconds: float, source: str) -> Fact[float]:
 
 def parse_slots(slots: Any) -> dict[int, Decoding]:
     """The slots that are generating now."""
-    busy = (
-        [s for s in slots if isinstance(s, dict) and s.get("is_processing") is True] if isinstance(slots, list) else []
-    )
-    numbered = [s for s in busy if isinstance(s.get("id"), int)]
-    return {s["id"]: Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in numbered}
+    listed = [s for s in slots if isinstance(s, dict)] if isinstance(slots, list) else []
+    busy = [s for s in listed if s.get("is_processing") is True and isinstance(s.get("id"), int)]
+    return {s["id"]: Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in busy}
 
 
 def decoded_tokens(slot: dict[str, Any]) -> int:
@@ -125,24 +124,35 @@ def read_work(system: System, target: Target) -> Work:
     return read(system, target)
 
 
-def _llama_cpp(system: System, target: Target) -> Work:
-    return _of_slots(target.server(system))
-
-
 def _of_slots(server: Server) -> Work:
     """By its slots; how many wait is asked for only where all are taken, as each reader of /metrics resets averages."""
     try:
         answer = server.json("/slots")
     except LookError as error:
-        return _of_counters(server, error)
+        try:  # one that hides its slots may still count
+            return _of_gauges(server, "llamacpp:", "requests_processing", "requests_deferred")
+        except LookError:
+            raise error from None
     slots, busy = objects_at({"slots": answer}, "slots"), parse_slots(answer)
     if not slots:
         raise LookError(f"{server.url}/slots lists none")
-    waiting = 0.0 if len(busy) < len(slots) else _deferred(server)
+    waiting: float | None = 0.0
+    if len(busy) >= len(slots):
+        try:
+            metrics = parse_metrics(server.text("/metrics"), "", "llamacpp:")
+            waiting = _value(metrics.total("llamacpp:requests_deferred"))
+        except LookError:
+            waiting = None
     working = [slot for slot in slots if isinstance(slot.get("id"), int) and slot["id"] in busy]
     asked = tuple(parse_asked(slot.get("params")) for slot in working)
     prompts = parse_prompts(working)
     return Work(f"{server.url}/slots", len(busy), waiting, decoding=busy, asked=asked, prompts=prompts)
+
+
+def _of_gauges(server: Server, prefix: str, running: str, waiting: str) -> Work:
+    metrics = _metrics(server, prefix)
+    answered, waits = (_value(metrics.total(f"{prefix}{name}")) for name in (running, waiting))
+    return Work(metrics.source, answered, waits)
 
 
 def parse_prompts(slots: Iterable[dict[str, Any]]) -> tuple[TaskPrompt, ...]:
@@ -157,26 +167,6 @@ def parse_prompts(slots: Iterable[dict[str, Any]]) -> tuple[TaskPrompt, ...]:
             computed = done if type(done) is int and 0 <= done < _MOST else None
             found.append(TaskPrompt(number, task, max(cached, tokens - decoded_tokens(slot)), cached, computed))
     return tuple(found)
-
-
-def _deferred(server: Server) -> float | None:
-    try:
-        return _value(parse_metrics(server.text("/metrics"), "", "llamacpp:").total("llamacpp:requests_deferred"))
-    except LookError:
-        return None
-
-
-def _of_counters(server: Server, why: LookError) -> Work:
-    """A server that hides its slots may still count; LookError with the first reason where it does not."""
-    try:
-        metrics = _metrics(server, "llamacpp:")
-    except LookError:
-        raise why from None
-    return Work(
-        metrics.source,
-        _value(metrics.total("llamacpp:requests_processing")),
-        _value(metrics.total("llamacpp:requests_deferred")),
-    )
 
 
 def parse_asked(params: Any) -> Asked:
@@ -219,12 +209,6 @@ def _sglang(system: System, target: Target) -> Work:
     )
 
 
-def _tgi(system: System, target: Target) -> Work:
-    metrics = _metrics(target.server(system), "tgi_")
-    running, waiting = (_value(metrics.total(name)) for name in ("tgi_batch_current_size", "tgi_queue_size"))
-    return Work(metrics.source, running, waiting)
-
-
 def _koboldcpp(system: System, target: Target) -> Work:
     """It answers one at a time; those that wait for it are its queue."""
     server = target.server(system)
@@ -241,22 +225,15 @@ def _ollama(system: System, target: Target) -> Work:
     server = target.server(system)
     models = objects_at(server.json("/api/ps"), "models")
     loaded = frozenset(f"{word_at(m, 'digest')[:64]} {value_at(m, 'context_length')}"[:100] for m in models)
-    child = _child(system, target)
-    work = _of_slots(child) if child else Work(f"{server.url}/api/ps", None)
-    return work._replace(loaded=loaded)
-
-
-def _child(system: System, target: Target) -> Server | None:
-    """The llama-server that Ollama runs, by the command line of the process that was found; it wants no key."""
-    if target.pid is None:
-        return None
-    try:
-        words = read_text(system, f"/proc/{target.pid}/cmdline").split("\0")
-    except LookError:
-        return None
+    words = [""]
+    if target.pid is not None:
+        with suppress(LookError):
+            words = read_text(system, f"/proc/{target.pid}/cmdline").split("\0")
     port = next((value for name, value in pairwise(words) if name == "--port" and _PORT.fullmatch(value)), "")
-    is_server = words[0].endswith(("llama-server", "llama-server.exe"))
-    return Server(system, f"http://127.0.0.1:{port}") if is_server and port else None
+    work = Work(f"{server.url}/api/ps", None)
+    if port and words[0].endswith(("llama-server", "llama-server.exe")):  # it wants no key
+        work = _of_slots(Server(system, f"http://127.0.0.1:{port}"))
+    return work._replace(loaded=loaded)
 
 
 def _metrics(server: Server, prefix: str) -> Metrics:
@@ -272,10 +249,10 @@ def _value(fact: Fact[float]) -> float | None:
 
 
 _READERS: dict[str, Callable[[System, Target], Work]] = {
-    "llama.cpp": _llama_cpp,
+    "llama.cpp": lambda system, target: _of_slots(target.server(system)),
     "vLLM": _vllm,
     "SGLang": _sglang,
-    "TGI": _tgi,
+    "TGI": lambda system, target: _of_gauges(target.server(system), "tgi_", "batch_current_size", "queue_size"),
     "KoboldCpp": _koboldcpp,
     "Ollama": _ollama,
 }

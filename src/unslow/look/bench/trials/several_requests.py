@@ -8,7 +8,7 @@ import msgspec
 from unslow.facts.merge import bounded
 from unslow.facts.run import AtOnce, Run, Turn
 from unslow.facts.runtime import IN_BATCHES
-from unslow.facts.values import Absence, Fact, estimated, measured
+from unslow.facts.values import Fact, estimated, failed, measured, not_found
 from unslow.look.bench.completions import Progress
 from unslow.look.bench.timing import ask
 from unslow.look.bench.trials.single_requests import Asker, Wanted, first_token_s
@@ -34,7 +34,6 @@ class AnsweredAtOnce(NamedTuple):
 
     @property
     def last_s(self) -> float:
-        """When the last token came."""
         return self.start_s + self.reply.arrivals_s[-1]
 
     @property
@@ -51,47 +50,31 @@ class AnsweredAtOnce(NamedTuple):
 
 def perform_at_once(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """One, then several."""
+    usual = USUAL_AT_ONCE_IN_BATCHES if target.runtime.startswith(IN_BATCHES) else USUAL_AT_ONCE
+    most = min(MOST_AT_ONCE, plan.at_once or len(plan.slots) or (usual if plan.slot is None else 1))
+    if most < 2:  # noqa: PLR2004 (one is not several)
+        return Run(at_once=not_found("only one slot holds no conversation", "measure with --evict"))
+    asker = Asker(system, target, plan)
     try:
-        counts = _counts(target, plan)
-        found = _measured(Asker(system, target, plan), counts, progress)
+        progress("asking a short question, to see how many tokens there is time for", 0.0)
+        asker.warm_up()
+        # at worst they are answered one after the other, so that each may take its share of the time
+        tokens = asker.tokens_in(min(plan.seconds_per_completion, plan.seconds / (most + 2)))
+        asker.check_answers(most + 1, tokens)
+        if asker.room() < (most if asker.is_shared else 1) * (tokens + PROMPT_TOKENS):
+            return Run(at_once=not_found(f"the context has no room for {most} answers at once"))
+        found = []
+        for number, count in enumerate((1, most), 1):
+            progress(f"{count} request{'s' if count > 1 else ''} at the same time, {tokens} tokens each", number / 3)
+            found.append(_together(asker, count, tokens))
     except LookError as error:
         return Run(at_once=unknown(error))
-    return bounded(Run(at_once=measured(found, f"{counts[-1]} requests at the same time at {target.url}")))
-
-
-def _counts(target: Target, plan: Plan) -> tuple[int, int]:
-    usual = USUAL_AT_ONCE_IN_BATCHES if target.runtime.startswith(IN_BATCHES) else USUAL_AT_ONCE
-    wanted = plan.at_once or len(plan.slots) or (usual if plan.slot is None else 1)
-    if wanted < 2:  # noqa: PLR2004 (one is not several)
-        raise LookError("only one slot holds no conversation", Absence.NOT_FOUND, "measure with --evict")
-    return 1, min(MOST_AT_ONCE, wanted)
-
-
-def _measured(asker: Asker, counts: tuple[int, int], progress: Progress) -> tuple[AtOnce, ...]:
-    progress("asking a short question, to see how many tokens there is time for", 0.0)
-    asker.warm_up()
-    # at worst they are answered one after the other, so that each may take its share of the time
-    seconds = min(asker.plan.seconds_per_completion, asker.plan.seconds / (sum(counts) + 1))
-    tokens = asker.tokens_in(seconds)
-    asker.check_answers(sum(counts), tokens)
-    if asker.room() < (counts[-1] if asker.is_shared else 1) * (tokens + PROMPT_TOKENS):
-        raise LookError(f"the context has no room for {counts[-1]} answers at once", Absence.NOT_FOUND)
-    found = []
-    for number, count in enumerate(counts, 1):
-        progress(f"{count} request{'s' if count > 1 else ''} at the same time, {tokens} tokens each", number / 3)
-        found.append(_together(asker, count, tokens))
-    return tuple(found)
+    return bounded(Run(at_once=measured(tuple(found), f"{most} requests at the same time at {target.url}")))
 
 
 def _together(asker: Asker, count: int, tokens: int) -> AtOnce:
-    questions = [
-        asker.question(
-            asker.prompts.prompt(),
-            tokens,
-            slot=asker.plan.slots[n % len(asker.plan.slots)] if asker.plan.slots else asker.plan.slot,
-        )
-        for n in range(count)
-    ]
+    slots = asker.plan.slots or (asker.plan.slot,)
+    questions = [asker.question(asker.prompts.prompt(), tokens, slot=slots[n % len(slots)]) for n in range(count)]
     raw = asker.system.ask(f"at once {count}", lambda: _ask_all(asker.system.live(), asker.target, questions))
     try:
         return msgspec.convert(raw, AtOnce)
@@ -170,36 +153,28 @@ class SaidTurn(NamedTuple):
 
 def perform_turns(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """The turns."""
-    asker = Asker(system, target, plan)
+    asker, said = Asker(system, target, plan), []
     try:
-        return bounded(Run(turns=turns_of(asker, _talk(asker, progress))))
+        progress("asking a short question", 0.0)
+        asker.short()
+        asker.check_answers(TURNS, ANSWER_TOKENS)
+        text = asker.prompts.prompt(asker.prompt_in(plan.seconds / 3, FIRST_TURN, _RESERVED))
+        for number in range(1, TURNS + 1):
+            progress(f"a conversation, turn {number} of {TURNS}", number / (TURNS + 1))
+            reply = asker.ask(text, ANSWER_TOKENS, keep=True, cache_as_set=True)
+            whole = reply.prompt_tokens + reply.cached_tokens
+            if not whole:
+                return Run(turns=failed("the server does not count the tokens of its prompts"))
+            # Whether "none was cached" is an answer of the server, or only silence; an old Ollama times no such prompt
+            counts = target.runtime.endswith(("llama.cpp", "Ollama")) and reply.server_prefill_s is not None
+            is_told = counts or reply.cached_tokens > 0
+            said.append(SaidTurn(whole, reply.prompt_tokens, first_token_s(reply), is_told=is_told))
+            if number < TURNS:
+                text = f"{text}{reply.text}\n\n{asker.prompts.prompt(MORE_TOKENS)}"
+        asker.leave(text, reply)
+        return bounded(Run(turns=turns_of(asker, said)))
     except LookError as error:
         return Run(turns=unknown(error))
-
-
-def _talk(asker: Asker, progress: Progress) -> list[SaidTurn]:
-    progress("asking a short question", 0.0)
-    asker.short()
-    asker.check_answers(TURNS, ANSWER_TOKENS)
-    first = asker.prompt_in(asker.plan.seconds / 3, FIRST_TURN, _RESERVED)
-    said, text = [], asker.prompts.prompt(first)
-    for number in range(1, TURNS + 1):
-        progress(f"a conversation, turn {number} of {TURNS}", number / (TURNS + 1))
-        reply = asker.ask(text, ANSWER_TOKENS, keep=True, cache_as_set=True)
-        said.append(_said(asker.target, reply))
-        if number < TURNS:
-            text = f"{text}{reply.text}\n\n{asker.prompts.prompt(MORE_TOKENS)}"
-    asker.leave(text, reply)
-    return said
-
-
-def _said(target: Target, reply: Reply) -> SaidTurn:
-    whole = reply.prompt_tokens + reply.cached_tokens
-    if not whole:
-        raise LookError("the server does not count the tokens of its prompts")
-    # Whether "none was cached" is an answer of the server, or only silence; an old Ollama times no such prompt
-    counts = target.runtime.endswith(("llama.cpp", "Ollama")) and reply.server_prefill_s is not None
-    return SaidTurn(whole, reply.prompt_tokens, first_token_s(reply), is_told=counts or reply.cached_tokens > 0)
 
 
 def turns_of(asker: Asker, said: list[SaidTurn]) -> Fact[tuple[Turn, ...]]:

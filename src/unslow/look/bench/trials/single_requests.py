@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 from unslow.facts.merge import bounded
 from unslow.facts.run import AtDepth, LongPrompt, Run, Tried
-from unslow.facts.values import Absence, measured
+from unslow.facts.values import Absence, failed, measured
 from unslow.look.bench.completions import FEWEST_TOKENS, Progress, Repeats, measure
 from unslow.look.bench.prompts import Prompts
 from unslow.look.bench.timing import ask, completion_of, decode_rate
 from unslow.look.bench.watching import WARM_UP_TOKENS
 from unslow.look.requests import Plan, Question, Reply, Target
 from unslow.look.server_answers import objects_at
-from unslow.look.system import LookError, System, unknown
+from unslow.look.system import LookError, System, try_look, unknown
 
 UNKNOWN_CONTEXT = 2048
 """The smallest that a runtime has without being told: Ollama's, once."""
@@ -67,7 +67,6 @@ class Asker:
             self.short()
 
     def short(self) -> Reply:
-        """The shortest question."""
         reply = self.ask(self.prompts.prompt(), WARM_UP_TOKENS)
         self.shortest_first_s = first_token_s(reply)
         with suppress(LookError):  # one that came in one piece
@@ -100,7 +99,11 @@ class Asker:
         context = self.plan.context or self.target.context or 0
         if not self.target.runtime.endswith("llama.cpp"):
             return context or UNKNOWN_CONTEXT
-        own, held = self._slots()
+        # The context of a slot, and what the other slots hold; zeros where it does not tell
+        slots = objects_at({"slots": try_look(None, self.target.server(self.system).json, "/slots")}, "slots")
+        others = [slot for slot in slots if slot.get("id") not in (self.plan.slot, *self.plan.slots)]
+        own = max(map(_count("n_ctx"), slots), default=0)
+        held = sum(map(_count("n_prompt_tokens"), others))
         context = min(context or own, own or context) or UNKNOWN_CONTEXT
         return max(0, context - held) if self.is_shared else context
 
@@ -108,15 +111,6 @@ class Asker:
     def is_shared(self) -> bool:
         """Whether requests at the same time have to do with one context; other runtimes give each its own."""
         return self.plan.shared and self.target.runtime.endswith("llama.cpp")
-
-    def _slots(self) -> tuple[int, int]:
-        """The context of a slot, and what the other slots of a llama-server hold; zeros where it does not tell."""
-        try:
-            slots = objects_at({"slots": self.target.server(self.system).json("/slots")}, "slots")
-        except LookError:
-            return 0, 0
-        others = [slot for slot in slots if slot.get("id") not in (self.plan.slot, *self.plan.slots)]
-        return max(map(_count("n_ctx"), slots), default=0), sum(map(_count("n_prompt_tokens"), others))
 
     def leave(self, prompt: str, reply: Reply) -> None:
         """Leave little in a llama-server's slot, where a long prompt was asked.
@@ -137,7 +131,6 @@ class Asker:
                 held = shorter.prompt_tokens + shorter.cached_tokens
 
     def has_time(self, seconds: float) -> bool:
-        """Whether so much more fits into the time of the trial."""
         return self.spent_s + seconds <= self.plan.seconds
 
 
@@ -191,33 +184,29 @@ DEEP_PROMPT = Wanted("a deep prompt", fewest=1024, most=8192)
 
 def perform_depth(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """The speed at two depths."""
+    asker = Asker(system, target, plan)
     try:
-        depths = _depths(Asker(system, target, plan), progress)
+        progress("asking a short question, to see how deep there is time to go", 0.0)
+        asker.warm_up()
+        answer = asker.tokens_in(min(plan.seconds_per_completion, plan.seconds / 8))
+        asker.check_answers(3, answer)
+        deep = asker.prompt_in(plan.seconds / 3, DEEP_PROMPT, answer)
+        progress(f"generating {answer} tokens at the start of the context", 0.1)
+        shallow = [asker.ask(asker.prompts.prompt(), answer)]
+        progress(f"generating {answer} tokens after a prompt of {deep:,}", 0.3)
+        # The same prompt twice, the second time from the cache, which costs no more than its answer
+        prompt = asker.prompts.prompt(deep)
+        deeper = [asker.ask(prompt, answer, keep=True)]
+        if asker.has_time(deeper[0].total_s):
+            deeper.append(asker.ask(prompt, answer, keep=True))
+        asker.leave(prompt, deeper[-1])
+        if asker.has_time(shallow[0].total_s):
+            progress(f"generating {answer} tokens at the start of the context again", 0.8)
+            shallow.append(asker.ask(asker.prompts.prompt(), answer))
+        depths = _fastest(shallow), _fastest(deeper)
     except LookError as error:
         return Run(depths=unknown(error))
     return bounded(Run(depths=measured(depths, f"the faster of two answers at each depth, {target.url}")))
-
-
-def _depths(asker: Asker, progress: Progress) -> tuple[AtDepth, AtDepth]:
-    progress("asking a short question, to see how deep there is time to go", 0.0)
-    asker.warm_up()
-    answer = asker.tokens_in(min(asker.plan.seconds_per_completion, asker.plan.seconds / 8))
-    asker.check_answers(3, answer)
-    deep = asker.prompt_in(asker.plan.seconds / 3, DEEP_PROMPT, answer)
-    progress(f"generating {answer} tokens at the start of the context", 0.1)
-    shallow = [asker.ask(asker.prompts.prompt(), answer)]
-    progress(f"generating {answer} tokens after a prompt of {deep:,}", 0.3)
-    # The same prompt twice, the second time from the cache, which costs no more than its answer
-    prompt = asker.prompts.prompt(deep)
-    replies = [asker.ask(prompt, answer, keep=True)]
-    if asker.has_time(replies[0].total_s):
-        replies.append(asker.ask(prompt, answer, keep=True))
-    asker.leave(prompt, replies[-1])
-    deeper = replies
-    if asker.has_time(shallow[0].total_s):
-        progress(f"generating {answer} tokens at the start of the context again", 0.8)
-        shallow.append(asker.ask(asker.prompts.prompt(), answer))
-    return _fastest(shallow), _fastest(deeper)
 
 
 def _fastest(replies: list[Reply]) -> AtDepth:
@@ -239,37 +228,27 @@ ENOUGH_TOKENS, ALL_BUT = 512, 0.8
 
 def perform_long_prompt(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """The time of a long prompt, which then also is what the speed of reading is known by."""
-    asker = Asker(system, target, plan)
     try:
-        reply = _counted(_read(asker, progress))
+        reply = _read(Asker(system, target, plan), progress)
     except LookError as error:
         return Run(long_prompt=unknown(error))
+    if not reply.prompt_tokens:
+        return Run(long_prompt=failed("the server does not count the tokens of its prompts"))
     seconds = max(prefill_s(reply), 1e-6)
     source = f"{target.url}, {reply.clock}"
     read = LongPrompt(tokens=reply.prompt_tokens, seconds=seconds, first_token_s=first_token_s(reply))
-    return bounded(
-        Run(
-            long_prompt=measured(read, source),
-            prefill_tokens_per_s=measured(
-                reply.prompt_tokens / seconds, f"a prompt of {reply.prompt_tokens} tokens at {source}"
-            ),
-        )
-    )
-
-
-def _counted(reply: Reply) -> Reply:
-    if not reply.prompt_tokens:
-        raise LookError("the server does not count the tokens of its prompts")
-    return reply
+    rate_source = f"a prompt of {reply.prompt_tokens} tokens at {source}"
+    rate = measured(reply.prompt_tokens / seconds, rate_source)
+    return bounded(Run(long_prompt=measured(read, source), prefill_tokens_per_s=rate))
 
 
 def _read(asker: Asker, progress: Progress) -> Reply:
     progress("asking a short question, to see how long a prompt may be", 0.0)
     asker.warm_up()
     whole = asker.prompt_in(ALL_BUT * asker.plan.seconds, LONG_PROMPT, answer=1)
-    tokens = (
-        whole if whole <= ENOUGH_TOKENS else max(ENOUGH_TOKENS, asker.prompt_in(asker.plan.seconds / 2, LONG_PROMPT, 1))
-    )
+    tokens = whole
+    if whole > ENOUGH_TOKENS:
+        tokens = max(ENOUGH_TOKENS, asker.prompt_in(asker.plan.seconds / 2, LONG_PROMPT, 1))
     progress(f"reading a prompt of {tokens:,} tokens", 0.2)
     first = _ask(asker, tokens)
     if first.total_s > QUICK_S or not asker.has_time(first.total_s):
@@ -279,7 +258,7 @@ def _read(asker: Asker, progress: Progress) -> Reply:
         second = _ask(asker, tokens)
     except LookError:
         return first
-    return min((first, second), key=_seconds_per_token)
+    return min((first, second), key=lambda reply: prefill_s(reply) / max(1, reply.prompt_tokens))
 
 
 def _ask(asker: Asker, tokens: int) -> Reply:
@@ -287,10 +266,6 @@ def _ask(asker: Asker, tokens: int) -> Reply:
     reply = asker.ask(prompt, 1)
     asker.leave(prompt, reply)
     return reply
-
-
-def _seconds_per_token(reply: Reply) -> float:
-    return prefill_s(reply) / max(1, reply.prompt_tokens)
 
 
 # The same request as the server is set up, and with the likeliest token taken without any sampler.
@@ -306,24 +281,24 @@ _MOST_TOKENS = 256
 
 def perform_plain_sampling(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """Both speeds."""
+    asker = Asker(system, target, plan)
+    speeds: dict[bool, list[float]] = {False: [], True: []}
     try:
-        tried = _tried(Asker(system, target, plan), progress)
+        progress("asking a short question, to see how many tokens there is time for", 0.0)
+        asker.warm_up()
+        tokens = asker.tokens_in(min(plan.seconds_per_completion, plan.seconds / 5), _MOST_TOKENS)
+        asker.check_answers(2, tokens)
+        for number, greedy in enumerate(_IN_TURNS):
+            if speeds[greedy] and not asker.has_time(asker.spent_s / number):
+                break
+            how = "without samplers" if greedy else "as the server is set up"
+            progress(f"generating {tokens} tokens {how}", (number + 1) / (len(_IN_TURNS) + 1))
+            speeds[greedy].append(rate_of(asker.ask(asker.prompts.prompt(), tokens, greedy=greedy)))
     except LookError as error:
         return Run(plain_sampling=unknown(error))
+    tried = Tried(
+        changed=WITHOUT if target.runtime.endswith(_CAN_GO_WITHOUT) else COLD,
+        as_set_tokens_per_s=max(speeds[False]),
+        changed_tokens_per_s=max(speeds[True]),
+    )
     return bounded(Run(plain_sampling=measured(tried, f"answers of both kinds in turns, {target.url}")))
-
-
-def _tried(asker: Asker, progress: Progress) -> Tried:
-    progress("asking a short question, to see how many tokens there is time for", 0.0)
-    asker.warm_up()
-    tokens = asker.tokens_in(min(asker.plan.seconds_per_completion, asker.plan.seconds / 5), _MOST_TOKENS)
-    asker.check_answers(2, tokens)
-    speeds: dict[bool, list[float]] = {False: [], True: []}
-    for number, greedy in enumerate(_IN_TURNS):
-        if speeds[greedy] and not asker.has_time(asker.spent_s / number):
-            break
-        how = "without samplers" if greedy else "as the server is set up"
-        progress(f"generating {tokens} tokens {how}", (number + 1) / (len(_IN_TURNS) + 1))
-        speeds[greedy].append(rate_of(asker.ask(asker.prompts.prompt(), tokens, greedy=greedy)))
-    changed = WITHOUT if asker.target.runtime.endswith(_CAN_GO_WITHOUT) else COLD
-    return Tried(changed=changed, as_set_tokens_per_s=max(speeds[False]), changed_tokens_per_s=max(speeds[True]))

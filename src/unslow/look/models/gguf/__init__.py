@@ -52,28 +52,22 @@ class Tensors(msgspec.Struct, frozen=True, kw_only=True):
 def tensor_summary(tensors: Sequence[Tensor]) -> Tensors:
     """The tensors by what they are for."""
     sizes = {t.name: t.bytes for t in tensors}
-    types: Counter[str] = Counter()
+    types, layers = Counter[str](), Counter[int]()
     for tensor in tensors:
         types[tensor.type] += tensor.bytes
+        if 0 <= (layer := layer_of(tensor.name)) < MOST_LAYERS:
+            layers[layer] += tensor.bytes
     return Tensors(
         count=len(tensors),
         elements=sum(prod(t.shape) for t in tensors),
         bytes=sum(t.bytes for t in tensors),
-        layer_bytes=_layer_bytes(tensors),
+        layer_bytes=[layers[n] for n in range(max(layers, default=-1) + 1)],
         expert_bytes=sum(t.bytes for t in tensors if _EXPERT.search(t.name)),
         token_table_bytes=sizes.get("token_embd.weight", 0),
         layer_table_bytes=sizes.get("per_layer_token_embd.weight", 0),
         output_bytes=sizes.get("output.weight", 0),
         type_bytes=dict(types),
     )
-
-
-def _layer_bytes(tensors: Sequence[Tensor]) -> list[int]:
-    layers: Counter[int] = Counter()
-    for tensor in tensors:
-        if 0 <= (layer := layer_of(tensor.name)) < MOST_LAYERS:
-            layers[layer] += tensor.bytes
-    return [layers[n] for n in range(max(layers, default=-1) + 1)]
 
 
 MOST_ITEMS = 16_000_000  # ten times what the largest vocabulary takes
@@ -148,15 +142,13 @@ def blueprint(gguf: Gguf) -> Blueprint:
     architecture = gguf.metadata.get("general.architecture")
     try:
         # As llama.cpp counts: the tokens, and the number of them only in a file without any.
-        size = gguf.metadata.get(f"{gguf.metadata.get('general.architecture')}.vocab_size", 0)
-        model_vocabulary = gguf.array_lengths.get("tokenizer.ggml.tokens") or (
-            size if isinstance(size, int) and size > 0 else 0
-        )
+        size = gguf.metadata.get(f"{architecture}.vocab_size", 0)
+        counted = size if isinstance(size, int) and size > 0 else 0
         plan = Blueprint(
             architecture=architecture if isinstance(architecture, str) else "",
             metadata=gguf.metadata,
             tensors=unpacked_tensors(gguf.table),
-            vocabulary=model_vocabulary,
+            vocabulary=gguf.array_lengths.get("tokenizer.ggml.tokens") or counted,
             file_bytes=gguf.file_bytes,
         )
         plan.check()
@@ -199,16 +191,12 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
         experts_used=keys.count("expert_used_count", reported(0, f"{keys.source}: no expert_used_count")),
         expert_width=_expert_width(keys, experts),
         made_up=reported(gguf.metadata.get("unslow.made_up") is True, f"{keys.source}: unslow.made_up"),
-        tensors=_tensors(gguf, keys.source),
+        tensors=not_found(f"{keys.source}: the recording has no list of tensors", "record it again")
+        if gguf.table is None
+        else reported(gguf.table, f"{keys.source}: tensors"),
         metadata=metadata,
         **_sizes(gguf.tensors, f"{keys.source}: tensors"),
     )
-
-
-def _tensors(gguf: Gguf, source: str) -> Fact[Table]:
-    if gguf.table is None:
-        return not_found(f"{source}: the recording has no list of tensors", "record it again")
-    return reported(gguf.table, f"{source}: tensors")
 
 
 class _Keys:
@@ -237,15 +225,7 @@ class _Keys:
         return not_found(f"{self.source} has no {key}")
 
 
-def _quotient(width: Fact[int], heads: Fact[int]) -> Fact[int]:
-    """A head's share of the width, which is its length where the header gives none."""
-    if isinstance(width, Known) and isinstance(heads, Known) and heads.value:
-        return estimated(width.value // heads.value, f"{width.source} / {heads.source.rpartition(' ')[2]}")
-    return not_found("the header gives neither the length of a head nor width and heads")
-
-
 def _quant(keys: _Keys) -> Fact[str]:
-    """The name of the mix; where the header has none, the type that most bytes are of."""
     file_type = keys.number("general.file_type")
     if isinstance(file_type, Known) and (pair := file_types().get(file_type.value & ~_GUESSED)):
         return reported(pair[0].name, file_type.source)
@@ -255,8 +235,14 @@ def _quant(keys: _Keys) -> Fact[str]:
     return estimated(max(types, key=lambda t: types[t]), f"{keys.source}: the type of most tensors")
 
 
+def _quotient(width: Fact[int], heads: Fact[int]) -> Fact[int]:
+    """A head's share of the width, which is its length where the header gives none."""
+    if isinstance(width, Known) and isinstance(heads, Known) and heads.value:
+        return estimated(width.value // heads.value, f"{width.source} / {heads.source.rpartition(' ')[2]}")
+    return not_found("the header gives neither the length of a head nor width and heads")
+
+
 def _expert_width(keys: _Keys, experts: Fact[int]) -> Fact[int]:
-    """The feed-forward width of one expert; 0 in a model without them."""
     if experts.value_or(0) == 0:
         return reported(0, experts.source) if isinstance(experts, Known) else experts
     return keys.count("expert_feed_forward_length", keys.count("feed_forward_length"))
@@ -325,7 +311,7 @@ WEB_TIMEOUT_S = 120.0
 
 def read_gguf(system: System, path: str) -> Gguf:
     """The header of the model at `path`, with all of its parts; the weights stay where they are."""
-    return _asked(system, path, lambda: _whole(path, part_paths(path), _file))
+    return _asked(system, path, lambda: _whole(path, part_paths(path), _opened))
 
 
 def read_gguf_pipe(system: System, descriptor: int = STANDARD_INPUT) -> Gguf:
@@ -379,14 +365,14 @@ def _named(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _file(path: str) -> Iterator[Source]:
+def _opened(path: str) -> Iterator[Source]:
     with opened_file(path) as file:
         yield FileSource(file, os.fstat(file.fileno()).st_size)
 
 
 @contextmanager
 def _pipe(descriptor: int) -> Iterator[Source]:
-    """Standard input is a file where the shell was told `< model.gguf`, and a person where it was told nothing."""
+    # A file where the shell was told `< model.gguf`, and a person where it was told nothing
     if os.isatty(descriptor):
         raise LookError("is a terminal; pipe a model into it")
     if is_file(descriptor):

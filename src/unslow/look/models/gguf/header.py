@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from unslow.catalog.quants import Quant, quants_by_ggml_type
+from unslow.catalog.quants import quants_by_ggml_type
 from unslow.facts.model import MOST_TENSORS, MetadataValue, Tensor
 from unslow.look.models.gguf.window import Source, Window
 from unslow.look.system import LookError
@@ -120,7 +120,6 @@ class PlacedTensor(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where it ends, without padding."""
         return self.offset + self.tensor.bytes
 
 
@@ -137,27 +136,20 @@ def sized_tensors(infos: Sequence[TensorInfo], data_bytes: int | None) -> list[P
     starts = sorted({i.offset for i in infos})
     if starts and data_bytes is not None and data_bytes > starts[-1]:
         starts.append(data_bytes)
-    return [PlacedTensor(_tensor(info, starts), info.offset) for info in infos]
-
-
-def _tensor(info: TensorInfo, starts: Sequence[int]) -> Tensor:
-    quant = quants_by_ggml_type().get(info.type)
-    return _of_known_type(info, quant) if quant else _of_any_type(info, starts)
-
-
-def _of_known_type(info: TensorInfo, quant: Quant) -> Tensor:
-    row = info.shape[0] if info.shape else 1
-    if row % quant.block_elements:
-        blocks = f"rows of {row} elements, which are no whole blocks of {quant.block_elements}"
-        raise LookError(f"has a tensor, {info.name[:64]!r}, of the type {quant.name} with {blocks}")
-    return Tensor(info.name, quant.name, info.shape, quant.bytes_of(prod(info.shape)))
-
-
-def _of_any_type(info: TensorInfo, starts: Sequence[int]) -> Tensor:
-    """A new type's size shows all the same: whatever lies before the next tensor, or before the end of the file."""
-    after = bisect_right(starts, info.offset)
-    gap = starts[after] - info.offset if after < len(starts) else 0
-    return Tensor(info.name, f"type {info.type}", info.shape, gap if prod(info.shape) else 0)
+    placed = []
+    for info in infos:
+        quant = quants_by_ggml_type().get(info.type)
+        row = info.shape[0] if info.shape else 1
+        if quant and row % quant.block_elements:
+            blocks = f"rows of {row} elements, which are no whole blocks of {quant.block_elements}"
+            raise LookError(f"has a tensor, {info.name[:64]!r}, of the type {quant.name} with {blocks}")
+        elements: int = prod(info.shape)
+        after = bisect_right(starts, info.offset)
+        gap = starts[after] - info.offset if after < len(starts) and elements else 0
+        size = quant.bytes_of(elements) if quant else gap
+        tensor = Tensor(info.name, quant.name if quant else f"type {info.type}", info.shape, size)
+        placed.append(PlacedTensor(tensor, info.offset))
+    return placed
 
 
 def checked_places(placed: list[PlacedTensor], alignment: int) -> list[PlacedTensor]:
@@ -174,7 +166,6 @@ def checked_places(placed: list[PlacedTensor], alignment: int) -> list[PlacedTen
 
 
 def _in_order(placed: Sequence[PlacedTensor]) -> Iterator[PlacedTensor]:
-    """Tensors that take room, from the first place to the last."""
     return iter(sorted((p for p in placed if p.tensor.bytes), key=lambda p: p.offset))
 
 
@@ -211,46 +202,35 @@ def read_header(source: Source) -> Header:
     window = Window(source)
     if window.take(4) != b"GGUF":
         raise LookError("is not a GGUF file: it does not start with GGUF")
-    version = _read_version(window)
-    tensor_count, key_count = window.lengths(2)
-    window.check_items(tensor_count, _LEAST_TENSOR_BYTES, MOST_TENSORS, "tensors")
-    window.check_items(key_count, _LEAST_KEY_BYTES, MOST_KEYS, "metadata keys")
-    values, lengths, alignment = read_metadata(window, key_count)
-    infos = _read_infos(window, tensor_count)
-    data_start = window.place + -window.place % alignment
-    placed = checked_places(sized_tensors(infos, None if window.size is None else window.size - data_start), alignment)
-    return Header(version, values, lengths, [p.tensor for p in placed], cut_short(placed, data_start, window.size))
-
-
-def _read_version(window: Window) -> int:
     order, version = "<", window.integer("I")
     if version and not version & 0xFFFF:  # a small number in the other byte order
         order, version = ">", int.from_bytes(version.to_bytes(4, "little"), "big")
     if version not in (1, 2, 3):
         raise LookError(f"is GGUF version {version}; versions 1 to 3 are known")
     window.set_format(order, "I" if version == 1 else "Q")
-    return version
-
-
-def _read_infos(window: Window, count: int) -> list[TensorInfo]:
+    tensor_count, key_count = window.lengths(2)
+    window.check_items(tensor_count, _LEAST_TENSOR_BYTES, MOST_TENSORS, "tensors")
+    window.check_items(key_count, _LEAST_KEY_BYTES, MOST_KEYS, "metadata keys")
+    values, lengths, alignment = read_metadata(window, key_count)
     infos: dict[str, TensorInfo] = {}
-    for _ in range(count):
+    for _ in range(tensor_count):
         info = _read_info(window)
         if infos.setdefault(info.name, info) is not info:
             raise LookError(f"has the tensor {info.name[:64]!r} twice")
-    return list(infos.values())
+    data_start = window.place + -window.place % alignment
+    data_bytes = None if window.size is None else window.size - data_start
+    placed = checked_places(sized_tensors(list(infos.values()), data_bytes), alignment)
+    return Header(version, values, lengths, [p.tensor for p in placed], cut_short(placed, data_start, window.size))
 
 
 def _read_info(window: Window) -> TensorInfo:
     name = read_name(window, LONGEST_NAME_BYTES, "tensor")
     rank = window.integer("I")
     if rank > MOST_DIMENSIONS:
-        raise LookError(
-            f"has a tensor, {name[:64]!r}, of {rank} dimensions; this program reads up to {MOST_DIMENSIONS}"
-        )
+        most = f"this program reads up to {MOST_DIMENSIONS}"
+        raise LookError(f"has a tensor, {name[:64]!r}, of {rank} dimensions; {most}")
     shape = window.lengths(rank) or (1,)  # without dimensions it is one number, as for ggml
     if prod(shape) > LARGEST_TENSOR_ELEMENTS:
-        raise LookError(
-            f"has a tensor, {name[:64]!r}, of {' × '.join(map(str, shape))} elements, which no machine holds"
-        )
+        elements = " × ".join(map(str, shape))
+        raise LookError(f"has a tensor, {name[:64]!r}, of {elements} elements, which no machine holds")
     return TensorInfo(name, shape, window.integer("I"), window.integer("Q"))

@@ -36,7 +36,6 @@ class FileSource:
         self._file, self.size = file, size
 
     def read(self, at: int, least: int, most: int) -> bytes:  # noqa: ARG002 (a file has all of it at once)
-        """The bytes at that place."""
         self._file.seek(at)
         return self._file.read(most)
 
@@ -149,7 +148,6 @@ class Window:
 
     @property
     def place(self) -> int:
-        """Bytes from the start of the file to here."""
         return self._start + self._at
 
     @property
@@ -167,7 +165,6 @@ class Window:
             raise LookError(f"is cut short: its header speaks of {count} more bytes where {left} are left")
 
     def skip(self, count: int) -> None:
-        """Go forward without looking."""
         self.check_room(count)
         self._at += count
 
@@ -183,7 +180,6 @@ class Window:
         return taken
 
     def _move(self, least: int) -> None:
-        """Let the window start here and hold at least so many bytes."""
         kept, place = self._data[self._at :], self.place
         wanted = least - len(kept)
         data = self._source.read(place + len(kept), wanted, WINDOW_BYTES - len(kept))
@@ -200,15 +196,12 @@ class Window:
         return struct.unpack(form, self.take(struct.calcsize(form)))
 
     def integer(self, code: str) -> int:
-        """One whole number."""
         return int(self.numbers(code)[0])
 
     def length(self) -> int:
-        """A length or a count."""
         return int(self._length.unpack(self.take(self._length.size))[0])
 
     def lengths(self, count: int) -> tuple[int, ...]:
-        """So many lengths in a row."""
         return self.numbers(self._length.format[1:], count)
 
     def kept(self, count: int) -> bytes:
@@ -217,7 +210,6 @@ class Window:
         return self.take(count)
 
     def kept_integers(self, code: str, count: int) -> list[int]:
-        """Whole numbers or flags that will be kept."""
         self._keep(count * _INTEGER_BYTES)
         return [int(n) for n in self.numbers(code, count)]
 

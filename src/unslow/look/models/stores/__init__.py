@@ -19,7 +19,7 @@ from unslow.look.models import gguf, safetensors
 from unslow.look.models.hf_config import MOST_CONFIG_BYTES, parse_config
 from unslow.look.models.stores import _plain
 from unslow.look.models.stores._folders import Contents
-from unslow.look.system import LookError, System
+from unslow.look.system import LookError, System, try_look
 
 _TYPES = {"adapter": Kind.ADAPTER, "imatrix": Kind.OTHER, "mmproj": Kind.PROJECTOR}  # gguf-py, constants.py, GGUFType
 _GGUF_ENCODERS = ("bert", "t5encoder", "gemma-embedding", "llama-embed")  # or with a prefix or suffix: nomic-bert-moe
@@ -68,24 +68,26 @@ def described(system: System, model: StoredModel) -> StoredModel:
     if model.broken or model.kind is Kind.REMOTE:
         return model
     try:
-        return _gguf(system, model) if model.format == "gguf" else _safetensors(system, model)
+        if model.format != "gguf":
+            return _safetensors(system, model)
+        header = gguf.read_gguf(system, model.path)
+        facts = gguf.model_facts(header)
+        kind = gguf_kind(header.metadata, model.kind, tensors=facts.weights_bytes.value_or(0) > 0)
+        short = gguf.shortfall(header).removeprefix(f"{header.path} ")
+        return msgspec.structs.replace(_with_facts(model, facts), kind=kind, broken=short)
     except LookError as error:
         return msgspec.structs.replace(model, broken=_reason(system, model, error))
 
 
-def _gguf(system: System, model: StoredModel) -> StoredModel:
-    header = gguf.read_gguf(system, model.path)
-    facts = gguf.model_facts(header)
-    tensors = facts.weights_bytes.value_or(0) > 0
-    kind = gguf_kind(header.metadata, model.kind, tensors=tensors)
-    short = gguf.shortfall(header).removeprefix(f"{header.path} ")
-    return msgspec.structs.replace(_with_facts(model, facts), kind=kind, broken=short)
-
-
 def _safetensors(system: System, model: StoredModel) -> StoredModel:
-    checkpoint = _checkpoint(system, model)
-    folder = model.path if not model.path.endswith(".safetensors") else os.path.dirname(model.path)  # noqa: PTH120
-    beside = frozenset(system.list_dir(folder)) if not model.config else frozenset[str]()
+    if model.config:  # in a store of blobs, a manifest names its files
+        config = parse_config(system.read_bytes(model.config, MOST_CONFIG_BYTES), model.config)
+        checkpoint = safetensors.read_parts(system, model.path, [file.path for file in model.files], config)
+        beside = frozenset[str]()
+    else:
+        checkpoint = safetensors.read_checkpoint(system, model.path)
+        folder = os.path.dirname(model.path) if model.path.endswith(".safetensors") else model.path  # noqa: PTH120
+        beside = frozenset(system.list_dir(folder))
     inodes = {file.path: file.inode for file in model.files}
     told = msgspec.structs.replace(
         model,
@@ -94,14 +96,6 @@ def _safetensors(system: System, model: StoredModel) -> StoredModel:
         size_bytes=checkpoint.file_bytes,
     )
     return _with_facts(told, safetensors.model_facts(checkpoint))
-
-
-def _checkpoint(system: System, model: StoredModel) -> safetensors.Checkpoint:
-    """By its folder or file, or, in a store of blobs, by the files that a manifest names."""
-    if not model.config:
-        return safetensors.read_checkpoint(system, model.path)
-    config = parse_config(system.read_bytes(model.config, MOST_CONFIG_BYTES), model.config)
-    return safetensors.read_parts(system, model.path, [file.path for file in model.files], config)
 
 
 def _with_facts(model: StoredModel, facts: Model) -> StoredModel:
@@ -147,22 +141,20 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @property
     def cache(self) -> str:
-        """Where programs of this user cache things."""
         return self.variable("XDG_CACHE_HOME") or f"{self.home}/.cache"
 
 
 def read_surroundings(system: System) -> Surroundings:
     """The surroundings of this process."""
-    raw = system.ask("surroundings of model stores", lambda: msgspec.to_builtins(_surroundings()))
+
+    def ask() -> dict[str, Any]:
+        set_ones = {name: value for name in VARIABLES if (value := os.environ.get(name))}
+        return {"home": _absolute("~"), "variables": {name: _absolute(value) for name, value in set_ones.items()}}
+
     try:
-        return msgspec.convert(raw, Surroundings)
+        return msgspec.convert(system.ask("surroundings of model stores", ask), Surroundings)
     except msgspec.ValidationError as error:
         raise LookError(f"the recorded surroundings do not fit: {error}") from error
-
-
-def _surroundings() -> Surroundings:
-    set_ones = {name: value for name in VARIABLES if (value := os.environ.get(name))}
-    return Surroundings(_absolute("~"), {name: _absolute(value) for name, value in set_ones.items()})
 
 
 def _absolute(path: str) -> str:
@@ -179,11 +171,11 @@ class Seen:
         self._looked: set[str] = set()
 
     def look(self, system: System, place: str, store: Any) -> None:
-        """Find what a store has at a place."""
         place = place.rstrip("/") or "/"
-        if _real(system, place) in self._looked:
+        real = try_look(place, system.read_link, place)
+        if real in self._looked:
             return
-        self._looked.add(_real(system, place))
+        self._looked.add(real)
         try:
             contents: Contents = store.find(system, place)
         except LookError as error:
@@ -223,7 +215,6 @@ def find_at(system: System, path: str) -> list[StoredModel]:
 
 
 def _look_at(system: System, path: str, seen: Seen) -> None:
-    """A folder as the store that it is, or as a plain one; a file as one of those in its folder."""
     try:
         names = system.list_dir(path)
     except LookError:
@@ -231,10 +222,3 @@ def _look_at(system: System, path: str, seen: Seen) -> None:
         seen.look(system, path, _plain.File(folder or ".", name))
         return
     seen.look(system, path, next((store for store in all_stores() if store.claims(names)), _plain))
-
-
-def _real(system: System, place: str) -> str:
-    try:
-        return system.read_link(place)
-    except LookError:
-        return place

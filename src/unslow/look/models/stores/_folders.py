@@ -5,6 +5,7 @@ import re
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +38,6 @@ class Leaf(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def name(self) -> str:
-        """Its name in that folder."""
         return self.path.rpartition("/")[2]
 
 
@@ -73,8 +73,6 @@ def _tree(root: str, deepest: int) -> Tree:
 
 
 class _Walk:
-    """Steps into each folder once, however many links lead to it."""
-
     def __init__(self) -> None:
         self.left = MOST_ENTRIES
         self.unreadable: list[str] = []
@@ -93,27 +91,18 @@ class _Walk:
                 if self.left < 0:
                     return
                 below = f"{path}/{entry.name}" if path else entry.name
-                if _is_folder(entry):
+                is_folder = False
+                with suppress(OSError):  # a link into a place that can't be read
+                    is_folder = entry.is_dir()
+                if is_folder and not _SKIPPED.fullmatch(entry.name):
                     inner.append(below)
-                elif leaf := _leaf(entry, below):
+                elif not is_folder and (leaf := _leaf(entry, below)):
                     yield leaf
         for name in inner if depth > 0 else ():
-            yield from self._inside(root, name, depth - 1)
-
-    def _inside(self, root: str, path: str, depth: int) -> Iterator[Leaf]:
-        if _SKIPPED.fullmatch(path.rpartition("/")[2]):
-            return
-        try:
-            yield from self.below(root, path, depth)
-        except OSError as error:
-            self.unreadable.append(f"{root}/{path}: {error.strerror or error}")
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link into a place that can't be read
-        return False
+            try:
+                yield from self.below(root, name, depth - 1)
+            except OSError as error:
+                self.unreadable.append(f"{root}/{name}: {error.strerror or error}")
 
 
 def _leaf(entry: os.DirEntry[str], path: str) -> Leaf | None:
@@ -127,18 +116,14 @@ def _leaf(entry: os.DirEntry[str], path: str) -> Leaf | None:
         return Leaf(path, -1, "", "") if entry.is_symlink() else None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return Leaf(path, status.st_size, _inode(status), _time(status.st_mtime))
+    modified_at = ""
+    with suppress(OverflowError, ValueError, OSError):  # a clock that was off by an age
+        modified_at = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
+    return Leaf(path, status.st_size, _inode(status), modified_at)
 
 
 def _inode(status: os.stat_result) -> str:
     return f"{status.st_dev}:{status.st_ino}"
-
-
-def _time(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):  # a clock that was off by an age
-        return ""
 
 
 class Contents(NamedTuple):
@@ -185,11 +170,13 @@ def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming)
     folders: dict[str, list[Leaf]] = defaultdict(list)
     for leaf in leaves:
         folders[leaf.folder].append(leaf)
-    found = [
-        (_names(naming, folder, stem, model.kind), folder, model)
-        for folder, inside in folders.items()
-        for stem, model in _Folder(root, folder, inside, tool).models()
-    ]
+    found = []
+    for folder, inside in folders.items():
+        for stem, model in _Folder(root, folder, inside, tool).models():
+            names = naming(folder, stem)
+            if model.kind is not Kind.MODEL:  # a projector's quant is not the model's
+                names = Names(names.long, names.long)
+            found.append((names, folder, model))
     shared = Counter(names.short for names, _, _ in found)
     named = [
         (folder, msgspec.structs.replace(model, name=names.short if shared[names.short] == 1 else names.long))
@@ -199,13 +186,7 @@ def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming)
     return [_with_companions(model, folder, companions) for folder, model in named]
 
 
-def _names(naming: Naming, folder: str, stem: str, kind: Kind) -> Names:
-    names = naming(folder, stem)
-    return names if kind is Kind.MODEL else Names(names.long, names.long)  # a projector's quant is not the model's
-
-
 def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str, StoredModel]]) -> StoredModel:
-    """The model with the projectors and drafts that lie in its folder or in one above it."""
     if model.kind is not Kind.MODEL or model.format != "gguf" or not companions:
         return model
     near = [m for f, m in companions if not f or folder == f or folder.startswith(f"{f}/")]
@@ -217,8 +198,6 @@ def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str
 
 
 class _Folder:
-    """One folder with files."""
-
     def __init__(self, root: str, folder: str, leaves: Sequence[Leaf], tool: str) -> None:
         self._root, self._tool = root, tool
         self._here = f"{root}/{folder}" if folder else root
@@ -226,7 +205,13 @@ class _Folder:
 
     def models(self) -> Iterator[tuple[str, StoredModel]]:
         """Each model and the stem of its file, which is empty for the folder's own."""
-        for parts in self._gguf_parts():
+        wholes = set[tuple[str, ...]]()
+        for name in (name for name in self._leaves if name.endswith(".gguf")):
+            try:
+                wholes.add(tuple(part_paths(name)))
+            except LookError:  # a number that can't be: reading it will say so
+                wholes.add((name,))
+        for parts in map(list, sorted(wholes)):
             stem = _PART.sub("", parts[0].removesuffix(".gguf"))
             yield stem, self._model(parts, parts[0], "gguf", _kind(stem))
         sets = checkpoint_sets(self._leaves)
@@ -238,10 +223,6 @@ class _Folder:
             yield "" if own else stem, self._model(parts, "" if own else parts[0], "safetensors", kind)
         yield from self._unfinished()
 
-    def _gguf_parts(self) -> list[list[str]]:
-        found = {tuple(_parts(name)) for name in self._leaves if name.endswith(".gguf")}
-        return [list(parts) for parts in sorted(found)]
-
     def _unfinished(self) -> Iterator[tuple[str, StoredModel]]:
         for name in self._leaves:
             whole = next((name.removesuffix(end) for end in _UNFINISHED if name.endswith(end)), "")
@@ -252,6 +233,11 @@ class _Folder:
 
     def _model(self, parts: Sequence[str], name: str, form: str, kind: Kind) -> StoredModel:
         leaves = [self._leaves[p] for p in parts if p in self._leaves]
+        faults = (
+            f"{p} is a link that leads nowhere" if p in self._leaves else f"{p} is missing"
+            for p in parts
+            if p not in self._leaves or self._leaves[p].bytes < 0
+        )
         return StoredModel(
             name="",
             tool=self._tool,
@@ -262,23 +248,8 @@ class _Folder:
             place=self._root,
             files=tuple(StoredFile(f"{self._here}/{leaf.name}", max(0, leaf.bytes), leaf.inode) for leaf in leaves),
             modified_at=max((leaf.modified_at for leaf in leaves), default=""),
-            broken=self._fault(parts),
+            broken=next(faults, ""),
         )
-
-    def _fault(self, parts: Sequence[str]) -> str:
-        for name in parts:
-            if name not in self._leaves:
-                return f"{name} is missing"
-            if self._leaves[name].bytes < 0:
-                return f"{name} is a link that leads nowhere"
-        return ""
-
-
-def _parts(name: str) -> list[str]:
-    try:
-        return part_paths(name)
-    except LookError:  # a number that can't be: reading it will say so
-        return [name]
 
 
 def _kind(stem: str) -> Kind:

@@ -19,7 +19,6 @@ def find(system: System, place: str) -> Contents:
 
 
 def _names(place: str, folder: str, stem: str) -> Names:
-    """The file's stem, or the folder's name."""
     long = "/".join(part for part in (folder, stem) if part) or os.path.basename(os.path.abspath(place))  # noqa: PTH100, PTH119 (no path object is needed)
     return Names(stem or long.rpartition("/")[2], long)
 
@@ -33,7 +32,6 @@ class File:
         self._folder, self._name = folder, name
 
     def find(self, system: System, place: str) -> Contents:
-        """The model that the file belongs to."""
         tree = read_tree(system, self._folder, deepest=0)
         wanted = f"{self._folder}/{self._name}"
         models = grouped_models(

@@ -6,7 +6,7 @@ from unslow.look.command_line import is_absolute_path
 from unslow.look.models.hf_config import parse_config
 from unslow.look.models.stores import Surroundings
 from unslow.look.models.stores._folders import Contents, Names, grouped_models, names_in, read_tree, tree_notices
-from unslow.look.system import LookError, System, read_text
+from unslow.look.system import LookError, System, read_text, try_look
 
 TOOL = "LM Studio"
 _SMALL = 65536
@@ -19,7 +19,7 @@ def places(system: System, around: Surroundings) -> list[str]:
 
 def homes(system: System, around: Surroundings) -> list[str]:
     """Where it keeps everything, its logs and settings too: where it says so, and where it did before."""
-    pointed = _pointed(system, around.home)
+    pointed = try_look("", read_text, system, f"{around.home}/.lmstudio-home-pointer", _SMALL).strip()
     return ([pointed] if pointed else []) + [f"{around.home}/.lmstudio", f"{around.home}/.cache/lm-studio"]
 
 
@@ -38,13 +38,6 @@ def _names(folder: str, stem: str) -> Names:
     publisher, _, rest = folder.partition("/")
     name, _, inner = rest.partition("/")
     return names_in(f"{publisher}/{name}" if name else publisher)(inner, stem)
-
-
-def _pointed(system: System, home: str) -> str:
-    try:
-        return read_text(system, f"{home}/.lmstudio-home-pointer", _SMALL).strip()
-    except LookError:
-        return ""
 
 
 def downloads(system: System, home: str) -> str:

@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -11,7 +12,7 @@ from unslow.facts.stored_model import Kind, StoredFile, StoredModel
 from unslow.look.models.hf_config import Config, parse_config
 from unslow.look.models.stores import Surroundings
 from unslow.look.models.stores._folders import Contents, Leaf, read_tree, tree_notices
-from unslow.look.system import LookError, System, read_text
+from unslow.look.system import LookError, System, read_text, try_look
 
 MOST_MANIFEST_BYTES = 4 * 1024**2  # a model in MLX's format has one layer for each tensor
 _MEDIA = "application/vnd.ollama.image."
@@ -47,7 +48,6 @@ class Manifest(msgspec.Struct, frozen=True):
     config: Layer | None = None
 
     def of(self, *roles: str) -> list[Layer]:
-        """The layers with these roles."""
         return [layer for layer in self.layers if layer.role in roles]
 
 
@@ -77,64 +77,37 @@ _SMALL_UNIT = 65536
 
 def served_places(system: System) -> list[str]:
     """The folders of models of Ollama's servers, as far as they can be told."""
-    return [*_of_units(system), *_of_processes(system)]
+    folder = f"{_UNITS}/ollama.service.d"
+    extra = [f"{folder}/{name}" for name in try_look([], system.list_dir, folder) if name.endswith(".conf")]
+    units = (f"{_UNITS}/ollama.service", *extra)
+    found = [place for path in units if (place := parse_ollama_unit(_text(system, path)))]
+    for pid in (name for name in try_look([], system.list_dir, "/proc") if name.isdecimal()):
+        if _text(system, f"/proc/{pid}/comm").strip() == "ollama":
+            words = _text(system, f"/proc/{pid}/environ").split("\0")
+            variables = {name: value for name, _, value in (word.partition("=") for word in words)}
+            home = variables.get("HOME")
+            if not home:
+                user = re.search(r"^Uid:\s+(\d+)", _text(system, f"/proc/{pid}/status"), re.MULTILINE)
+                lines = (line.split(":") for line in _text(system, "/etc/passwd").splitlines())
+                fields = 7  # passwd(5)
+                home = next((line[5] for line in lines if user and len(line) == fields and line[2] == user[1]), "")
+            if place := variables.get("OLLAMA_MODELS") or (home and f"{home}/.ollama/models"):
+                found.append(place)
+    return found
 
 
 def parse_ollama_unit(text: str) -> str:
     """The folder that a unit of systemd sets; the last one counts."""
-    words = (word.partition("=") for line in _SET.findall(text) for word in _words(line))
-    return {name: value for name, _, value in words}.get("OLLAMA_MODELS", "")
-
-
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:  # a quote without its partner
-        return []
-
-
-def _of_units(system: System) -> Iterator[str]:
-    folder = f"{_UNITS}/ollama.service.d"
-    try:
-        extra = [f"{folder}/{name}" for name in system.list_dir(folder) if name.endswith(".conf")]
-    except LookError:
-        extra = []
-    for path in (f"{_UNITS}/ollama.service", *extra):
-        if found := parse_ollama_unit(_text(system, path)):
-            yield found
-
-
-def _of_processes(system: System) -> Iterator[str]:
-    try:
-        pids = [name for name in system.list_dir("/proc") if name.isdecimal()]
-    except LookError:
-        return
-    for pid in pids:
-        if _text(system, f"/proc/{pid}/comm").strip() == "ollama":
-            yield from _of_process(system, pid)
-
-
-def _of_process(system: System, pid: str) -> Iterator[str]:
-    words = _text(system, f"/proc/{pid}/environ").split("\0")
-    variables = {name: value for name, _, value in (word.partition("=") for word in words)}
-    home = variables.get("HOME") or _home(system, _text(system, f"/proc/{pid}/status"))
-    if place := variables.get("OLLAMA_MODELS") or (home and f"{home}/.ollama/models"):
-        yield place
-
-
-def _home(system: System, status: str) -> str:
-    """The home folder of the user whose process has this status."""
-    user = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
-    lines = (line.split(":") for line in _text(system, "/etc/passwd").splitlines())
-    fields = 7  # passwd(5)
-    return next((line[5] for line in lines if user and len(line) == fields and line[2] == user[1]), "")
+    place = ""
+    for line in _SET.findall(text):
+        with suppress(ValueError):  # a quote without its partner
+            variables = (word.partition("=") for word in shlex.split(line))
+            place = {name: value for name, _, value in variables}.get("OLLAMA_MODELS", place)
+    return place
 
 
 def _text(system: System, path: str) -> str:
-    try:
-        return read_text(system, path, _SMALL_UNIT)
-    except LookError:
-        return ""
+    return try_look("", read_text, system, path, _SMALL_UNIT)
 
 
 TOOL = "Ollama"
@@ -171,23 +144,17 @@ def find(system: System, place: str) -> Contents:
 
 
 class _Store:
-    """One store, with the blobs that it has."""
-
     def __init__(self, system: System, place: str, blobs: dict[str, Leaf]) -> None:
         self._system, self._place, self._blobs = system, place, blobs
         self._used: set[str] = set()
 
     def model(self, leaf: Leaf) -> StoredModel:
-        """The model of a manifest."""
         name, path = parse_name(leaf.path), f"{self._place}/manifests/{leaf.path}"
         try:
             manifest = parse_manifest(self._system.read_bytes(path, MOST_MANIFEST_BYTES))
         except LookError as error:
             return StoredModel(name=name, tool=TOOL, path=path, place=self._place, broken=error.why)
         self._used |= {layer.blob for layer in (*manifest.layers, *filter(None, [manifest.config]))}
-        return self._described(name, path, leaf, manifest)
-
-    def _described(self, name: str, path: str, leaf: Leaf, manifest: Manifest) -> StoredModel:
         weights, main = manifest.of(*_WEIGHTS), manifest.of("model", "tensor")
         config = self._json([manifest.config] if manifest.config else [])
         remote = bool(config.get("remote_host")) and not main
@@ -239,7 +206,6 @@ class _Store:
         return ""
 
     def _json(self, layers: Sequence[Layer]) -> Config:
-        """The JSON object in the first of these blobs; nothing where there is none."""
         try:
             return parse_config(self._system.read_bytes(self._path(layers[0]), _SMALL_CONFIG), "") if layers else {}
         except LookError:

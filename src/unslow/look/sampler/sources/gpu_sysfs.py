@@ -41,7 +41,8 @@ def _readings(live: Live, device: Device, card: Card, closing: ExitStack) -> Ite
             yield _reading(live, device, (column, path, every_s), closing, _scaled(scale))
     with suppress(LookError):
         speed = ("pcie_generation", f"{card.device}/current_link_speed", SELDOM_S)
-        yield _reading(live, device, speed, closing, _generation)
+        parse = lambda text: float(parse_generation(text.decode("ascii", "replace"), "").value_or(nan))  # noqa: E731
+        yield _reading(live, device, speed, closing, parse)
 
 
 def _sensor_paths(sensors: Sensors) -> Iterator[tuple[str, str, float, float]]:
@@ -76,10 +77,6 @@ def _scaled(scale: float) -> Callable[[bytes], float]:
     return lambda text: int(text) * scale
 
 
-def _generation(text: bytes) -> float:
-    return float(parse_generation(text.decode("ascii", "replace"), "").value_or(nan))
-
-
 INTEL = "0x8086"
 _BUILT_IN = "0000:00:02.0"  # where every graphics unit inside an Intel processor is
 _CLOCKS = ("device/tile0/gt0/freq0/act_freq", "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz")
@@ -104,14 +101,7 @@ def _intel_readings(live: Live, index: int, card: Card, closing: ExitStack) -> I
         with suppress(LookError):
             yield _intel_reading(device, "clock_hz", _times(_open_number(live, path, closing), MHZ))
             break
-    yield from _sensed(live, device, sensors, closing)
-    if files:
-        bits = lambda _now: (float(sum((file() == 1) << at for at, file in enumerate(files))),)  # noqa: E731 (short)
-        yield _intel_reading(device, REASON_BITS, bits, SELDOM_S)
-
-
-def _sensed(live: Live, device: Device, sensors: Sensors, closing: ExitStack) -> Iterator[Reading]:
-    """Energy is counted, so power is its growth; temperature by the package's sensor, else by the first."""
+    # Energy is counted, so power is its growth; temperature by the package's sensor, else by the first
     energy = next((name for name in ("energy1_input", "energy2_input") if sensors.has(name)), "")
     warm = f"{sensors.labels['pkg']}_input" if "pkg" in sensors.labels else "temp1_input"
     with suppress(LookError):
@@ -120,10 +110,12 @@ def _sensed(live: Live, device: Device, sensors: Sensors, closing: ExitStack) ->
     with suppress(LookError):
         degrees = _open_number(live, f"{sensors.path}/{warm}", closing)
         yield _intel_reading(device, "temperature_c", _times(degrees, MILLI), SELDOM_S)
+    if files:
+        bits = lambda _now: (float(sum((file() == 1) << at for at, file in enumerate(files))),)  # noqa: E731 (short)
+        yield _intel_reading(device, REASON_BITS, bits, SELDOM_S)
 
 
 def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str], list[Callable[[], int]]]:
-    """Why the clock is held down, in Intel's words: one file for each reason."""
     for folder, prefix in ((f"{card.path}/{folder}", prefix) for folder, prefix in _REASONS):
         with suppress(LookError):
             names = [n for n in live.list_dir(folder) if n.startswith(prefix) and not n.endswith("status")]
@@ -145,7 +137,6 @@ def _times(number: Callable[[], int], scale: float) -> Callable[[float], Sequenc
 
 
 def _open_number(live: Live, path: str, closing: ExitStack) -> Callable[[], int]:
-    """The file's number, each time anew."""
     file = live.follow(path, _INTEL_LIMIT_BYTES)
     closing.callback(file.close)
 

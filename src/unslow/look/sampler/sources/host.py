@@ -3,6 +3,7 @@
 import mmap
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from math import nan
 
 from unslow.facts.values import MHZ
@@ -11,7 +12,7 @@ from unslow.look.kernel.processors import TICKS_PER_S, parse_cpu_list, parse_run
 from unslow.look.probes.cgroup import parse_allowed_cpus, read_group, read_quota
 from unslow.look.processes import families
 from unslow.look.sampler.readings import CORE, SELDOM_S, Rate, Reading
-from unslow.look.system import Live, LookError, read_text
+from unslow.look.system import Live, LookError, read_text, try_look
 
 DISKSTATS, BLOCKS = "/proc/diskstats", "/sys/block"
 SECTOR_BYTES = 512  # of this file, whatever the disk has: iostats.rst
@@ -21,26 +22,24 @@ _NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 _NAME, _SECTORS_READ = 2, 5
 
 
-class Disks:
-    """All disks together."""
-
-    def __init__(self, file: Callable[[], bytes], names: frozenset[bytes]) -> None:
-        self._file, self._names, self._rate = file, names, Rate()
-
-    def read(self, now: float) -> Sequence[float]:
-        """Bytes read a second."""
-        return (self._rate(parse_sectors_read(self._file(), self._names) * SECTOR_BYTES, now),)
-
-
 def open_disks(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading of all disks that are there now; LookError where there is none."""
     names = frozenset(name.encode() for name in live.list_dir(BLOCKS) if not name.startswith(_NOT_DISKS))
     if not names:
         raise LookError(f"{BLOCKS} lists no disk")
-    file = live.follow(DISKSTATS, _LIMIT_BYTES)
-    closing.callback(file.close)
+    file, rate = _follow(live, DISKSTATS, _LIMIT_BYTES, closing), Rate()
     parse_sectors_read(file(), names)
-    return [Reading("disks", ("disk_read_bytes_per_s",), Disks(file, names).read, every_s=SELDOM_S)]
+
+    def read(now: float) -> Sequence[float]:
+        return (rate(parse_sectors_read(file(), names) * SECTOR_BYTES, now),)
+
+    return [Reading("disks", ("disk_read_bytes_per_s",), read, every_s=SELDOM_S)]
+
+
+def _follow(live: Live, path: str, limit: int, closing: ExitStack) -> Callable[[], bytes]:
+    file = live.follow(path, limit)
+    closing.callback(file.close)
+    return file
 
 
 def parse_sectors_read(text: bytes, names: frozenset[bytes]) -> int:
@@ -66,24 +65,13 @@ ANY_CORE, OWN_CORE = "cpu_clock_hz", "own_clock_hz"
 
 def open_frequency(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The clock of the core that is likeliest to work; LookError where no driver tells one, as in virtual machines."""
-    own = _own_core(live, pids)
-    file = live.follow(CURRENT_FREQUENCY.format(own or 0), _FREQUENCY_LIMIT_BYTES)
-    closing.callback(file.close)
+    texts = (try_look("", read_text, live, f"/proc/{pid}/status") for pid in pids)
+    allowed = next(filter(None, map(parse_allowed_cpus, texts)), None)
+    own = min(allowed - read_slow_cpus(live) or allowed) if allowed else None
+    file = _follow(live, CURRENT_FREQUENCY.format(own or 0), _FREQUENCY_LIMIT_BYTES, closing)
     parse_hz(file())
     column = ANY_CORE if own is None else OWN_CORE
     return [Reading("frequency", (column,), lambda _now: (parse_hz(file()),), every_s=SELDOM_S)]
-
-
-def _own_core(live: Live, pids: Collection[int]) -> int | None:
-    """The first fast core that the runtime may use; None where no process tells."""
-    for pid in pids:
-        try:
-            allowed = parse_allowed_cpus(read_text(live, f"/proc/{pid}/status"))
-        except LookError:
-            continue
-        if allowed:
-            return min(allowed - read_slow_cpus(live) or allowed)
-    return None
 
 
 def parse_hz(text: bytes) -> float:
@@ -101,12 +89,10 @@ _LABEL = b"MemAvailable:"
 
 def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The memory that programs can still have, without swapping."""
-    file = live.follow(MEMINFO, _HEAD_BYTES)
-    closing.callback(file.close)
+    file = _follow(live, MEMINFO, _HEAD_BYTES, closing)
     parse_available_bytes(file())
-    return [
-        Reading("memory", ("memory_available_bytes",), lambda _now: (parse_available_bytes(file()),), every_s=SELDOM_S)
-    ]
+    columns = ("memory_available_bytes",)
+    return [Reading("memory", columns, lambda _now: (parse_available_bytes(file()),), every_s=SELDOM_S)]
 
 
 def parse_available_bytes(text: bytes) -> int:
@@ -124,41 +110,30 @@ _COUNTERS = {"pswpin": mmap.PAGESIZE, "pswpout": mmap.PAGESIZE, "pgmajfault": 1}
 _COLUMNS = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "major_faults_per_s")
 
 
-class Paging:
-    """The three counters as rates."""
-
-    def __init__(self, file: Callable[[], bytes]) -> None:
-        self._file = file
-        self._rates = [(name, size, Rate()) for name, size in _COUNTERS.items()]
-
-    def read(self, now: float) -> Sequence[float]:
-        """Bytes swapped in and out, and faults that waited for a disk, each a second."""
-        text = self._file()
-        return [rate(parse_vmstat_counter(text, name) * size, now) for name, size, rate in self._rates]
-
-
 def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading of all three."""
-    file = live.follow(VMSTAT, _PAGING_LIMIT_BYTES)
-    closing.callback(file.close)
+    file = _follow(live, VMSTAT, _PAGING_LIMIT_BYTES, closing)
     for name in _COUNTERS:
         parse_vmstat_counter(file(), name)
-    return [Reading("paging", _COLUMNS, Paging(file).read, every_s=SELDOM_S)]
+    rates = [(name, size, Rate()) for name, size in _COUNTERS.items()]
+
+    def read(now: float) -> Sequence[float]:
+        text = file()
+        return [rate(parse_vmstat_counter(text, name) * size, now) for name, size, rate in rates]
+
+    return [Reading("paging", _COLUMNS, read, every_s=SELDOM_S)]
 
 
 def parse_vmstat_counter(text: bytes, name: str) -> int:
     """The number in the line `name 123`; LookError where there is none."""
     label = f"\n{name} ".encode()
     at = text.find(label)
-    end = text.find(b"\n", at + 1)
+    if at < 0:
+        raise LookError(f"{VMSTAT} has no {name}")
     try:
-        return int(text[at + len(label) : end]) if at >= 0 else _missing(name)
+        return int(text[at + len(label) : text.find(b"\n", at + 1)])
     except ValueError as error:
         raise LookError(f"{VMSTAT}: {name} has no number") from error
-
-
-def _missing(name: str) -> int:
-    raise LookError(f"{VMSTAT} has no {name}")
 
 
 PRESSURE_FOLDER = "/proc/pressure"
@@ -167,26 +142,20 @@ _PRESSURE_LIMIT_BYTES = 256
 _TOTAL = b" total="
 
 
-class Pressure:
-    """One kind: the kernel counts microseconds of waiting, finer than its own averages over ten seconds."""
-
-    def __init__(self, file: Callable[[], bytes]) -> None:
-        self._file, self._rate = file, Rate()
-
-    def read(self, now: float) -> Sequence[float]:
-        """The share since the last look."""
-        return (min(self._rate(parse_some_s(self._file()), now), 1.0),)  # in this order NaN stays NaN
-
-
 def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading for each kind; LookError where the kernel keeps none."""
     readings = []
     for kind in PRESSURE_KINDS:
-        file = live.follow(f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES)
-        closing.callback(file.close)
+        file = _follow(live, f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES, closing)
         parse_some_s(file())
-        readings.append(Reading(f"{kind} pressure", (f"{kind}_pressure",), Pressure(file).read, every_s=SELDOM_S))
+        read = partial(_read_pressure, file, Rate())
+        readings.append(Reading(f"{kind} pressure", (f"{kind}_pressure",), read, every_s=SELDOM_S))
     return readings
+
+
+def _read_pressure(file: Callable[[], bytes], rate: Rate, now: float) -> Sequence[float]:
+    """The share since the last look: the kernel counts microseconds of waiting, finer than its own averages."""
+    return (min(rate(parse_some_s(file()), now), 1.0),)  # in this order NaN stays NaN
 
 
 def parse_some_s(text: bytes) -> float:
@@ -223,7 +192,6 @@ class ProcessCounts:
         return len(self._files)
 
     def read(self) -> None:
-        """Sum up; a process that is gone is not asked again."""
         ticks = faults = pages = 0
         for file in tuple(self._files):
             try:
@@ -250,7 +218,11 @@ class Processors:
         idle = parse_idle_ticks(self._file(), self._cores)
         self._own.read()
         self._this.read()
-        busy = self._busy(idle, now)
+        before, ticks = self._before, (now - self._when) * TICKS_PER_S
+        self._before, self._when = idle, now
+        busy: list[float] = []  # time that the hypervisor took counts as busy, as nobody here could use it
+        if len(before) == len(idle) and ticks > 0:
+            busy = [min(1.0, max(0.0, 1 - (b - a) / ticks)) for a, b in zip(before, idle, strict=True)]
         total = sum(busy) if busy else nan
         own = self._own_rate(self._own.ticks / TICKS_PER_S, now) if self._own else nan
         this = self._this_rate(self._this.ticks / TICKS_PER_S, now)
@@ -260,33 +232,19 @@ class Processors:
         cores = busy or [nan] * self._cores
         return [total, max(cores), own, others, memory, faults, *cores]
 
-    def _busy(self, idle: list[int], now: float) -> list[float]:
-        """The busy share of each core; time that the hypervisor took counts as busy, as nobody here could use it."""
-        before, ticks = self._before, (now - self._when) * TICKS_PER_S
-        self._before, self._when = idle, now
-        if len(before) != len(idle) or not ticks > 0:
-            return []
-        return [min(1.0, max(0.0, 1 - (b - a) / ticks)) for a, b in zip(before, idle, strict=True)]
-
 
 def open_processors(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading; the runtime's processes are those given and what they have started by now."""
     cores = len(parse_cores(live.read_bytes(STAT)))
-    file = live.follow(STAT, (cores + 1) * _LINE_BYTES)
-    closing.callback(file.close)
+    file = _follow(live, STAT, (cores + 1) * _LINE_BYTES, closing)
     family = families(live, pids)
-    own, this = (ProcessCounts(live, group, closing) for group in (family, _this_program(live, family)))
+    pid = try_look(None, read_own_pid, live)
+    this_program = () if pid is None or pid in family else ("self",)  # unless it is the runtime itself
+    own, this = (ProcessCounts(live, group, closing) for group in (family, this_program))
     processors = Processors(file, own, this, cores)
     names = ("busy_cpus", "busiest_core", "own_cpus", "others_cpus", "own_rss_bytes", "own_major_faults_per_s")
     columns = (*names, *(f"{CORE}{number}_busy" for number in range(cores)))
     return [Reading("processors", columns, processors.read)]
-
-
-def _this_program(live: Live, family: Collection[int]) -> Collection[str]:
-    """This program, whose work is neither the runtime's nor that of others; nobody where it is the runtime itself."""
-    with suppress(LookError):
-        return () if read_own_pid(live) in family else ("self",)
-    return ()
 
 
 def parse_cores(text: bytes) -> list[bytes]:
@@ -343,8 +301,7 @@ def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Re
     quotas = [quota for folder in group.folders if (quota := read_quota(live, group.version, folder))]
     if not quotas:
         raise LookError("no CPU quota is set")
-    file = live.follow(f"{min(quotas).folder}/cpu.stat", _QUOTA_LIMIT_BYTES)
-    closing.callback(file.close)
+    file = _follow(live, f"{min(quotas).folder}/cpu.stat", _QUOTA_LIMIT_BYTES, closing)
     return [Reading("quota", ("cpu_throttled_share",), Quota(file).read, every_s=SELDOM_S)]
 
 
@@ -373,20 +330,11 @@ class Threads:
         self._live, self._pids, self._groups = live, pids, groups
 
     def read(self, _now: float) -> Sequence[float]:
-        """A share for each group; NaN while no thread runs."""
-        found = []
-        for folder in self._folders()[:MOST_THREADS]:
-            with suppress(LookError):  # a thread that is gone
-                found.append(parse_running_on(read_text(self._live, f"{folder}/stat")))
-        cpus = [cpu for cpu in found if cpu is not None]
+        folders = [f"/proc/{pid}/task" for pid in self._pids]
+        paths = [f"{folder}/{name}/stat" for folder in folders for name in try_look([], self._live.list_dir, folder)]
+        texts = (try_look("", read_text, self._live, path) for path in paths[:MOST_THREADS])
+        cpus = [cpu for text in texts if (cpu := parse_running_on(text)) is not None]
         return [sum(cpu in group for cpu in cpus) / len(cpus) if cpus else nan for group in self._groups]
-
-    def _folders(self) -> list[str]:
-        folders = []
-        for pid in self._pids:
-            with suppress(LookError):
-                folders += [f"/proc/{pid}/task/{thread}" for thread in self._live.list_dir(f"/proc/{pid}/task")]
-        return folders
 
 
 def open_threads(live: Live, pids: Collection[int], _closing: ExitStack) -> list[Reading]:
@@ -399,7 +347,6 @@ def open_threads(live: Live, pids: Collection[int], _closing: ExitStack) -> list
 
 
 def _groups(live: Live) -> dict[str, frozenset[int]]:
-    """The processors that make a difference, by the column that tells of them."""
     slow = read_slow_cpus(live)
     groups = {SLOW_SHARE: slow} if slow else {}
     with suppress(LookError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from math import nan
 from typing import Any
 
@@ -31,9 +32,15 @@ class OthersBusy:
     def read(self, _now: float) -> Sequence[float]:
         """One share; NaN at the first look, which shows the past, and while nobody worked."""
         is_first = not self._since_us
+        try:
+            samples = list(self._nvml.nvmlDeviceGetProcessUtilization(self._gpu, self._since_us))
+        except Exception as error:
+            if getattr(error, "value", None) not in _NOTHING_NEW:
+                raise
+            samples = []
         # What each process used since the last look; a process may be sampled more than once
         seen: dict[int, list[int]] = {}
-        for sample in self._samples():
+        for sample in samples:
             self._since_us = max(self._since_us, sample.timeStamp)
             if sample.smUtil <= MOST_PERCENT:  # drivers hand out a row of noise now and then
                 seen.setdefault(sample.pid, []).append(sample.smUtil)
@@ -43,14 +50,6 @@ class OthersBusy:
             return (nan,)
         others = sum(percent for pid, percent in busy.items() if pid not in self._own)
         return (min(1.0, others / MOST_PERCENT),)
-
-    def _samples(self) -> Sequence[Any]:
-        try:
-            return list(self._nvml.nvmlDeviceGetProcessUtilization(self._gpu, self._since_us))
-        except Exception as error:
-            if getattr(error, "value", None) in _NOTHING_NEW:
-                return ()
-            raise
 
 
 DRIVER = True
@@ -80,21 +79,23 @@ def readings_of(nvml: Nvml, closing: ExitStack, own: Collection[int] = ()) -> It
     for index in range(min(nvml.nvmlDeviceGetCount(), MOST_GPUS)):
         try:
             gpu = nvml.nvmlDeviceGetHandleByIndex(index)
-            device = Device(index, _name(nvml, gpu), reason_names)
+            name = nvml.nvmlDeviceGetName(gpu)
         except Exception as error:  # noqa: BLE001 (a GPU that fell off the bus)
-            yield _lost(index, str(error))
-        else:
-            yield from _readings(nvml, gpu, device)
-            if own:
-                read = OthersBusy(nvml, gpu, own).read
-                yield _reading(device, "work of other processes", ("others_busy",), read, SELDOM_S)
+            yield Reading(f"gpu{index}", (), partial(_fail, str(error)), Device(index, ""))
+            continue
+        name = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+        device = Device(index, name, reason_names)
+        yield _reading(device, "utilisation", ("busy", "memory_busy"), partial(_utilisation, nvml, gpu))
+        for column, ask, every_s in QUESTIONS:
+            yield _reading(device, column, (column,), partial(_ask, ask, nvml, gpu), every_s)
+        yield _traffic(nvml, gpu, device)
+        if own:
+            read = OthersBusy(nvml, gpu, own).read
+            yield _reading(device, "work of other processes", ("others_busy",), read, SELDOM_S)
 
 
-def _readings(nvml: Nvml, gpu: Any, device: Device) -> Iterator[Reading]:
-    yield _reading(device, "utilisation", ("busy", "memory_busy"), lambda _now: _utilisation(nvml, gpu))
-    for column, ask, every_s in QUESTIONS:
-        yield _reading(device, column, (column,), _asked(ask, nvml, gpu), every_s)
-    yield _traffic(nvml, gpu, device)
+def _fail(why: str, _now: float) -> Sequence[float]:
+    raise LookError(why)
 
 
 def _reading(
@@ -103,25 +104,11 @@ def _reading(
     return Reading(f"gpu{device.number} {what}", columns, read, device, every_s)
 
 
-def _asked(ask: Ask, nvml: Nvml, gpu: Any) -> Callable[[float], Sequence[float]]:
-    return lambda _now: (ask(nvml, gpu),)
+def _ask(ask: Ask, nvml: Nvml, gpu: Any, _now: float) -> Sequence[float]:
+    return (ask(nvml, gpu),)
 
 
-def _name(nvml: Nvml, gpu: Any) -> str:
-    name = nvml.nvmlDeviceGetName(gpu)
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-
-
-def _lost(index: int, why: str) -> Reading:
-    """A reading that only ever says why there is none."""
-
-    def read(_now: float) -> Sequence[float]:
-        raise LookError(why)
-
-    return Reading(f"gpu{index}", (), read, Device(index, ""))
-
-
-def _utilisation(nvml: Nvml, gpu: Any) -> Sequence[float]:
+def _utilisation(nvml: Nvml, gpu: Any, _now: float) -> Sequence[float]:
     rates = nvml.nvmlDeviceGetUtilizationRates(gpu)
     return rates.gpu / 100, rates.memory / 100
 
@@ -167,7 +154,10 @@ def _traffic(nvml: Nvml, gpu: Any, device: Device) -> Reading:
 
     def by_counters(now: float) -> Sequence[float]:
         fields = nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
-        return [_grown(rate, now, *found) for rate, found in zip(rates, field_values(nvml, gpu, fields), strict=True)]
+        counts = field_values(nvml, gpu, fields)
+        for rate, (_, kind) in zip(rates, counts, strict=True):  # drivers that count in 32 bits start over every 4 GiB
+            rate.wraps_at = 2.0**32 if _MEMBERS[kind] == "uiVal" else 0.0
+        return [rate(count, now) for rate, (count, _) in zip(rates, counts, strict=True)]
 
     def by_measuring(_now: float) -> Sequence[float]:
         kinds = nvml.NVML_PCIE_UTIL_TX_BYTES, nvml.NVML_PCIE_UTIL_RX_BYTES
@@ -178,12 +168,6 @@ def _traffic(nvml: Nvml, gpu: Any, device: Device) -> Reading:
     except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
         return _reading(device, "PCIe traffic, measured", columns, by_measuring, SLOW_S)
     return _reading(device, "PCIe traffic, counted", columns, by_counters)
-
-
-def _grown(rate: Rate, now: float, count: float, kind: int) -> float:
-    """The counter as a rate; drivers that count in 32 bits start over every 4 GiB."""
-    rate.wraps_at = 2.0**32 if _MEMBERS[kind] == "uiVal" else 0.0
-    return rate(count, now)
 
 
 QUESTIONS: tuple[tuple[str, Ask, float], ...] = (
