@@ -10,7 +10,7 @@ import msgspec
 from unslow.commands._command_lines import spelled_subject
 from unslow.facts.errors import UserError
 from unslow.facts.merge import bounded
-from unslow.facts.run import Phase, Run, Span
+from unslow.facts.run import Phase, Span
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Known, MissingFactError, Unknown, measured
 from unslow.live.tick import (
@@ -121,8 +121,14 @@ def rates_of(looks: Sequence[Look]) -> Rates:
     phase = phase_of(now.work)
     if now.work.decoding is not None:
         rates = _by_slots(recent, requests, phase)
-        before = [look for look in looks if now.at_s - look.at_s <= LONGEST_WINDOW_S]
-        return rates if rates.tokens_per_s is not None else _as_before(rates, before)
+        if rates.tokens_per_s is not None:
+            return rates
+        # Answers that are over before a second look: as fast as those just before, where as many ran beside each other
+        known = speed_of_each([look for look in looks if now.at_s - look.at_s <= LONGEST_WINDOW_S])
+        answered = sum(request.phase == "decode" for request in requests.each)
+        if not isinstance(known.speed, Known) or round(known.among) != answered:
+            return rates
+        return rates._replace(tokens_per_s=known.speed.value * answered, each_tokens_per_s=known.speed.value)
     total = _counted(recent, [look.work.tokens for look in recent])
     if total is None:
         total = now.work.tokens_per_s
@@ -138,14 +144,6 @@ def _by_slots(recent: Sequence[Look], requests: RequestsNow, phase: PhaseNow) ->
     waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
     total = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
     return Rates(total, sum(speeds) / len(speeds) if speeds else None, _prompts_read(recent), requests, phase)
-
-
-def _as_before(rates: Rates, looks: Sequence[Look]) -> Rates:
-    """Answers that are over before a second look: as fast as those just before, where as many ran beside each other."""
-    each, answered = speed_of_each(looks), sum(request.phase == "decode" for request in rates.requests.each)
-    if not isinstance(each.speed, Known) or round(each.among) != answered:
-        return rates
-    return rates._replace(tokens_per_s=each.speed.value * answered, each_tokens_per_s=each.speed.value)
 
 
 def phase_of(work: Work) -> PhaseNow:
@@ -313,18 +311,15 @@ class Watched:
         self.asking_since = None
         rates = rates_of(tuple(self.looks)) if self.error is None else Rates()
         self.rates = rates._replace(phase=self._phase_without()) if rates.phase == "unknown" else rates
-        self._note(clock())
-
-    def _note(self, now_s: float) -> None:
-        """Count the time since the last look to the phase that this one shows."""
-        start_s, self._before_s = self._before_s, now_s
+        # The time since the last look counts to the phase that this one shows
+        start_s, self._before_s = self._before_s, clock()
         if start_s is None:
             return
-        phase, queued = self.rates.phase, bool(self.rates.requests.waiting)
+        phase = self.rates.phase
         self._worked = self._worked or phase in ("prefill", "decode", "busy")
-        self.minute.add(start_s, now_s, phase, queued=queued)
+        self.minute.add(start_s, self._before_s, phase, queued=bool(self.rates.requests.waiting))
         if phase in _NOTED:
-            self.sampler.note(Span(phase=_NOTED[phase], start_s=start_s, end_s=now_s))
+            self.sampler.note(Span(phase=_NOTED[phase], start_s=start_s, end_s=self._before_s))
 
     def _phase_without(self) -> PhaseNow:
         """What it does, where it does not say so: by its state, else by the processors that it uses."""
@@ -356,7 +351,20 @@ class Watched:
 
     def seen_case(self) -> Case:
         """The server on its machine, with what was seen of its work over the last minute."""
-        return msgspec.structs.replace(self.case, run=self._run())
+        start_s = self._system.clock() - MINUTE_S
+        looks = [look for look in tuple(self.looks) if look.at_s >= start_s and look.work.running is not None]
+        run = self.subject.run
+        if len(looks) > 1 and any(look.work.running for look in looks):
+            source = f"{len(looks)} looks at {looks[-1].work.source}"
+            speed = speed_alone(looks, source)
+            run = msgspec.structs.replace(run, traffic=measured(traffic_of(looks), source))
+            if isinstance(speed, Known):
+                run = msgspec.structs.replace(run, decode_tokens_per_s=speed)
+            run = bounded(run)
+        telemetry = self.sampler.recent(MINUTE_S)
+        if telemetry.samples:
+            run = joined_telemetry(run, measured(telemetry, UNDER_LOAD))
+        return msgspec.structs.replace(self.case, run=run)
 
     def lay_out(self, system: System | None) -> None:
         """Reckon once what lies on its GPUs, where its log does not tell; `system` is the machine that it runs on."""
@@ -370,21 +378,6 @@ class Watched:
         with suppress(UserError, MissingFactError, ValueError, ArithmeticError):  # what a server claims may be anything
             memory = memory_of(system, self.case)
             self.laid = () if isinstance(memory, Unknown) else memory.view().now.bars
-
-    def _run(self) -> Run:
-        """What was found of its runs, with the last minute laid over it."""
-        start_s = self._system.clock() - MINUTE_S
-        recent = [look for look in tuple(self.looks) if look.at_s >= start_s and look.work.running is not None]
-        run, looks = self.subject.run, recent
-        if len(looks) > 1 and any(look.work.running for look in looks):
-            source = f"{len(looks)} looks at {looks[-1].work.source}"
-            speed = speed_alone(looks, source)
-            run = msgspec.structs.replace(run, traffic=measured(traffic_of(looks), source))
-            if isinstance(speed, Known):
-                run = msgspec.structs.replace(run, decode_tokens_per_s=speed)
-            run = bounded(run)
-        telemetry = self.sampler.recent(MINUTE_S)
-        return joined_telemetry(run, measured(telemetry, UNDER_LOAD)) if telemetry.samples else run
 
     def is_there(self) -> bool:
         """Whether the process that was found still lives; taken for granted where none is known."""

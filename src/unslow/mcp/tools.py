@@ -398,14 +398,9 @@ def _applied(allowed: Allowed, plans: Plans, asked: Apply) -> Answer:
     if asked.confirm is None:
         return _shown("apply", ready.report, code)
     _check_code(asked.confirm, code)
-    return _performed(system, ready, restart=asked.restart)
-
-
-def _performed(system: LiveSystem, ready: Prepared, *, restart: bool) -> Answer:
-    """Make it; where only the restart fails, the change stays and that is said with the way back."""
     check_allowed(ready)
     report = performed(system, ready, api_key=_key())
-    if restart:
+    if asked.restart:
         try:
             restarted(report.then)
         except UserError as error:
