@@ -378,9 +378,8 @@ def _ready(shown: Shown) -> Markup:
         now = memory.now.settings if memory else {}
         moved = [(knob, value) for knob, value in answer.settings.items() if now.get(knob) != value]
         if len(moved) == 1:
-            html, (knob, value) = render_answer(answer, shown.number), moved[0]
-            place = {"data_subject": shown.number, "data_knob": knob, "data_value": value}
-            parts.append(tag("template", html, class_="ready", **place))
+            html, number, (knob, value) = render_answer(answer, shown.number), shown.number, moved[0]
+            parts.append(tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value))
     return joined(parts)
 
 

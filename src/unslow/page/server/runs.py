@@ -148,7 +148,6 @@ class StartedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes."""
         return self._state != "running"
 
     def tell(self, line: RunLine) -> None:
@@ -171,14 +170,9 @@ class StartedRun:
         """How far it is."""
         with self._lock:
             text, share = _standing(self._lines)
-            return RunShown(
-                id=self.id,
-                kind=self.wanted.kind,
-                subject=self.wanted.subject,
-                state=self._state,
-                text=text,
-                share=1.0 if self._state in ("done", "stopped") else share,
-            )
+            share = 1.0 if self._state in ("done", "stopped") else share
+            kind, subject = self.wanted.kind, self.wanted.subject
+            return RunShown(id=self.id, kind=kind, subject=subject, state=self._state, text=text, share=share)
 
 
 def _standing(lines: Sequence[RunLine]) -> tuple[str, float]:
@@ -209,7 +203,7 @@ class RunList:
     def start(self, wanted: RunWanted, follow: Callable[[StartedRun], None]) -> StartedRun:
         """Begin one in a thread of its own; BusyError while another goes on: two would measure each other."""
         with self._lock:
-            if any(not entry.is_over for entry in self._entries.values()):
+            if not all(entry.is_over for entry in self._entries.values()):
                 raise BusyError("a run goes on already", "wait for it, or stop it")
             entry = StartedRun(wanted)
             self._entries[entry.id] = entry

@@ -45,14 +45,11 @@ def tunnel_command(port: int, environment: Mapping[str, str]) -> str:
     parts = environment.get("SSH_CONNECTION", "").split()
     host, ssh_port = parts[2:4] if len(parts) == _PARTS_OF_A_CONNECTION else ("THIS_MACHINE", _USUAL_SSH_PORT)
     named = "" if ssh_port == _USUAL_SSH_PORT else f" -p {ssh_port}"
-    return f"ssh -N -L {port}:127.0.0.1:{port}{named} {_user()}@{host}"
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as in containers
-        return "USER"
+        user = "USER"
+    return f"ssh -N -L {port}:127.0.0.1:{port}{named} {user}@{host}"
 
 
 def open_browser(url: str) -> None:

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.commands.diagnose.request import DiagnoseSpec
@@ -67,7 +67,12 @@ class Ahead:
             for settings in islice(neighbours(place), MOST):
                 if left <= 0 or self._place is not None or not self._is_wanted():
                     break
-                left -= self._answer_and_rest(place.number, settings)
+                begun = time.monotonic()
+                with suppress(UserError):  # whoever asks for it is told
+                    self._answer(place.number, settings)
+                took = time.monotonic() - begun
+                time.sleep(min(_LONGEST_REST_S, took))
+                left -= took
 
     def _next(self) -> Place | None:
         """The place that was noted last, when nobody has asked for a while; None where there is no new one."""
@@ -78,23 +83,11 @@ class Ahead:
             self._works = place is not None
             return place
 
-    def _answer_and_rest(self, number: int, settings: Mapping[str, str]) -> float:
-        """Gives the seconds that the answer took."""
-        begun = time.monotonic()
-        with suppress(UserError):  # whoever asks for it is told
-            self._answer(number, settings)
-        took = time.monotonic() - begun
-        time.sleep(min(_LONGEST_REST_S, took))
-        return took
-
 
 def neighbours(place: Place) -> Iterator[dict[str, str]]:
     """All that moving one slider leads to, the nearest first."""
     ways = [list(_along(slider, place.settings)) for slider in place.sliders]
-    for step in range(max(map(len, ways), default=0)):
-        for way in ways:
-            if step < len(way):
-                yield way[step]
+    yield from (found for step in zip_longest(*ways) for found in step if found)
 
 
 def _along(slider: Slider, settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
@@ -102,9 +95,8 @@ def _along(slider: Slider, settings: Mapping[str, str]) -> Iterator[dict[str, st
     values = [choice.value for choice in slider.choices]
     stands = settings.get(slider.knob, slider.value)
     here = values.index(stands) if stands in values else 0
-    for n in sorted(range(len(values)), key=lambda n: abs(n - here)):
-        if n != here:
-            yield {**settings, slider.knob: values[n]}
+    for n in sorted(range(len(values)), key=lambda n: abs(n - here))[1:]:
+        yield {**settings, slider.knob: values[n]}
 
 
 class ServeOptions(NamedTuple):
@@ -152,7 +144,11 @@ class ServerState:
 
     def _begin(self) -> None:
         try:
-            self._look()
+            from unslow.page.server.live_run import begin, first_look  # noqa: PLC0415 (meanwhile the page is there)
+
+            self.take(first_look(self.wanted))
+            if self.wanted.measure:
+                begin(self)
         except UserError as error:
             self._error = error
         except Exception as bug:  # noqa: BLE001 (a page that says so is better than one that waits for ever)
@@ -164,15 +160,6 @@ class ServerState:
         gc.collect()
         gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
 
-    def _look(self) -> None:
-        from unslow.page.server.live_run import first_look  # noqa: PLC0415
-
-        self.take(first_look(self.wanted))
-        if self.wanted.measure:
-            from unslow.page.server.live_run import begin  # noqa: PLC0415
-
-            begin(self)
-
     def look_again(self) -> None:
         """Look anew, where there was nothing to see: a server may have been started meanwhile."""
         with self._lock:
@@ -183,7 +170,6 @@ class ServerState:
         self.begin()
 
     def take(self, seen: "SeenMachine") -> None:
-        """Show this from now on."""
         with self._lock:
             self._seen, self._error, self._memories = seen, None, {}
 
@@ -221,11 +207,8 @@ class ServerState:
         with self._lock:
             count = len(self._seen.view.report.subjects) if self._seen else 0
         for number in range(min(count, _PREPARED)):
-            try:
-                with self._sliding:
-                    self._memory(number)
-            except UserError:
-                continue  # the panel says why there is none
+            with suppress(UserError), self._sliding:  # the panel says why there is none
+                self._memory(number)
         if self._is_open:
             self._note_sliders(0, {})
 
@@ -243,6 +226,5 @@ class ServerState:
         return known
 
     def close(self) -> None:
-        """End what runs."""
         self.closing = True
         self.book.close()

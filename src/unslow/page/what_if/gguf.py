@@ -78,7 +78,12 @@ class Priced(NamedTuple):
         split = tuple(homes.count(gpu) for gpu in range(gpus))
         whole = sum(home == gpus for home in homes[: len(pieces.layers)]) if gpus else len(pieces.layers)
         placing = Placing(whole, max(0, min(self.whole_first, len(pieces.layers)) - whole))
-        pricing = Pricing(pieces, hardware, _within(self.work, settings.slot_context))
+        work, context = self.work, settings.slot_context
+        if work.tokens > context:
+            share = max(1, context // _SHARE)
+            prompt, answer = min(work.prompt, share), min(work.answer, share)
+            work = Work(prompt, max(0, min(work.kept, context - prompt - answer)), answer)
+        pricing = Pricing(pieces, hardware, work)
         price = pricing.price(settings, placing, split, self.threads)
         group = _group(placing, split, sparse=pieces.is_sparse)
         backend = "cpu" if group == CPU else hardware.setting.backend
@@ -88,14 +93,6 @@ class Priced(NamedTuple):
             _range(price.prefill_tokens_per_s, prefill.low, prefill.high),
             group,
         )
-
-
-def _within(work: Work, context: int) -> Work:
-    """The work, cut to a shorter context."""
-    if work.tokens <= context:
-        return work
-    prompt, answer = min(work.prompt, max(1, context // _SHARE)), min(work.answer, max(1, context // _SHARE))
-    return Work(prompt, max(0, min(work.kept, context - prompt - answer)), answer)
 
 
 def _group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
@@ -146,7 +143,6 @@ class Subject(NamedTuple):
 
     @property
     def hardware(self) -> Hardware:
-        """That it runs on."""
         return self.setup.hardware
 
     @property
@@ -191,24 +187,24 @@ class GgufAnswers:
     def answer(self, asked: AskedSettings) -> WhatIf:
         """What would be with these settings."""
         with self._lock, self._lasting.resumed():
-            return self._answer(asked)
-
-    def _answer(self, asked: AskedSettings) -> WhatIf:
-        subject, pieces = self.subject, self._pieces(asked.quant)
-        laid = self._laid_out(pieces.blueprint, asked)
-        layers = self.layers(asked)
-        verdict = verdict_with(verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices)
-        speeds = self._speeds(pieces, laid.settings) if verdict != "does_not_fit" else None
-        return WhatIf(
-            settings=asked.shown(subject.knobs),
-            bars=self.bars(laid),
-            verdict=verdict,
-            summary=what_if_summary(verdict, laid.devices, laid.host, layers, speeds.decode if speeds else None),
-            decode_tokens_per_s=speeds.decode if speeds else None,
-            prefill_tokens_per_s=speeds.prefill if speeds else None,
-            command=subject.command(asked, laid.settings),
-            notes=self._notes(asked, laid),
-        )
+            subject, pieces = self.subject, self._pieces(asked.quant)
+            laid = self._laid_out(pieces.blueprint, asked)
+            layers = self.layers(asked)
+            verdict = verdict_with(verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices)
+            decode = prefill = None
+            if subject.priced and verdict != "does_not_fit":
+                price = subject.priced.speeds(pieces, subject.hardware, laid.settings)
+                decode, prefill, _ = price.like(subject.expected)
+            return WhatIf(
+                settings=asked.shown(subject.knobs),
+                bars=self.bars(laid),
+                verdict=verdict,
+                summary=what_if_summary(verdict, laid.devices, laid.host, layers, decode),
+                decode_tokens_per_s=decode,
+                prefill_tokens_per_s=prefill,
+                command=subject.command(asked, laid.settings),
+                notes=self._notes(asked, laid),
+            )
 
     def laid_out(self, asked: AskedSettings) -> LaidOut:
         """What settings ask of every memory, as `unslow fit` counts."""
@@ -252,10 +248,6 @@ class GgufAnswers:
         first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
         whole = max(0, subject.everything - asked.gpu_layers)
         return LayerCount(asked.gpu_layers, subject.everything, max(0, first - whole) if subject.hardware.rooms else 0)
-
-    def _speeds(self, pieces: Pieces, settings: Settings) -> Speeds | None:
-        priced = self.subject.priced
-        return priced.speeds(pieces, self.subject.hardware, settings).like(self.subject.expected) if priced else None
 
     def price_now(self) -> Speeds | None:
         """What runs, by its price alone."""
