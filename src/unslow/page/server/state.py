@@ -67,12 +67,7 @@ class Ahead:
             for settings in islice(neighbours(place), MOST):
                 if left <= 0 or self._place is not None or not self._is_wanted():
                     break
-                begun = time.monotonic()
-                with suppress(UserError):  # whoever asks for it is told
-                    self._answer(place.number, settings)
-                took = time.monotonic() - begun
-                time.sleep(min(_LONGEST_REST_S, took))
-                left -= took
+                left -= self._answer_and_rest(place.number, settings)
 
     def _next(self) -> Place | None:
         """The place that was noted last, when nobody has asked for a while; None where there is no new one."""
@@ -82,6 +77,15 @@ class Ahead:
             place, self._place = self._place, None
             self._works = place is not None
             return place
+
+    def _answer_and_rest(self, number: int, settings: Mapping[str, str]) -> float:
+        """Gives the seconds that the answer took."""
+        begun = time.monotonic()
+        with suppress(UserError):  # whoever asks for it is told
+            self._answer(number, settings)
+        took = time.monotonic() - begun
+        time.sleep(min(_LONGEST_REST_S, took))
+        return took
 
 
 def neighbours(place: Place) -> Iterator[dict[str, str]]:
@@ -144,11 +148,7 @@ class ServerState:
 
     def _begin(self) -> None:
         try:
-            from unslow.page.server.live_run import begin, first_look  # noqa: PLC0415 (meanwhile the page is there)
-
-            self.take(first_look(self.wanted))
-            if self.wanted.measure:
-                begin(self)
+            self._look()
         except UserError as error:
             self._error = error
         except Exception as bug:  # noqa: BLE001 (a page that says so is better than one that waits for ever)
@@ -159,6 +159,13 @@ class ServerState:
         self.prepare()
         gc.collect()
         gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
+
+    def _look(self) -> None:
+        from unslow.page.server.live_run import begin, first_look  # noqa: PLC0415
+
+        self.take(first_look(self.wanted))
+        if self.wanted.measure:
+            begin(self)
 
     def look_again(self) -> None:
         """Look anew, where there was nothing to see: a server may have been started meanwhile."""
