@@ -106,13 +106,10 @@ class Looks(NamedTuple):
     def glyphs(self) -> Glyphs:
         """Blocks where they can be written, and where nobody asked for plain letters."""
         encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
-        return ASCII if self.ascii or _is_plain() or not all(map(is_unicode, encodings)) else BLOCKS
-
-
-def _is_plain() -> bool:
-    """Whether the language is set to one without letters beyond ASCII: Python itself writes UTF-8 even there."""
-    told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    return next((language for language in told if language), "") in ("C", "POSIX")
+        # A language without letters beyond ASCII: Python itself writes UTF-8 even there
+        told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+        is_plain = next((language for language in told if language), "") in ("C", "POSIX")
+        return ASCII if self.ascii or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
 
 
 def is_terminal() -> bool:
@@ -136,7 +133,6 @@ def watch(request: WatchSpec, looks: Looks, write: Callable[[str], None]) -> int
 def _written(
     watching: Watching, request: WatchSpec, looks: Looks, write: Callable[[str], None], system: LiveSystem
 ) -> int:
-
     plain = PlainLines(looks.glyphs)
     try:
         for tick in ticks(watching, request, system):

@@ -120,7 +120,11 @@ def rates_of(looks: Sequence[Look]) -> Rates:
     requests = _requests(recent)
     phase = phase_of(now.work)
     if now.work.decoding is not None:
-        rates = _by_slots(recent, requests, phase)
+        speeds = [request.tokens_per_s for request in requests.each if request.tokens_per_s is not None]
+        waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
+        summed = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
+        mean = sum(speeds) / len(speeds) if speeds else None
+        rates = Rates(summed, mean, _prompts_read(recent), requests, phase)
         if rates.tokens_per_s is not None:
             return rates
         # Answers that are over before a second look: as fast as those just before, where as many ran beside each other
@@ -137,13 +141,6 @@ def rates_of(looks: Sequence[Look]) -> Rates:
     if phase == "busy" and total is not None:
         phase = "decode" if total > 0 else "prefill" if prompts else phase
     return Rates(total, each, prompts, requests, phase)
-
-
-def _by_slots(recent: Sequence[Look], requests: RequestsNow, phase: PhaseNow) -> Rates:
-    speeds = [request.tokens_per_s for request in requests.each if request.tokens_per_s is not None]
-    waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
-    total = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
-    return Rates(total, sum(speeds) / len(speeds) if speeds else None, _prompts_read(recent), requests, phase)
 
 
 def phase_of(work: Work) -> PhaseNow:
@@ -235,10 +232,10 @@ def missing_of(subject: Subject, work: Work | None, error: LookError | None) -> 
     """Why there is no speed of this moment; None where there is one."""
     if work is not None and (work.decoding, work.tokens, work.tokens_per_s) != (None, None, None):
         return None
-    runtime = subject.runtime.name.value_or("")
-    why, how = next((told for name, told in _HOW.items() if runtime.endswith(name)), _OTHERS)
     if error is not None and error.how_to_get and "API key" in error.why:
         return Missing(why=error.why, how_to_get=error.how_to_get)
+    runtime = subject.runtime.name.value_or("")
+    why, how = next((told for name, told in _HOW.items() if runtime.endswith(name)), _OTHERS)
     return Missing(why=why, how_to_get=how)
 
 
@@ -250,8 +247,6 @@ def notes_on(subject: Subject, work: Work | None) -> tuple[str, ...]:
 
 MOST_LOOKS = 400
 """More than a minute has at the shortest interval."""
-
-
 GUESS_S, BUSY_CPUS = 3.0, 0.2
 """A server that shows nothing is taken for busy where it used so many processors over the last seconds: also while a
 GPU computes, a thread waits for it at full speed, or starts the next kernels."""
@@ -286,11 +281,8 @@ class Watched:
 
     def is_same(self, subject: Subject) -> bool:
         """Whether this is the very process with the very model that is watched."""
-        mine, found = self.subject, subject
-        return (mine.runtime.pid.value_or(None), mine.model.name.value_or("")) == (
-            found.runtime.pid.value_or(None),
-            found.model.name.value_or(""),
-        )
+        both = (self.subject, subject)
+        return len({(one.runtime.pid.value_or(None), one.model.name.value_or("")) for one in both}) == 1
 
     def refresh(self, seen: Snapshot, subject: Subject) -> None:
         """The same server, looked at again."""

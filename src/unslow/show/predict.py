@@ -42,19 +42,20 @@ def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableT
         share = f"{wall.share:.0%}" if wall.share >= 0.01 else "<1%"  # noqa: PLR2004 (below it, a share reads as none)
         grid.add_row(name, _bar(wall.share, bar, style), span(wall.seconds), share, halved)
     binding = next((w.part for w in decode.walls if w.binds), "")
-    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {_verb(binding)}", style="bold")
+    verb = "bind" if binding.endswith("s") else "binds"
+    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {verb}", style="bold")
     return Group(title, grid, *((dim(_OVERLAP),) if explain else ()))
-
-
-def _verb(part: str) -> str:
-    return "bind" if part.endswith("s") else "binds"
 
 
 def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[RenderableType]:
     """What more conversations and other quants would give."""
     yield Text("Conversations at once", style="bold")
     yield _batching(explain.batching, width)
-    yield from _ridge(explain)
+    if explain.ridge_conversations is not None:
+        yield dim(
+            f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
+            "as long as reading the weights."
+        )
     yield ""
     yield Text("Quant by quant", style="bold")
     yield _quants(explain.quants, own_quant, width)
@@ -72,15 +73,6 @@ def _batching(points: tuple[BatchShown, ...], width: int) -> Table:
         together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
         grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
     return grid
-
-
-def _ridge(explain: ExplainShown) -> Iterator[RenderableType]:
-    if explain.ridge_conversations is not None:
-        text = (
-            f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
-            "as long as reading the weights."
-        )
-        yield dim(text)
 
 
 def _quants(quants: tuple[QuantShown, ...], own: str, width: int) -> Table:
@@ -121,30 +113,20 @@ def _bar(share: float, width: int, style: str) -> Text:
 
 
 def _answer(report: PredictionReport, width: int) -> RenderableType:
+    notes, what = [dim(note) for note in report.notes], f"{report.model.name} {report.model.quant}"
     if report.decode is None:
-        return Group(*_abstained(report))
-    parts: list[RenderableType] = [_head(report), dim(_subject(report)), "", _speeds(report), ""]
+        hint = [indented(report.hint)] if report.hint else []
+        return Group(head("CAN'T TELL", f"{what}: {report.reason}", YELLOW), *hint, *notes)
+    place = report.place
+    where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
+    title = head(f"{rate(report.decode.tokens_per_s.mid)} tok/s", f"{what} · {where}")
+    parts: list[RenderableType] = [title, dim(_subject(report)), "", _speeds(report), ""]
     parts += [walls_table(report.decode, width, explain=report.explain is not None)]
     if report.explain:
         parts += ["", *memory_wall(report.explain, report.model.quant, width)]
     if report.basis:
         parts += ["", dim(report.basis.text)]
-    parts += [dim(note) for note in report.notes]
-    return Group(*parts)
-
-
-def _abstained(report: PredictionReport) -> Iterator[RenderableType]:
-    yield head("CAN'T TELL", f"{report.model.name} {report.model.quant}: {report.reason}", YELLOW)
-    if report.hint:
-        yield indented(report.hint)
-    yield from (dim(note) for note in report.notes)
-
-
-def _head(report: PredictionReport) -> Text:
-    place, decode = report.place, report.decode
-    speed = rate(decode.tokens_per_s.mid) if decode else "?"
-    where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
-    return head(f"{speed} tok/s", f"{report.model.name} {report.model.quant} · {where}")
+    return Group(*parts, *notes)
 
 
 def _subject(report: PredictionReport) -> str:
@@ -200,23 +182,15 @@ def _speed_rows(report: PredictionReport) -> Iterator[tuple[str, str, str, str]]
         yield "  ceiling", rate(decode.ceiling_tokens_per_s), "tok/s", f"by bandwidth alone; {share:.0%} of it reached"
     if drafted:
         said = f"{_ends(drafted.tokens_per_s)}, x{drafted.speedup:.2f}: {drafted.accepted_per_step:.1f} tokens a step"
-        yield (
-            "  with the draft",
-            rate(drafted.tokens_per_s.mid),
-            "tok/s",
-            f"{said} at {drafted.acceptance:.0%} accepted",
-        )
-        yield "", "", "", _break_even(drafted.break_even_acceptance, drafted.draft)
+        accepted = f"{said} at {drafted.acceptance:.0%} accepted"
+        yield "  with the draft", rate(drafted.tokens_per_s.mid), "tok/s", accepted
+        least = drafted.break_even_acceptance
+        pays = "never pays here, whatever is accepted" if least is None else f"pays from {least:.0%} accepted on"
+        yield "", "", "", f"{drafted.draft} {pays}"
     yield f"  prompt of {prefill.prompt_tokens:,}", rate(prefill.tokens_per_s.mid), "tok/s", _ends(prefill.tokens_per_s)
     first = prefill.time_to_first_token_s
     number, unit = span(first.mid).split(" ")
     yield "  first token after", number, unit, f"{span(first.low)} to {span(first.high)}"
-
-
-def _break_even(acceptance: float | None, draft: str) -> str:
-    if acceptance is None:
-        return f"{draft} never pays here, whatever is accepted"
-    return f"{draft} pays from {acceptance:.0%} accepted on"
 
 
 def _ends(interval: RateShown) -> str:
