@@ -35,7 +35,6 @@ class PlainLines:
         self._said: dict[str, str] = {}
 
     def lines(self, tick: Tick) -> list[str]:
-        """The lines of one tick."""
         if not tick.servers:
             return self._new("server", NOBODY)
         named = f"{tick.server.model}, {tick.server.runtime}, {tick.server.url}. {ONLY_LOOKS}"
@@ -91,7 +90,6 @@ def whole_moment(tick: Tick, history: Sequence[float | None], width: int, glyphs
 
 
 FOUND, CANNOT_TELL = 0, 3
-_WIDE = 100
 
 
 class Looks(NamedTuple):
@@ -139,7 +137,7 @@ def _written(
             if looks.json:
                 write(safe_json(msgspec.json.encode(tick).decode()))
             elif request.once:
-                write(whole_moment(tick, (), _WIDE, looks.glyphs))
+                write(whole_moment(tick, (), 100, looks.glyphs))
             else:
                 write("\n".join(plain.lines(tick)))
     except KeyboardInterrupt:  # the way to end it

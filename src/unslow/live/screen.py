@@ -48,18 +48,15 @@ class Board(Widget):
             self.refresh(*regions)
 
     def redraw(self, lines: Sequence[Text], width: int) -> None:
-        """Draw all of it, as after a change of size."""
         self.lines, self._strips = [], []
         self.show(lines, width)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """A line as Textual wants it."""
         return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
 
     @property
     def text(self) -> str:
-        """What can be read on it."""
         return "\n".join(line.plain.rstrip() for line in self.lines)
 
 
@@ -127,14 +124,12 @@ class LiveScreen(App[None]):
             self.set_timer(self._seconds, self.exit)
 
     def on_resize(self, event: Resize) -> None:
-        """All lines are laid out anew."""
         self._room = event.size.width, event.size.height
         if not self._board.lines:
             self._take()
         self._board.redraw(self._lines(), self._room[0])
 
     def next_tick(self) -> None:
-        """Show what there is now."""
         self.error = self._failed()
         if self.error is not None:
             self.exit()
@@ -163,7 +158,6 @@ class LiveScreen(App[None]):
         self._board.show(self._lines(), self._room[0])
 
     def action_help(self) -> None:
-        """The page of help, or back."""
         self._helping = not self._helping
         self._board.redraw(self._lines(), self._room[0])
 
@@ -176,7 +170,6 @@ class LiveScreen(App[None]):
 
     @property
     def text(self) -> str:
-        """What can be read on the screen."""
         return self._board.text
 
 

@@ -72,11 +72,9 @@ class Minute:
             self._pieces.popleft()
 
     def clear(self) -> None:
-        """Nothing was seen yet."""
         self._pieces.clear()
 
     def phases(self, now: PhaseNow) -> PhasesNow:
-        """Shares of what was seen."""
         total = sum(end - start for start, end, *_ in self._pieces)
         shares: dict[str, float] = {}
         for start, end, phase, _ in self._pieces:
@@ -285,11 +283,9 @@ class Watched:
         return len({(one.runtime.pid.value_or(None), one.model.name.value_or("")) for one in both}) == 1
 
     def refresh(self, seen: Snapshot, subject: Subject) -> None:
-        """The same server, looked at again."""
         self.subject, self.case = subject, _case(seen, subject)
 
     def ask(self) -> None:
-        """One look at its work."""
         clock = self._system.clock
         self.asking_since = clock()
         try:
@@ -325,13 +321,11 @@ class Watched:
         return "busy" if own >= BUSY_CPUS else "idle"
 
     def lose(self) -> None:
-        """Its process is gone, and what was seen of it is past."""
         self.is_lost, self.rates, self.last_logged = True, Rates(), None
         self.looks.clear()
 
     @property
     def state(self) -> State:
-        """Whether it answers."""
         return state_of(self.error)
 
     def judge(self) -> None:
@@ -384,7 +378,6 @@ class Watched:
 
 
 def _case(seen: Snapshot, subject: Subject) -> Case:
-    """The server on its machine as it was found."""
     return next(msgspec.structs.replace(seen, subjects=(subject,)).cases())
 
 

@@ -36,7 +36,6 @@ class WatchSpec(NamedTuple):
 
     @classmethod
     def of(cls, asked: WatchRequest) -> "WatchSpec":
-        """The request that was asked for."""
         if not is_live(asked.target):
             raise UserError(f"{asked.target} does not run", "watch takes the URL or the process id of a running server")
         key = asked.api_key or os.environ.get("UNSLOW_API_KEY") or ""
@@ -60,7 +59,6 @@ class WatchSpec(NamedTuple):
 
     @property
     def discretion(self) -> Discretion:
-        """What must not be seen of it."""
         return Discretion.about(self.api_key, as_url(self.target or ""))
 
 
@@ -198,12 +196,10 @@ class Watching:
 
     @property
     def is_found(self) -> bool:
-        """Whether there is anything to watch."""
         return self._watched is not None
 
     @property
     def is_half_seen(self) -> bool:
-        """Whether another look is wanted soon."""
         return self._watched is not None and self._watched.rates.is_half_seen
 
     def choose(self, step: int) -> None:

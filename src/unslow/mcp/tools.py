@@ -62,7 +62,6 @@ class Answer(NamedTuple):
     extra: Mapping[str, str] = {}
 
     def fields(self) -> dict[str, Any]:
-        """All of it as JSON has it."""
         return {**msgspec.to_builtins(self.report), **self.extra}
 
 
@@ -79,7 +78,6 @@ class Tool(NamedTuple):
 
     @property
     def description(self) -> str:
-        """What it does."""
         return " ".join((inspect.getdoc(self.request) or "").split())
 
     def asked(self, arguments: Mapping[str, Any]) -> Request:
@@ -322,8 +320,6 @@ def _shorter(report: Report) -> Report:
 # while the same change would still be made: what is on the disk, which process runs and what it is told are all in it.
 
 _ASK = "Nothing is changed yet. Show this to the user; if they agree, call {name} again with the same arguments and"
-_OTHER = "what would be changed now is not what was confirmed"
-_AGAIN = "call it without `confirm`, and look at the change again"
 
 
 class Apply(Request, frozen=True, kw_only=True):
@@ -424,7 +420,10 @@ def _code(*parts: object) -> str:
 
 def _check_code(given: str, code: str) -> None:
     if given != code:
-        raise UserError(_OTHER, _AGAIN)
+        raise UserError(
+            "what would be changed now is not what was confirmed",
+            "call it without `confirm`, and look at the change again",
+        )
 
 
 def tools_for(allowed: Allowed) -> dict[str, Tool]:

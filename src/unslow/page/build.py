@@ -111,7 +111,6 @@ _PROMPT = re.compile(r"(?P<flag>(?<!\S)(?:--prompt|--system-prompt|-sys)(?:\s+|=
 """In a command line that is one text."""
 _LISTENS = re.compile(r"(?P<keep>(?<!\S)--host(?:\s+|=)[\"']?)(?P<host>[\w.-]{1,253})")
 HOST = "masked-host"
-_NOBODY = ("root", "user")
 Rule = tuple[re.Pattern[str], str]
 
 
@@ -135,7 +134,7 @@ def _own_names() -> Iterator[Rule]:
     users = {Path("~").expanduser().name}
     with suppress(KeyError, OSError):  # a user id without a name, as in containers
         users.add(getpass.getuser())
-    users -= {"", "~", *_NOBODY}
+    users -= {"", "~", *("root", "user")}
     for name in sorted(users):
         yield re.compile(rf"(?<=[/\\]){re.escape(name)}(?![\w-]|\.\w)"), "user"
     host = socket.gethostname()
@@ -168,9 +167,6 @@ def _listens(found: re.Match[str]) -> str:
 
 
 BUG = "a bug in unslow"
-_REPORT_IT = "please report it, with what `unslow snapshot` writes"
-_LONGEST_SAID = 120
-_FAILED = "the model does not load, so nothing runs that could be drawn"
 
 
 class Sources(NamedTuple):
@@ -220,7 +216,7 @@ class Panels:
 
     def _missing(self, name: str, unknown: Unknown) -> Missing:
         is_failed = self._report.verdict == "failed" and name != "change" and not unknown.why.startswith(BUG)
-        why = _FAILED if is_failed else unknown.why
+        why = "the model does not load, so nothing runs that could be drawn" if is_failed else unknown.why
         return Missing(why=why, how_to_get=unknown.how_to_get or self._command("unslow"))
 
     def _memory(self) -> MemoryView | Unknown:
@@ -276,7 +272,10 @@ def _made(make: Callable[[], Any]) -> Any:
     except Exception as bug:  # noqa: BLE001 (a stored snapshot may say anything)
         place = traceback.extract_tb(bug.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        return Unknown(f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:_LONGEST_SAID]}", _REPORT_IT)
+        return Unknown(
+            f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:120]}",
+            "please report it, with what `unslow snapshot` writes",
+        )
 
 
 class SeenMachine(NamedTuple):

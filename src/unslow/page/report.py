@@ -4,7 +4,7 @@ One file of HTML, Markdown or JSON, masked unless the user wants it otherwise.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from unslow.show.labels import budget_title, folded, told_phases
 from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
 from unslow.show.units import rate, size, span
 from unslow.think.judge.budget import UNEXPLAINED
-from unslow.think.report import BudgetPart, Range, SubjectReport
+from unslow.think.report import Range, SubjectReport
 from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
 
@@ -70,15 +70,12 @@ def _panels(drawn: SubjectView) -> Iterator[str]:
 
 
 def _head(title: str, said: str) -> Iterator[str]:
-    yield f"#### {title}"
-    yield ""
+    yield from (f"#### {title}", "")
     if said:
-        yield _sentence(said)
-        yield ""
+        yield from (_sentence(said), "")
 
 
 def _sentence(said: str) -> str:
-    """As a person writes it: with a capital and a stop."""
     return prose(f"{begun(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
 
 
@@ -107,18 +104,16 @@ def _speeds(rows: Sequence[SpeedRow]) -> Iterator[str]:
 
 
 def _budgets(report: SubjectReport) -> Iterator[str]:
-    for phase, parts in told_phases(report.budget):
-        total = sum(part.seconds for part in parts) or 1.0
+    for phase, told in told_phases(report.budget):
+        total = sum(part.seconds for part in told) or 1.0
         yield from _head(budget_title(phase, total), "")
-        yield from _fenced(_shares(folded(parts), total))
-
-
-def _shares(parts: Sequence[BudgetPart], total: float) -> Iterator[str]:
-    longest = max(len(part.part) for part in parts)
-    for part in parts:
-        share = part.seconds / total
-        bar = ("░" if part.part == UNEXPLAINED else "█") * round(_BAR / 2 * share)
-        yield f"{part.part:<{longest}}  {span(part.seconds) if part.seconds else '-':>8}  {share:4.0%}  {bar}".rstrip()
+        parts, lines = folded(told), []
+        longest = max(len(part.part) for part in parts)
+        for part in parts:
+            share, took = part.seconds / total, span(part.seconds) if part.seconds else "-"
+            bar = ("░" if part.part == UNEXPLAINED else "█") * round(_BAR / 2 * share)
+            lines.append(f"{part.part:<{longest}}  {took:>8}  {share:4.0%}  {bar}".rstrip())
+        yield from _fenced(lines)
 
 
 def _bar(bar: MemoryBar) -> Iterator[str]:
@@ -134,11 +129,8 @@ def _bar(bar: MemoryBar) -> Iterator[str]:
     yield from (f"  {_LETTERS[part.kind]} {_plain(part.name)}: {size(part.bytes)}" for part in bar.parts if part.bytes)
 
 
-def _fenced(lines: Iterator[str]) -> Iterator[str]:
-    yield "```text"
-    yield from lines
-    yield "```"
-    yield ""
+def _fenced(lines: Iterable[str]) -> Iterator[str]:
+    yield from ("```text", *lines, "```", "")
 
 
 def _plain(text: str) -> str:
@@ -179,8 +171,7 @@ def _change(change: ChangeView) -> Iterator[str]:
     ]
     yield from _table(("", "before", "after", "times as fast", "verdict"), rows)
     if change.answers:
-        yield _sentence(change.answers)
-        yield ""
+        yield from (_sentence(change.answers), "")
     yield from (f"- {prose(worded(said))}" for said in change.changes)
     yield ""
 
@@ -189,7 +180,6 @@ LARGEST_BYTES = 6_000_000
 """What an issue tracker takes without complaint; a page beyond it goes without the answers of its sliders."""
 SUFFIXES = {"html": ".html", "markdown": ".md", "json": ".json"}
 _FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"}
-_LONGEST_TITLE = 200
 
 
 class ReportOptions(NamedTuple):
@@ -211,7 +201,7 @@ class ReportOptions(NamedTuple):
             request=DiagnoseSpec.of(asked),
             output=asked.output or f"unslow-report{SUFFIXES[form]}",
             form=form,
-            title=(asked.title or "")[:_LONGEST_TITLE],
+            title=(asked.title or "")[:200],
             masked=not asked.no_mask,
             benches=tuple(bench for path in asked.bench for bench in read_benches(path)),
             verified=read_verified(asked.verify) if asked.verify else None,

@@ -99,12 +99,11 @@ _COLUMNS = {
     LOAD: "LOAD",
 }
 _GOOD = frozenset({"slope", "flat", "scales", "steady", "cached", "same", "best_found", "current_is_best", "not_disk"})
-_UNCLEAR = frozenset({"cannot_tell"})
 
 
 def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
     """The verdict, the table, and why it ended early."""
-    style = "yellow" if sweep.verdict in _UNCLEAR else "green" if sweep.verdict in _GOOD else "red"
+    style = "yellow" if sweep.verdict == "cannot_tell" else "green" if sweep.verdict in _GOOD else "red"
     title = _TITLES.get(sweep.axis, sweep.axis.upper())
     yield Padding(
         Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}").append(sweep.because, "not bold default"),

@@ -12,6 +12,7 @@ from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, C
 from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
 from unslow.show.units import rate, span
+from unslow.think.stats.conditions import Change
 
 _NAMES = {
     DECODE: "decode",
@@ -35,19 +36,6 @@ _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yello
 _SMALLEST_P = 0.001
 
 
-class _Changed(Protocol):
-    """One thing that changed."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def before(self) -> str: ...
-    @property
-    def after(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-
-
 class ComparedShown(Protocol):
     """Two benchmarks side by side."""
 
@@ -56,7 +44,7 @@ class ComparedShown(Protocol):
     @property
     def comparison(self) -> Comparison: ...
     @property
-    def changes(self) -> Sequence[_Changed]: ...
+    def changes(self) -> Sequence[Change]: ...
     @property
     def suspect(self) -> str: ...
 

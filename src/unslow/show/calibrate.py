@@ -13,8 +13,6 @@ from unslow.show.clean import as_json, cleaned, safe, safe_json
 from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_table
 from unslow.show.units import rate, size, span
 
-_SERVER_HINT = "One model gives one factor for all; made-up models of the embedded engine tell the parts apart."
-
 
 class _Kept(Protocol):
     """One kept calibration."""
@@ -71,7 +69,7 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
         measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
         against = f"{rate(expected)} were expected (×{1 / scale.factor:.2f})"
         yield Text(f"  {scale.model}: {rate(measured)} tokens/s, and {against}.")
-        yield dim(_SERVER_HINT)
+        yield dim("One model gives one factor for all; made-up models of the embedded engine tell the parts apart.")
     if calibration.disturbed:
         yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
 

@@ -21,14 +21,13 @@ from unslow.think.judge.summary import is_for
 from unslow.think.report import BudgetPart, ChecklistItem, Finding, Fix, Range, Report, SubjectReport, Untold
 
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
-_WIDEST = 60
 
 
 def budget_parts(budget: Sequence[BudgetPart], *, width: int, everything: bool) -> list[RenderableType]:
     """One block for each phase; nothing of a phase of which no part is known."""
     blocks: list[RenderableType] = []
     for phase, parts in told_phases(budget):
-        blocks += ["", _block(phase, parts if everything else folded(parts), bar=min(_WIDEST, width - 4))]
+        blocks += ["", _block(phase, parts if everything else folded(parts), bar=min(60, width - 4))]
     return blocks
 
 
@@ -134,8 +133,6 @@ _HEADS = {
 }  # fmt: skip
 _MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
 _DECODE, _PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
-_MOST_WAYS = 3
-_NO_DEVICE = "unknown hardware"
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
@@ -155,7 +152,7 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
     alike = subject.devices.count(subject.devices[0])
     device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
     device = f"{alike} x {device}" if alike > 1 else device
-    names = [name for name in (subject.runtime, subject.model, device) if name != _NO_DEVICE]
+    names = [name for name in (subject.runtime, subject.model, device) if name != "unknown hardware"]
     parts: list[RenderableType] = [head(word, " · ".join(names), style), "", indented(subject.summary)]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
@@ -260,7 +257,6 @@ def _answered(asked: list[ChecklistItem]) -> list[RenderableType]:
 
 
 def _listed(subject: SubjectReport) -> list[RenderableType]:
-    """Every cause that was ruled out or could not be judged, with the reason."""
     grid, others = pair_grid(), [item for item in subject.cannot_tell if not item.suspected]
     for item in subject.ruled_out:
         grid.add_row(f"  {item.cause}", item.because)
@@ -291,7 +287,7 @@ def _ways(subject: SubjectReport, items: list[Untold]) -> list[RenderableType]:
     for item in items:
         if item.how_to_get and is_for(item.how_to_get, subject.runtime):
             settled.setdefault(item.how_to_get, []).append(item.cause)
-    ways = sorted(settled.items(), key=lambda way: -len(way[1]))[:_MOST_WAYS]
+    ways = sorted(settled.items(), key=lambda way: -len(way[1]))[:3]
     if not ways:
         return []
     grid = mark_grid()

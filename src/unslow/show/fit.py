@@ -193,7 +193,6 @@ def _bar(memory: MemoryShown, width: int) -> Text:
 
 
 def _legend(report: FitReport) -> Text:
-    """Only the parts that a bar has."""
     sizes = [_sizes(m) for m in (*report.devices, report.host) if m.capacity_bytes]
     line = Text("  ")
     for n, (name, style, sign) in enumerate(_PARTS):
@@ -203,26 +202,23 @@ def _legend(report: FitReport) -> Text:
 
 
 def _room(report: FitReport) -> Table:
-    """What there is room for, and what the cache consists of."""
     grid = pair_grid()
     if report.devices and report.max_gpu_layers is not None:
         most, everything = report.max_gpu_layers, report.all_gpu_layers
         grid.add_row("  most layers on GPU", f"all {everything}" if most >= everything else f"{most} of {everything}")
-    grid.add_row("  most context", _context(report))
+    trained, most_context = report.model.context_trained, report.max_context
+    if report.verdict == "cannot_tell":
+        context = "depends on how much memory the host has"
+    elif most_context is None:
+        context = "none: not even the shortest fits so"
+    else:
+        end = ", all that the model was trained for" if trained and most_context >= trained else ""
+        context = f"{most_context:,} tokens{end}"
+    grid.add_row("  most context", context)
     for kv in report.kv if len(report.kv) > 1 else ():
         cells = f" of {kv.cells:,} tokens" if kv.cells else ""
         grid.add_row(f"  KV: {kv.what}", f"{kv.layers} layers{cells}, {size(kv.bytes)}")
     return grid
-
-
-def _context(report: FitReport) -> str:
-    if report.verdict == "cannot_tell":
-        return "depends on how much memory the host has"
-    if report.max_context is None:
-        return "none: not even the shortest fits so"
-    trained = report.model.context_trained
-    end = ", all that the model was trained for" if trained and report.max_context >= trained else ""
-    return f"{report.max_context:,} tokens{end}"
 
 
 def _lines_to_copy(one: FitReport | WayShown, indent: int) -> list[Text]:

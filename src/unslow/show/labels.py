@@ -90,7 +90,6 @@ _WORDS = {"free_bytes": "free memory", "busy": "share of the time busy"}
 """Names of a device's facts that say too little by themselves."""
 _UNITS = re.compile(r"_(?:bytes|bytes_per_s|s|tokens_per_s|hz|w|c)$")
 _SHARES = ("_share", "_usage", "_fraction", "_acceptance", "_hit_rate", ".busy", "_pressure", "_busy")
-_SWITCHES = {True: "yes", False: "no"}
 _LIST = re.compile(r"""\[(['"])(.*)\1\]""", re.DOTALL)
 _VARIABLES = re.compile(r"\{'.*'\}")
 _VARIABLE = re.compile(r"'(\w+)': '([^']*)'")
@@ -116,7 +115,8 @@ def _words(name: str) -> str:
 def worded_value(fact: str, value: str | float) -> str:
     """A value as a person writes it."""
     if isinstance(value, bool):
-        return ("on" if value else "off") if fact.endswith("flash_attention") else _SWITCHES[value]
+        yes, no = ("on", "off") if fact.endswith("flash_attention") else ("yes", "no")
+        return yes if value else no
     if isinstance(value, str):
         return _plain(value)
     if fact.endswith(_SHARES) and 0 <= value <= 1:

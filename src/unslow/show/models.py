@@ -14,7 +14,6 @@ from unslow.show import clean
 from unslow.show.console import ReportKind, bare_table, indented, pair_grid
 from unslow.show.units import count, size
 
-_MOST_ROWS = 300
 _EXACT = re.compile(r"\b(\d{7,18}) bytes\b")
 _COLUMNS = (("NAME", 0), ("KIND", 96), ("ARCHITECTURE", 76), ("PARAMS", 60), ("QUANT", 48), ("SIZE", 0), ("IN", 60))
 """The columns, and the width of a terminal from which on there is room for them."""
@@ -29,7 +28,7 @@ def safe(text: str) -> str:
 def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Iterator[RenderableType]:
     shown = list(inventory.models)
     if not everything:
-        shown = [m for m in shown if not (m.superseded or m.kind in (Kind.OTHER, Kind.REMOTE))][:_MOST_ROWS]
+        shown = [m for m in shown if not (m.superseded or m.kind in (Kind.OTHER, Kind.REMOTE))][:300]
     if shown:
         yield _table(shown, width)
         yield ""

@@ -1,6 +1,7 @@
 """The answer of `unslow predict`: the speeds, where the time of a token goes, and the memory wall."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -30,9 +31,7 @@ _OVERLAP = (
 def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableType:
     """A bar for each part of a step, the largest first; with --explain also what halving it would give."""
     bar = _bar_length(width, _WALLS_BESIDE if explain else _WALLS_BESIDE - 12)
-    grid = Table.grid(padding=(0, 2))
-    for justify in ("left", "left", "right", "right", "right"):
-        grid.add_column(no_wrap=True, justify=justify)
+    grid = _grid("left", "left", "right", "right", "right")
     if explain:
         grid.add_row("", "", "", "", Text("if halved", style="dim"))
     for wall in decode.walls:
@@ -64,9 +63,7 @@ def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[R
 def _batching(points: tuple[BatchShown, ...], width: int) -> Table:
     bar = _bar_length(width, _BATCHES_BESIDE)
     most = max(p.tokens_per_s for p in points)
-    grid = Table.grid(padding=(0, 2))
-    for justify in ("right", "left", "right", "right", "left"):
-        grid.add_column(no_wrap=True, justify=justify)
+    grid = _grid("right", "left", "right", "right", "left")
     grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
     for p in points:
         room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
@@ -78,9 +75,7 @@ def _batching(points: tuple[BatchShown, ...], width: int) -> Table:
 def _quants(quants: tuple[QuantShown, ...], own: str, width: int) -> Table:
     bar = _bar_length(width, _QUANTS_BESIDE)
     most = max([q.tokens_per_s for q in quants], default=1.0)
-    grid = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "right", "left", "right", "left"):
-        grid.add_column(no_wrap=True, justify=justify)
+    grid = _grid("left", "right", "right", "left", "right", "left")
     grid.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
     for q in quants:
         style = "bold" if q.name == own else ""
@@ -99,6 +94,13 @@ def _fits(quant: QuantShown) -> Text:
     if quant.experts_on_cpu:
         return Text(f"✗ experts of {quant.experts_on_cpu} on host", style="yellow")
     return Text("✗" if quant.gpu_layers is None else f"✗ {quant.gpu_layers} layers fit", style="yellow")
+
+
+def _grid(*sides: Literal["left", "right"]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for side in sides:
+        grid.add_column(no_wrap=True, justify=side)
+    return grid
 
 
 def _bar_length(width: int, beside: int) -> int:
@@ -157,40 +159,34 @@ def _placement(placement: PlacementShown) -> str:
 
 
 def _speeds(report: PredictionReport) -> Table:
-    """A line for each speed, with the ends of its interval."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(no_wrap=True, justify="right", style="bold")
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for row in _speed_rows(report):
-        grid.add_row(*row)
-    return grid
-
-
-def _speed_rows(report: PredictionReport) -> Iterator[tuple[str, str, str, str]]:
     decode, prefill, drafted = report.decode, report.prefill, report.speculative
     if decode is None or prefill is None:
-        return
-    batch = int(report.settings.get("batch", 1))
+        return grid
+    speed, batch = decode.tokens_per_s, int(report.settings.get("batch", 1))
     together = " all together" if batch > 1 else ""
-    yield f"  decode{together}", rate(decode.tokens_per_s.mid), "tok/s", _ends(decode.tokens_per_s) + " (80 % interval)"
+    grid.add_row(f"  decode{together}", rate(speed.mid), "tok/s", f"{_ends(speed)} (80 % interval)")
     if batch > 1:
-        yield "  each conversation", rate(decode.each_tokens_per_s), "tok/s", ""
-    if decode.ceiling_tokens_per_s:
-        share = decode.tokens_per_s.mid / decode.ceiling_tokens_per_s
-        yield "  ceiling", rate(decode.ceiling_tokens_per_s), "tok/s", f"by bandwidth alone; {share:.0%} of it reached"
+        grid.add_row("  each conversation", rate(decode.each_tokens_per_s), "tok/s", "")
+    if ceiling := decode.ceiling_tokens_per_s:
+        grid.add_row(
+            "  ceiling", rate(ceiling), "tok/s", f"by bandwidth alone; {speed.mid / ceiling:.0%} of it reached"
+        )
     if drafted:
         said = f"{_ends(drafted.tokens_per_s)}, x{drafted.speedup:.2f}: {drafted.accepted_per_step:.1f} tokens a step"
         accepted = f"{said} at {drafted.acceptance:.0%} accepted"
-        yield "  with the draft", rate(drafted.tokens_per_s.mid), "tok/s", accepted
+        grid.add_row("  with the draft", rate(drafted.tokens_per_s.mid), "tok/s", accepted)
         least = drafted.break_even_acceptance
         pays = "never pays here, whatever is accepted" if least is None else f"pays from {least:.0%} accepted on"
-        yield "", "", "", f"{drafted.draft} {pays}"
-    yield f"  prompt of {prefill.prompt_tokens:,}", rate(prefill.tokens_per_s.mid), "tok/s", _ends(prefill.tokens_per_s)
-    first = prefill.time_to_first_token_s
-    number, unit = span(first.mid).split(" ")
-    yield "  first token after", number, unit, f"{span(first.low)} to {span(first.high)}"
+        grid.add_row("", "", "", f"{drafted.draft} {pays}")
+    prompt, first = prefill.tokens_per_s, prefill.time_to_first_token_s
+    grid.add_row(f"  prompt of {prefill.prompt_tokens:,}", rate(prompt.mid), "tok/s", _ends(prompt))
+    grid.add_row("  first token after", *span(first.mid).split(" "), f"{span(first.low)} to {span(first.high)}")
+    return grid
 
 
 def _ends(interval: RateShown) -> str:

@@ -136,7 +136,6 @@ _HEADS = {
 }
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _NOTHING = "not set"
-_ANY_WIDTH = 10_000
 
 
 def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
@@ -163,7 +162,7 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
         rows = [_row(one) for one in report.figures]
         left_out: tuple[tuple[str, ...], ...] = ((), ("ROUNDS",), ("ROUNDS", "95 % INTERVAL"))
         tables = [_table(rows, ()), *(_table(rows, names, gap=1) for names in left_out)]
-        fitting = (table for table in tables if Console(width=_ANY_WIDTH).measure(table).maximum <= width)
+        fitting = (table for table in tables if Console(width=10_000).measure(table).maximum <= width)
         found = next(fitting, None)
         if found is None:
             found = tables[-1]

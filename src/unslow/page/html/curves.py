@@ -105,7 +105,6 @@ def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint])
 
 
 def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _Plot:
-    """The axes, from which everything has its place."""
     ends = [(p.measured, p.low, p.high, p.predicted, p.predicted_low, p.predicted_high) for p in points]
     most = max((sane(value) for values in ends for value in values if value is not None), default=0.0)
     unit = quantity(part.metric, most)
@@ -117,7 +116,14 @@ def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _P
     up = Linear(0, end, area.bottom, area.top)
     drawing.words(0, LINE - 2, _METRICS.get(part.metric, part.metric.replace("_", " ")), class_="quiet")
     side_axis(drawing, area, up, steps, unit.bare)
-    across, places = _across(part, points, area, drawing.format.ticks)
+    above = [max(sane(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
+    least, greatest = min(above), max(above)
+    if greatest < least * 2:  # a single place stands in the middle
+        least, greatest = least / 2, greatest * 2
+    has_nothing = any(point.at <= 0 for point in points)
+    scale = Log(least, greatest, area.left + (44 if has_nothing else 12), area.right - 12)
+    across, places = _Across(scale, area.left + 12), doublings(least * 0.93, greatest * 1.07, drawing.format.ticks)
+    places = (0.0, *places) if has_nothing else places
     drawing.height = foot_axis(drawing, area, across, places, place_words(part.axis), FEET[part.axis])
     room = Room(Box(area.left + 1, LINE, drawing.format.width, area.bottom - 2))
     return _Plot(area, across, up, unit, room)
@@ -128,19 +134,7 @@ def place_words(axis: str) -> Callable[[float], str]:
     return tokens if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def _across(part: CurveView, points: Sequence[CurvePoint], area: Box, most: int) -> tuple[_Across, tuple[float, ...]]:
-    above = [max(sane(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
-    low, high = min(above), max(above)
-    if high < low * 2:  # a single place stands in the middle
-        low, high = low / 2, high * 2
-    has_nothing = any(point.at <= 0 for point in points)
-    scale = Log(low, high, area.left + (44 if has_nothing else 12), area.right - 12)
-    places = doublings(low * 0.93, high * 1.07, most)
-    return _Across(scale, area.left + 12), ((0.0, *places) if has_nothing else places)
-
-
 def _band(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
-    """Between the ends of what is predicted."""
     ends = [
         (plot.across.at(p.at), plot.up.at(p.predicted_low), plot.up.at(p.predicted_high))
         for p in points

@@ -28,8 +28,6 @@ from unslow.think.report import ChecklistItem, Contradicted, Evidence, Finding, 
 _SENTENCES = re.compile(r"(?<=[^\W_][.!?])\s+(?=[A-Z`])")
 _NEXT = re.compile(r"(?:^|\s)(?P<name>First|To find out): (?P<what>.+)$", re.DOTALL)
 """What to do, which a summary ends with."""
-_DECODE = "decode_tokens_per_s"
-_NO_DEVICE = "unknown hardware"
 
 
 def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
@@ -42,7 +40,7 @@ def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, st
         told = told[: found.start()]
     first, *rest = _SENTENCES.split(told, maxsplit=1)
     sign, title = VERDICTS[subject.verdict], f"verdict-{number}-title"
-    speed, figure = subject.measured.get(_DECODE), NOTHING
+    speed, figure = subject.measured.get("decode_tokens_per_s"), NOTHING
     if speed is not None:
         figure = tag("p", tag("strong", rate(speed)), " ", tag("span", "tok/s", class_="unit"), class_="figure")
     process = f", process {subject.pid}" if subject.pid else ""
@@ -68,7 +66,7 @@ def subject_name(subject: SubjectReport) -> str:
 
 def device_name(subject: SubjectReport) -> str:
     """The first device, with how many are like it; empty where none is known."""
-    if not subject.devices or subject.devices[0] == _NO_DEVICE:
+    if not subject.devices or subject.devices[0] == "unknown hardware":
         return ""
     alike, device = subject.devices.count(subject.devices[0]), subject.devices[0]
     device = device.replace("(R)", "").replace("(TM)", "")

@@ -153,11 +153,9 @@ class Quantity:
     unit: str
 
     def bare(self, value: float) -> str:
-        """The number alone, for an axis."""
         return plain(sane(value) / self.by)
 
     def full(self, value: float) -> str:
-        """The number with its unit."""
         return f"{self.bare(value)} {self.unit}".strip()
 
 

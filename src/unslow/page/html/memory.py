@@ -116,7 +116,11 @@ def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: floa
     for part, area in sorted(drawn, key=lambda one: (one[0].kind != "lacking", -one[0].bytes)):
         said, amount = fitted(_short(part), max(area.right - area.left, 130)), part_size(part)
         half = max(width(said), width(amount)) / 2 + 3
-        if spot := room.first_free(_below(drawing, area, half, top)):
+        # Below the middle of the part, or so little beside it that it still stands below the part
+        middle = max(half, min(drawing.format.width - half, (area.left + area.right) / 2))
+        most = (area.right - area.left) / 2 + half / 3
+        lefts = [middle - half + shift for shift in (0, -10, 10, -20, 20, -30, 30) if abs(shift) <= most]
+        if spot := room.first_free(Box(left, top, left + 2 * half, top + 2 * LINE) for left in lefts):
             middle = (spot.left + spot.right) / 2
             drawing.words(middle, top + LINE - 2, said, "middle")
             drawing.words(middle, top + 2 * LINE - 3, amount, "middle", "quiet")
@@ -127,16 +131,6 @@ def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: floa
     for place, said in enumerate(lines, start=1):
         drawing.words(_EDGE, foot + place * LINE - 1, f"{'and ' if place == 1 else ''}{said}", class_="quiet")
     return foot + len(lines) * LINE
-
-
-def _below(drawing: Drawing, area: Box, half: float, top: float) -> Iterator[Box]:
-    """Below the middle of a part, or so little beside it that it still stands below the part."""
-    middle = max(half, min(drawing.format.width - half, (area.left + area.right) / 2))
-    most = (area.right - area.left) / 2 + half / 3
-    for shift in (0, -10, 10, -20, 20, -30, 30):
-        left = middle - half + shift
-        if abs(shift) <= most:
-            yield Box(left, top, left + 2 * half, top + 2 * LINE)
 
 
 def _short(part: MemoryPart) -> str:
@@ -223,7 +217,6 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
 
 
 def _keys(bars: tuple[MemoryBar, ...]) -> Iterator[Key]:
-    """The kinds that are there, in the order in which they lie."""
     there = {part.kind for bar in bars for part in bar.parts if part.bytes > 0}
     for kind, words in KINDS.items():
         if kind in there:

@@ -130,7 +130,6 @@ def _roof(drawing: Drawing, plot: _Plot, roof: Named, place: int) -> None:
 
 
 def _reach_of(plot: _Plot, point: RooflinePoint) -> Box:
-    """From the lowest of what is known of a point up to its roof."""
     x, ends = plot.across.at(point.flops_per_byte), [plot.up.at(value) for value in _heights(point)]
     return Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
 
@@ -181,7 +180,6 @@ def _flat_words(drawing: Drawing, plot: _Plot, roof: Named) -> bool:
 
 
 def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
-    """The bandwidth along the slope, above it or below."""
     foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
     long = hypot(ridge[0] - foot[0], ridge[1] - foot[1])
     said = f"{fitted(name, long * 0.55)}, {bytes_rate(roof.bytes_per_s)}"

@@ -28,7 +28,6 @@ _THINNEST = 0.35
 """Percent of the width: a bar that is nearly nothing can still be seen."""
 _FAR = 6.0
 """Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck."""
-_TICKS = 5
 _BAR = 30
 _DECODE = "decode_tokens_per_s"
 _LITTLE = 0.02
@@ -65,7 +64,7 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
         parts.append(tag("rect", x="0", y="11", width=f"{width:.3f}%", height="8", class_="bar-measured"))
     marks = ((row.ceiling, "ceiling"), (row.goal, "goal"))
     parts += [_line(value, top, name, 0, _BAR) for value, name in marks if value is not None and value <= top]
-    for tick in nice_ticks(top, _TICKS):
+    for tick in nice_ticks(top, 5):
         x, shown = f"{_percent(tick, top):.3f}%", span(tick) if is_time(row.metric) and tick else f"{tick:,.6g}"
         parts.append(tag("line", x1=x, x2=x, y1="26", y2="30", class_="tick"))
         parts.append(tag("text", shown, x=x, y=str(_BAR + 12), text_anchor="start" if tick == 0 else "middle"))
@@ -134,7 +133,6 @@ def speeds(rows: Sequence[SpeedRow]) -> Markup:
     return tag("div", *map(_bullet, rows), class_="bullets")
 
 
-_SERIES = 6
 _ROOM_FOR_A_NUMBER = 5.0
 """Percent of the width: what a digit takes on a narrow screen."""
 _HEIGHT = 34
@@ -171,7 +169,7 @@ def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
         elif part.part.lower() in lost:
             yield "lost"
         else:
-            yield f"series-{series % _SERIES + 1}"
+            yield f"series-{series % 6 + 1}"
             series += 1
 
 

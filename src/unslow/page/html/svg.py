@@ -15,7 +15,6 @@ from unslow.show.clean import safe
 MOST, LEAST = 1e18, 1e-18
 """What is larger (a broken counter) is drawn as this, what is smaller as nothing: differences and logarithms of them
 stay finite."""
-_STEPS = (1, 2, 5, 10)
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 """Steps of a clock: nobody reads off 20 s of a minute's third."""
 
@@ -73,7 +72,7 @@ def step(span: float, most: int) -> float:
         return 1.0
     rough = span / max(1, most)
     power = 10.0 ** floor(log10(rough))
-    return next(power * nice for nice in _STEPS if power * nice >= rough * (1 - 1e-9))
+    return next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * (1 - 1e-9))
 
 
 def ticks(low: float, high: float, most: int) -> tuple[float, ...]:
@@ -189,7 +188,6 @@ class Box:
         )
 
     def within(self, other: "Box") -> bool:
-        """Whether nothing of it is outside the other."""
         is_across = other.left <= self.left and self.right <= other.right
         return is_across and other.top <= self.top and self.bottom <= other.bottom
 
@@ -205,7 +203,6 @@ class Room:
         self.taken.append(box)
 
     def is_free(self, box: Box) -> bool:
-        """Whether it is inside and nothing stands there."""
         return box.within(self.whole) and not any(box.meets(other) for other in self.taken)
 
     def first_free(self, places: Iterable[Box]) -> Box | None:

@@ -93,7 +93,6 @@ class Row:
 
     @property
     def are_few(self) -> bool:
-        """Whether each line has a colour of its own."""
         return len(self.lines) <= SEVERAL
 
 
@@ -227,7 +226,6 @@ def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> No
 
 MOST_COLUMNS = {"wide": 800, "middle": 300, "narrow": 200}
 """About one for each unit of width; of more, every second or third is drawn, and the table has the extremes of all."""
-_ROW_GAP = 12.0
 
 
 def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence[Row]) -> None:
@@ -254,11 +252,10 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
                 said = f"{line.device}: {row.label} {row.unit.bare(line.low)} to {row.unit.full(line.high)}"
                 drawing.path(shape, f"line {class_}", said)
         _title(drawing, row, area, _names(drawing, row, area, up))
-        drawing.height = area.bottom + _ROW_GAP
+        drawing.height = area.bottom + 12.0
 
 
 def _title(drawing: Drawing, row: Row, area: Box, room: float) -> None:
-    """At the left of the row, or above it as far as there is room."""
     said = f"{row.label}, {row.unit.unit}" if row.unit.unit else row.label
     if drawing.format.is_narrow:
         drawing.words(0, area.top - 8, fitted(said, room))
@@ -314,7 +311,6 @@ def _said(row: Row, up: Linear) -> Iterator[tuple[float, str, str]]:
         yield up.at(others[0]), f"{len(others)} others" if row.odd else f"all {len(others)} alike", "quiet"
 
 
-_TITLE = "What the devices did over time"
 _LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}
 _RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}
 """Room for words beside the rows; on a phone they stand above."""
@@ -341,7 +337,7 @@ def render_timeline(part: TimelineView, number: int) -> Markup:
         Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
     ]
     draw = partial(_draw, part=part, rows=rows)
-    return figure(f"timeline-{number}", _TITLE, part.summary, draw, _keys(part, rows), tables)
+    return figure(f"timeline-{number}", "What the devices did over time", part.summary, draw, _keys(part, rows), tables)
 
 
 def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:

@@ -142,7 +142,6 @@ class Endpoint(NamedTuple):
 
     @property
     def full_path(self) -> str:
-        """With the prefix."""
         return PREFIX + self.path
 
 

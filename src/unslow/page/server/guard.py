@@ -29,7 +29,6 @@ class ServerIdentity(NamedTuple):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """What an Origin header may say."""
         return tuple(f"http://{host}" for host in self.hosts)
 
     @property
@@ -84,7 +83,6 @@ LONGEST_PATH = 400
 _OWN_SITE = ("same-origin", "none")
 """What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
 _OPEN = "open the address that `unslow serve` printed, with its token"
-_QUERY_LIMIT = 64
 
 
 class AskedRequest(NamedTuple):
@@ -97,13 +95,12 @@ class AskedRequest(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether it would start or stop something."""
         return self.method != "GET"
 
     def parameter(self, name: str) -> str:
         """A parameter of the query; empty where there is none, or more than one."""
         try:
-            values = parse_qs(self.query, max_num_fields=_QUERY_LIMIT).get(name, [])
+            values = parse_qs(self.query, max_num_fields=64).get(name, [])
         except ValueError:
             return ""
         return values[0] if len(values) == 1 else ""
@@ -154,7 +151,6 @@ def _wrong_form(asked: AskedRequest) -> Refusal | None:
 
 # There are no cookies, which all ports of a host share, and no CORS headers: no other page has any business here.
 
-_NONCE_BYTES = 16
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -186,7 +182,7 @@ class Guard:
         """Answer, or refuse."""
         if scope["type"] != "http":
             return  # no web sockets: uvicorn is told so too
-        nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        nonce = secrets.token_urlsafe(16)
         scope.setdefault("state", {})["nonce"] = nonce
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:

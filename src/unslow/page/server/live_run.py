@@ -218,7 +218,6 @@ class Events:
         self._lock = threading.Lock()
 
     def tell(self, kind: EventKind, **what: Any) -> None:
-        """One event more."""
         with self._lock:
             self._count += 1
             kept = [event for event in self._kept if event.kind != kind] if kind in _NEWEST_ONLY else self._kept
@@ -511,7 +510,6 @@ def _picture(timeline: TimelineView, number: int, seen: SeenMachine) -> PanelLin
 
 
 def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
-    """The last line, after what was measured is shown."""
     if live.error:
         if live.error.hint == EVICT:
             return ErrorLine(message=live.error.message, anyway=EVICTED)

@@ -162,12 +162,10 @@ class StartedRun:
                 self._state = "failed"
 
     def lines(self, since: int = 0) -> Sequence[RunLine]:
-        """What was told after a line."""
         with self._lock:
             return [line for line in self._lines if line.number > since]
 
     def shown(self) -> RunShown:
-        """How far it is."""
         with self._lock:
             text, share = _standing(self._lines)
             share = 1.0 if self._state in ("done", "stopped") else share
@@ -176,7 +174,6 @@ class StartedRun:
 
 
 def _standing(lines: Sequence[RunLine]) -> tuple[str, float]:
-    """The last words, and how much is done."""
     for line in reversed(lines):
         if isinstance(line, ErrorLine):
             return line.message, 0.0
@@ -214,7 +211,6 @@ class RunList:
         return entry
 
     def entry(self, name: str) -> StartedRun:
-        """A run by its id."""
         with self._lock:
             if name in self._entries:
                 return self._entries[name]
@@ -227,11 +223,9 @@ class RunList:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run goes on."""
         return any(not entry.is_over for entry in self.entries())
 
     def close(self) -> None:
-        """Stop what goes on, and wait for it."""
         for entry in self.entries():
             if not entry.is_over:
                 stop(entry)

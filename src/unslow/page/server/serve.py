@@ -59,8 +59,6 @@ def open_browser(url: str) -> None:
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-_TOKEN_BYTES = 32
-_LONGEST_HEAD_BYTES = 16 * 1024
 _ENDING_S = 2
 """For answers that are being written when the end comes."""
 LAST_PORT = 65535
@@ -103,7 +101,7 @@ def serve(wanted: ServeOptions, port: int, ready: Callable[[ServerIdentity, Tick
 
 def owner_of(listener: socket.socket) -> ServerIdentity:
     """The port that was got, and a new token."""
-    return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(_TOKEN_BYTES))
+    return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(32))
 
 
 def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicorn.Server":
@@ -129,7 +127,7 @@ def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicor
         server_header=False,
         proxy_headers=False,
         limit_concurrency=MOST,
-        h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
+        h11_max_incomplete_event_size=16 * 1024,
         timeout_graceful_shutdown=_ENDING_S,
     )
     return Server(config)

@@ -53,7 +53,6 @@ class Ahead:
         self._works = False
 
     def note(self, place: Place) -> None:
-        """The sliders stand there now."""
         with self._lock:
             self._place, self._noted_at = place, time.monotonic()
             if self._works:
@@ -189,7 +188,6 @@ class ServerState:
             raise self._error or BusyError("it is still looking at the machine", "ask again in a moment")
 
     def what_if(self, number: int, settings: Mapping[str, str]) -> WhatIf:
-        """The memory and the speed of a subject with other settings."""
         answer = self._answer(number, settings)
         self._note_sliders(number, answer.settings)
         return answer

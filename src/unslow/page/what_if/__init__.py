@@ -71,7 +71,6 @@ def _with_speed(system: System, request: FitRequest, setup: Setup) -> Hardware |
     return hardware._replace(rooms=setup.hardware.rooms, host_room=setup.hardware.host_room, pinned=False)
 
 
-_NAMED_CACHE_TYPES = ("F16", "Q8_0", "Q4_0")
 _LABELS: dict[KnobName, str] = {
     "context": "Context of each conversation",
     "gpu_layers": "Layers on the GPU",
@@ -92,7 +91,6 @@ class Memory:
         self._now, self._sliders, self._answer, self._source = now, tuple(sliders), answer, source
 
     def view(self) -> MemoryView:
-        """What is now, and the sliders."""
         return MemoryView(now=self._now, sliders=self._sliders, source=self._source)
 
     def what_if(self, settings: Mapping[str, str]) -> WhatIf:
@@ -141,7 +139,7 @@ def memory_for(system: System, request: FitRequest) -> Memory | Unknown:
     if isinstance(subject, Unknown):
         return subject
     answers = GgufAnswers(subject)
-    kinds = startable(subject.found, subject.base, _NAMED_CACHE_TYPES)
+    kinds = startable(subject.found, subject.base, ("F16", "Q8_0", "Q4_0"))
     source = "by its tensors, laid out as llama.cpp does"
     return _memory(answers, Now(answers.answer(subject.now), source), kinds)
 

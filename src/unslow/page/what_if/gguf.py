@@ -1,6 +1,6 @@
 """The memory of a GGUF model with any settings, to the byte and at once, and how fast it would be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple, Self
 
@@ -147,11 +147,9 @@ class Subject(NamedTuple):
 
     @property
     def base(self) -> Settings:
-        """As they are now."""
         return self.setup.settings
 
     def with_rooms(self, rooms: tuple[Room, ...]) -> Self:
-        """The same with other memory of its GPUs."""
         return self._replace(setup=self.setup._replace(hardware=self.hardware._replace(rooms=rooms)))
 
     @property
@@ -185,7 +183,6 @@ class GgufAnswers:
         self._lock = Lock()
 
     def answer(self, asked: AskedSettings) -> WhatIf:
-        """What would be with these settings."""
         with self._lock, self._lasting.resumed():
             subject, pieces = self.subject, self._pieces(asked.quant)
             laid = self._laid_out(pieces.blueprint, asked)
@@ -243,7 +240,6 @@ class GgufAnswers:
         return self._variants[quant]
 
     def layers(self, asked: AskedSettings) -> LayerCount:
-        """Where the layers lie."""
         subject = self.subject
         first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
         whole = max(0, subject.everything - asked.gpu_layers)
@@ -276,20 +272,14 @@ class GgufAnswers:
             notes.append(f"the model was trained for {trained:,} tokens; a slot has {settings.slot_context:,}")
         if settings.streams > 1:
             notes.append(f"{settings.slots} conversations of {settings.slot_context:,} tokens each")
-        if asked.quant != subject.now.quant:
+        found, other_quant = subject.found, asked.quant != subject.now.quant
+        if other_quant:
             notes.append(f"as {asked.quant} it is another file")
-        return (*notes, *self._quality(asked, settings), *subject.notes)
-
-    def _quality(self, asked: AskedSettings, settings: Settings) -> Sequence[str]:
-        """What other types cost in answers, where that was published."""
-        found, now = self.subject.found, self.subject.now
-        if asked.quant == now.quant and asked.kv_type == now.kv_type:
-            return ()
-        kinds = settings.key_type, settings.value_type
-        architecture = found.blueprint.architecture
-        cost = quality_cost(asked.quant, *kinds, found.parameters, architecture, rotated=self.subject.rotates)
-        told = [cost.weights.words if asked.quant != now.quant else "", cost.cache.words]
-        return [words for words in told if words]
+        if other_quant or asked.kv_type != subject.now.kv_type:  # what it costs in answers, where that was published
+            kinds, architecture = (settings.key_type, settings.value_type), found.blueprint.architecture
+            cost = quality_cost(asked.quant, *kinds, found.parameters, architecture, rotated=subject.rotates)
+            notes += filter(None, (cost.weights.words if other_quant else "", cost.cache.words))
+        return (*notes, *subject.notes)
 
 
 def parts_of(shown: MemoryShown) -> Parts:

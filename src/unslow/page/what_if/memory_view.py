@@ -119,7 +119,6 @@ SHORTEST_CONTEXT = 2048
 """A shorter one is no use for a conversation."""
 LIMITS = {"context": (256, 2**27), "slots": (1, 256)}
 """As `unslow fit` takes them."""
-_USUAL_SLOTS = (1, 2, 4, 8, 16)
 
 
 class AskedSettings(NamedTuple):
@@ -132,7 +131,6 @@ class AskedSettings(NamedTuple):
     slots: int
 
     def shown(self, knobs: Iterable[str]) -> dict[str, str]:
-        """As the page has it."""
         return {knob: str(getattr(self, knob)) for knob in knobs}
 
 
@@ -173,7 +171,7 @@ def slot_choices(now: int, *, shared: bool = False) -> tuple[Choice, ...]:
     def label(slots: int) -> str:
         return f"{slots}, sharing it" if shared and slots == now else str(slots)
 
-    return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *_USUAL_SLOTS}))
+    return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *(1, 2, 4, 8, 16)}))
 
 
 def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
@@ -206,7 +204,6 @@ class LayerCount(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is on GPUs."""
         return self.on_gpus >= self.everything and not self.parted
 
 
@@ -262,7 +259,6 @@ def overfull(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
 
 
 def _used(memories: Sequence[MemoryShown]) -> str:
-    """What is taken of what can be had."""
     asked = sum(memory.total_bytes for memory in memories)
     sizes = [usable(memory) for memory in memories]
     of = f" of {size(sum(known for known in sizes if known is not None))}" if None not in sizes else ""

@@ -4,7 +4,7 @@ What lies in memory, where its layers lie, and its own line, changed.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from unslow.commands.models.find import FoundModel
 from unslow.commands.plan.gguf import ABILITIES
 from unslow.commands.plan.running import seen_model, settings_given
 from unslow.facts.errors import UserError
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
@@ -181,35 +181,27 @@ def _most(everything: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-_PLAIN = ("F16", "BF16", "F32")
-
-
 def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
     """The lines to type; empty where nothing differs, or where it is another file that nobody has."""
     if asked.quant != now.quant:
         return ""
-    changes = list(_changes(now, asked, settings))
+    changes = []
+    if (asked.context, asked.slots) != (now.context, now.slots):
+        changes.append(Knob.CONTEXT_LENGTH.to(settings.context))
+    if asked.slots != now.slots:
+        changes.append(Knob.PARALLEL.to(asked.slots))
+    if asked.kv_type != now.kv_type:
+        changes.append(Knob.KV_CACHE_TYPE.to(asked.kv_type))
+        if settings.value_type not in ("F16", "BF16", "F32"):
+            changes.append(Knob.FLASH_ATTENTION.to(value=True))
     pinned = isinstance(case.runtime.gpu_layers_set, Known) or settings.gpu_layers < 0
-    if changes and not pinned and asked.gpu_layers == now.gpu_layers:  # its own fit would choose anew
+    if asked.gpu_layers != now.gpu_layers or (changes and not pinned):  # its own fit would choose anew
         changes.append(Knob.GPU_LAYERS.to(asked.gpu_layers))
     try:
         spelled = commands_for(changes, case) if changes else None
     except UserError:  # a runtime that has no words at all
         return ""
     return "\n".join(spelled.lines) if spelled else ""
-
-
-def _changes(now: AskedSettings, asked: AskedSettings, settings: Settings) -> Iterator[Change]:
-    if (asked.context, asked.slots) != (now.context, now.slots):
-        yield Knob.CONTEXT_LENGTH.to(settings.context)
-    if asked.slots != now.slots:
-        yield Knob.PARALLEL.to(asked.slots)
-    if asked.kv_type != now.kv_type:
-        yield Knob.KV_CACHE_TYPE.to(asked.kv_type)
-        if settings.value_type not in _PLAIN:
-            yield Knob.FLASH_ATTENTION.to(value=True)
-    if asked.gpu_layers != now.gpu_layers:
-        yield Knob.GPU_LAYERS.to(asked.gpu_layers)
 
 
 _WHERE = "run unslow on the machine itself"
@@ -273,7 +265,6 @@ def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardw
 
 
 def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
-    """The settings of now, with everything where it lies."""
     settings, first = current.settings, current.whole + current.apart if current.apart else 0
     host, everything = str(gpus), pieces.blueprint.count("block_count") + 1
     layers = everything - current.whole
