@@ -330,7 +330,12 @@ def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], laid: list[Me
 
     buffers = [buffer for buffer in case.runtime.buffers.value_or([]) if is_here(buffer)]
     used = int(vram_used.get(gpu.index, gpu.vram_used_bytes.value_or(0)))
-    strangers = _strangers(gpu, pid)
+    # Other processes that the driver lists, the largest first; those beyond a few together
+    others = [p for p in gpu.processes.value_or([]) if p.pid != pid and p.vram_bytes.value_or(0)]
+    others.sort(key=lambda p: -p.vram_bytes.value_or(0))
+    named = [_stranger(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_STRANGERS]]
+    smaller = sum(p.vram_bytes.need() for p in others[MOST_STRANGERS:])
+    strangers = [*named, *([_stranger(OTHERS, smaller)] if smaller else [])]
     left = used - sum(part.bytes for part in strangers)
     own = _own(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
     # What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told
@@ -350,15 +355,6 @@ def _own(buffers: list[Buffer]) -> list[MemoryPart]:
     for buffer in buffers:
         sums[_KINDS[buffer.kind]] = sums.get(_KINDS[buffer.kind], 0) + buffer.bytes
     return [MemoryPart(kind=kind, name=name, bytes=size) for (kind, name), size in sums.items() if size]
-
-
-def _strangers(gpu: Gpu, own: int | None) -> list[MemoryPart]:
-    """Other processes that the driver lists, the largest first; those beyond a few together."""
-    others = [p for p in gpu.processes.value_or([]) if p.pid != own and p.vram_bytes.value_or(0)]
-    others.sort(key=lambda p: -p.vram_bytes.value_or(0))
-    named = [_stranger(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_STRANGERS]]
-    rest = sum(p.vram_bytes.need() for p in others[MOST_STRANGERS:])
-    return [*named, *([_stranger(OTHERS, rest)] if rest else [])]
 
 
 def _stranger(name: str, size: int) -> MemoryPart:

@@ -134,11 +134,9 @@ def server_for(allowed: Allowed) -> Server[dict[str, Any]]:
 
 def listed_tools(tool: Tool) -> Listed:
     """A tool as the protocol lists it."""
+    reads = not tool.changes
     hints = ToolAnnotations(
-        read_only_hint=not tool.changes,
-        destructive_hint=tool.changes,
-        idempotent_hint=not tool.changes,
-        open_world_hint=False,
+        read_only_hint=reads, destructive_hint=tool.changes, idempotent_hint=reads, open_world_hint=False
     )
     return Listed(
         name=tool.name, title=tool.title, description=tool.description, input_schema=schema_of(tool.request),

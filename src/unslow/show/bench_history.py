@@ -184,14 +184,7 @@ def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]
     if not report.benchmarks:
         yield f"Nothing is kept in {safe(report.path)}; `unslow bench` measures and keeps."
         return
-    yield _history_table(report.benchmarks, width)
-    rest = report.total - len(report.benchmarks)
-    if rest > 0:
-        yield dim(f"and {rest} more in {safe(report.path)}")
-
-
-def _history_table(lines: Sequence[_Line], width: int) -> Table:
-    """Ids whole, so that they can be given back; on a narrow terminal what tells least is left out."""
+    # Ids whole, so that they can be given back; on a narrow terminal what tells least is left out
     wide = width >= _WIDE
     table = bare_table((0, 1, 0, 1), pad_edge=False)
     for name in ("ID", "WHEN") if wide else ("ID",):
@@ -200,16 +193,19 @@ def _history_table(lines: Sequence[_Line], width: int) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("MODEL AND RUNTIME", "NOTE") if wide else ("MODEL AND RUNTIME",):
         table.add_column(name, overflow="fold")
-    for line in lines:
-        subject = ", ".join(word for word in (line.model, f"{line.runtime} {line.runtime_version}".strip()) if word)
-        speeds = (line.decode_tokens_per_s, line.prefill_tokens_per_s)
+    for entry in report.benchmarks:
+        subject = ", ".join(word for word in (entry.model, f"{entry.runtime} {entry.runtime_version}".strip()) if word)
+        speeds = (entry.decode_tokens_per_s, entry.prefill_tokens_per_s)
         decode, prefill = ("-" if speed is None else rate(speed) for speed in speeds)
         if wide:
-            moment = safe(line.taken_at[:16].replace("T", " "))
-            table.add_row(safe(line.id), moment, decode, prefill, safe(subject), safe(_note(line)))
+            moment = safe(entry.taken_at[:16].replace("T", " "))
+            table.add_row(safe(entry.id), moment, decode, prefill, safe(subject), safe(_note(entry)))
         else:
-            table.add_row(safe(line.id), decode, safe("; ".join(word for word in (subject, _note(line)) if word)))
-    return table
+            table.add_row(safe(entry.id), decode, safe("; ".join(word for word in (subject, _note(entry)) if word)))
+    yield table
+    rest = report.total - len(report.benchmarks)
+    if rest > 0:
+        yield dim(f"and {rest} more in {safe(report.path)}")
 
 
 def _note(line: _Line) -> str:

@@ -75,7 +75,14 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
     yield indented(_gain(report, best))
     if best.changes:
         yield ""
-        yield _changes(best.changes)
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_column(style="dim")
+        for change in best.changes:
+            was = f" (was {_value(change.was)})" if change.was is not None else ""
+            table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_new_value(change)}{was}", change.why)
+        yield table
     if best.commands:
         yield ""
         yield from map(command_text, best.commands)
@@ -117,17 +124,6 @@ def _as_it_is(report: PlanReport, now: OptionShown) -> str:
     measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
     each = " each" if now.speed.together_tokens_per_s else ""
     return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{each}{measured}: no setting that was found gains 5 %"
-
-
-def _changes(changes: tuple[ChangeShown, ...]) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(style="dim")
-    for change in changes:
-        was = f" (was {_value(change.was)})" if change.was is not None else ""
-        table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_new_value(change)}{was}", change.why)
-    return table
 
 
 def _new_value(change: ChangeShown) -> str:

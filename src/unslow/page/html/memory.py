@@ -142,14 +142,8 @@ def sliders(shown: Sequence[Slider], number: int) -> Markup:
     movable = [slider for slider in shown if len(slider.choices) > 1]
     if not movable:
         return NOTHING
-    return tag(
-        "form",
-        *(_slider(slider, number) for slider in movable),
-        class_="sliders",
-        data_subject=number,
-        aria_label="What if the settings were different",
-        autocomplete="off",
-    )
+    fields, about = [_slider(slider, number) for slider in movable], "What if the settings were different"
+    return tag("form", *fields, class_="sliders", data_subject=number, aria_label=about, autocomplete="off")
 
 
 def _slider(slider: Slider, number: int) -> Markup:

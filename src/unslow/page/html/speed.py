@@ -151,13 +151,24 @@ def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
     whole = next((p for p in parts if p.seconds >= total and p.part != UNEXPLAINED), None)
     if whole:  # a bar of one part shows nothing
         return tag("div", title, tag("p", f"All of it: {whole.part}."), class_="budget")
-    rows = []
+    rows, shapes, edge = [], [], 0.0
     for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1):
+        width = 100 * part.seconds / total
+        if width > 0:
+            box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
+            hatch = tag("rect", **box, fill="url(#hatch)") if look in ("unexplained", "lost") else NOTHING
+            label = tag("text", str(number), x=f"{edge + width / 2:.3f}%", y="22", text_anchor="middle")
+            name = tag("title", f"{part.part}: {span(part.seconds)}")
+            inside = (tag("rect", **box, class_="fill"), hatch, label if width >= _ROOM_FOR_A_NUMBER else NOTHING)
+            shapes.append(tag("g", name, *inside, class_=f"part {look}"))
+        edge += width
         mark = tag("span", str(number), class_=f"number {look}", aria_hidden="true")
         took = tag("span", span(part.seconds) if part.seconds > 0 else "-", class_="value")
         share = tag("span", f"{part.seconds / total:.0%}", class_="value share")
         rows.append(tag("li", mark, tag("span", part.part, class_="name"), took, share))
-    return tag("div", title, _budget_bar(parts, looks, total), tag("ol", *rows, class_="shares"), class_="budget")
+    said = "; ".join(f"{part.part} {part.seconds / total:.0%}" for part in parts)
+    bar = tag("svg", *shapes, class_="bar", width="100%", height=str(_HEIGHT), role="img", aria_label=said)
+    return tag("div", title, bar, tag("ol", *rows, class_="shares"), class_="budget")
 
 
 def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
@@ -171,22 +182,6 @@ def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
         else:
             yield f"series-{series % 6 + 1}"
             series += 1
-
-
-def _budget_bar(parts: list[BudgetPart], looks: list[str], total: float) -> Markup:
-    shapes, edge = [], 0.0
-    for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1):
-        width = 100 * part.seconds / total
-        if width > 0:
-            box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
-            hatch = tag("rect", **box, fill="url(#hatch)") if look in ("unexplained", "lost") else NOTHING
-            label = tag("text", str(number), x=f"{edge + width / 2:.3f}%", y="22", text_anchor="middle")
-            name = tag("title", f"{part.part}: {span(part.seconds)}")
-            inside = (tag("rect", **box, class_="fill"), hatch, label if width >= _ROOM_FOR_A_NUMBER else NOTHING)
-            shapes.append(tag("g", name, *inside, class_=f"part {look}"))
-        edge += width
-    said = "; ".join(f"{part.part} {part.seconds / total:.0%}" for part in parts)
-    return tag("svg", *shapes, class_="bar", width="100%", height=str(_HEIGHT), role="img", aria_label=said)
 
 
 _ENDLESS = 1e6

@@ -100,12 +100,8 @@ class Memory:
 
     def ready(self) -> tuple[WhatIf, ...]:
         """Every answer to one slider moved alone: for a file that can ask nobody."""
-        return tuple(
-            self.what_if({slider.knob: choice.value})
-            for slider in self._sliders
-            for choice in slider.choices
-            if choice.value != slider.value
-        )
+        places = [(slider, choice.value) for slider in self._sliders for choice in slider.choices]
+        return tuple(self.what_if({slider.knob: value}) for slider, value in places if value != slider.value)
 
 
 @one_judgement()

@@ -33,10 +33,10 @@ from unslow.page.what_if.running import expected_range, strangers_on
 from unslow.show.units import rate
 from unslow.think.case.prediction import predict, predict_prefill
 from unslow.think.case.vram import gpus_of
-from unslow.think.fit.report import FitReport, MemoryShown
+from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.plan.vllm.choices import RECENT
-from unslow.think.view import Choice, MemoryBar, MemoryPart, Slider, WhatIf
+from unslow.think.view import Choice, MemoryPart, Slider, WhatIf
 
 _RUNTIMES = {"vLLM": "vllm", "Transformers": "transformers"}
 _VLLM_CACHES = {"auto": 2.0, "fp8": 1.0}
@@ -159,9 +159,21 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
     if subject.runs and report.fits and request.runtime == "vllm":
         report = msgspec.structs.replace(report, devices=tuple(map(_as_it_runs, report.devices)))
     layers = LayerCount(report.gpu_layers, report.all_gpu_layers)
+    # A card whose engine takes a share of it may lack room for a request though something is free
+    bars = []
+    for room, shown, others in zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True):
+        asked = AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
+        bar = bar_of(room, asked, others)
+        if bar.fits != shown.fits:
+            lacking = MemoryPart(kind="lacking", name="for one request of this length", bytes=shown.lacking_bytes)
+            parts = (*bar.parts, lacking) if shown.lacking_bytes and bar.fits else bar.parts
+            bar = msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
+        bars.append(bar)
+    if report.host.total_bytes:
+        bars.append(host_bar(subject.hardware.host_room, parts_of(report.host)))
     return WhatIf(
         settings=dict(settings),
-        bars=_bars(subject, report),
+        bars=tuple(bars),
         verdict=report.verdict,
         summary=what_if_summary(report.verdict, report.devices, report.host, layers, None),
         command=report.command,
@@ -175,19 +187,3 @@ def _as_it_runs(shown: MemoryShown) -> MemoryShown:
     return msgspec.structs.replace(
         shown, kv_bytes=shown.kv_bytes + free, total_bytes=shown.total_bytes + free, free_bytes=0, margin_bytes=0
     )
-
-
-def _bars(subject: _Subject, report: FitReport) -> tuple[MemoryBar, ...]:
-    """A card whose engine takes a share of it may lack room for a request though something is free."""
-    bars = []
-    for room, shown, others in zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True):
-        asked = AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
-        bar = bar_of(room, asked, others)
-        if bar.fits != shown.fits:
-            lacking = MemoryPart(kind="lacking", name="for one request of this length", bytes=shown.lacking_bytes)
-            parts = (*bar.parts, lacking) if shown.lacking_bytes and bar.fits else bar.parts
-            bar = msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
-        bars.append(bar)
-    if report.host.total_bytes:
-        bars.append(host_bar(subject.hardware.host_room, parts_of(report.host)))
-    return tuple(bars)
