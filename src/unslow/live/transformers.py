@@ -81,17 +81,14 @@ class Watch(ContextDecorator):
 
     def finish(self) -> Report:
         """Look at the model and the machine now, judge, and show the report unless asked to be quiet."""
-        self.snapshot = self._look()
+        # The same questions in the same order as `replayed` asks them
+        calls = self._system.ask(CALLS, lambda: msgspec.to_builtins([c._asdict() for c in self.timer.calls]))
+        snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
+        self.snapshot = _with_cpus(snapshot, self._system, self._before, _sample(self._system))
         self.report = noted(spelled(diagnose(self.snapshot), self.snapshot), self.snapshot)
         if not self._quiet:
             self._show(self.report)
         return self.report
-
-    def _look(self) -> Snapshot:
-        """The same questions in the same order as `replayed` asks them."""
-        calls = self._system.ask(CALLS, lambda: msgspec.to_builtins([c._asdict() for c in self.timer.calls]))
-        snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
-        return _with_cpus(snapshot, self._system, self._before, _sample(self._system))
 
     def _waited(self) -> float | None:
         try:

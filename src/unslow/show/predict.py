@@ -9,15 +9,7 @@ from rich.text import Text
 
 from unslow.show.console import YELLOW, ReportKind, dim, head, indented
 from unslow.show.units import count, rate, size, span
-from unslow.think.speed.report import (
-    BatchShown,
-    ExplainShown,
-    PlacementShown,
-    PredictionReport,
-    QuantShown,
-    RateShown,
-    SpeedShown,
-)
+from unslow.think.speed.report import ExplainShown, PlacementShown, PredictionReport, QuantShown, RateShown, SpeedShown
 
 _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 _WALLS_BESIDE, _BATCHES_BESIDE, _QUANTS_BESIDE = 56, 48, 64
@@ -49,7 +41,15 @@ def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableT
 def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[RenderableType]:
     """What more conversations and other quants would give."""
     yield Text("Conversations at once", style="bold")
-    yield _batching(explain.batching, width)
+    bar = _bar_length(width, _BATCHES_BESIDE)
+    most = max(p.tokens_per_s for p in explain.batching)
+    grid = _grid("right", "left", "right", "right", "left")
+    grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
+    for p in explain.batching:
+        room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
+        together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
+        grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
+    yield grid
     if explain.ridge_conversations is not None:
         yield dim(
             f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
@@ -57,33 +57,17 @@ def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[R
         )
     yield ""
     yield Text("Quant by quant", style="bold")
-    yield _quants(explain.quants, own_quant, width)
-
-
-def _batching(points: tuple[BatchShown, ...], width: int) -> Table:
-    bar = _bar_length(width, _BATCHES_BESIDE)
-    most = max(p.tokens_per_s for p in points)
-    grid = _grid("right", "left", "right", "right", "left")
-    grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
-    for p in points:
-        room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
-        together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
-        grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
-    return grid
-
-
-def _quants(quants: tuple[QuantShown, ...], own: str, width: int) -> Table:
-    bar = _bar_length(width, _QUANTS_BESIDE)
-    most = max([q.tokens_per_s for q in quants], default=1.0)
-    grid = _grid("left", "right", "right", "left", "right", "left")
-    grid.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
-    for q in quants:
-        style = "bold" if q.name == own else ""
-        name = Text(f"{'>' if q.name == own else ' '} {q.name}", style=style)
+    longest = _bar_length(width, _QUANTS_BESIDE)
+    fastest = max([q.tokens_per_s for q in explain.quants], default=1.0)
+    table = _grid("left", "right", "right", "left", "right", "left")
+    table.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
+    for q in explain.quants:
+        style = "bold" if q.name == own_quant else ""
+        name = Text(f"{'>' if q.name == own_quant else ' '} {q.name}", style=style)
         speed = Text(rate(q.tokens_per_s), style=style)
-        length = _bar(q.tokens_per_s / most, bar, "cyan")
-        grid.add_row(name, size(q.weights_bytes), f"{q.bits_per_weight:.1f}", length, speed, _fits(q))
-    return grid
+        length = _bar(q.tokens_per_s / fastest, longest, "cyan")
+        table.add_row(name, size(q.weights_bytes), f"{q.bits_per_weight:.1f}", length, speed, _fits(q))
+    yield table
 
 
 def _fits(quant: QuantShown) -> Text:

@@ -337,7 +337,18 @@ def render_timeline(part: TimelineView, number: int) -> Markup:
         Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
     ]
     draw = partial(_draw, part=part, rows=rows)
-    return figure(f"timeline-{number}", "What the devices did over time", part.summary, draw, _keys(part, rows), tables)
+    few = max((row.lines for row in rows if row.are_few), key=len, default=())
+    signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
+    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
+    if any(track.limit for track in part.tracks):
+        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
+    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
+        if any(mark.harmful == harmful for mark in part.marks):
+            name = "harmful" if harmful else "harmless"
+            lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
+            sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
+            keys.append(Key(Markup(sign), words))
+    return figure(f"timeline-{number}", "What the devices did over time", part.summary, draw, keys, tables)
 
 
 def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
@@ -359,21 +370,6 @@ def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
     drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
     drawing.height = foot_axis(drawing, area, time, marks, lambda tick: plain(tick / by), f"time, {unit}")
     drawing.parts += drawn
-
-
-def _keys(part: TimelineView, rows: Sequence[Row]) -> list[Key]:
-    few = max((row.lines for row in rows if row.are_few), key=len, default=())
-    signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
-    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
-    if any(track.limit for track in part.tracks):
-        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
-    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
-        if any(mark.harmful == harmful for mark in part.marks):
-            name = "harmful" if harmful else "harmless"
-            lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
-            sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
-            keys.append(Key(Markup(sign), words))
-    return keys
 
 
 def _track_row(track: Track) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from unslow.buy.cost import CostReport, paid_after
-from unslow.buy.offers import ChoiceReport, RefusedShown
+from unslow.buy.offers import ChoiceReport
 from unslow.buy.report import DevicesReport, PriceShown, RigShown
 from unslow.buy.tiers import TierShown, TiersReport
 from unslow.facts.errors import UserError
@@ -319,7 +319,12 @@ def choose(report: ChoiceReport) -> Markup:
     goal = f", goal {report.goal_tokens_per_s:g} tok/s{each}" if report.goal_tokens_per_s else ""
     budget = f", {money(report.budget, report.currency)} at most" if report.budget is not None else ""
     lead = f"{asked.model}, context {asked.context:,}, {users(asked.users)}{goal}{budget}"
-    refused = _refused(report.refused, report.currency)
+    items = []
+    for heap in report.refused:
+        names = [f"{offer.rig.name} ({money(offer.total, report.currency)})" for offer in heap.nearest]
+        nearest = tag("small", f" Nearest: {', '.join(names)}.") if names else NOTHING
+        items.append(tag("li", sentence(by_field(f"{heap.count:,}: {heap.words}")), nearest))
+    refused = tag("details", tag("summary", "What was refused, and why"), tag("ul", *items)) if items else NOTHING
     remarks = notes([*report.assumptions, *report.notes])
     return joined([head, tag("p", lead, class_="quiet"), reasons, shown, refused, remarks])
 
@@ -330,15 +335,6 @@ def _nothing(report: ChoiceReport) -> Markup:
         return tag("p", said, " What was refused says why.")
     ways = tag("ul", *(tag("li", sentence(by_field(way.words))) for way in report.ways))
     return joined([tag("p", said, " What would have to give:"), ways])
-
-
-def _refused(refused: Sequence[RefusedShown], currency: str) -> Markup:
-    items = []
-    for heap in refused:
-        names = [f"{offer.rig.name} ({money(offer.total, currency)})" for offer in heap.nearest]
-        nearest = tag("small", f" Nearest: {', '.join(names)}.") if names else NOTHING
-        items.append(tag("li", sentence(by_field(f"{heap.count:,}: {heap.words}")), nearest))
-    return tag("details", tag("summary", "What was refused, and why"), tag("ul", *items)) if items else NOTHING
 
 
 def _watts(rig: RigShown) -> str:
