@@ -35,7 +35,6 @@ class PlainLines:
         self._said: dict[str, str] = {}
 
     def lines(self, tick: Tick) -> list[str]:
-        """The lines of one tick."""
         if not tick.servers:
             return self._new("server", NOBODY)
         named = f"{tick.server.model}, {tick.server.runtime}, {tick.server.url}. {ONLY_LOOKS}"
@@ -91,7 +90,6 @@ def whole_moment(tick: Tick, history: Sequence[float | None], width: int, glyphs
 
 
 FOUND, CANNOT_TELL = 0, 3
-_WIDE = 100
 
 
 class Looks(NamedTuple):
@@ -106,13 +104,10 @@ class Looks(NamedTuple):
     def glyphs(self) -> Glyphs:
         """Blocks where they can be written, and where nobody asked for plain letters."""
         encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
-        return ASCII if self.ascii or _is_plain() or not all(map(is_unicode, encodings)) else BLOCKS
-
-
-def _is_plain() -> bool:
-    """Whether the language is set to one without letters beyond ASCII: Python itself writes UTF-8 even there."""
-    told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    return next((language for language in told if language), "") in ("C", "POSIX")
+        # A language without letters beyond ASCII: Python itself writes UTF-8 even there
+        told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+        is_plain = next((language for language in told if language), "") in ("C", "POSIX")
+        return ASCII if self.ascii or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
 
 
 def is_terminal() -> bool:
@@ -136,14 +131,13 @@ def watch(request: WatchSpec, looks: Looks, write: Callable[[str], None]) -> int
 def _written(
     watching: Watching, request: WatchSpec, looks: Looks, write: Callable[[str], None], system: LiveSystem
 ) -> int:
-
     plain = PlainLines(looks.glyphs)
     try:
         for tick in ticks(watching, request, system):
             if looks.json:
                 write(safe_json(msgspec.json.encode(tick).decode()))
             elif request.once:
-                write(whole_moment(tick, (), _WIDE, looks.glyphs))
+                write(whole_moment(tick, (), 100, looks.glyphs))
             else:
                 write("\n".join(plain.lines(tick)))
     except KeyboardInterrupt:  # the way to end it

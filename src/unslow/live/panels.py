@@ -20,8 +20,12 @@ PHASE_WORDS = {"busy": "at work, not told at what", "unknown": "not told"}
 
 def speed_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
     """Tokens per second now and over the last minutes, against what is expected."""
-    speed, wide = tick.speed, room(width)
-    rows = [Row(SPEED, _now(tick, history, wide, glyphs))]
+    speed, wide, words = tick.speed, room(width), speed_words(tick)
+    now = styled((words, f"bold {_judged(tick)}".strip()))
+    left = min(60, wide - len(words) - 2)
+    if left >= 8 and any(history):  # noqa: PLR2004 (shorter tells nothing)
+        now.append("  ").append(sparkline(history, top_of(speed, history), left, glyphs), style="green")
+    rows = [Row(SPEED, now)]
     if speed.missing is not None:
         text = f"{speed.missing.why}. To get it: {speed.missing.how_to_get}."
         rows += [Row(SPEED, styled((line, "yellow")), 2) for line in wrapped(text, wide, 3)]
@@ -42,15 +46,6 @@ def chart_rows(speed: SpeedNow, history: Sequence[float | None], width: int, spa
     lines = chart(history, top, wide - 10, rows, glyphs)
     scale = [f"{rate(top):>8}  ", *[" " * 10] * (rows - 2), f"{'0':>8}  "]
     return [Row(SPEED, styled((mark, "dim"), (line, "green"))) for mark, line in zip(scale, lines, strict=True)]
-
-
-def _now(tick: Tick, history: Sequence[float | None], wide: int, glyphs: Glyphs) -> Text:
-    words, speed = speed_words(tick), tick.speed
-    text = styled((words, f"bold {_judged(tick)}".strip()))
-    left = min(60, wide - len(words) - 2)
-    if left >= 8 and any(history):  # noqa: PLR2004 (shorter tells nothing)
-        text.append("  ").append(sparkline(history, top_of(speed, history), left, glyphs), style="green")
-    return text
 
 
 def speed_words(tick: Tick) -> str:
@@ -239,7 +234,10 @@ def memory_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
         first, *more = wrapped(memory_words(bar), room(width), 3)
         rows.append(Row(MEMORY, styled(first), 2 if not rows else 4))
         rows += [Row(MEMORY, styled(line), 5) for line in more]
-        rows.append(Row(MEMORY, _bar(bar, min(60, room(width)), glyphs), 8))
+        text = Text(no_wrap=True, end="")
+        for kind, stretch in stacked([(p.kind, p.bytes) for p in bar.parts], min(60, room(width)), glyphs):
+            text.append(stretch, style=_PART_STYLES[kind])
+        rows.append(Row(MEMORY, text, 8))
     return rows
 
 
@@ -249,13 +247,6 @@ def memory_words(bar: MemoryBar) -> str:
     parts = [p for p in bar.parts if p.bytes >= _SMALL_SHARE * total or p.kind in ("weights", "free")]
     named = ", ".join(f"{part.name} {size(part.bytes)}" for part in parts)
     return f"{bar.name} {size(total)}: {named}"
-
-
-def _bar(bar: MemoryBar, width: int, glyphs: Glyphs) -> Text:
-    text = Text(no_wrap=True, end="")
-    for kind, stretch in stacked([(part.kind, part.bytes) for part in bar.parts], width, glyphs):
-        text.append(stretch, style=_PART_STYLES[kind])
-    return text
 
 
 def host_rows(tick: Tick) -> list[Row]:
@@ -354,24 +345,16 @@ def panel_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: 
     """Every panel in its order."""
     if not tick.servers:
         return [Row("Servers", styled(line)) for line in wrapped(NOBODY, room(width), 6)]
-    rows = _state_rows(tick, width)
+    rows, server = [], tick.server
+    if server.state not in ("answers", "none"):
+        words = {"loading": "the model is still loading", "gone": "the server went away; looking for it"}
+        text = words.get(server.state) or server.because or "it does not answer"
+        rows = [Row("Server", styled((line, "bold yellow"))) for line in wrapped(text, room(width), 2)]
     rows += speed_rows(tick, history, width, glyphs) + wall_rows(tick, width)
     rows += suspicion_rows(tick, width) + phase_rows(tick, width, glyphs) + request_rows(tick)
     rows += device_rows(tick, width, glyphs) + memory_rows(tick, width, glyphs) + host_rows(tick)
-    note_rows = [
-        Row("Notes", styled((line, "dim")), 9) for note in tick.notes for line in wrapped(note, room(width), 2)
-    ]
-    return rows + server_rows(tick, glyphs) + note_rows
-
-
-def _state_rows(tick: Tick, width: int) -> list[Row]:
-    """What is wrong with the server, where it does not answer."""
-    server = tick.server
-    if server.state in ("answers", "none"):
-        return []
-    words = {"loading": "the model is still loading", "gone": "the server went away; looking for it"}
-    text = words.get(server.state) or server.because or "it does not answer"
-    return [Row("Server", styled((line, "bold yellow"))) for line in wrapped(text, room(width), 2)]
+    notes = [line for note in tick.notes for line in wrapped(note, room(width), 2)]
+    return rows + server_rows(tick, glyphs) + [Row("Notes", styled((line, "dim")), 9) for line in notes]
 
 
 def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:

@@ -38,7 +38,8 @@ class Board(Widget):
         changed = [at for at, line in enumerate(lines) if at >= len(before) or before[at] != line]
         strips = self._strips[: len(lines)] + [Strip.blank(width)] * (len(lines) - len(self._strips))
         for at in changed:
-            strips[at] = self._strip(lines[at], width)
+            text = lines[at] if self._color else Text(lines[at].plain, no_wrap=True, end="")
+            strips[at] = Strip(text.render(self.app.console)).adjust_cell_length(width)
         self._strips = strips
         regions = [Region(0, at, width, 1) for at in changed]
         if len(before) > len(lines):
@@ -47,22 +48,15 @@ class Board(Widget):
             self.refresh(*regions)
 
     def redraw(self, lines: Sequence[Text], width: int) -> None:
-        """Draw all of it, as after a change of size."""
         self.lines, self._strips = [], []
         self.show(lines, width)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """A line as Textual wants it."""
         return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
-
-    def _strip(self, line: Text, width: int) -> Strip:
-        text = line if self._color else Text(line.plain, no_wrap=True, end="")
-        return Strip(text.render(self.app.console)).adjust_cell_length(width)
 
     @property
     def text(self) -> str:
-        """What can be read on it."""
         return "\n".join(line.plain.rstrip() for line in self.lines)
 
 
@@ -118,7 +112,6 @@ class LiveScreen(App[None]):
         self._room = 80, 24
 
     def compose(self) -> ComposeResult:
-        """One widget."""
         yield self._board
 
     def on_mount(self) -> None:
@@ -131,29 +124,22 @@ class LiveScreen(App[None]):
             self.set_timer(self._seconds, self.exit)
 
     def on_resize(self, event: Resize) -> None:
-        """All lines are laid out anew."""
         self._room = event.size.width, event.size.height
         if not self._board.lines:
             self._take()
         self._board.redraw(self._lines(), self._room[0])
 
     def next_tick(self) -> None:
-        """Show what there is now."""
         self.error = self._failed()
         if self.error is not None:
             self.exit()
-        self._check_size()
+        # A change of size that nobody told of, as over a slow line or from a busy tmux
+        found = self._room if self.is_headless else tuple(shutil.get_terminal_size(self._room))
+        if found != self._room:
+            self.post_message(Resize(Size(*found), Size(*found)))
         if not self._paused:
             self._take()
             self._board.show(self._lines(), self._room[0])
-
-    def _check_size(self) -> None:
-        """A change of size that nobody told of, as over a slow line or from a busy tmux."""
-        if self.is_headless:
-            return
-        found = Size(*shutil.get_terminal_size(self._room))
-        if (found.width, found.height) != self._room:
-            self.post_message(Resize(found, found))
 
     def _take(self) -> None:
         before, self._tick = self._tick, self._source.tick()
@@ -172,26 +158,19 @@ class LiveScreen(App[None]):
         self._board.show(self._lines(), self._room[0])
 
     def action_help(self) -> None:
-        """The page of help, or back."""
         self._helping = not self._helping
         self._board.redraw(self._lines(), self._room[0])
 
     def action_leave(self) -> None:
-        """From the help to the screen."""
         if self._helping:
             self.action_help()
 
     def action_choose(self, step: int) -> None:
-        """Another server."""
         self._source.choose(step)
 
     @property
     def text(self) -> str:
-        """What can be read on the screen."""
         return self._board.text
-
-
-_TITLE = "unslow watch"
 
 
 class Replayed:
@@ -203,24 +182,22 @@ class Replayed:
         self.steps: list[int] = []
 
     def tick(self) -> Tick:
-        """The next one."""
         self.at = min(self.at + 1, len(self.ticks) - 1)
         return self.ticks[self.at]
 
     def choose(self, step: int) -> None:
-        """Noted, and nothing else."""
         self.steps.append(step)
 
 
 def svg(ticks: Sequence[Tick], width: int = 100, height: int = 30) -> str:
     """The screen after these ticks, in colours."""
-    return asyncio.run(_svg(ticks, width, height))
 
+    async def drawn() -> str:
+        screen = LiveScreen(Replayed(ticks), BLOCKS, interval_s=3600.0)
+        async with screen.run_test(size=(width, height)) as pilot:
+            for _ in ticks:
+                screen.next_tick()
+            await pilot.pause()
+            return screen.export_screenshot(title="unslow watch")
 
-async def _svg(ticks: Sequence[Tick], width: int, height: int) -> str:
-    screen = LiveScreen(Replayed(ticks), BLOCKS, interval_s=3600.0)
-    async with screen.run_test(size=(width, height)) as pilot:
-        for _ in ticks:
-            screen.next_tick()
-        await pilot.pause()
-        return screen.export_screenshot(title=_TITLE)
+    return asyncio.run(drawn())

@@ -10,7 +10,7 @@ import msgspec
 from unslow.commands._command_lines import spelled_subject
 from unslow.facts.errors import UserError
 from unslow.facts.merge import bounded
-from unslow.facts.run import Phase, Run, Span
+from unslow.facts.run import Phase, Span
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Known, MissingFactError, Unknown, measured
 from unslow.live.tick import (
@@ -72,11 +72,9 @@ class Minute:
             self._pieces.popleft()
 
     def clear(self) -> None:
-        """Nothing was seen yet."""
         self._pieces.clear()
 
     def phases(self, now: PhaseNow) -> PhasesNow:
-        """Shares of what was seen."""
         total = sum(end - start for start, end, *_ in self._pieces)
         shares: dict[str, float] = {}
         for start, end, phase, _ in self._pieces:
@@ -120,9 +118,19 @@ def rates_of(looks: Sequence[Look]) -> Rates:
     requests = _requests(recent)
     phase = phase_of(now.work)
     if now.work.decoding is not None:
-        rates = _by_slots(recent, requests, phase)
-        before = [look for look in looks if now.at_s - look.at_s <= LONGEST_WINDOW_S]
-        return rates if rates.tokens_per_s is not None else _as_before(rates, before)
+        speeds = [request.tokens_per_s for request in requests.each if request.tokens_per_s is not None]
+        waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
+        summed = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
+        mean = sum(speeds) / len(speeds) if speeds else None
+        rates = Rates(summed, mean, _prompts_read(recent), requests, phase)
+        if rates.tokens_per_s is not None:
+            return rates
+        # Answers that are over before a second look: as fast as those just before, where as many ran beside each other
+        known = speed_of_each([look for look in looks if now.at_s - look.at_s <= LONGEST_WINDOW_S])
+        answered = sum(request.phase == "decode" for request in requests.each)
+        if not isinstance(known.speed, Known) or round(known.among) != answered:
+            return rates
+        return rates._replace(tokens_per_s=known.speed.value * answered, each_tokens_per_s=known.speed.value)
     total = _counted(recent, [look.work.tokens for look in recent])
     if total is None:
         total = now.work.tokens_per_s
@@ -131,21 +139,6 @@ def rates_of(looks: Sequence[Look]) -> Rates:
     if phase == "busy" and total is not None:
         phase = "decode" if total > 0 else "prefill" if prompts else phase
     return Rates(total, each, prompts, requests, phase)
-
-
-def _by_slots(recent: Sequence[Look], requests: RequestsNow, phase: PhaseNow) -> Rates:
-    speeds = [request.tokens_per_s for request in requests.each if request.tokens_per_s is not None]
-    waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
-    total = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
-    return Rates(total, sum(speeds) / len(speeds) if speeds else None, _prompts_read(recent), requests, phase)
-
-
-def _as_before(rates: Rates, looks: Sequence[Look]) -> Rates:
-    """Answers that are over before a second look: as fast as those just before, where as many ran beside each other."""
-    each, answered = speed_of_each(looks), sum(request.phase == "decode" for request in rates.requests.each)
-    if not isinstance(each.speed, Known) or round(each.among) != answered:
-        return rates
-    return rates._replace(tokens_per_s=each.speed.value * answered, each_tokens_per_s=each.speed.value)
 
 
 def phase_of(work: Work) -> PhaseNow:
@@ -237,10 +230,10 @@ def missing_of(subject: Subject, work: Work | None, error: LookError | None) -> 
     """Why there is no speed of this moment; None where there is one."""
     if work is not None and (work.decoding, work.tokens, work.tokens_per_s) != (None, None, None):
         return None
-    runtime = subject.runtime.name.value_or("")
-    why, how = next((told for name, told in _HOW.items() if runtime.endswith(name)), _OTHERS)
     if error is not None and error.how_to_get and "API key" in error.why:
         return Missing(why=error.why, how_to_get=error.how_to_get)
+    runtime = subject.runtime.name.value_or("")
+    why, how = next((told for name, told in _HOW.items() if runtime.endswith(name)), _OTHERS)
     return Missing(why=why, how_to_get=how)
 
 
@@ -252,8 +245,6 @@ def notes_on(subject: Subject, work: Work | None) -> tuple[str, ...]:
 
 MOST_LOOKS = 400
 """More than a minute has at the shortest interval."""
-
-
 GUESS_S, BUSY_CPUS = 3.0, 0.2
 """A server that shows nothing is taken for busy where it used so many processors over the last seconds: also while a
 GPU computes, a thread waits for it at full speed, or starts the next kernels."""
@@ -288,18 +279,13 @@ class Watched:
 
     def is_same(self, subject: Subject) -> bool:
         """Whether this is the very process with the very model that is watched."""
-        mine, found = self.subject, subject
-        return (mine.runtime.pid.value_or(None), mine.model.name.value_or("")) == (
-            found.runtime.pid.value_or(None),
-            found.model.name.value_or(""),
-        )
+        both = (self.subject, subject)
+        return len({(one.runtime.pid.value_or(None), one.model.name.value_or("")) for one in both}) == 1
 
     def refresh(self, seen: Snapshot, subject: Subject) -> None:
-        """The same server, looked at again."""
         self.subject, self.case = subject, _case(seen, subject)
 
     def ask(self) -> None:
-        """One look at its work."""
         clock = self._system.clock
         self.asking_since = clock()
         try:
@@ -313,18 +299,15 @@ class Watched:
         self.asking_since = None
         rates = rates_of(tuple(self.looks)) if self.error is None else Rates()
         self.rates = rates._replace(phase=self._phase_without()) if rates.phase == "unknown" else rates
-        self._note(clock())
-
-    def _note(self, now_s: float) -> None:
-        """Count the time since the last look to the phase that this one shows."""
-        start_s, self._before_s = self._before_s, now_s
+        # The time since the last look counts to the phase that this one shows
+        start_s, self._before_s = self._before_s, clock()
         if start_s is None:
             return
-        phase, queued = self.rates.phase, bool(self.rates.requests.waiting)
+        phase = self.rates.phase
         self._worked = self._worked or phase in ("prefill", "decode", "busy")
-        self.minute.add(start_s, now_s, phase, queued=queued)
+        self.minute.add(start_s, self._before_s, phase, queued=bool(self.rates.requests.waiting))
         if phase in _NOTED:
-            self.sampler.note(Span(phase=_NOTED[phase], start_s=start_s, end_s=now_s))
+            self.sampler.note(Span(phase=_NOTED[phase], start_s=start_s, end_s=self._before_s))
 
     def _phase_without(self) -> PhaseNow:
         """What it does, where it does not say so: by its state, else by the processors that it uses."""
@@ -338,13 +321,11 @@ class Watched:
         return "busy" if own >= BUSY_CPUS else "idle"
 
     def lose(self) -> None:
-        """Its process is gone, and what was seen of it is past."""
         self.is_lost, self.rates, self.last_logged = True, Rates(), None
         self.looks.clear()
 
     @property
     def state(self) -> State:
-        """Whether it answers."""
         return state_of(self.error)
 
     def judge(self) -> None:
@@ -356,7 +337,20 @@ class Watched:
 
     def seen_case(self) -> Case:
         """The server on its machine, with what was seen of its work over the last minute."""
-        return msgspec.structs.replace(self.case, run=self._run())
+        start_s = self._system.clock() - MINUTE_S
+        looks = [look for look in tuple(self.looks) if look.at_s >= start_s and look.work.running is not None]
+        run = self.subject.run
+        if len(looks) > 1 and any(look.work.running for look in looks):
+            source = f"{len(looks)} looks at {looks[-1].work.source}"
+            speed = speed_alone(looks, source)
+            run = msgspec.structs.replace(run, traffic=measured(traffic_of(looks), source))
+            if isinstance(speed, Known):
+                run = msgspec.structs.replace(run, decode_tokens_per_s=speed)
+            run = bounded(run)
+        telemetry = self.sampler.recent(MINUTE_S)
+        if telemetry.samples:
+            run = joined_telemetry(run, measured(telemetry, UNDER_LOAD))
+        return msgspec.structs.replace(self.case, run=run)
 
     def lay_out(self, system: System | None) -> None:
         """Reckon once what lies on its GPUs, where its log does not tell; `system` is the machine that it runs on."""
@@ -371,21 +365,6 @@ class Watched:
             memory = memory_of(system, self.case)
             self.laid = () if isinstance(memory, Unknown) else memory.view().now.bars
 
-    def _run(self) -> Run:
-        """What was found of its runs, with the last minute laid over it."""
-        start_s = self._system.clock() - MINUTE_S
-        recent = [look for look in tuple(self.looks) if look.at_s >= start_s and look.work.running is not None]
-        run, looks = self.subject.run, recent
-        if len(looks) > 1 and any(look.work.running for look in looks):
-            source = f"{len(looks)} looks at {looks[-1].work.source}"
-            speed = speed_alone(looks, source)
-            run = msgspec.structs.replace(run, traffic=measured(traffic_of(looks), source))
-            if isinstance(speed, Known):
-                run = msgspec.structs.replace(run, decode_tokens_per_s=speed)
-            run = bounded(run)
-        telemetry = self.sampler.recent(MINUTE_S)
-        return joined_telemetry(run, measured(telemetry, UNDER_LOAD)) if telemetry.samples else run
-
     def is_there(self) -> bool:
         """Whether the process that was found still lives; taken for granted where none is known."""
         pid = self.subject.runtime.pid.value_or(None)
@@ -399,7 +378,6 @@ class Watched:
 
 
 def _case(seen: Snapshot, subject: Subject) -> Case:
-    """The server on its machine as it was found."""
     return next(msgspec.structs.replace(seen, subjects=(subject,)).cases())
 
 

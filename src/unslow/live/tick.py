@@ -4,7 +4,8 @@ What `unslow watch` shows, what its JSON lines hold, what limits a server, who h
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -235,20 +236,18 @@ def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float
         )  # fmt: skip
     suspected = [untold for untold in report.cannot_tell if untold.suspected and _matters(untold, shares or {})]
     if suspected:
-        return _suspected(suspected, at)
+        likely = suspected[0]
+        return Suspicion(
+            kind="suspected", title=all_causes()[likely.cause].title, because=likely.because, cause=likely.cause,
+            more=len(suspected) - 1, fix=likely.how_to_get, at=at,
+        )  # fmt: skip
     if report.verdict == "normal":
         return Suspicion(kind="nothing", title=NORMAL, at=at)
     if DECODE not in report.measured:
         return Suspicion(kind="cannot_tell", title=NO_SPEED, because=report.summary, at=at)
     if report.verdict == "cannot_tell":
-        # The first question of the checklist that has a bad answer; empty where none has
-        return Suspicion(
-            kind="cannot_tell",
-            title=next((f"{item.item} No: {item.because}" for item in report.checklist if item.state == "bad"), "")
-            or UNSURE,
-            because=report.summary,
-            at=at,
-        )
+        bad = (f"{item.item} No: {item.because}" for item in report.checklist if item.state == "bad")
+        return Suspicion(kind="cannot_tell", title=next(bad, UNSURE), because=report.summary, at=at)
     return Suspicion(kind="nothing", title=NOTHING, because=report.summary, at=at)
 
 
@@ -256,19 +255,6 @@ def _matters(untold: Untold, shares: Mapping[str, float]) -> bool:
     """Whether the phase that it would slow down took a part of the last minute that is worth a word."""
     phase, computed = all_causes()[untold.cause].phase, sum(shares.get(name, 0.0) for name in _COMPUTES)
     return phase not in _COMPUTES or not computed or shares.get(phase, 0.0) >= _MATTERS * computed
-
-
-def _suspected(suspected: list[Untold], at: str) -> Suspicion:
-    first = suspected[0]
-    return Suspicion(
-        kind="suspected",
-        title=all_causes()[first.cause].title,
-        because=first.because,
-        cause=first.cause,
-        more=len(suspected) - 1,
-        fix=first.how_to_get,
-        at=at,
-    )
 
 
 def walls_of(case: Case, report: SubjectReport) -> dict[str, Wall]:
@@ -280,16 +266,11 @@ def walls_of(case: Case, report: SubjectReport) -> dict[str, Wall]:
         if not measured:
             known = predictor(case)
             parts = [] if isinstance(known, Unknown) else [(p.name, p.seconds) for p in known.parts]
-        if found := _parts(parts):
-            walls[phase] = Wall(phase=phase, per=PER[phase], parts=found, measured=measured)
+        parts = sorted((part for part in parts if part[1] > 0), key=lambda part: -part[1])
+        total = sum(seconds for _, seconds in parts)
+        if shown := tuple(WallPart(part=name, seconds=seconds, share=seconds / total) for name, seconds in parts):
+            walls[phase] = Wall(phase=phase, per=PER[phase], parts=shown, measured=measured)
     return walls
-
-
-def _parts(parts: Iterable[tuple[str, float]]) -> tuple[WallPart, ...]:
-    """The parts that take any time, the largest first."""
-    known = sorted(((name, seconds) for name, seconds in parts if seconds > 0), key=lambda part: -part[1])
-    total = sum(seconds for _, seconds in known)
-    return tuple(WallPart(part=name, seconds=seconds, share=seconds / total) for name, seconds in known)
 
 
 _KINDS: dict[str, tuple[PartKind, str]] = {
@@ -322,19 +303,16 @@ def bars_of(
     `laid` are the bars of the model as it is laid out: what is told of a server that does not say what it allocated.
     """
     gpus = [gpu for gpu in case.machine.gpus.value_or(()) if isinstance(gpu.vram_total_bytes, Known)]
-    on_gpus, on_host = _laid_parts(case, laid, len(gpus))
+    # The server's parts on each GPU and on the host: none where it says itself, or where not all finds its room
+    whole = all(bar.fits for bar in laid) and not any(part.wanted_bytes for bar in laid for part in bar.parts)
+    devices = [bar for bar in laid if not bar.is_host]
+    on_gpus: list[list[MemoryPart]] = [[] for _ in gpus]
+    on_host: list[MemoryPart] = []
+    if not isinstance(case.runtime.buffers, Known) and whole and len(devices) == len(gpus):
+        on_gpus, on_host = list(map(_named, devices)), [part for bar in laid if bar.is_host for part in _named(bar)]
     bars = [_gpu_bar(case, gpu, vram_used, own, alone=len(gpus) == 1) for gpu, own in zip(gpus, on_gpus, strict=True)]
     host = _host_bar(case, ram, on_host)
     return (*bars, *([host] if host else []))
-
-
-def _laid_parts(case: Case, laid: Sequence[MemoryBar], gpus: int) -> tuple[list[list[MemoryPart]], list[MemoryPart]]:
-    """The server's parts on each GPU and on the host; none where it says itself, or where not all finds its room."""
-    on_gpus, host = [bar for bar in laid if not bar.is_host], [bar for bar in laid if bar.is_host]
-    whole = all(bar.fits for bar in laid) and not any(part.wanted_bytes for bar in laid for part in bar.parts)
-    if isinstance(case.runtime.buffers, Known) or not whole or len(on_gpus) != gpus:
-        return [[] for _ in range(gpus)], []
-    return [_named(bar) for bar in on_gpus], [part for bar in host for part in _named(bar)]
 
 
 def _named(bar: MemoryBar) -> list[MemoryPart]:
@@ -345,9 +323,19 @@ def _named(bar: MemoryBar) -> list[MemoryPart]:
 
 def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], laid: list[MemoryPart], *, alone: bool) -> MemoryBar:
     capacity, pid = int(gpu.vram_total_bytes.need()), case.runtime.pid.value_or(None)
-    buffers = [b for b in case.runtime.buffers.value_or([]) if b.on_gpu and (alone or _number(b) == gpu.index)]
+
+    def is_here(buffer: Buffer) -> bool:
+        number = _NUMBER.search(buffer.device)  # in the runtime's name of a device, such as CUDA1
+        return buffer.on_gpu and (alone or int(number[1] if number else 0) == gpu.index)
+
+    buffers = [buffer for buffer in case.runtime.buffers.value_or([]) if is_here(buffer)]
     used = int(vram_used.get(gpu.index, gpu.vram_used_bytes.value_or(0)))
-    strangers = _strangers(gpu, pid)
+    # Other processes that the driver lists, the largest first; those beyond a few together
+    others = [p for p in gpu.processes.value_or([]) if p.pid != pid and p.vram_bytes.value_or(0)]
+    others.sort(key=lambda p: -p.vram_bytes.value_or(0))
+    named = [_stranger(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_STRANGERS]]
+    smaller = sum(p.vram_bytes.need() for p in others[MOST_STRANGERS:])
+    strangers = [*named, *([_stranger(OTHERS, smaller)] if smaller else [])]
     left = used - sum(part.bytes for part in strangers)
     own = _own(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
     # What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told
@@ -362,26 +350,11 @@ def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], laid: list[Me
     return MemoryBar(name=gpu.name.value_or("GPU"), capacity_bytes=capacity, parts=_filled(parts, capacity))
 
 
-def _number(buffer: Buffer) -> int:
-    """The number in the runtime's name of a device, such as CUDA1."""
-    found = _NUMBER.search(buffer.device)
-    return int(found[1]) if found else 0
-
-
 def _own(buffers: list[Buffer]) -> list[MemoryPart]:
     sums: dict[tuple[PartKind, str], int] = {}
     for buffer in buffers:
         sums[_KINDS[buffer.kind]] = sums.get(_KINDS[buffer.kind], 0) + buffer.bytes
     return [MemoryPart(kind=kind, name=name, bytes=size) for (kind, name), size in sums.items() if size]
-
-
-def _strangers(gpu: Gpu, own: int | None) -> list[MemoryPart]:
-    """Other processes that the driver lists, the largest first; those beyond a few together."""
-    others = [p for p in gpu.processes.value_or([]) if p.pid != own and p.vram_bytes.value_or(0)]
-    others.sort(key=lambda p: -p.vram_bytes.value_or(0))
-    named = [_stranger(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_STRANGERS]]
-    rest = sum(p.vram_bytes.need() for p in others[MOST_STRANGERS:])
-    return [*named, *([_stranger(OTHERS, rest)] if rest else [])]
 
 
 def _stranger(name: str, size: int) -> MemoryPart:
@@ -416,21 +389,12 @@ def _host_parts(case: Case) -> list[MemoryPart]:
         return _own([buffer for buffer in buffers.value if not buffer.on_gpu])
     if case.machine.gpus.value_or(()):
         return []
-    kinds: tuple[tuple[PartKind, str, int], ...] = (
-        ("weights", "weights", case.model.weights_bytes.value_or(0)),
-        ("kv", "KV cache", _cache_bytes(case)),
-    )
-    return [MemoryPart(kind=kind, name=name, bytes=size) for kind, name, size in kinds if size]
-
-
-def _cache_bytes(case: Case) -> int:
-    """By the runtime's account, else as large as the context makes it; nothing where that is not known."""
-    if isinstance(case.runtime.kv_bytes, Known):
-        return case.runtime.kv_bytes.value
-    try:
-        return round(read_shape(case).kv_bytes_per_token * case.runtime.context_length.need())
-    except MissingFactError:
-        return 0
+    cache = case.runtime.kv_bytes.value_or(None)
+    if cache is None:  # as large as the context makes it; nothing where that is not known
+        with suppress(MissingFactError):
+            cache = round(read_shape(case).kv_bytes_per_token * case.runtime.context_length.need())
+    weights = MemoryPart(kind="weights", name="weights", bytes=case.model.weights_bytes.value_or(0))
+    return [part for part in (weights, MemoryPart(kind="kv", name="KV cache", bytes=cache or 0)) if part.bytes]
 
 
 def _filled(parts: list[MemoryPart], capacity: int) -> tuple[MemoryPart, ...]:

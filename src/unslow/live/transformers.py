@@ -49,9 +49,8 @@ class Watch(ContextDecorator):
 
     def __init__(self, model: Any, *, quiet: bool = False, system: System | None = None) -> None:
         if not is_model(model):
-            raise UserError(
-                f"{type(model).__name__} is no model of Transformers", "give the model, or `model.generate`"
-            )
+            name = type(model).__name__
+            raise UserError(f"{name} is no model of Transformers", "give the model, or `model.generate`")
         self.model = model
         self.timer = Timer(model, waited=self._waited)
         self.snapshot: Snapshot | None = None
@@ -65,7 +64,7 @@ class Watch(ContextDecorator):
         """Start timing."""
         self._outer = _WATCHED.setdefault(id(self.model), self) is self
         self.timer.start()
-        self._before = self._cpu()
+        self._before = _sample(self._system)
         return self
 
     def __exit__(
@@ -82,28 +81,20 @@ class Watch(ContextDecorator):
 
     def finish(self) -> Report:
         """Look at the model and the machine now, judge, and show the report unless asked to be quiet."""
-        self.snapshot = self._look()
+        # The same questions in the same order as `replayed` asks them
+        calls = self._system.ask(CALLS, lambda: msgspec.to_builtins([c._asdict() for c in self.timer.calls]))
+        snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
+        self.snapshot = _with_cpus(snapshot, self._system, self._before, _sample(self._system))
         self.report = noted(spelled(diagnose(self.snapshot), self.snapshot), self.snapshot)
         if not self._quiet:
             self._show(self.report)
         return self.report
-
-    def _look(self) -> Snapshot:
-        """The same questions in the same order as `replayed` asks them."""
-        calls = self._system.ask(
-            "transformers calls", lambda: msgspec.to_builtins([c._asdict() for c in self.timer.calls])
-        )
-        snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
-        return _with_cpus(snapshot, self._system, self._before, self._cpu())
 
     def _waited(self) -> float | None:
         try:
             return read_run_delay(self._system, "self")
         except LookError:
             return None
-
-    def _cpu(self) -> CpuSample | None:
-        return _sample(self._system)
 
     def _show(self, report: Report) -> None:
         from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
@@ -143,9 +134,8 @@ def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Sna
     streams = reported(max(call.sequences for call in done), SOURCE) if done else NEVER_CALLED
     runtime = msgspec.structs.replace(subject.runtime, running_requests=streams)
     if any(call.use_cache is False for call in done):
-        runtime = msgspec.structs.replace(
-            runtime, prompt_cache=reported(value=False, source="generate(use_cache=False)")
-        )
+        without = reported(value=False, source="generate(use_cache=False)")
+        runtime = msgspec.structs.replace(runtime, prompt_cache=without)
     return Snapshot(
         unslow_version=__version__,
         taken_at=system.now(),
@@ -167,9 +157,8 @@ def _run(calls: list[_Call]) -> Run:
     counted = calls[1:] if len(calls) > 1 else calls
     if not counted:
         return Run(completions=NEVER_CALLED, decode_tokens_per_s=NEVER_CALLED)
-    return run_of_completions(
-        measured(tuple(call.completion for call in counted), SOURCE), not_found("the load was not watched")
-    )
+    completions = measured(tuple(call.completion for call in counted), SOURCE)
+    return run_of_completions(completions, not_found("the load was not watched"))
 
 
 def _with_cpus(snapshot: Snapshot, system: System, before: CpuSample | None, after: CpuSample | None) -> Snapshot:
@@ -206,15 +195,11 @@ def watch(target: Any, *, quiet: bool = False) -> Any:
     owner = getattr(target, "__self__", None)
     if owner is None:
         return Watch(target if is_model(target) else getattr(target, "model", target), quiet=quiet)
-    return _watched(owner, target, quiet=quiet)
+    # `generate` with a report after every call; `.watch.report` keeps the last
+    watcher = Watch(owner, quiet=quiet)
+    timed = watcher.timer.wrapped(target)
 
-
-def _watched(model: Any, generate: Callable[..., Any], *, quiet: bool) -> Callable[..., Any]:
-    """`generate` with a report after every call; `.watch.report` keeps the last."""
-    watcher = Watch(model, quiet=quiet)
-    timed = watcher.timer.wrapped(generate)
-
-    @functools.wraps(generate)
+    @functools.wraps(target)
     def reporting(*args: Any, **kwargs: Any) -> Any:
         answer = timed(*args, **kwargs)
         watcher.finish()

@@ -36,7 +36,6 @@ class WatchSpec(NamedTuple):
 
     @classmethod
     def of(cls, asked: WatchRequest) -> "WatchSpec":
-        """The request that was asked for."""
         if not is_live(asked.target):
             raise UserError(f"{asked.target} does not run", "watch takes the URL or the process id of a running server")
         key = asked.api_key or os.environ.get("UNSLOW_API_KEY") or ""
@@ -60,7 +59,6 @@ class WatchSpec(NamedTuple):
 
     @property
     def discretion(self) -> Discretion:
-        """What must not be seen of it."""
         return Discretion.about(self.api_key, as_url(self.target or ""))
 
 
@@ -110,49 +108,38 @@ _OF_IDLE = ("gpu_idle", "none", "applications_clocks_setting")
 def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine: Machine) -> tuple[DeviceNow, ...]:
     """Every GPU that is sampled, then those that only a probe has seen."""
     gpus = machine.gpus.value_or(())
-    sampled = tuple(_sampled(seen, device, _gpu_of(device, gpus)) for device in devices)
-    return sampled or tuple(_probed(gpu) for gpu in gpus)
-
-
-def _gpu_of(device: Device, gpus: tuple[Gpu, ...]) -> Gpu | None:
-    same = [gpu for gpu in gpus if device.name in (gpu.name.value_or(""), gpu.bus_id.value_or(""))]
-    numbered = [gpu for gpu in same or gpus if gpu.index == device.number]
-    return next(iter([*numbered, *same]), None)
-
-
-def _sampled(seen: Mapping[str, float], device: Device, gpu: Gpu | None) -> DeviceNow:
-    def value(name: str) -> float | None:
-        return seen.get(device.prefix + name)
-
-    start = f"{device.prefix}reason_"
-    reasons = (name.removeprefix(start) for name, share in seen.items() if name.startswith(start) and share >= SHOWN)
-    known = gpu or Gpu(index=device.number)
-    return DeviceNow(
-        number=device.number,
-        name=known.name.value_or(device.name),
-        busy=value("busy"),
-        memory_busy=value("memory_busy"),
-        clock_hz=value("clock_hz"),
-        clock_max_hz=known.clock_max_hz.value_or(None),
-        power_w=value("power_w"),
-        power_limit_w=known.power_limit_w.value_or(None),
-        temperature_c=value("temperature_c"),
-        vram_used_bytes=value("vram_used_bytes"),
-        vram_total_bytes=known.vram_total_bytes.value_or(None),
-        reasons=tuple(reason for reason in reasons if reason not in _OF_IDLE),
+    if devices:
+        return tuple(_sampled(seen, device, gpus) for device in devices)
+    return tuple(
+        DeviceNow(
+            number=gpu.index,
+            name=gpu.name.value_or("GPU"),
+            busy=gpu.busy.value_or(None),
+            clock_hz=gpu.clock_hz.value_or(None),
+            power_w=gpu.power_w.value_or(None),
+            temperature_c=gpu.temperature_c.value_or(None),
+            vram_used_bytes=gpu.vram_used_bytes.value_or(None),
+            vram_total_bytes=gpu.vram_total_bytes.value_or(None),
+        )
+        for gpu in gpus
     )
 
 
-def _probed(gpu: Gpu) -> DeviceNow:
+def _sampled(seen: Mapping[str, float], device: Device, gpus: tuple[Gpu, ...]) -> DeviceNow:
+    same = [gpu for gpu in gpus if device.name in (gpu.name.value_or(""), gpu.bus_id.value_or(""))]
+    numbered = [gpu for gpu in same or gpus if gpu.index == device.number]
+    gpu = next(iter([*numbered, *same]), Gpu(index=device.number))
+    start = f"{device.prefix}reason_"
+    reasons = (name.removeprefix(start) for name, share in seen.items() if name.startswith(start) and share >= SHOWN)
+    sampled = ("busy", "memory_busy", "clock_hz", "power_w", "temperature_c", "vram_used_bytes")
     return DeviceNow(
-        number=gpu.index,
-        name=gpu.name.value_or("GPU"),
-        busy=gpu.busy.value_or(None),
-        clock_hz=gpu.clock_hz.value_or(None),
-        power_w=gpu.power_w.value_or(None),
-        temperature_c=gpu.temperature_c.value_or(None),
-        vram_used_bytes=gpu.vram_used_bytes.value_or(None),
+        number=device.number,
+        name=gpu.name.value_or(device.name),
+        clock_max_hz=gpu.clock_max_hz.value_or(None),
+        power_limit_w=gpu.power_limit_w.value_or(None),
         vram_total_bytes=gpu.vram_total_bytes.value_or(None),
+        reasons=tuple(reason for reason in reasons if reason not in _OF_IDLE),
+        **{name: seen.get(device.prefix + name) for name in sampled},
     )
 
 
@@ -204,18 +191,15 @@ class Watching:
         self._open(seen, 0)
 
     def close(self) -> None:
-        """Stop sampling."""
         if self._watched is not None:
             self._watched.sampler.stop()
 
     @property
     def is_found(self) -> bool:
-        """Whether there is anything to watch."""
         return self._watched is not None
 
     @property
     def is_half_seen(self) -> bool:
-        """Whether another look is wanted soon."""
         return self._watched is not None and self._watched.rates.is_half_seen
 
     def choose(self, step: int) -> None:
@@ -231,30 +215,22 @@ class Watching:
         watched = self._watched
         if watched is not None:
             watched.ask()
-            if not watched.is_there():
-                self._lost(watched)
+            if not watched.is_there() and not watched.is_lost:
+                watched.lose()
+                self._say("the server went away; looking for it")
+                self._find_at = 0.0
             if watched.is_lost and watched.error is None:  # something answers at its address again
                 self._find_at = min(self._find_at, self._found_at + LOST_S)
         if self._system.clock() >= self._find_at:
             self._find_again()
         if self._watched is not None and self._watched.state != "gone" and self._system.clock() >= self._judge_at:
-            self._judge(self._watched)
+            before = self._cpu_s()
+            self._watched.judge()
+            self._watched.lay_out(None if self._request.is_elsewhere else self._system)
+            cost_s = self._cpu_s() - before if self._warm else 0.0  # the first time reads the catalogue
+            self._warm = True
+            self._judge_at = self._system.clock() + max(JUDGE_S, min(FIND_S, cost_s / JUDGE_SHARE))
         self.rounds += 1
-
-    def _judge(self, watched: Watched) -> None:
-        before = self._cpu_s()
-        watched.judge()
-        watched.lay_out(None if self._request.is_elsewhere else self._system)
-        cost_s = self._cpu_s() - before if self._warm else 0.0  # the first time reads the catalogue
-        self._warm = True
-        self._judge_at = self._system.clock() + max(JUDGE_S, min(FIND_S, cost_s / JUDGE_SHARE))
-
-    def _lost(self, watched: Watched) -> None:
-        """Say once that it went away, and look for it at once and then every few seconds."""
-        if not watched.is_lost:
-            watched.lose()
-            self._say("the server went away; looking for it")
-            self._find_at = 0.0
 
     def _find_again(self) -> None:
         before, watched = self._cpu_s(), self._watched
@@ -271,7 +247,13 @@ class Watching:
             return
         place = same_place(seen.subjects, watched.subject) if watched else 0
         if watched is None or watched.is_lost or not watched.is_same(seen.subjects[place]):
-            self._say(_found_words(watched, seen.subjects[place]))
+            if watched is None:
+                words = "found a server"
+            elif watched.subject.runtime.url.value_or("") == seen.subjects[place].runtime.url.value_or("-"):
+                words = "the server is back"
+            else:
+                words = "the server went away; another one is shown"
+            self._say(words)
             self._open(seen, place)
         else:
             with self._lock:
@@ -341,14 +323,6 @@ class Watching:
         )
 
 
-def _found_words(before: Watched | None, found: Subject) -> str:
-    """What to say of a server that is watched from now on."""
-    if before is None:
-        return "found a server"
-    is_same = before.subject.runtime.url.value_or("") == found.runtime.url.value_or("-")
-    return "the server is back" if is_same else "the server went away; another one is shown"
-
-
 LOOKS = 2
 """To each interval: an answer that takes a second or two is seen more than once."""
 SOON_S = 0.2
@@ -370,11 +344,9 @@ class Eyes:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End it."""
         self._stopping.set()
         self._thread.join(JOIN_S)
         self._watching.close()

@@ -5,7 +5,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import anyio
@@ -26,7 +25,6 @@ from mcp.types import (
 from mcp.types import Tool as Listed
 
 from unslow import __version__
-from unslow.commands._request import Request
 from unslow.facts.errors import UserError
 from unslow.look.observer import Observer, observed_by
 from unslow.look.system.live import ClosingSystem
@@ -62,11 +60,9 @@ class Told(Observer):
             door.stop_from_afar()
 
     def say(self, text: str) -> None:
-        """A line."""
         self.step(text, self._share)
 
     def step(self, text: str, share: float) -> None:
-        """What is being done now."""
         if self._cancelled.is_set():
             raise NobodyWaitsError
         self._share = max(share, self._share + _LEAST_STEP)
@@ -79,7 +75,12 @@ async def run_tool(
     """The answer of a tool; what the agent asked wrongly is an answer too, so that it can ask again."""
     told = Told(report, threading.Event())
     try:
-        work = partial(_answered, tool, tool.asked(arguments), told)
+        asked = tool.asked(arguments)
+
+        def work() -> Answer:
+            with observed_by(told):
+                return tool.answer(asked, told)
+
         answer = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=one_at_a_time)
     except UserError as error:
         return _wrong(error.message, error.hint)
@@ -89,11 +90,6 @@ async def run_tool(
     finally:
         told.leave()
     return right(answer)
-
-
-def _answered(tool: Tool, asked: Request, told: Told) -> Answer:
-    with observed_by(told):
-        return tool.answer(asked, told)
 
 
 def right(answer: Answer) -> CallToolResult:
@@ -123,8 +119,11 @@ def server_for(allowed: Allowed) -> Server[dict[str, Any]]:
         return ListToolsResult(tools=[listed_tools(tool) for tool in tools.values()])
 
     async def call_tool(context: ServerRequestContext[Any], asked: CallToolRequestParams) -> CallToolResult:
+        if asked.name in _CHANGING and asked.name not in tools:
+            why = "changes something, and the user does not allow that; `unslow mcp --allow-apply` does"
+            raise MCPError(INVALID_PARAMS, f"{asked.name} {why}")
         if asked.name not in tools:
-            raise MCPError(INVALID_PARAMS, _unknown(asked.name))
+            raise MCPError(INVALID_PARAMS, f"there is no tool {asked.name!r}")
         return await run_tool(tools[asked.name], asked.arguments or {}, context.session.report_progress, one_at_a_time)
 
     return Server(
@@ -135,22 +134,14 @@ def server_for(allowed: Allowed) -> Server[dict[str, Any]]:
 
 def listed_tools(tool: Tool) -> Listed:
     """A tool as the protocol lists it."""
+    reads = not tool.changes
     hints = ToolAnnotations(
-        read_only_hint=not tool.changes,
-        destructive_hint=tool.changes,
-        idempotent_hint=not tool.changes,
-        open_world_hint=False,
+        read_only_hint=reads, destructive_hint=tool.changes, idempotent_hint=reads, open_world_hint=False
     )
     return Listed(
         name=tool.name, title=tool.title, description=tool.description, input_schema=schema_of(tool.request),
         annotations=hints,
     )  # fmt: skip
-
-
-def _unknown(name: str) -> str:
-    if name in _CHANGING:
-        return f"{name} changes something, and the user does not allow that; `unslow mcp --allow-apply` does"
-    return f"there is no tool {name!r}"
 
 
 def serve(allowed: Allowed) -> None:
@@ -160,9 +151,10 @@ def serve(allowed: Allowed) -> None:
     journaled, and an embedded engine ends with whoever started it.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    anyio.run(_serve, server_for(allowed))
+    server = server_for(allowed)
 
+    async def run() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
 
-async def _serve(server: Server[dict[str, Any]]) -> None:
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    anyio.run(run)

@@ -17,7 +17,7 @@ from unslow.commands import choose, devices, fit, plan, predict
 from unslow.commands._output import Progress
 from unslow.commands._request import TARGET, Field, Option, Request, fields_of
 from unslow.commands.apply.changes import UndoSpec, hosts_of, list_changes, undone, would_undo
-from unslow.commands.apply.prepare import ApplySpec, Prepared, check_allowed, performed, prepared, restarted
+from unslow.commands.apply.prepare import ApplySpec, check_allowed, performed, prepared, restarted
 from unslow.commands.diagnose.target import as_url
 from unslow.commands.explain import Page
 from unslow.commands.models.stored import is_address, model_of_address
@@ -27,7 +27,6 @@ from unslow.facts.stored_model import Inventory
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 from unslow.show.explain import page_markdown
-from unslow.think.claims.report import CheckReport
 from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 
@@ -63,7 +62,6 @@ class Answer(NamedTuple):
     extra: Mapping[str, str] = {}
 
     def fields(self) -> dict[str, Any]:
-        """All of it as JSON has it."""
         return {**msgspec.to_builtins(self.report), **self.extra}
 
 
@@ -80,7 +78,6 @@ class Tool(NamedTuple):
 
     @property
     def description(self) -> str:
-        """What it does."""
         return " ".join((inspect.getdoc(self.request) or "").split())
 
     def asked(self, arguments: Mapping[str, Any]) -> Request:
@@ -121,24 +118,20 @@ def check_hosts(asked: object, allowed: Collection[str]) -> None:
             continue
         if word == "-":
             raise UserError(f"{name}: there is no standard input to read", "give a file, a name or an address")
-        url = as_url(word) if name in _TARGETS or is_target(word) else _address(word)
-        if url:
-            _check_host(url, allowed)
-
-
-def _address(word: str) -> str | None:
-    """The address that is read for a model; None for a name, a file, or a page that only names one."""
-    meant = model_of_address(word)
-    return meant if is_address(meant) else None
-
-
-def _check_host(url: str, allowed: Collection[str]) -> None:
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError as error:
-        raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
-    if not is_loopback(host) and host not in allowed:
-        raise UserError(f"{host} is another machine", f"only the user can allow it: `unslow mcp --allow-host {host}`")
+        if name in _TARGETS or is_target(word):
+            url = as_url(word)
+        else:  # a name, a file, or a page that only names a model is not read
+            meant = model_of_address(word)
+            url = meant if is_address(meant) else None
+        if not url:
+            continue
+        try:
+            host = urlsplit(url).hostname or ""
+        except ValueError as error:
+            raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
+        if not is_loopback(host) and host not in allowed:
+            hint = f"only the user can allow it: `unslow mcp --allow-host {host}`"
+            raise UserError(f"{host} is another machine", hint)
 
 
 MOST = 16
@@ -257,27 +250,25 @@ class Models(Request, frozen=True, kw_only=True):
 
 def reading_tools(allowed: Allowed) -> list[Tool]:
     """Every tool that only reads."""
-    check = functools.partial(_check_asked, allowed=allowed)
-    return [
-        tool_of("diagnose", "Why is inference slow here?", Diagnose, _diagnose, unslow.to_text, check),
-        tool_of("triage", "What does a log or a bug report tell?", Triage, _triage, unslow.to_text, check),
-        tool_of("fit", "Does a model fit?", fit.FitRequest, fit.answer, unslow.to_text, check),
-        tool_of(
-            "predict", "How fast should a model be?", predict.PredictRequest, predict.answer, unslow.to_text, check
-        ),
-        tool_of("plan", "Which settings are best?", plan.PlanRequest, plan.answer, unslow.to_text, check),
-        tool_of("devices", "How do devices compare?", devices.DevicesRequest, devices.answer, unslow.to_text, check),
-        tool_of("choose", "Which hardware to buy?", choose.ChooseRequest, choose.answer, unslow.to_text, check),
-        tool_of("explain", "What is a cause of slowness?", Explain, _explain, _pages_text, check),
-        tool_of("check", "Is a claim possible?", Check, _check_claim, unslow.to_text, check),
-        tool_of("models", "Which models are here?", Models, _models, unslow.to_text, check),
-    ]
 
+    def check(asked: Request) -> None:
+        check_hosts(asked, allowed.hosts)
+        if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
+            raise UserError("the user allows no measuring", "ask with measure=false; or the user leaves out --passive")
 
-def _check_asked(asked: Request, allowed: Allowed) -> None:
-    check_hosts(asked, allowed.hosts)
-    if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
-        raise UserError("the user allows no measuring", "ask with measure=false; or the user leaves out --passive")
+    known: tuple[tuple[str, str, type[Request], Callable[..., Any]], ...] = (
+        ("diagnose", "Why is inference slow here?", Diagnose, _diagnose),
+        ("triage", "What does a log or a bug report tell?", Triage, _triage),
+        ("fit", "Does a model fit?", fit.FitRequest, fit.answer),
+        ("predict", "How fast should a model be?", predict.PredictRequest, predict.answer),
+        ("plan", "Which settings are best?", plan.PlanRequest, plan.answer),
+        ("devices", "How do devices compare?", devices.DevicesRequest, devices.answer),
+        ("choose", "Which hardware to buy?", choose.ChooseRequest, choose.answer),
+        ("explain", "What is a cause of slowness?", Explain, _explain),
+        ("check", "Is a claim possible?", Check, lambda asked: unslow.check(asked.claim, several=asked.several)),
+        ("models", "Which models are here?", Models, _models),
+    )
+    return [tool_of(*one, _pages_text if one[2] is Explain else unslow.to_text, check) for one in known]
 
 
 def _diagnose(asked: Diagnose, progress: Progress) -> Report:
@@ -304,10 +295,6 @@ def _explain(asked: Explain) -> Pages:
     return Pages(pages=tuple(msgspec.structs.replace(page, text="", needs=()) for page in unslow.causes()))
 
 
-def _check_claim(asked: Check) -> CheckReport:
-    return unslow.check(asked.claim, several=asked.several)
-
-
 def _models(asked: Models, progress: Progress) -> Inventory:
     return unslow.models(asked.where, progress=progress)
 
@@ -320,13 +307,11 @@ def _pages_text(answer: Pages) -> str:
 
 def _shorter(report: Report) -> Report:
     """Without what was ruled out and what nothing speaks for: an agent reads every word, and pays for it."""
-    subjects = tuple(
-        msgspec.structs.replace(
-            subject, ruled_out=(), cannot_tell=tuple(one for one in subject.cannot_tell if one.suspected)
-        )
-        for subject in report.subjects
-    )
-    return msgspec.structs.replace(report, subjects=subjects)
+    subjects = []
+    for subject in report.subjects:
+        suspected = tuple(one for one in subject.cannot_tell if one.suspected)
+        subjects.append(msgspec.structs.replace(subject, ruled_out=(), cannot_tell=suspected))
+    return msgspec.structs.replace(report, subjects=tuple(subjects))
 
 
 # The tools that change something, for whom the user lets them: shown first, then made exactly as it was shown.
@@ -335,8 +320,6 @@ def _shorter(report: Report) -> Report:
 # while the same change would still be made: what is on the disk, which process runs and what it is told are all in it.
 
 _ASK = "Nothing is changed yet. Show this to the user; if they agree, call {name} again with the same arguments and"
-_OTHER = "what would be changed now is not what was confirmed"
-_AGAIN = "call it without `confirm`, and look at the change again"
 
 
 class Apply(Request, frozen=True, kw_only=True):
@@ -371,20 +354,14 @@ class Undo(Request, frozen=True, kw_only=True):
 
 def changing_tools(allowed: Allowed, plans: Plans) -> list[Tool]:
     """Every tool that can change something."""
-
-    def applied(asked: Apply, _progress: Progress) -> Answer:
-        return _applied(allowed, plans, asked)
-
-    def taken_back(asked: Undo, _progress: Progress) -> Answer:
-        return _taken_back(allowed, asked)
-
+    applied, taken_back = functools.partial(_applied, allowed, plans), functools.partial(_taken_back, allowed)
     return [
         Tool("apply", "Make the change of a plan", Apply, applied, changes=True),
         Tool("undo", "Take a change back", Undo, taken_back, changes=True),
     ]
 
 
-def _applied(allowed: Allowed, plans: Plans, asked: Apply) -> Answer:
+def _applied(allowed: Allowed, plans: Plans, asked: Apply, _progress: Progress) -> Answer:
     check_hosts(asked, allowed.hosts)
     request = ApplySpec(
         plan=plans.found(asked.plan), option=asked.option, target=asked.target, file=asked.file, name=asked.name,
@@ -398,14 +375,9 @@ def _applied(allowed: Allowed, plans: Plans, asked: Apply) -> Answer:
     if asked.confirm is None:
         return _shown("apply", ready.report, code)
     _check_code(asked.confirm, code)
-    return _performed(system, ready, restart=asked.restart)
-
-
-def _performed(system: LiveSystem, ready: Prepared, *, restart: bool) -> Answer:
-    """Make it; where only the restart fails, the change stays and that is said with the way back."""
     check_allowed(ready)
     report = performed(system, ready, api_key=_key())
-    if restart:
+    if asked.restart:
         try:
             restarted(report.then)
         except UserError as error:
@@ -414,13 +386,12 @@ def _performed(system: LiveSystem, ready: Prepared, *, restart: bool) -> Answer:
     return Answer(report, unslow.to_text(report))
 
 
-def _taken_back(allowed: Allowed, asked: Undo) -> Answer:
+def _taken_back(allowed: Allowed, asked: Undo, _progress: Progress) -> Answer:
     request = UndoSpec(asked.change, api_key=_key())
     if asked.list_only:
         report = list_changes(request)
         return Answer(report, unslow.to_text(report))
-    hosts = tuple(host for host in hosts_of(request) if host in allowed.hosts)
-    system = LiveSystem(hosts)
+    system = LiveSystem(tuple(host for host in hosts_of(request) if host in allowed.hosts))
     before = would_undo(system, request)
     if before.outcome == "nothing":
         return Answer(before, unslow.to_text(before))
@@ -449,7 +420,10 @@ def _code(*parts: object) -> str:
 
 def _check_code(given: str, code: str) -> None:
     if given != code:
-        raise UserError(_OTHER, _AGAIN)
+        raise UserError(
+            "what would be changed now is not what was confirmed",
+            "call it without `confirm`, and look at the change again",
+        )
 
 
 def tools_for(allowed: Allowed) -> dict[str, Tool]:

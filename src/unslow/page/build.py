@@ -8,6 +8,7 @@ import re
 import socket
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
@@ -90,22 +91,17 @@ def last_change_for(
         return None
     history = history or default_history()
     try:
-        pair = _last_two(given) or (_kept_pair(is_same_setup(cases[0]), history) if live else None)
-        return LastChange(compared_to(pair[1], pair[0], history), pair[1]) if pair else None
+        told = sorted((bench for bench in map(figured, given) if bench.samples), key=lambda bench: bench.taken_at)
+        if len(told) < 2 and live:  # noqa: PLR2004 (before and after)
+            after = history.latest(is_same_setup(cases[0]))
+            before = history.latest(after) if after else None
+            if before and after and before.taken_at <= after.taken_at:
+                told = [figured(before), figured(after)]
+        if len(told) < 2:  # noqa: PLR2004 (before and after)
+            return None
+        return LastChange(compared_to(told[-1], told[-2], history), told[-1])
     except UserError:
         return None
-
-
-def _last_two(benches: Sequence[Bench]) -> tuple[Bench, Bench] | None:
-    """The newest two with figures, the earlier one first."""
-    told = sorted((bench for bench in map(figured, benches) if bench.samples), key=lambda bench: bench.taken_at)
-    return (told[-2], told[-1]) if len(told) > 1 else None
-
-
-def _kept_pair(wanted: Bench, history: History) -> tuple[Bench, Bench] | None:
-    after = history.latest(wanted)
-    before = history.latest(after) if after else None
-    return (figured(before), figured(after)) if before and after and before.taken_at <= after.taken_at else None
 
 
 # The report is made again from the masked snapshot, as a command line can only be masked while its words are apart;
@@ -115,7 +111,6 @@ _PROMPT = re.compile(r"(?P<flag>(?<!\S)(?:--prompt|--system-prompt|-sys)(?:\s+|=
 """In a command line that is one text."""
 _LISTENS = re.compile(r"(?P<keep>(?<!\S)--host(?:\s+|=)[\"']?)(?P<host>[\w.-]{1,253})")
 HOST = "masked-host"
-_NOBODY = ("root", "user")
 Rule = tuple[re.Pattern[str], str]
 
 
@@ -123,26 +118,23 @@ def masked_view(view: View, looked: Looked | None = None) -> View:
     """The view, fit to be shown to a stranger; with what was seen, its report is made anew from that, masked."""
     if view.masked:
         return view
-    report = _masked_report(looked) if looked else view.report
-    rules = [*_hosts(view.report), *_own_names()]
+    report = view.report
+    if looked:
+        snapshot = masked(looked.snapshot)
+        report = with_notes(spelled(diagnose(snapshot), snapshot), looked)
+    # The names of other machines on which subjects run may name a person, a house or a company
+    hosts = {host_of(subject.url) for subject in view.report.subjects}
+    rules = [*(_host(name) for name in sorted(hosts) if name and not is_loopback(name)), *_own_names()]
     raw = _cleaned(msgspec.to_builtins(msgspec.structs.replace(view, report=report, masked=True)), rules)
     return msgspec.convert(raw, View)
 
 
-def _masked_report(looked: Looked) -> Report:
-    snapshot = masked(looked.snapshot)
-    return with_notes(spelled(diagnose(snapshot), snapshot), looked)
-
-
-def _hosts(report: Report) -> Iterator[Rule]:
-    """The names of other machines on which subjects run: they may name a person, a house or a company."""
-    names = {host_of(subject.url) for subject in report.subjects}
-    yield from (_host(name) for name in sorted(names) if name and not is_loopback(name))
-
-
 def _own_names() -> Iterator[Rule]:
     """The user's name where it is part of a path, such as /data/NAME/models, and this machine's where it is no word."""
-    users = {_user(), Path("~").expanduser().name} - {"", "~", *_NOBODY}
+    users = {Path("~").expanduser().name}
+    with suppress(KeyError, OSError):  # a user id without a name, as in containers
+        users.add(getpass.getuser())
+    users -= {"", "~", *("root", "user")}
     for name in sorted(users):
         yield re.compile(rf"(?<=[/\\]){re.escape(name)}(?![\w-]|\.\w)"), "user"
     host = socket.gethostname()
@@ -153,18 +145,10 @@ def _host(name: str) -> Rule:
     return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", re.IGNORECASE), HOST
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in containers
-        return ""
-
-
 def _cleaned(value: Any, rules: Sequence[Rule]) -> Any:
     match value:
         case str():
-            text = value
-            text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(text)))
+            text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(value)))
             for pattern, instead in rules:
                 text = pattern.sub(instead, text)
             return text
@@ -183,9 +167,6 @@ def _listens(found: re.Match[str]) -> str:
 
 
 BUG = "a bug in unslow"
-_REPORT_IT = "please report it, with what `unslow snapshot` writes"
-_LONGEST_SAID = 120
-_FAILED = "the model does not load, so nothing runs that could be drawn"
 
 
 class Sources(NamedTuple):
@@ -202,22 +183,18 @@ class Sources(NamedTuple):
     """Whether there is but one subject: then all benchmarks and comparisons are its own."""
 
 
-class Built(NamedTuple):
-    """The panels that are there, and why the others are not."""
-
-    panels: dict[str, Any]
-    missing: dict[str, Missing]
-
-
 class Panels:
     """Draws one subject."""
 
     def __init__(self, report: SubjectReport, case: Case, sources: Sources) -> None:
         self._report, self._case, self._sources = report, case, sources
-        self._benches = _own(case, sources)
+        self._benches: Sequence[Bench] = sources.benches
+        if not sources.alone:  # then those of its model
+            model = case.model.name.value_or("").casefold()
+            self._benches = [bench for bench in sources.benches if bench.model.casefold() == model]
 
-    def all(self) -> Built:
-        """Every panel by its name."""
+    def all(self) -> tuple[dict[str, Any], dict[str, Missing]]:
+        """Every panel by its name, and why the others are not there."""
         makers: dict[str, Callable[[], Any]] = {
             "memory": self._memory,
             "roofline": lambda: roofline_view(self._case),
@@ -235,25 +212,23 @@ class Panels:
             missing["speeds"] = self._missing("speeds", told)
         elif not told:
             missing["speeds"] = Missing(why="no speed is known", how_to_get=self._command("unslow"))
-        return Built(panels, missing)
+        return panels, missing
 
     def _missing(self, name: str, unknown: Unknown) -> Missing:
         is_failed = self._report.verdict == "failed" and name != "change" and not unknown.why.startswith(BUG)
-        why = _FAILED if is_failed else unknown.why
+        why = "the model does not load, so nothing runs that could be drawn" if is_failed else unknown.why
         return Missing(why=why, how_to_get=unknown.how_to_get or self._command("unslow"))
 
     def _memory(self) -> MemoryView | Unknown:
         from unslow.page.what_if import memory_of  # noqa: PLC0415 (the layouts take a while to import)
 
-        memory = memory_of(self._sources.system if self._is_here() else None, self._case)
+        # The files that it names are those of here where it runs on this machine
+        is_here = not self._report.url or is_loopback(host_of(self._report.url))
+        memory = memory_of(self._sources.system if is_here else None, self._case)
         if isinstance(memory, Unknown):
             return memory
         view = memory.view()
         return msgspec.structs.replace(view, ready=memory.ready()) if self._sources.ready else view
-
-    def _is_here(self) -> bool:
-        """Whether it runs on this machine, so that the files it names are those of here."""
-        return not self._report.url or is_loopback(host_of(self._report.url))
 
     def _timeline(self) -> TimelineView | Unknown:
         seen = self._case.run.telemetry
@@ -263,7 +238,8 @@ class Panels:
         if own is not None and not is_newer:
             return timeline_view(own, self._case.machine)
         if kept is not None:
-            return timeline_view(kept[1], self._case.machine, f"Of the benchmark of {_moment(kept[0])}.")
+            moment = kept[0].taken_at[:16].replace("T", " ")
+            return timeline_view(kept[1], self._case.machine, f"Of the benchmark of {moment}.")
         if isinstance(seen, Known):
             return Unknown("the samples over time were not kept in this snapshot", self._command("unslow"))
         if seen.absence is Absence.NOT_LOOKED:
@@ -296,19 +272,10 @@ def _made(make: Callable[[], Any]) -> Any:
     except Exception as bug:  # noqa: BLE001 (a stored snapshot may say anything)
         place = traceback.extract_tb(bug.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        return Unknown(f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:_LONGEST_SAID]}", _REPORT_IT)
-
-
-def _moment(bench: Bench) -> str:
-    return bench.taken_at[:16].replace("T", " ")
-
-
-def _own(case: Case, sources: Sources) -> Sequence[Bench]:
-    """The benchmarks of this subject: of its model, where there are several."""
-    if sources.alone:
-        return sources.benches
-    model = case.model.name.value_or("").casefold()
-    return [bench for bench in sources.benches if bench.model.casefold() == model]
+        return Unknown(
+            f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:120]}",
+            "please report it, with what `unslow snapshot` writes",
+        )
 
 
 class SeenMachine(NamedTuple):
@@ -331,16 +298,9 @@ def view_of(
     ready: bool = False,
 ) -> View:
     """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
-    cases = list(snapshot.cases())
-    sources = Sources(
-        snapshot,
-        system,
-        tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True)),
-        verified,
-        last_change,
-        ready,
-        len(cases) == 1,
-    )
+    newest_first = tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
+    alone = len(list(snapshot.cases())) == 1
+    sources = Sources(snapshot, system, newest_first, verified, last_change, ready, alone)
     subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
     return View(
         unslow_version=report.unslow_version,
@@ -355,8 +315,8 @@ def view_of(
 @one_judgement()
 def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectView:
     case = list(sources.snapshot.cases())[report.number]
-    found = Panels(report, case, sources).all()
-    return SubjectView(number=number, **found.panels, missing=found.missing)
+    panels, missing = Panels(report, case, sources).all()
+    return SubjectView(number=number, **panels, missing=missing)
 
 
 def view_target(
@@ -390,13 +350,8 @@ def seen_of(
     kept = kept_for(snapshot, history) if live else ()
     known = tuple({bench.id: bench for bench in (*benches, *kept)}.values())
     last_change = None if verified else last_change_for(snapshot, benches, history, live=live)
+    system = LiveSystem() if live else None
     view = view_of(
-        report,
-        snapshot,
-        system=LiveSystem() if live else None,
-        benches=known,
-        verified=verified,
-        last_change=last_change,
-        ready=ready,
+        report, snapshot, system=system, benches=known, verified=verified, last_change=last_change, ready=ready
     )
     return SeenMachine(view, snapshot, looked, known)

@@ -4,7 +4,7 @@ One file of HTML, Markdown or JSON, masked unless the user wants it otherwise.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +26,9 @@ from unslow.show.labels import budget_title, folded, told_phases
 from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
 from unslow.show.units import rate, size, span
 from unslow.think.judge.budget import UNEXPLAINED
-from unslow.think.report import BudgetPart, Range, SubjectReport
+from unslow.think.report import Range, SubjectReport
 from unslow.think.stats.verification_report import VerifyReport
-from unslow.think.view import ChangeView, CurvePoint, CurveView, MemoryBar, SpeedRow, SubjectView, View
+from unslow.think.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
 
 _BAR = 48
 _MOST_ROWS = 24
@@ -42,24 +42,22 @@ def view_markdown(view: View, title: str = "") -> str:
     """The whole view."""
     view = cleaned(view)
     drawn = {subject.number: subject for subject in view.subjects}
-    parts = [_subject(one, drawn.get(number)) for number, one in enumerate(view.report.subjects)]
+    parts = []
+    for number, report in enumerate(view.report.subjects):
+        names = [report.runtime, report.model, report.devices[0] if report.devices else ""]
+        lines = [escaped(" · ".join(name for name in names if name)), "", subject_markdown(report, everything=True), ""]
+        if number in drawn:
+            lines += [*_speeds(drawn[number].speeds), *_budgets(report), *_panels(drawn[number])]
+        parts.append("\n".join(lines).rstrip())
     head = f"## {escaped(safe(title))}\n\n" if title else ""
     masked = f" {MASKED}" if view.masked else ""
     return f"{head}{RULE.join(parts) or NOTHING}\n\n<sub>{signature(view.report)}{masked}</sub>\n"
 
 
-def _subject(report: SubjectReport, drawn: SubjectView | None) -> str:
-    names = [report.runtime, report.model, report.devices[0] if report.devices else ""]
-    lines = [escaped(" · ".join(name for name in names if name)), "", subject_markdown(report, everything=True), ""]
-    if drawn:
-        lines += [*_speeds(drawn.speeds), *_budgets(report), *_panels(drawn)]
-    return "\n".join(lines).rstrip()
-
-
 def _panels(drawn: SubjectView) -> Iterator[str]:
     if drawn.memory:
         yield from _head("Memory", drawn.memory.now.summary)
-        yield from _memory(drawn.memory.now.bars)
+        yield from _fenced(line for bar in drawn.memory.now.bars for line in _bar(bar))
     for curve in (drawn.depth, drawn.users):
         if curve:
             yield from _curve(curve)
@@ -72,63 +70,50 @@ def _panels(drawn: SubjectView) -> Iterator[str]:
 
 
 def _head(title: str, said: str) -> Iterator[str]:
-    yield f"#### {title}"
-    yield ""
+    yield from (f"#### {title}", "")
     if said:
-        yield _sentence(said)
-        yield ""
+        yield from (_sentence(said), "")
 
 
 def _sentence(said: str) -> str:
-    """As a person writes it: with a capital and a stop."""
     return prose(f"{begun(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield f"|{'|'.join('---' if not column else '---:' for column in range(len(heads)))}|"
-    yield from (f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)
+    for row in rows:
+        cells = [escaped(cell).replace("|", "\\|") for cell in row]
+        yield f"| {' | '.join(cells)} |"
     yield ""
 
 
-def _cell(text: str) -> str:
-    return escaped(text).replace("|", "\\|")
-
-
 def _speeds(rows: Sequence[SpeedRow]) -> Iterator[str]:
+    def cell(metric: str, value: Range | float | None) -> str:
+        if isinstance(value, Range):
+            return f"{amount(metric, value.low)} to {amount(metric, value.high)}"
+        return amount(metric, value) if value is not None else "-"
+
     if rows:
         yield from _head("How fast it is", "")
-        yield from _table(("", "measured", "as set up", "achievable", "ceiling", "goal"), [_speed(row) for row in rows])
-
-
-def _speed(row: SpeedRow) -> tuple[str, ...]:
-    def one(value: float | None) -> str:
-        return amount(row.metric, value) if value is not None else "-"
-
-    def reach(value: Range | None) -> str:
-        return f"{amount(row.metric, value.low)} to {amount(row.metric, value.high)}" if value else "-"
-
-    ends = (reach(row.as_configured), reach(row.achievable))
-    return (metric_name(row.metric), one(row.measured), *ends, one(row.ceiling), one(row.goal))
+        shown = []
+        for row in rows:
+            values = (row.measured, row.as_configured, row.achievable, row.ceiling, row.goal)
+            shown.append([metric_name(row.metric), *(cell(row.metric, value) for value in values)])
+        yield from _table(("", "measured", "as set up", "achievable", "ceiling", "goal"), shown)
 
 
 def _budgets(report: SubjectReport) -> Iterator[str]:
-    for phase, parts in told_phases(report.budget):
-        total = sum(part.seconds for part in parts) or 1.0
+    for phase, told in told_phases(report.budget):
+        total = sum(part.seconds for part in told) or 1.0
         yield from _head(budget_title(phase, total), "")
-        yield from _fenced(_shares(folded(parts), total))
-
-
-def _shares(parts: Sequence[BudgetPart], total: float) -> Iterator[str]:
-    longest = max(len(part.part) for part in parts)
-    for part in parts:
-        share = part.seconds / total
-        bar = ("░" if part.part == UNEXPLAINED else "█") * round(_BAR / 2 * share)
-        yield f"{part.part:<{longest}}  {span(part.seconds) if part.seconds else '-':>8}  {share:4.0%}  {bar}".rstrip()
-
-
-def _memory(bars: Sequence[MemoryBar]) -> Iterator[str]:
-    yield from _fenced(line for bar in bars for line in _bar(bar))
+        parts, lines = folded(told), []
+        longest = max(len(part.part) for part in parts)
+        for part in parts:
+            share, took = part.seconds / total, span(part.seconds) if part.seconds else "-"
+            bar = ("░" if part.part == UNEXPLAINED else "█") * round(_BAR / 2 * share)
+            lines.append(f"{part.part:<{longest}}  {took:>8}  {share:4.0%}  {bar}".rstrip())
+        yield from _fenced(lines)
 
 
 def _bar(bar: MemoryBar) -> Iterator[str]:
@@ -144,11 +129,8 @@ def _bar(bar: MemoryBar) -> Iterator[str]:
     yield from (f"  {_LETTERS[part.kind]} {_plain(part.name)}: {size(part.bytes)}" for part in bar.parts if part.bytes)
 
 
-def _fenced(lines: Iterator[str]) -> Iterator[str]:
-    yield "```text"
-    yield from lines
-    yield "```"
-    yield ""
+def _fenced(lines: Iterable[str]) -> Iterator[str]:
+    yield from ("```text", *lines, "```", "")
 
 
 def _plain(text: str) -> str:
@@ -157,25 +139,22 @@ def _plain(text: str) -> str:
 
 
 def _curve(curve: CurveView) -> Iterator[str]:
+    """The measured points, and of the others as many as a table can hold."""
     by = "depth of the context" if curve.axis == "depth" else "users at once"
     yield from _head(f"Speed by {by}", curve.because)
-    rows = list(_table((by, "measured, tok/s", "predicted, tok/s"), [_point(point) for point in _thinned(curve)]))
-    yield from ["<details>", "<summary>The numbers</summary>", "", *rows, "</details>", ""]
-
-
-def _thinned(curve: CurveView) -> list[CurvePoint]:
-    """The measured points and of the others as many as a table can hold."""
     others = [point for point in curve.points if point.measured is None]
-    step = max(1, -(-len(others) // _MOST_ROWS))
-    kept = {id(point) for point in others[::step]}
-    return [point for point in curve.points if point.measured is not None or id(point) in kept]
-
-
-def _point(point: CurvePoint) -> tuple[str, str, str]:
-    measured = rate(point.measured) if point.measured is not None else "-"
-    ends = point.predicted_low is not None and point.predicted_high is not None
-    between = f" ({rate(point.predicted_low or 0)} to {rate(point.predicted_high or 0)})" if ends else ""
-    return f"{point.at:,.0f}", measured, f"{rate(point.predicted)}{between}" if point.predicted is not None else "-"
+    kept = {id(point) for point in others[:: max(1, -(-len(others) // _MOST_ROWS))]}
+    rows = []
+    for point in curve.points:
+        if point.measured is not None or id(point) in kept:
+            measured = rate(point.measured) if point.measured is not None else "-"
+            predicted = rate(point.predicted) if point.predicted is not None else "-"
+            low, high = point.predicted_low, point.predicted_high
+            if point.predicted is not None and low is not None and high is not None:
+                predicted += f" ({rate(low)} to {rate(high)})"
+            rows.append((f"{point.at:,.0f}", measured, predicted))
+    table = _table((by, "measured, tok/s", "predicted, tok/s"), rows)
+    yield from ["<details>", "<summary>The numbers</summary>", "", *table, "</details>", ""]
 
 
 def _change(change: ChangeView) -> Iterator[str]:
@@ -192,8 +171,7 @@ def _change(change: ChangeView) -> Iterator[str]:
     ]
     yield from _table(("", "before", "after", "times as fast", "verdict"), rows)
     if change.answers:
-        yield _sentence(change.answers)
-        yield ""
+        yield from (_sentence(change.answers), "")
     yield from (f"- {prose(worded(said))}" for said in change.changes)
     yield ""
 
@@ -202,7 +180,6 @@ LARGEST_BYTES = 6_000_000
 """What an issue tracker takes without complaint; a page beyond it goes without the answers of its sliders."""
 SUFFIXES = {"html": ".html", "markdown": ".md", "json": ".json"}
 _FORMS = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"}
-_LONGEST_TITLE = 200
 
 
 class ReportOptions(NamedTuple):
@@ -224,7 +201,7 @@ class ReportOptions(NamedTuple):
             request=DiagnoseSpec.of(asked),
             output=asked.output or f"unslow-report{SUFFIXES[form]}",
             form=form,
-            title=(asked.title or "")[:_LONGEST_TITLE],
+            title=(asked.title or "")[:200],
             masked=not asked.no_mask,
             benches=tuple(bench for path in asked.bench for bench in read_benches(path)),
             verified=read_verified(asked.verify) if asked.verify else None,
@@ -244,9 +221,8 @@ def form_of(form: str | None, output: str | None) -> str:
 
 def write_report(wanted: ReportOptions, progress: Progress) -> None:
     """Diagnose, draw, write, and say where."""
-    seen = view_target(
-        wanted.request, progress, benches=wanted.benches, verified=wanted.verified, ready=wanted.form == "html"
-    )
+    ready = wanted.form == "html"
+    seen = view_target(wanted.request, progress, benches=wanted.benches, verified=wanted.verified, ready=ready)
     view = masked_view(seen.view, seen.looked) if wanted.masked else seen.view
     text = render_view(view, wanted.form, wanted.title)
     write_whole(text.encode(), wanted.output)
@@ -263,22 +239,16 @@ def render_view(view: View, form: str, title: str = "") -> str:
         return as_json(view) + "\n"
     if form == "markdown":
         return view_markdown(view, title)
-    return _page(view, title)
-
-
-def _page(view: View, title: str) -> str:
     from unslow.page.html.document import document  # noqa: PLC0415
 
     text = document(view, title=title)
     if len(text.encode()) <= LARGEST_BYTES:
         return text
-    return document(msgspec.structs.replace(view, subjects=tuple(map(_without_ready, view.subjects))), title=title)
-
-
-def _without_ready(subject: SubjectView) -> SubjectView:
-    if subject.memory is None:
-        return subject
-    return msgspec.structs.replace(subject, memory=msgspec.structs.replace(subject.memory, ready=()))
+    subjects = []
+    for subject in view.subjects:
+        memory = msgspec.structs.replace(subject.memory, ready=()) if subject.memory else None
+        subjects.append(msgspec.structs.replace(subject, memory=memory))
+    return document(msgspec.structs.replace(view, subjects=tuple(subjects)), title=title)
 
 
 def _check_place(output: str) -> None:

@@ -8,8 +8,8 @@ from unslow.catalog.device_names import find_cpu
 from unslow.catalog.devices import find_device
 from unslow.facts.machine import Cpu, Gpu
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GB, MHZ, Known, MissingFactError, Unknown
-from unslow.page.speeds import Basis, basis_of
+from unslow.facts.values import GB, MHZ, Fact, Known, MissingFactError, Unknown
+from unslow.page.speeds import basis_of
 from unslow.think.case.bandwidth import SLOWEST_BYTES_PER_S, computing_threads, host_bandwidth
 from unslow.think.case.demand import read_shape
 from unslow.think.case.prediction import (
@@ -71,14 +71,12 @@ def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> 
     turns = {roof.device: _number(roof.ridge_flops_per_byte) for roof in roofs[1:]}
     others = "".join(f" For {device} that is {number}." for device, number in turns.items() if number != turn)
     ridge = f"{roofs[0].device}: below {turn} FLOP/byte its memory is the limit, above it its arithmetic.{others}"
-    lowest = min(roof.ridge_flops_per_byte for roof in roofs)
-    return " ".join([ridge, *(_said(point, lowest) for point in points)])
-
-
-def _said(point: RooflinePoint, lowest_ridge: float) -> str:
-    what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
-    alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest_ridge
-    return f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{_reached(point)}."
+    lowest, said = min(roof.ridge_flops_per_byte for roof in roofs), [ridge]
+    for point in points:
+        what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
+        alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest
+        said.append(f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{_reached(point)}.")
+    return " ".join(said)
 
 
 def _reached(point: RooflinePoint) -> str:
@@ -122,27 +120,15 @@ _ARM_SETS = frozenset({"neon", "sve", "sve2", "i8mm", "dotprod"})
 
 def cpu_peak(cpu: Cpu) -> CpuPeak:
     """The most that a core of this CPU can do; by its name where nobody listed its instructions."""
-    kind = find_cpu(cpu.model.value_or(""))
-    peak = (
-        _of_arm(cpu)
-        if (bool(_ARM_SETS & set(cpu.instruction_sets.value_or([]))) or cpu.model.value_or("").startswith("Apple"))
-        else _of_x86(cpu)
-    )
+    model, sets = cpu.model.value_or(""), cpu.instruction_sets
+    if _ARM_SETS & set(sets.value_or([])) or model.startswith("Apple"):
+        peak = _MATRIX if "i8mm" in sets.value_or(["i8mm"]) else _DOT  # one that is not listed may have the best
+    else:
+        peak = _AMX if has_tiles(cpu) else _AVX512 if multiplies_wide(cpu) else _AVX2
+    kind = find_cpu(model)
     if kind is None or not kind.narrow_cores:
         return peak
     return CpuPeak(peak.floats / 2, peak.integers / 2, peak.name)
-
-
-def _of_arm(cpu: Cpu) -> CpuPeak:
-    """A CPU whose instructions nobody listed may have the best of them."""
-    sets = cpu.instruction_sets.value_or(["i8mm"])
-    return _MATRIX if "i8mm" in sets else _DOT
-
-
-def _of_x86(cpu: Cpu) -> CpuPeak:
-    if has_tiles(cpu):
-        return _AMX
-    return _AVX512 if multiplies_wide(cpu) else _AVX2
 
 
 class HostPart(NamedTuple):
@@ -157,22 +143,15 @@ def devices_roof(case: Case, question: SpeedQuestion) -> Roof:
     count = max(1, round(float(question.gpus)))
     gpus = gpus_used(case)[:count]
     names = Counter(gpu.name.value_or("the GPU") for gpu in gpus)
+    name = next(iter(names))
+    if count > 1 and len(names) == 1:
+        name = f"{count} × {name}, in turns"
+    elif count > 1:
+        name = f"{' and '.join(f'{n} × {each}' if n > 1 else each for each, n in names.items())}, in turns"
     arithmetic = [_flops(case, gpu) for gpu in gpus]
     sources = dict.fromkeys(f"{_bandwidth_source(gpu)}; {how}" for gpu, (_, how) in zip(gpus, arithmetic, strict=True))
-    return _roof(
-        _crew_name(names, count),
-        float(question.chip.bytes_per_s),
-        sum(flops for flops, _ in arithmetic) / len(gpus),
-        "; ".join(sources),
-    )
-
-
-def _crew_name(names: Counter[str], count: int) -> str:
-    if count == 1:
-        return next(iter(names))
-    if len(names) == 1:
-        return f"{count} × {next(iter(names))}, in turns"
-    return f"{' and '.join(f'{n} × {name}' if n > 1 else name for name, n in names.items())}, in turns"
+    flops = sum(flops for flops, _ in arithmetic) / len(gpus)
+    return _roof(name, float(question.chip.bytes_per_s), flops, "; ".join(sources))
 
 
 def joined_roof(roof: Roof, gpus: float) -> Roof:
@@ -190,17 +169,19 @@ def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool =
     if totals.dense_bytes + totals.expert_bytes <= 0:
         return None
     rate, _ = host_bandwidth(case)
+    measured, ram = case.machine.memory.read_bytes_per_s, "RAM estimated from the number of cores"
+    if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
+        less = " by one core, times the threads" if rate < measured.value else ""
+        ram = f"RAM as {measured.origin.value}{less}"
     threads = threads_for_prompts(case) if prompts else computing_threads(case)
-    # Operations a second of one core, and how it comes to them
+    cores = "1 core" if round(threads) == 1 else f"{threads:.0f} cores"
     cpu = case.machine.cpu
     peak, clock = cpu_peak(cpu), clock_of(cpu)
     a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
-    each, how = (
-        a_cycle * clock,
-        f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz",
-    )
-    source = f"{_ram_source(case, rate)}; {_cores(threads)} of at most {each / GB:,.0f} GFLOP/s: {how}"
-    return HostPart(totals, _roof(case.machine.cpu.model.value_or("the CPU"), rate, threads * each, source))
+    each = a_cycle * clock
+    how = f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz"
+    source = f"{ram}; {cores} of at most {each / GB:,.0f} GFLOP/s: {how}"
+    return HostPart(totals, _roof(cpu.model.value_or("the CPU"), rate, threads * each, source))
 
 
 def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> Roof:
@@ -231,18 +212,6 @@ def _bandwidth_source(gpu: Gpu) -> str:
         return "memory clock and bus as the driver tells"
     device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
     return f"bandwidth by the catalogue ({device.source})" if device else "bandwidth as reported"
-
-
-def _ram_source(case: Case, rate: float) -> str:
-    measured = case.machine.memory.read_bytes_per_s
-    if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
-        less = " by one core, times the threads" if rate < measured.value else ""
-        return f"RAM as {measured.origin.value}{less}"
-    return "RAM estimated from the number of cores"
-
-
-def _cores(threads: float) -> str:
-    return "1 core" if round(threads) == 1 else f"{threads:.0f} cores"
 
 
 # What a phase reads and computes is the same demand that the prediction is made of. Of a model that lies in two
@@ -280,7 +249,19 @@ def roofline_view(case: Case) -> RooflineView | Unknown:
         decode, prefill = _decode_loads(case, shape, placement), _prefill_loads(case, shape, placement)
     except MissingFactError as error:
         return error.unknown
-    points = tuple(p for p in (_decode_point(case, decode, basis), _prefill_point(case, prefill, basis)) if p)
+    depth, each = depth_of(case), min(prompt_tokens(case), micro_batch(case))
+    label = f"generating, {depth:,.0f} tokens into the context" if depth else "generating"
+    both = (
+        _point("decode", label, decode, predict(case, basis.cure), measured_rate(case)),
+        _point(
+            "prefill",
+            f"reading a prompt, {each:,.0f} tokens at once",
+            prefill,
+            predict_prefill(case, basis.cure),
+            measured_prefill(case),
+        ),
+    )
+    points = tuple(point for point in both if point)
     if not points:
         return Unknown("nothing that computes is known", "run `unslow` beside the server")
     roofs = tuple({load.roof.device: load.roof for load in (*decode, *prefill)}.values())
@@ -333,25 +314,15 @@ def _of_prompt(totals: Totals, tokens: float, each: float, roof: Roof) -> Load:
     return Load(flops, float(shared.dense_bytes + shared.expert_bytes) / each, roof)
 
 
-def _decode_point(case: Case, loads: list[Load], basis: Basis) -> RooflinePoint | None:
-    found, rate = predict(case, basis.cure), measured_rate(case)
-    depth = depth_of(case)
-    label = f"generating, {depth:,.0f} tokens into the context" if depth else "generating"
-    measured = rate.value if isinstance(rate, Known) else None
-    return _point("decode", label, loads, found if isinstance(found, Prediction) else None, measured)
-
-
-def _prefill_point(case: Case, loads: list[Load], basis: Basis) -> RooflinePoint | None:
-    found, rate = predict_prefill(case, basis.cure), measured_prefill(case)
-    each = min(prompt_tokens(case), micro_batch(case))
-    label = f"reading a prompt, {each:,.0f} tokens at once"
-    measured = rate.value if isinstance(rate, Known) else None
-    return _point("prefill", label, loads, found if isinstance(found, Prediction) else None, measured)
-
-
 def _point(
-    phase: Literal["decode", "prefill"], label: str, loads: list[Load], found: Prediction | None, measured: float | None
+    phase: Literal["decode", "prefill"],
+    label: str,
+    loads: list[Load],
+    predicted: Prediction | Unknown,
+    rate: Fact[float],
 ) -> RooflinePoint | None:
+    found = predicted if isinstance(predicted, Prediction) else None
+    measured = rate.value if isinstance(rate, Known) else None
     flops, read = sum(load.flops for load in loads), sum(load.read_bytes for load in loads)
     least_s = sum(load.least_s for load in loads)
     if not flops or not read or not least_s:
@@ -375,9 +346,6 @@ def _bound(found: Prediction | None, loads: list[Load]) -> Bound:
     shares: dict[Bound, float] = {"memory": 0.0, "compute": 0.0, "overhead": 0.0}
     for part in found.parts:
         lent = part.name == LINK and any(load.lent for load in loads)
-        shares[
-            "memory"
-            if lent
-            else ("compute" if part.name in _COMPUTE else "memory" if part.name in _MEMORY else "overhead")
-        ] += part.seconds
+        is_memory = lent or part.name in _MEMORY
+        shares["memory" if is_memory else "compute" if part.name in _COMPUTE else "overhead"] += part.seconds
     return max(shares, key=lambda kind: shares[kind])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Difference, Spread, Sweep, SweepPoint
+from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Difference, Spread, Sweep
 from unslow.facts.snapshot import Case, Wish
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated
 from unslow.think.case.prediction import (
@@ -28,7 +28,7 @@ from unslow.think.memo import one_judgement
 from unslow.think.physics.terms import Interval
 from unslow.think.report import Range, SubjectReport
 from unslow.think.stats.conditions import Change
-from unslow.think.stats.verification_report import FigureShown, IntervalShown, VerifyReport
+from unslow.think.stats.verification_report import IntervalShown, VerifyReport
 from unslow.think.view import ChangeRow, ChangeView, CurvePoint, CurveView, RooflineView, SpeedRow
 
 
@@ -64,7 +64,8 @@ def speed_rows(
     goal = wish.tokens_per_s.value if isinstance(wish.tokens_per_s, Known) else None
     decode = _row(report, DECODE, ceiling=report.expected.ceiling_tokens_per_s or None, goal=goal)
     rows = (decode, _prefill(report, case, roofline), _row(report, FIRST_TOKEN))
-    return tuple(row for row in rows if _tells(row))
+    telling = ("measured", "as_configured", "achievable", "goal")
+    return tuple(row for row in rows if any(getattr(row, name) is not None for name in telling))
 
 
 def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -> SpeedRow:
@@ -80,16 +81,13 @@ def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -
         return _row(report, PREFILL)
     only_short = PREFILL in report.measured and isinstance(measured_prefill(case), Unknown)
     as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() and not only_short else None
-    return _row(report, PREFILL, as_configured=as_configured, ceiling=_roof(roofline, found) or found.ceiling or None)
-
-
-def _roof(roofline: RooflineView | None, found: Prediction) -> float | None:
-    """Tokens per second at the roof of the phase."""
-    points = roofline.points if roofline else ()
-    point = next((p for p in points if p.phase == "prefill" and p.predicted_flops_per_s), None)
-    if point is None or not point.predicted_flops_per_s:
-        return None
-    return found.tokens_per_s.mid * point.roof_flops_per_s / point.predicted_flops_per_s
+    ceiling = found.ceiling or None
+    for point in roofline.points if roofline else ():
+        if point.phase == "prefill" and point.predicted_flops_per_s:
+            at_roof = found.tokens_per_s.mid * point.roof_flops_per_s / point.predicted_flops_per_s
+            ceiling = at_roof or ceiling
+            break
+    return _row(report, PREFILL, as_configured=as_configured, ceiling=ceiling)
 
 
 def _row(
@@ -111,13 +109,9 @@ def _row(
     )
 
 
-def range_of(interval: Interval) -> Range:
+def range_of(interval: Interval | IntervalShown) -> Range:
     """The interval as a report has it."""
     return Range(low=interval.low, mid=interval.mid, high=interval.high)
-
-
-def _tells(row: SpeedRow) -> bool:
-    return any(getattr(row, name) is not None for name in ("measured", "as_configured", "achievable", "goal"))
 
 
 _NOTABLE = 0.005
@@ -131,14 +125,11 @@ def depth_words(points: Sequence[CurvePoint], basis: str) -> str:
         return ""
     first, last = known[0], known[-1]
     lost = 1 - (last.predicted or 0.0) / (first.predicted or 1.0)
+    less = f"{lost:.0%} less" if lost >= _NOTABLE else "about the same"
     return (
         f"Expected {basis}: {_rate(first)} tokens per second {first.at:,.0f} tokens into the context, "
-        f"{_rate(last)} after {last.at:,.0f}, which is {_less(lost)}."
+        f"{_rate(last)} after {last.at:,.0f}, which is {less}."
     )
-
-
-def _less(share: float) -> str:
-    return f"{share:.0%} less" if share >= _NOTABLE else "about the same"
 
 
 def users_words(points: Sequence[CurvePoint], slots: int | None, basis: str) -> str:
@@ -228,17 +219,16 @@ def _swept(axis: str, metric: str, benches: Sequence[Bench]) -> _Measured | None
     """The newest sweep over this axis that came to anything; the benches are newest first."""
     for bench in benches:
         for sweep in bench.sweeps:
-            points = {one.at: _swept_point(one, metric) for one in sweep.points if sweep.axis == axis}
+            points = {}
+            for one in sweep.points if sweep.axis == axis else ():
+                point = CurvePoint(at=one.at, note=one.note)
+                if spread := one.figures.get(metric):
+                    seen = {"measured": spread.median, "low": spread.low, "high": spread.high}
+                    point = msgspec.structs.replace(point, **seen)
+                points[one.at] = point
             if any(point.measured is not None for point in points.values()):
                 return _Measured(points, bench.taken_at, sweep)
     return None
-
-
-def _swept_point(one: SweepPoint, metric: str) -> CurvePoint:
-    spread = one.figures.get(metric)
-    if spread is None:
-        return CurvePoint(at=one.at, note=one.note)
-    return CurvePoint(at=one.at, measured=spread.median, low=spread.low, high=spread.high, note=one.note)
 
 
 def _depths_of(case: Case) -> _Measured:
@@ -280,14 +270,11 @@ def _with_predictions(
     """All places in order, each with what is expected there."""
     found = []
     for at in sorted({*measured, *grid}):
-        point, expected = measured.get(at, CurvePoint(at=at)), predicted(at)
-        found.append(
-            msgspec.structs.replace(
-                point, predicted=expected.mid, predicted_low=expected.low, predicted_high=expected.high
-            )
-            if expected
-            else point
-        )
+        point = measured.get(at, CurvePoint(at=at))
+        if expected := predicted(at):
+            ends = {"predicted_low": expected.low, "predicted_high": expected.high}
+            point = msgspec.structs.replace(point, predicted=expected.mid, **ends)
+        found.append(point)
     return tuple(found)
 
 
@@ -315,7 +302,16 @@ def change_of_verify(report: VerifyReport) -> ChangeView:
     return ChangeView(
         verdict=report.verdict,
         because=report.because,
-        rows=tuple(_verified_row(figure) for figure in report.figures),
+        rows=tuple(
+            ChangeRow(
+                metric=figure.metric,
+                before=range_of(figure.before),
+                after=range_of(figure.after),
+                speedup=range_of(figure.speedup),
+                verdict=figure.verdict,
+            )
+            for figure in report.figures
+        ),
         changes=tuple(_changed(c.setting, c.before, c.after) for c in report.changes[:MOST_CHANGES]),
         source="unslow verify",
         answers=report.answers.because if report.answers.wanted else "",
@@ -326,39 +322,24 @@ def _changed(name: str, before: str, after: str) -> str:
     return f"{name}: {before or 'unset'} → {after or 'unset'}"
 
 
-def _verified_row(figure: FigureShown) -> ChangeRow:
-    return ChangeRow(
-        metric=figure.metric,
-        before=_range(figure.before),
-        after=_range(figure.after),
-        speedup=_range(figure.speedup),
-        verdict=figure.verdict,
-    )
-
-
-def _range(shown: IntervalShown) -> Range:
-    return Range(low=shown.low, mid=shown.mid, high=shown.high)
-
-
 def change_of_benches(before: Bench, after: Bench, comparison: Comparison, changes: Sequence[Change]) -> ChangeView:
     """What two benchmarks differ by."""
-    rows = [_compared_row(found, before, after) for found in comparison.differences]
+    rows = [
+        ChangeRow(
+            metric=found.metric,
+            before=_figure(found.before, before.figures.get(found.metric)),
+            after=_figure(found.after, after.figures.get(found.metric)),
+            speedup=_speedup(found),
+            verdict=found.verdict,
+        )
+        for found in comparison.differences
+    ]
     return ChangeView(
         verdict=comparison.verdict,
         because=comparison.because,
         rows=tuple(rows),
         changes=tuple(_changed(c.name, c.before, c.after) for c in changes[:MOST_CHANGES]),
         source=f"the benchmarks of {_moment(before)} and of {_moment(after)}",
-    )
-
-
-def _compared_row(found: Difference, before: Bench, after: Bench) -> ChangeRow:
-    return ChangeRow(
-        metric=found.metric,
-        before=_figure(found.before, before.figures.get(found.metric)),
-        after=_figure(found.after, after.figures.get(found.metric)),
-        speedup=_speedup(found),
-        verdict=found.verdict,
     )
 
 

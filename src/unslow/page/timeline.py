@@ -35,10 +35,20 @@ _GHZ = 1e9
 
 def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: Sequence[ThrottleMark]) -> str:
     """How long it was watched, what each device reached at most, and whether anything held a GPU's clocks back."""
-    seconds = times_s[-1] if times_s else 0.0
-    parts = [text for device in dict.fromkeys(track.device for track in tracks) for text in _device(device, tracks)]
-    watched = f"Watched for {seconds:,.0f} s."
-    return " ".join([watched, *parts, *_held_back(marks, tracks)])
+    parts = [f"Watched for {times_s[-1] if times_s else 0.0:,.0f} s."]
+    for device in dict.fromkeys(track.device for track in tracks):
+        parts += _device(device, tracks)
+    harmful = [mark for mark in marks if mark.harmful]
+    if harmful:
+        reasons, lasted_s = (
+            ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful)),
+            _lasted(harmful),
+        )
+        shown = f"{lasted_s:.2g}" if lasted_s < 10 else f"{lasted_s:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
+        parts.append(f"Clocks held back for {shown} s: {reasons}.")
+    elif any(track.name == "clock_hz" for track in tracks):
+        parts.append("Nothing held its clocks back.")
+    return " ".join(parts)
 
 
 def _device(device: str, tracks: Sequence[Track]) -> Iterator[str]:
@@ -68,15 +78,6 @@ def _of(track: Track) -> str:
     return f" of {track.limit:.0f}" if track.limit else ""
 
 
-def _held_back(marks: Sequence[ThrottleMark], tracks: Sequence[Track]) -> Iterator[str]:
-    harmful = [mark for mark in marks if mark.harmful]
-    if harmful:
-        reasons = ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful))
-        yield f"Clocks held back for {_seconds(_lasted(harmful))} s: {reasons}."
-    elif any(track.name == "clock_hz" for track in tracks):
-        yield "Nothing held its clocks back."
-
-
 def _lasted(marks: Sequence[ThrottleMark]) -> float:
     """How long there was any of them: two reasons at once, or two GPUs, are no more time."""
     seconds, until_s = 0.0, 0.0
@@ -84,10 +85,6 @@ def _lasted(marks: Sequence[ThrottleMark]) -> float:
         seconds += max(0.0, mark.end_s - max(until_s, mark.start_s))
         until_s = max(until_s, mark.end_s)
     return seconds
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
 
 
 HELD_S = 2.5
@@ -108,9 +105,22 @@ AVAILABLE, USED = "memory_available_bytes", "ram_used_bytes"
 
 def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> TimelineView:
     """The same as seen, held against what the machine can do; `before` is said first."""
-    gpus = _by_number(machine.gpus.value_or(()))
+    # As the sampler counts them: by their index, and where two drivers count from 0, NVIDIA's before the others
+    seen = machine.gpus.value_or(())
+    gpus = {gpu.index: gpu for gpu in seen}
+    if len(gpus) < len(seen):
+        gpus = dict(enumerate(sorted(seen, key=lambda gpu: gpu.vendor.value_or("") != "NVIDIA")))
     tracks = tuple(_track(track, timeline.times_s, gpus, machine) for track in timeline.tracks)
-    marks = tuple(_mark(reason, timeline, gpus) for reason in timeline.reasons)
+    marks = tuple(
+        ThrottleMark(
+            device=device_name(reason.device, gpus),
+            reason=reason.reason,
+            start_s=reason.start_s,
+            end_s=reason.end_s,
+            harmful=reason.reason in _SLOWDOWN and _is_slowed(reason, timeline, gpus.get(reason.device)),
+        )
+        for reason in timeline.reasons
+    )
     return TimelineView(
         times_s=timeline.times_s,
         tracks=tracks,
@@ -120,18 +130,12 @@ def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> Tim
     )
 
 
-def _by_number(gpus: Sequence[Gpu]) -> dict[int, Gpu]:
-    """As the sampler counts them: by their index, and where two drivers count from 0, NVIDIA's before the others."""
-    if len({gpu.index for gpu in gpus}) == len(gpus):
-        return {gpu.index: gpu for gpu in gpus}
-    return dict(enumerate(sorted(gpus, key=lambda gpu: gpu.vendor.value_or("") != "NVIDIA")))
-
-
 def _track(seen: TrackSeen, times_s: Sequence[float], gpus: dict[int, Gpu], machine: Machine) -> Track:
     values = tuple(held(seen.values, times_s))
     if seen.device is not None:
-        gpu = gpus.get(seen.device)
-        limit = _limit_of(gpu, seen.name) if gpu else (1.0 if seen.name in _SHARES else None)
+        gpu, limit = gpus.get(seen.device), 1.0 if seen.name in _SHARES else None
+        if gpu and seen.name in _LIMITS:
+            limit = _number(getattr(gpu, _LIMITS[seen.name]))
         return _named(seen.name, device_name(seen.device, gpus), values, limit)
     total = machine.memory.total_bytes
     if seen.name == AVAILABLE and isinstance(total, Known):
@@ -151,12 +155,6 @@ def device_name(number: int, gpus: dict[int, Gpu]) -> str:
     return (name or f"GPU {number}") if len(gpus) <= 1 else f"GPU {number}: {name}".removesuffix(": ")
 
 
-def _limit_of(gpu: Gpu, name: str) -> float | None:
-    if name in _SHARES:
-        return 1.0
-    return _number(getattr(gpu, _LIMITS[name])) if name in _LIMITS else None
-
-
 def _number(fact: Fact[float] | Fact[int]) -> float | None:
     return float(fact.value) if isinstance(fact, Known) and fact.value else None
 
@@ -168,16 +166,6 @@ def held(values: Sequence[float | None], times_s: Sequence[float]) -> Iterator[f
         if value is not None:
             last, since = value, time_s
         yield last if last is not None and time_s - since <= HELD_S else None
-
-
-def _mark(reason: ReasonSeen, timeline: Timeline, gpus: dict[int, Gpu]) -> ThrottleMark:
-    return ThrottleMark(
-        device=device_name(reason.device, gpus),
-        reason=reason.reason,
-        start_s=reason.start_s,
-        end_s=reason.end_s,
-        harmful=reason.reason in _SLOWDOWN and _is_slowed(reason, timeline, gpus.get(reason.device)),
-    )
 
 
 def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:

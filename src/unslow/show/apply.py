@@ -9,7 +9,7 @@ from rich.text import Text
 from unslow.facts.commands import Place, parse_line
 from unslow.show.clean import safe
 from unslow.show.console import ReportKind, command_text
-from unslow.think.change import ApplyReport, ChangeShown, FileShown, ModelShown, UndoReport
+from unslow.think.change import ApplyReport, FileShown, UndoReport
 
 _HEADS = {
     "would_change": " WOULD CHANGE ", "changed": " CHANGED ", "declined": " NOTHING CHANGED ", "printed": " BY HAND ",
@@ -27,7 +27,9 @@ def _applied(report: ApplyReport, _width: int) -> Iterator[RenderableType]:
         yield _in(f"because {report.because}" if report.outcome == "printed" else report.because)
     if report.outcome != "changed":
         yield from _files(report.files)
-        yield from (_model(model) for model in report.models)
+        for model in report.models:
+            settings = ", ".join(f"{name} {value}" for name, value in model.parameters.items())
+            yield _in(f"asks {model.url} to make the model {model.name} from {model.parent}, which stays: {settings}")
     if report.lines:
         yield _in("nothing was changed; to type:" if report.outcome == "printed" else "left to you:", "bold")
         yield from (command_text(safe(line), 4) for line in report.lines)
@@ -50,11 +52,6 @@ def _files(files: Sequence[FileShown]) -> Iterator[RenderableType]:
             yield Padding(Text(seen, style=_STYLES.get(line[:1], ""), overflow="fold"), (0, 0, 0, 4))
 
 
-def _model(model: ModelShown) -> Padding:
-    settings = ", ".join(f"{name} {value}" for name, value in model.parameters.items())
-    return _in(f"asks {model.url} to make the model {model.name} from {model.parent}, which stays: {settings}")
-
-
 def _then(lines: Sequence[str], *, done: bool) -> Iterator[RenderableType]:
     shell = [line for line in lines if parse_line(line).place is Place.SHELL]
     if shell:
@@ -68,7 +65,10 @@ def _undone(report: UndoReport, _width: int) -> Iterator[RenderableType]:
     changes = report.changes
     yield _head(report.outcome, changes[0].what if len(changes) == 1 and report.outcome != "listed" else report.journal)
     if report.outcome == "listed":
-        yield from (_in(_row(change)) for change in changes)
+        for change in changes:
+            targets = ", ".join((*change.files, *(f"model {name}" for name in change.models)))
+            why = f" ({change.reason})" if change.reason and change.state == "undone" else ""
+            yield _in(f"{change.id}  {change.state}{why}  {change.what}: {targets}")
         yield from (_in(f"{one.id}  damaged: {one.because}", "red") for one in report.damaged)
         return
     if report.foreign:
@@ -78,12 +78,6 @@ def _undone(report: UndoReport, _width: int) -> Iterator[RenderableType]:
     for change in changes:
         yield from (_in(f"the model {name} goes") for name in change.models if report.outcome == "would_undo")
         yield from _then(change.then, done=False) if report.outcome == "undone" else ()
-
-
-def _row(change: ChangeShown) -> str:
-    targets = ", ".join((*change.files, *(f"model {name}" for name in change.models)))
-    why = f" ({change.reason})" if change.reason and change.state == "undone" else ""
-    return f"{change.id}  {change.state}{why}  {change.what}: {targets}"
 
 
 def _dim(lines: Sequence[str]) -> Iterator[RenderableType]:

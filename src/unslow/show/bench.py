@@ -19,8 +19,6 @@ from unslow.facts.bench import (
     PREFILL,
     TOGETHER,
     Bench,
-    Failure,
-    Requirement,
     Spread,
     Sweep,
     SweepPoint,
@@ -33,7 +31,7 @@ from unslow.show.clean import as_json, cleaned
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, dim, head, indented, noted_table, plain_table, warning
 from unslow.show.units import rate, size, span
 from unslow.think.stats.llama_bench import rows_of
-from unslow.think.stats.parts import Part, Parts
+from unslow.think.stats.parts import Parts
 
 # A benchmark in the form of `llama-bench -o json`, so that tools that read that read ours.
 #
@@ -67,7 +65,11 @@ def token_parts(parts: Parts) -> Iterator[RenderableType]:
     table = plain_table("  A TOKEN", "MS", "SHARE", "95 % INTERVAL")
     table.add_row("  as the client sees it", f"{parts.seconds * 1e3:.3f}", "100%", "")
     for part in parts.parts:
-        table.add_row(f"  {_WORDS.get(part.name, part.name)}", *_cells(part, parts.seconds))
+        took, share = f"{part.seconds * 1e3:.3f}", f"{part.seconds / parts.seconds:.1%}" if parts.seconds else "-"
+        if not part.told_apart and not part.seconds:
+            took, share = "-", "none seen"
+        interval = f"{part.low_s * 1e3:.3f} to {part.high_s * 1e3:.3f}"
+        table.add_row(f"  {_WORDS.get(part.name, part.name)}", took, share, interval)
     yield table
     if parts.gpu_idle_s is not None:
         yield dim(f"the GPU had nothing to do for {parts.gpu_idle_s * 1e3:.3f} ms of it")
@@ -76,13 +78,6 @@ def token_parts(parts: Parts) -> Iterator[RenderableType]:
     for note in parts.notes:
         yield dim(f"! {note}")
     yield ""
-
-
-def _cells(part: Part, whole_s: float) -> tuple[str, str, str]:
-    interval = f"{part.low_s * 1e3:.3f} to {part.high_s * 1e3:.3f}"
-    if not part.told_apart and not part.seconds:
-        return "-", "none seen", interval
-    return f"{part.seconds * 1e3:.3f}", f"{part.seconds / whole_s:.1%}" if whole_s else "-", interval
 
 
 _TITLES = {
@@ -104,12 +99,11 @@ _COLUMNS = {
     LOAD: "LOAD",
 }
 _GOOD = frozenset({"slope", "flat", "scales", "steady", "cached", "same", "best_found", "current_is_best", "not_disk"})
-_UNCLEAR = frozenset({"cannot_tell"})
 
 
 def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
     """The verdict, the table, and why it ended early."""
-    style = "yellow" if sweep.verdict in _UNCLEAR else "green" if sweep.verdict in _GOOD else "red"
+    style = "yellow" if sweep.verdict == "cannot_tell" else "green" if sweep.verdict in _GOOD else "red"
     title = _TITLES.get(sweep.axis, sweep.axis.upper())
     yield Padding(
         Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}").append(sweep.because, "not bold default"),
@@ -121,8 +115,7 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
     failed = any(point.failures for point in points)
     columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
     rows = [_point_row(point, names, expected, failed=failed) for point in points]
-    table = noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
-    yield table
+    yield noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
     if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
         yield dim("~ the repeats disagree")
     if sweep.stopped_early:
@@ -131,23 +124,15 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
 
 
 def _point_row(point: SweepPoint, names: Sequence[str], expected: Sequence[str], *, failed: bool) -> tuple[str, ...]:
-    cells = [
-        cell
-        for name in names
-        for cell in (
-            _figure(point, name),
-            *([_amount(name, point.expected[name]) if name in point.expected else ""] if name in expected else []),
-        )
-    ]
+    cells = []
+    for name in names:
+        spread = point.figures.get(name)
+        mark = "" if spread is None or spread.agree else " ~"
+        cells.append("-" if spread is None else _amount(name, spread.median) + mark)
+        if name in expected:
+            cells.append(_amount(name, point.expected[name]) if name in point.expected else "")
     label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
     return f"  {label}", *cells, *([str(point.failures or "")] if failed else [])
-
-
-def _figure(point: SweepPoint, name: str) -> str:
-    spread = point.figures.get(name)
-    if spread is None:
-        return "-"
-    return _amount(name, spread.median) + ("" if spread.agree else " ~")
 
 
 def _amount(name: str, value: float) -> str:
@@ -170,22 +155,6 @@ def _mhz(stat: Stat) -> str:
     return f"{stat.mean / 1e6:,.0f} MHz"
 
 
-def _watts(stat: Stat) -> str:
-    return f"{stat.mean:.0f} W"
-
-
-def _hottest(stat: Stat) -> str:
-    return f"{stat.high:.0f} °C"
-
-
-def _most(stat: Stat) -> str:
-    return size(stat.high)
-
-
-def _least(stat: Stat) -> str:
-    return size(stat.low)
-
-
 def _traffic(stat: Stat) -> str:
     return f"{stat.mean / GB:.2f} GB/s"
 
@@ -199,9 +168,9 @@ _GPU: dict[str, tuple[str, _Shown]] = {
     "memory_busy": ("memory busy", _percent),
     "clock_hz": ("clock", _mhz),
     "memory_clock_hz": ("memory clock", _mhz),
-    "power_w": ("power", _watts),
-    "temperature_c": ("temperature, most", _hottest),
-    "vram_used_bytes": ("memory in use, most", _most),
+    "power_w": ("power", lambda stat: f"{stat.mean:.0f} W"),
+    "temperature_c": ("temperature, most", lambda stat: f"{stat.high:.0f} °C"),
+    "vram_used_bytes": ("memory in use, most", lambda stat: size(stat.high)),
     "pcie_receive_bytes_per_s": ("bus traffic to it", _traffic),
     "pcie_transmit_bytes_per_s": ("bus traffic from it", _traffic),
 }
@@ -209,7 +178,7 @@ _HOST: dict[str, tuple[str, _Shown]] = {
     "own_cpus": ("processors, the server", _cpus),
     "others_cpus": ("processors, others", _cpus),
     "busiest_core": ("busiest processor", _percent),
-    "memory_available_bytes": ("memory free, least", _least),
+    "memory_available_bytes": ("memory free, least", lambda stat: size(stat.low)),
     "swap_in_bytes_per_s": ("read back from swap", _traffic),
     "disk_read_bytes_per_s": ("read from disks", _traffic),
     "cpu_pressure": ("waiting for a processor", _percent),
@@ -253,10 +222,8 @@ def _gpu_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
     for index in indexes:
         gpus = [next((g for g in phase.gpus if g.index == index), None) for phase in phases]
         name = f"GPU {index}" if len(indexes) > 1 else "GPU"
-        stats = [gpu.figures if gpu else {} for gpu in gpus]
-        yield from _rows(name, _GPU, stats)
-        reasons = sorted({reason for gpu in gpus if gpu for reason in gpu.reasons})
-        for reason in reasons:
+        yield from _rows(name, _GPU, [gpu.figures if gpu else {} for gpu in gpus])
+        for reason in sorted({reason for gpu in gpus if gpu for reason in gpu.reasons}):
             shares = [gpu.reasons.get(reason, 0.0) if gpu else 0.0 for gpu in gpus]
             yield (f"  {name} {reason.replace('_', ' ')}", *(f"{share:.0%} of the time" for share in shares))
 
@@ -266,11 +233,8 @@ def _rows(
 ) -> Iterator[tuple[str, ...]]:
     for name, (words, shown) in names.items():
         cells = [s.get(name) for s in stats]
-        if not any(cells) or (
-            name in _ONLY_IF_SEEN and not any(cell and cell.mean > _ONLY_IF_SEEN[name] for cell in cells)
-        ):
-            continue
-        yield (f"  {prefix} {words}".replace("   ", "  "), *(shown(cell) if cell else "-" for cell in cells))
+        if any(cell and (name not in _ONLY_IF_SEEN or cell.mean > _ONLY_IF_SEEN[name]) for cell in cells):
+            yield (f"  {prefix} {words}".replace("   ", "  "), *(shown(cell) if cell else "-" for cell in cells))
 
 
 _NAMES = {
@@ -304,14 +268,14 @@ class Result(Protocol):
     def compared(self) -> ComparedShown | None: ...
 
 
-def _fields(result: Result) -> dict[str, Any]:
+def _json(result: Result) -> str:
     """The benchmark's own fields, and beside them what it was split into and held against."""
     fields: dict[str, Any] = msgspec.json.decode(dump_bench(result.bench))
     if result.parts:
         fields["parts"] = msgspec.to_builtins(result.parts)
     if result.compared:
         fields["compared"] = compared_fields(result.compared)
-    return fields
+    return as_json(fields)
 
 
 def _all_parts(result: Result, _width: int) -> Iterator[RenderableType]:
@@ -334,17 +298,12 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
     words = [" ".join(w for w in (bench.runtime, bench.runtime_version) if w), devices]
     answered = sum(1 for done in bench.passes if done.round)
     words += [f"{answered} requests"] if answered else []
-    words += [_duration(bench.seconds)] if bench.seconds else []
-    subject = " · ".join(word for word in (*words, bench.label, bench.id) if word)
-    yield dim(subject)
+    minutes, seconds = divmod(round(bench.seconds), 60)
+    words += [f"{minutes} min {seconds} s" if minutes else f"{seconds} s"] if bench.seconds else []
+    yield dim(" · ".join(word for word in (*words, bench.label, bench.id) if word))
     yield ""
     if bench.figures:
-        known = [name for name in _NAMES if name in bench.figures]
-        names = [*known, *(name for name in bench.figures if name not in _NAMES)]
-        rows = [_figure_row(name, bench.figures[name]) for name in names]
-        figures = noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
-        yield figures
-        yield from (dim(line) for name in bench.figures if (line := _expected(bench, name)))
+        yield from _figures(bench)
         yield ""
     for sweep in bench.sweeps:
         yield from sweep_parts(sweep)
@@ -353,27 +312,29 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
     if bench.failures:
         yield from _failures(bench)
     yield from map(warning, bench.notes)
-    for requirement in bench.requirements:
-        yield _requirement(requirement)
+    for one in bench.requirements:
+        mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
+        yield indented(f"{mark} {one.asked}: {one.because}", style)
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _figure_row(name: str, spread: Spread) -> tuple[str, ...]:
-    mark = "" if spread.agree else " ~"
-    return f"  {_NAMES.get(name, name)}{mark}", amount(name, spread.median), interval(name, spread), str(spread.count)
+def _figures(bench: Bench) -> Iterator[RenderableType]:
+    """The table in the order of the names, and below it what was expected."""
+    rows = []
+    for name in dict.fromkeys([*(name for name in _NAMES if name in bench.figures), *bench.figures]):
+        spread = bench.figures[name]
+        label = f"  {_NAMES.get(name, name)}{'' if spread.agree else ' ~'}"
+        rows.append((label, amount(name, spread.median), interval(name, spread), str(spread.count)))
+    yield noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
+    for name, spread in bench.figures.items():
+        if expected := bench.expected.get(name):
+            gives = f"it gives {spread.median / expected:.0%} of that"
+            yield dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; {gives}")
 
 
 def amount(name: str, value: float) -> str:
     """A figure in the unit that its name carries."""
-    return (
-        span(value)
-        if name in LOWER_IS_BETTER or (name.endswith("_s") and "per_s" not in name)
-        else f"{rate(value)} tok/s"
-    )
+    is_time = name in LOWER_IS_BETTER or (name.endswith("_s") and "per_s" not in name)
+    return span(value) if is_time else f"{rate(value)} tok/s"
 
 
 def interval(name: str, spread: Spread) -> str:
@@ -384,33 +345,13 @@ def interval(name: str, spread: Spread) -> str:
     return f"{show(spread.low)} to {show(spread.high)}"
 
 
-def _expected(bench: Bench, name: str) -> str:
-    expected = bench.expected.get(name)
-    if not expected:
-        return ""
-    share = bench.figures[name].median / expected
-    return f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; it gives {share:.0%} of that"
-
-
 def _failures(bench: Bench) -> Iterator[RenderableType]:
     kinds = Counter(failure.kind for failure in bench.failures)
     asked = len(bench.passes) + len(bench.failures)
     words = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
     yield indented(f"✗ {len(bench.failures)} of {asked} requests failed: {words}", "red")
-    yield from (dim(f"  {line}") for line in _reasons(bench.failures))
+    for why, count in Counter(failure.why for failure in bench.failures).most_common(3):
+        yield dim(f"  {count} × {why}" if count > 1 else f"  {why}")
 
 
-def _reasons(failures: Sequence[Failure]) -> Iterator[str]:
-    """Each reason once, the most frequent first."""
-    for why, count in Counter(failure.why for failure in failures).most_common(3):
-        yield f"{count} × {why}" if count > 1 else why
-
-
-def _requirement(one: Requirement) -> Padding:
-    mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
-    return indented(f"{mark} {one.asked}: {one.because}", style)
-
-
-render_bench = ReportKind[Result](
-    None, _all_parts, json=lambda result: as_json(_fields(result)), called="a benchmark", clean=False
-)
+render_bench = ReportKind[Result](None, _all_parts, json=_json, called="a benchmark", clean=False)

@@ -12,6 +12,7 @@ from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, C
 from unslow.show.clean import as_json, cleaned, safe
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
 from unslow.show.units import rate, span
+from unslow.think.stats.conditions import Change
 
 _NAMES = {
     DECODE: "decode",
@@ -35,19 +36,6 @@ _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yello
 _SMALLEST_P = 0.001
 
 
-class _Changed(Protocol):
-    """One thing that changed."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def before(self) -> str: ...
-    @property
-    def after(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-
-
 class ComparedShown(Protocol):
     """Two benchmarks side by side."""
 
@@ -56,7 +44,7 @@ class ComparedShown(Protocol):
     @property
     def comparison(self) -> Comparison: ...
     @property
-    def changes(self) -> Sequence[_Changed]: ...
+    def changes(self) -> Sequence[Change]: ...
     @property
     def suspect(self) -> str: ...
 
@@ -81,19 +69,21 @@ def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
     word, style = _VERDICTS[comparison.verdict]
     yield head(word, compared_sentence(comparison), style)
     named = f"{before.id} ({before.label})" if before.label else before.id
-    yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {_runtime(before)}"))
+    runtime = " ".join(word for word in (before.runtime, before.runtime_version) if word)
+    yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {runtime}"))
     yield ""
     if comparison.differences:
         yield _differences(comparison.differences)
         yield ""
-    yield from _changes(compared.changes)
+    if compared.changes:
+        yield dim("WHAT CHANGED")
+        for one in compared.changes:
+            line = Text(safe(f"{one.name}: {one.before} → {one.after}"))
+            yield Padding(line.append(f"  {safe(one.why)}" if one.why else "", "dim"), (0, 0, 0, 2))
+        yield ""
     if compared.suspect:
         yield indented(safe(compared.suspect), "bold")
     yield from (dim(note) for note in comparison.notes)
-
-
-def _runtime(bench: Bench) -> str:
-    return " ".join(word for word in (bench.runtime, bench.runtime_version) if word)
 
 
 def compared_sentence(comparison: Comparison) -> str:
@@ -105,29 +95,18 @@ def compared_sentence(comparison: Comparison) -> str:
         return "The two have no figure in common."
     one = deciding[0]
     of = "" if one.metric == DECODE else f"{_name(one.metric)}: "
-    share = _share(one)
+    speed = 1 / one.ratio if one.metric in LOWER_IS_BETTER and one.ratio else one.ratio
+    share = f"{abs(speed - 1) * 100:.{0 if abs(speed - 1) >= 0.1 else 1}f} %"  # noqa: PLR2004 (two digits)
     match comparison.verdict:
         case "slower" | "faster" as way:
-            return f"{of}{share} {way} than before, more than noise (p {_p(one.p_value)})"
+            p = f"{one.p_value:.3f}" if one.p_value >= _SMALLEST_P else f"below {_SMALLEST_P}"
+            return f"{of}{share} {way} than before, more than noise (p {p})"
         case "same":
             return f"{of}as fast as before: the difference of {share} is no more than noise"
         case _:
+            way = "slower" if (one.ratio < 1) != (one.metric in LOWER_IS_BETTER) else "faster"
             why = one.because.removeprefix("can't be told: ")
-            return f"{of}{share} {_way(one)} than before, but that may be noise: {why}"
-
-
-def _share(one: Difference) -> str:
-    """How much slower or faster: of speeds the share that is lost or won, of times likewise."""
-    speed = 1 / one.ratio if one.metric in LOWER_IS_BETTER and one.ratio else one.ratio
-    return f"{abs(speed - 1) * 100:.{0 if abs(speed - 1) >= 0.1 else 1}f} %"  # noqa: PLR2004 (two digits)
-
-
-def _way(one: Difference) -> str:
-    return "slower" if (one.ratio < 1) != (one.metric in LOWER_IS_BETTER) else "faster"
-
-
-def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= _SMALLEST_P else f"below {_SMALLEST_P}"
+            return f"{of}{share} {way} than before, but that may be noise: {why}"
 
 
 def _name(metric: str) -> str:
@@ -137,23 +116,11 @@ def _name(metric: str) -> str:
 def _differences(differences: Sequence[Difference]) -> Table:
     table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
     for one in differences:
-        before, after = (
-            (span(value) if one.metric in LOWER_IS_BETTER else f"{rate(value)} tok/s")
-            for value in (one.before, one.after)
-        )
+        is_time = one.metric in LOWER_IS_BETTER
+        before, after = (span(value) if is_time else f"{rate(value)} tok/s" for value in (one.before, one.after))
         row = (f"  {_name(one.metric)}", before, after, f"×{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}")
         table.add_row(*row, Text(_WORDS[one.verdict], style=_STYLES[one.verdict]))
     return table
-
-
-def _changes(changes: Sequence[_Changed]) -> Iterator[RenderableType]:
-    if not changes:
-        return
-    yield dim("WHAT CHANGED")
-    for one in changes:
-        line = Text(safe(f"{one.name}: {one.before} → {one.after}"))
-        yield Padding(line.append(f"  {safe(one.why)}" if one.why else "", "dim"), (0, 0, 0, 2))
-    yield ""
 
 
 _STATES = {"interrupted": "stopped", "running": "running now", "broke_off": "broke off", "whole": ""}
@@ -203,11 +170,11 @@ class HistoryShown(Protocol):
     def benchmarks(self) -> Sequence[_Line]: ...
 
 
-def _as_fields(report: HistoryShown) -> object:
+def _json(report: HistoryShown) -> str:
     """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
     lines = [line._asdict() if hasattr(line, "_asdict") else line for line in report.benchmarks]
     known = {"schema": "unslow.benchmarks/1", "what": report.what, "path": report.path, "total": report.total}
-    return {**known, "benchmarks": lines}
+    return as_json({**known, "benchmarks": lines})
 
 
 def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]:
@@ -217,14 +184,7 @@ def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]
     if not report.benchmarks:
         yield f"Nothing is kept in {safe(report.path)}; `unslow bench` measures and keeps."
         return
-    yield _history_table(report.benchmarks, width)
-    rest = report.total - len(report.benchmarks)
-    if rest > 0:
-        yield dim(f"and {rest} more in {safe(report.path)}")
-
-
-def _history_table(lines: Sequence[_Line], width: int) -> Table:
-    """Ids whole, so that they can be given back; on a narrow terminal what tells least is left out."""
+    # Ids whole, so that they can be given back; on a narrow terminal what tells least is left out
     wide = width >= _WIDE
     table = bare_table((0, 1, 0, 1), pad_edge=False)
     for name in ("ID", "WHEN") if wide else ("ID",):
@@ -233,27 +193,19 @@ def _history_table(lines: Sequence[_Line], width: int) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("MODEL AND RUNTIME", "NOTE") if wide else ("MODEL AND RUNTIME",):
         table.add_column(name, overflow="fold")
-    for line in lines:
-        table.add_row(*(_row if wide else _short_row)(line))
-    return table
-
-
-def _row(line: _Line) -> tuple[str, ...]:
-    speeds = (_speed(line.decode_tokens_per_s), _speed(line.prefill_tokens_per_s))
-    return safe(line.id), safe(line.taken_at[:16].replace("T", " ")), *speeds, safe(_subject(line)), safe(_note(line))
-
-
-def _short_row(line: _Line) -> tuple[str, ...]:
-    what = "; ".join(word for word in (_subject(line), _note(line)) if word)
-    return safe(line.id), _speed(line.decode_tokens_per_s), safe(what)
-
-
-def _subject(line: _Line) -> str:
-    return ", ".join(word for word in (line.model, f"{line.runtime} {line.runtime_version}".strip()) if word)
-
-
-def _speed(tokens_per_s: float | None) -> str:
-    return "-" if tokens_per_s is None else rate(tokens_per_s)
+    for entry in report.benchmarks:
+        subject = ", ".join(word for word in (entry.model, f"{entry.runtime} {entry.runtime_version}".strip()) if word)
+        speeds = (entry.decode_tokens_per_s, entry.prefill_tokens_per_s)
+        decode, prefill = ("-" if speed is None else rate(speed) for speed in speeds)
+        if wide:
+            moment = safe(entry.taken_at[:16].replace("T", " "))
+            table.add_row(safe(entry.id), moment, decode, prefill, safe(subject), safe(_note(entry)))
+        else:
+            table.add_row(safe(entry.id), decode, safe("; ".join(word for word in (subject, _note(entry)) if word)))
+    yield table
+    rest = report.total - len(report.benchmarks)
+    if rest > 0:
+        yield dim(f"and {rest} more in {safe(report.path)}")
 
 
 def _note(line: _Line) -> str:
@@ -264,6 +216,4 @@ def _note(line: _Line) -> str:
     return ", ".join(word for word in words if word)
 
 
-render_history = ReportKind[HistoryShown](
-    None, _history_parts, json=lambda report: as_json(_as_fields(report)), called="a benchmark", clean=False
-)
+render_history = ReportKind[HistoryShown](None, _history_parts, json=_json, called="a benchmark", clean=False)

@@ -13,8 +13,6 @@ from unslow.show.clean import as_json, cleaned, safe, safe_json
 from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_table
 from unslow.show.units import rate, size, span
 
-_SERVER_HINT = "One model gives one factor for all; made-up models of the embedded engine tell the parts apart."
-
 
 class _Kept(Protocol):
     """One kept calibration."""
@@ -69,11 +67,9 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
     if calibration.scale:
         scale = calibration.scale
         measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
-        text = (
-            f"  {scale.model}: {rate(measured)} tokens/s, and {rate(expected)} were expected (×{1 / scale.factor:.2f})."
-        )
-        yield Text(text)
-        yield dim(_SERVER_HINT)
+        against = f"{rate(expected)} were expected (×{1 / scale.factor:.2f})"
+        yield Text(f"  {scale.model}: {rate(measured)} tokens/s, and {against}.")
+        yield dim("One model gives one factor for all; made-up models of the embedded engine tell the parts apart.")
     if calibration.disturbed:
         yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
 
@@ -93,24 +89,20 @@ def _costs(rates: Rates) -> Table:
 
 def _kept_parts(report: KeptList, _width: int) -> Iterator[RenderableType]:
     for one in report.calibrations:
-        yield from _kept_lines(one)
+        if one.calibration is None:
+            yield Text(f"✗ {safe(one.problem)}", style="red")
+            continue
+        known = cleaned(one.calibration)
+        what = "rates of each type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
+        device = known.machine.cpu if known.backend == "cpu" else known.device
+        state = Text("stale  ", style="yellow") if one.stale else Text("holds  ", style="green")
+        yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
+        yield dim(f"{known.taken_at} · {what} · {safe(one.path)}")
+        yield from (dim(f"because {safe(reason)}") for reason in one.stale)
+        if known.disturbed:
+            yield dim(f"with care: {known.disturbed}")
     if not report.calibrations:
         yield f"Nothing is kept in {safe(report.folder)}; `unslow calibrate` measures this machine."
-
-
-def _kept_lines(one: _Kept) -> Iterator[RenderableType]:
-    if one.calibration is None:
-        yield Text(f"✗ {safe(one.problem)}", style="red")
-        return
-    known = cleaned(one.calibration)
-    what = "rates of each type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
-    device = known.machine.cpu if known.backend == "cpu" else known.device
-    state = Text("stale  ", style="yellow") if one.stale else Text("holds  ", style="green")
-    yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
-    yield dim(f"{known.taken_at} · {what} · {safe(one.path)}")
-    yield from (dim(f"because {safe(reason)}") for reason in one.stale)
-    if known.disturbed:
-        yield dim(f"with care: {known.disturbed}")
 
 
 def _threads(count: int) -> str:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, head, indented
 from unslow.show.units import rate
-from unslow.think.claims.report import CheckReport, Judged
+from unslow.think.claims.report import CheckReport
 
 _HEADS = {
     "possible": ("POSSIBLE", GREEN), "unlikely": ("UNLIKELY", YELLOW),
@@ -24,7 +24,12 @@ def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iter
         if several and claim.claim != sentence:
             yield Text(f'"{claim.claim}"', style="italic")
         sentence = claim.claim
-        yield from _claim(claim)
+        word, style = _HEADS[claim.verdict]
+        yield head(word, f"{claim.what}: {claim.because}", style)
+        yield from map(indented, claim.arithmetic)
+        if e := claim.expected_tokens_per_s:
+            yield indented(f"expected: {rate(e.mid)} tok/s, {rate(e.low)} to {rate(e.high)} likely", "bold")
+        yield from (indented(f"({note})", "dim") for note in claim.notes)
         if claim is not shown[-1]:
             yield ""
     if len(report.claims) > 1:
@@ -32,18 +37,6 @@ def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iter
         numbers = {verdict: sum(c.verdict == verdict for c in report.claims) for verdict in _HEADS}
         words = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in numbers.items() if n)
         yield Text(f"{len(report.claims)} claims: {words}")
-
-
-def _claim(claim: Judged) -> Iterator[RenderableType]:
-    word, style = _HEADS[claim.verdict]
-    yield head(word, f"{claim.what}: {claim.because}", style)
-    for line in claim.arithmetic:
-        yield indented(line)
-    if claim.expected_tokens_per_s:
-        e = claim.expected_tokens_per_s
-        yield indented(f"expected: {rate(e.mid)} tok/s, {rate(e.low)} to {rate(e.high)} likely", "bold")
-    for note in claim.notes:
-        yield indented(f"({note})", "dim")
 
 
 render_check = ReportKind(CheckReport, _parts)

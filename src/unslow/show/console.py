@@ -6,7 +6,7 @@ What is shown is never taken for markup.
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from rich.console import Console, Group, RenderableType
@@ -73,10 +73,16 @@ def hung(mark: RenderableType, *lines: RenderableType) -> Table:
 
 def item(text: str) -> Table:
     """One point of a list, its further lines below its first word."""
+    grid = mark_grid()
+    grid.add_row("  ·", text)
+    return grid
+
+
+def mark_grid() -> Table:
+    """Marks on the left, what is said on the right, folded where it is long."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row("  ·", text)
     return grid
 
 
@@ -163,7 +169,16 @@ _WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.
 def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
     """The lines in their order, those of one place together."""
     for place, lines in groupby(map(parse_line, texts), key=lambda line: line.place):
-        yield from _of_place(place, list(lines), indent)
+        if place is Place.HAND:
+            yield from (f"{indent}- {_one_line(line.text)}" for line in lines)
+        elif place is Place.FLAG:
+            yield f"{indent}- {', '.join(map(_flag, lines))}"
+        else:
+            if place is not Place.SHELL:
+                yield ""
+                yield f"{indent}{place.value[0].upper()}{place.value[1:]}:"
+            parts = [line.text.split("\n") if place in _WHOLE else [_one_line(line.text)] for line in lines]
+            yield from _fence(list(chain.from_iterable(parts)), _LANGUAGES.get(place, "text"), indent)
 
 
 def command_text(text: str, indent: int = 2) -> Text:
@@ -173,31 +188,13 @@ def command_text(text: str, indent: int = 2) -> Text:
     return Text(f"{room}{said}", style="cyan", no_wrap=True, overflow="ignore")
 
 
-def _of_place(place: Place, lines: list[Line], indent: str) -> Iterator[str]:
-    if place is Place.HAND:
-        yield from (f"{indent}- {_one_line(line.text)}" for line in lines)
-    elif place is Place.FLAG:
-        yield f"{indent}- {', '.join(map(_flag, lines))}"
-    else:
-        if place is not Place.SHELL:
-            yield ""
-            yield f"{indent}{place.value[0].upper()}{place.value[1:]}:"
-        texts = [
-            part for line in lines for part in (line.text.split("\n") if place in _WHOLE else [_one_line(line.text)])
-        ]
-        yield from _fence(texts, _LANGUAGES.get(place, "text"), indent)
-
-
 def _flag(line: Line) -> str:
     """A flag as code; what to do with it stands before."""
     words, dash, flag = _one_line(line.text).partition("-")
-    return f"{words}{_code(dash + flag)}"
-
-
-def _code(text: str) -> str:
-    ticks = "`" * (1 + max((len(found) for found in _TICKS.findall(text)), default=0))
-    room = " " if "`" in text else ""
-    return f"{ticks}{room}{text}{room}{ticks}"
+    flag = dash + flag
+    ticks = "`" * (1 + max((len(found) for found in _TICKS.findall(flag)), default=0))
+    room = " " if "`" in flag else ""
+    return f"{words}{ticks}{room}{flag}{room}{ticks}"
 
 
 def _fence(lines: Sequence[str], language: str, indent: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from unslow.facts.values import NOT_LOOKED
 from unslow.show.clean import cleaned
-from unslow.show.console import GREEN, RED, YELLOW, TextConsole, command_text, head, indented, pair_grid
+from unslow.show.console import GREEN, RED, YELLOW, TextConsole, command_text, head, indented, mark_grid, pair_grid
 from unslow.show.labels import budget_title, folded, label, price_of, promised, told_phases, worded_value
 from unslow.show.units import rate, span
 from unslow.think.case.prediction import DECODE
@@ -21,14 +21,13 @@ from unslow.think.judge.summary import is_for
 from unslow.think.report import BudgetPart, ChecklistItem, Finding, Fix, Range, Report, SubjectReport, Untold
 
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
-_WIDEST = 60
 
 
 def budget_parts(budget: Sequence[BudgetPart], *, width: int, everything: bool) -> list[RenderableType]:
     """One block for each phase; nothing of a phase of which no part is known."""
     blocks: list[RenderableType] = []
     for phase, parts in told_phases(budget):
-        blocks += ["", _block(phase, parts if everything else folded(parts), bar=min(_WIDEST, width - 4))]
+        blocks += ["", _block(phase, parts if everything else folded(parts), bar=min(60, width - 4))]
     return blocks
 
 
@@ -42,16 +41,13 @@ def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
         start, edge = edge, edge + bar * part.seconds / total
         line.append(("░" if unexplained else "█") * (round(edge) - round(start)), style=style)
         mark = Text("  ░ " if unexplained else "  ■ ", style=style).append(part.part, style="default")
-        legend.add_row(mark, f"{_time(part.seconds):>8}  {part.seconds / total:4.0%}")
+        took = span(part.seconds) if part.seconds > 0 else "-"
+        legend.add_row(mark, f"{took:>8}  {part.seconds / total:4.0%}")
     title = Text(budget_title(phase, total), style="bold")
     whole = [p for p in parts if p.seconds >= total and p.part != UNEXPLAINED]
     if whole:  # a bar of one part shows nothing
         return Text.assemble(title, (f": {whole[0].part}", "not bold"))
     return Group(title, line, legend)
-
-
-def _time(seconds: float) -> str:
-    return span(seconds) if seconds > 0 else "-"
 
 
 _SHORT = 40
@@ -76,12 +72,13 @@ def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: boo
     rows: list[_Row] = [("costs", Text(price, style="green"))] if price else []
     rows += [("because", Text(root.because)), *_fixes(root.fixes), *_evidence(root)]
     rows += [row for link in chain.after for row in _link(link, best, everything=everything)]
-    # The title of a chain; where it is longer than a line, its words stay right of the number
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = mark_grid()
     grid.add_row(Text(f"  {number}.", style="bold"), head)
-    return Group(grid, *_arrows(chain), *_in_columns(rows))
+    arrows = []
+    for depth, link in enumerate(chain.after):  # each a step further in
+        words = Text(f"→ {link.title}").append(f"  ({link.cause})", style="dim")
+        arrows.append(Padding(words, (0, 0, 0, 5 + 2 * depth)))
+    return Group(grid, *arrows, *_in_columns(rows))
 
 
 def _in_columns(rows: list[_Row]) -> Iterator[RenderableType]:
@@ -95,13 +92,6 @@ def _in_columns(rows: list[_Row]) -> Iterator[RenderableType]:
             for name, words in (row for row in some if not isinstance(row, str)):
                 grid.add_row(f"     {name}", words)
             yield grid
-
-
-def _arrows(chain: Chain) -> Iterator[RenderableType]:
-    """What follows, each link a step further in."""
-    for depth, link in enumerate(chain.after):
-        words = Text(f"→ {link.title}").append(f"  ({link.cause})", style="dim")
-        yield Padding(words, (0, 0, 0, 5 + 2 * depth))
 
 
 def _link(link: Finding, best: float, *, everything: bool) -> Iterator[_Row]:
@@ -143,8 +133,6 @@ _HEADS = {
 }  # fmt: skip
 _MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
 _DECODE, _PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
-_MOST_WAYS = 3
-_NO_DEVICE = "unknown hardware"
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
@@ -160,7 +148,12 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
-    parts: list[RenderableType] = [_head(subject), "", indented(subject.summary)]
+    word, style = _HEADS[subject.verdict]
+    alike = subject.devices.count(subject.devices[0])
+    device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
+    device = f"{alike} x {device}" if alike > 1 else device
+    names = [name for name in (subject.runtime, subject.model, device) if name != "unknown hardware"]
+    parts: list[RenderableType] = [head(word, " · ".join(names), style), "", indented(subject.summary)]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
     speed = _speed(subject)
@@ -172,19 +165,15 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
         parts += ["", *_questions(subject)]
     if subject.known:
         parts += ["", *_known(subject)]
-    parts += _checklist(subject, everything=everything or not (_is_of_a_text(subject) or subject.verdict == "failed"))
-    parts += [*_suspected(subject), *(_listed(subject) if everything else _counted(subject))]
+    # Every question of the guides; of a text only those that it answers
+    all_asked = everything or not (_is_of_a_text(subject) or subject.verdict == "failed")
+    if asked := [item for item in subject.checklist if all_asked or item.state != "unknown"]:
+        parts += ["", *_answered(asked)]
+    if suspected := [item for item in subject.cannot_tell if item.suspected]:
+        parts += ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)]
+    parts += _listed(subject) if everything else _counted(subject)
     parts += [Text(note, style="italic") for note in subject.notes]
     return Group(*parts, "")
-
-
-def _head(subject: SubjectReport) -> Text:
-    word, style = _HEADS[subject.verdict]
-    alike = subject.devices.count(subject.devices[0])
-    device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
-    device = f"{alike} x {device}" if alike > 1 else device
-    names = [name for name in (subject.runtime, subject.model, device) if name != _NO_DEVICE]
-    return head(word, " · ".join(names), style)
 
 
 def _speed(subject: SubjectReport) -> Table:
@@ -202,7 +191,9 @@ def _speed(subject: SubjectReport) -> Table:
     _pace(grid, subject, _PREFILL, "prompts")
     for key, name in (("time_to_first_token_s", "first token"), ("load_s", "load"), ("queue_s", "queue")):
         if key in measured:
-            grid.add_row(f"  {name}", f"{span(measured[key])}{_soon(measured[key], expected.achievable.get(key))}")
+            best = expected.achievable.get(key)
+            soon = f", about {span(best.mid)} achievable" if best and best.mid < measured[key] else ""
+            grid.add_row(f"  {name}", f"{span(measured[key])}{soon}")
     return grid
 
 
@@ -217,11 +208,6 @@ def _pace(grid: Table, subject: SubjectReport, metric: str, name: str) -> None:
         grid.add_row("  as set up", f"{_interval(now)}{note}")
     if best:
         grid.add_row("  achievable", f"{_interval(best)}{note}")
-
-
-def _soon(measured_s: float, best: Range | None) -> str:
-    """What a time could be, where that is known and less."""
-    return f", about {span(best.mid)} achievable" if best and best.mid < measured_s else ""
 
 
 def _interval(value: Range) -> str:
@@ -241,8 +227,7 @@ def _questions(subject: SubjectReport) -> list[RenderableType]:
     """Commands to copy: each on a line of its own, not wrapped."""
     parts: list[RenderableType] = [Text("To settle it, run", style="bold")]
     for question in subject.ask_next:
-        parts += [command_text(question.command)]
-        parts += [indented(question.why, "dim", 6)]
+        parts += [command_text(question.command), indented(question.why, "dim", 6)]
     return parts
 
 
@@ -260,34 +245,18 @@ def _is_of_a_text(subject: SubjectReport) -> bool:
     return bool(subject.known or subject.ask_next)
 
 
-def _checklist(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
-    """Every question of the guides; of a text only those that it answers."""
-    asked = [i for i in subject.checklist if everything or i.state != "unknown"]
-    return ["", *_answered(asked)] if asked else []
-
-
 def _answered(asked: list[ChecklistItem]) -> list[RenderableType]:
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    without_gpu = [i for i in asked if i.because == "there is no GPU"]
+    grid, without_gpu = mark_grid(), [i for i in asked if i.because == "there is no GPU"]
     if without_gpu:
-        grid.add_row(
-            Text("  –", style="dim"), Text(f"{len(without_gpu)} questions about the GPU: there is none", style="dim")
-        )
+        words = f"{len(without_gpu)} questions about the GPU: there is none"
+        grid.add_row(Text("  –", style="dim"), Text(words, style="dim"))
     for item in (i for i in asked if i not in without_gpu):
         mark, style = _MARK[item.state]
         grid.add_row(Text(f"  {mark}", style=style), Text(item.item).append(f"  {item.because}", style="dim"))
     return [Text("Checklist", style="bold"), grid]
 
 
-def _suspected(subject: SubjectReport) -> list[RenderableType]:
-    suspected = [item for item in subject.cannot_tell if item.suspected]
-    return ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)] if suspected else []
-
-
 def _listed(subject: SubjectReport) -> list[RenderableType]:
-    """Every cause that was ruled out or could not be judged, with the reason."""
     grid, others = pair_grid(), [item for item in subject.cannot_tell if not item.suspected]
     for item in subject.ruled_out:
         grid.add_row(f"  {item.cause}", item.because)
@@ -318,12 +287,10 @@ def _ways(subject: SubjectReport, items: list[Untold]) -> list[RenderableType]:
     for item in items:
         if item.how_to_get and is_for(item.how_to_get, subject.runtime):
             settled.setdefault(item.how_to_get, []).append(item.cause)
-    ways = sorted(settled.items(), key=lambda way: -len(way[1]))[:_MOST_WAYS]
+    ways = sorted(settled.items(), key=lambda way: -len(way[1]))[:3]
     if not ways:
         return []
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid = mark_grid()
     for how, causes in ways:
         names = ", ".join(causes[:2]) + (" …" if len(causes) > 2 else "")  # noqa: PLR2004 (two say enough)
         grid.add_row("  –", Text(how).append(f"  for {names}", style="dim"))

@@ -67,5 +67,4 @@ def list_text(pages: Sequence[Page], *, width: int) -> str:
 def page_json(pages: Sequence[Page]) -> str:
     """The pages as JSON."""
     names = ("id", "title", "phase", "needs", "explains", "text")
-    rows = [{name: getattr(page, name) for name in names} for page in pages]
-    return as_json(rows)
+    return as_json([{name: getattr(page, name) for name in names} for page in pages])

@@ -1,6 +1,6 @@
 """The answer of `unslow fit`: the verdict, a bar for each device, what would fit; and the list of well-known models."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -67,29 +67,23 @@ class _Line(NamedTuple):
 def _answer(report: FitReport, width: int) -> RenderableType:
     lines = _lines(report)
     bars = [line for line in lines if line.memory.capacity_bytes]
-    parts: list[RenderableType] = [_head(report), dim(_subject(report)), "", _needs(lines, width)]
+    word, style = _HEADS[report.verdict]
+    counted = [(name, len(list(same))) for name, same in groupby(device.name for device in report.devices)]
+    devices = ", ".join(f"{n}x {name}" if n > 1 else name for name, n in counted) or "the host alone"
+    title = head(word, f"{report.model.name} {report.model.quant} · {devices}", style)
+    parts: list[RenderableType] = [title, dim(_subject(report)), "", _needs(lines, width)]
     if bars:
         parts += ["", *_bars(bars, width), _legend(report)]
     parts += ["", _room(report)]
     if report.command and not report.ways:
         parts += [Text("  run it", style="dim"), *_lines_to_copy(report, 4)]
     if report.ways:
-        parts += ["", Text("What would fit", style="bold"), *_ways(report)]
+        parts += ["", Text("What would fit", style="bold")]
+        for way in report.ways:
+            parts += [indented(f"- {way.what}"), *_lines_to_copy(way, 6)]
     if report.notes:
         parts += ["", *(dim(note) for note in report.notes)]
     return Group(*parts)
-
-
-def _head(report: FitReport) -> Text:
-    word, style = _HEADS[report.verdict]
-    devices = ", ".join(_counted(d.name for d in report.devices)) or "the host alone"
-    return head(word, f"{report.model.name} {report.model.quant} · {devices}", style)
-
-
-def _counted(names: Iterable[str]) -> Iterator[str]:
-    for name, same in groupby(names):
-        number = len(list(same))
-        yield name if number == 1 else f"{number}x {name}"
 
 
 def _subject(report: FitReport) -> str:
@@ -100,14 +94,9 @@ def _subject(report: FitReport) -> str:
     shared = f" shared by {slots} slots" if settings.get("kv_unified") else divided
     tokens = f"context {settings['context']:,}" + (shared if slots > 1 else "")
     kinds = dict.fromkeys(str(settings.get(k, "")) for k in ("kv_type", "kv_type_v"))
-    return " · ".join(
-        (
-            f"{count(model.parameters)} parameters, {size(model.weights_bytes)}",
-            report.runtime.replace("_", "."),
-            tokens,
-            f"{'/'.join(k for k in kinds if k)} KV cache",
-        )
-    )
+    sizes = f"{count(model.parameters)} parameters, {size(model.weights_bytes)}"
+    cache = f"{'/'.join(k for k in kinds if k)} KV cache"
+    return " · ".join((sizes, report.runtime.replace("_", "."), tokens, cache))
 
 
 def _lines(report: FitReport) -> list[_Line]:
@@ -131,7 +120,7 @@ def _usable(memory: MemoryShown) -> int | None:
 
 def _needs(lines: list[_Line], width: int) -> RenderableType:
     if width < _TABLE_FROM:
-        return Group(*(Padding(_in_words(line), (0, 0, 0, 2)) for line in lines))
+        return Group(*(Padding(_in_words(*line), (0, 0, 0, 2)) for line in lines))
     table = bare_table()
     table.add_column("  ", overflow="ellipsis", no_wrap=True)
     for name in ("weights", "KV cache", "compute", "needs", "usable"):
@@ -145,8 +134,7 @@ def _needs(lines: list[_Line], width: int) -> RenderableType:
     return table
 
 
-def _in_words(line: _Line) -> Text:
-    label, m = line
+def _in_words(label: str, m: MemoryShown) -> Text:
     parts = (("weights", m.weights_bytes), ("KV cache", m.kv_bytes), ("compute", m.compute_bytes))
     usable = _usable(m)
     text = Text(f"{label}: needs {size(m.total_bytes)}", style="bold")
@@ -205,7 +193,6 @@ def _bar(memory: MemoryShown, width: int) -> Text:
 
 
 def _legend(report: FitReport) -> Text:
-    """Only the parts that a bar has."""
     sizes = [_sizes(m) for m in (*report.devices, report.host) if m.capacity_bytes]
     line = Text("  ")
     for n, (name, style, sign) in enumerate(_PARTS):
@@ -215,32 +202,23 @@ def _legend(report: FitReport) -> Text:
 
 
 def _room(report: FitReport) -> Table:
-    """What there is room for, and what the cache consists of."""
     grid = pair_grid()
     if report.devices and report.max_gpu_layers is not None:
         most, everything = report.max_gpu_layers, report.all_gpu_layers
         grid.add_row("  most layers on GPU", f"all {everything}" if most >= everything else f"{most} of {everything}")
-    grid.add_row("  most context", _context(report))
+    trained, most_context = report.model.context_trained, report.max_context
+    if report.verdict == "cannot_tell":
+        context = "depends on how much memory the host has"
+    elif most_context is None:
+        context = "none: not even the shortest fits so"
+    else:
+        end = ", all that the model was trained for" if trained and most_context >= trained else ""
+        context = f"{most_context:,} tokens{end}"
+    grid.add_row("  most context", context)
     for kv in report.kv if len(report.kv) > 1 else ():
         cells = f" of {kv.cells:,} tokens" if kv.cells else ""
         grid.add_row(f"  KV: {kv.what}", f"{kv.layers} layers{cells}, {size(kv.bytes)}")
     return grid
-
-
-def _context(report: FitReport) -> str:
-    if report.verdict == "cannot_tell":
-        return "depends on how much memory the host has"
-    if report.max_context is None:
-        return "none: not even the shortest fits so"
-    trained = report.model.context_trained
-    end = ", all that the model was trained for" if trained and report.max_context >= trained else ""
-    return f"{report.max_context:,} tokens{end}"
-
-
-def _ways(report: FitReport) -> Iterator[RenderableType]:
-    for way in report.ways:
-        yield indented(f"- {way.what}")
-        yield from _lines_to_copy(way, 6)
 
 
 def _lines_to_copy(one: FitReport | WayShown, indent: int) -> list[Text]:

@@ -90,7 +90,6 @@ _WORDS = {"free_bytes": "free memory", "busy": "share of the time busy"}
 """Names of a device's facts that say too little by themselves."""
 _UNITS = re.compile(r"_(?:bytes|bytes_per_s|s|tokens_per_s|hz|w|c)$")
 _SHARES = ("_share", "_usage", "_fraction", "_acceptance", "_hit_rate", ".busy", "_pressure", "_busy")
-_SWITCHES = {True: "yes", False: "no"}
 _LIST = re.compile(r"""\[(['"])(.*)\1\]""", re.DOTALL)
 _VARIABLES = re.compile(r"\{'.*'\}")
 _VARIABLE = re.compile(r"'(\w+)': '([^']*)'")
@@ -116,7 +115,8 @@ def _words(name: str) -> str:
 def worded_value(fact: str, value: str | float) -> str:
     """A value as a person writes it."""
     if isinstance(value, bool):
-        return ("on" if value else "off") if fact.endswith("flash_attention") else _SWITCHES[value]
+        yes, no = ("on", "off") if fact.endswith("flash_attention") else ("yes", "no")
+        return yes if value else no
     if isinstance(value, str):
         return _plain(value)
     if fact.endswith(_SHARES) and 0 <= value <= 1:
@@ -158,18 +158,13 @@ def price_of(number: int, root: Finding, subject: SubjectReport) -> str:
         return gain
     whole = _whole(root.cost, subject)
     if root.cost.seconds <= _LITTLE * whole:
-        return "; alone ".join(words for words in (_beside(number), gain) if words)
+        before = "the first is" if number == 2 else "those before are"  # noqa: PLR2004 (the second)
+        beside = f"nothing more once {before} cured" if number > 1 else ""
+        return "; alone ".join(words for words in (beside, gain) if words)
     of = f" of {span(whole)}" if whole else ""
     where = f" that comes {root.cost.depth_tokens:,} tokens deep in the context" if root.cost.depth_tokens else ""
     lost = f"{span(root.cost.seconds)}{of} for every {_OF[root.cost.per]}{where}"
     return f"{lost}: {gain}" if gain else lost
-
-
-def _beside(number: int) -> str:
-    """What is left to gain where others are cured before."""
-    if number == 1:
-        return ""
-    return f"nothing more once {'the first is' if number == 2 else 'those before are'} cured"  # noqa: PLR2004 (the second)
 
 
 def _whole(cost: Cost, subject: SubjectReport) -> float:
@@ -200,13 +195,14 @@ _NOTHING = 1e-6
 
 def told_phases(budget: Sequence[BudgetPart]) -> list[tuple[str, list[BudgetPart]]]:
     """Every phase with its parts; nothing of a phase of which no part is known."""
-    phases = [(phase, _worth_a_line(list(parts))) for phase, parts in groupby(budget, key=lambda part: part.phase)]
-    return [(phase, parts) for phase, parts in phases if any(p.part != UNEXPLAINED for p in parts)]
-
-
-def _worth_a_line(parts: list[BudgetPart]) -> list[BudgetPart]:
-    total = sum(p.seconds for p in parts)
-    return [p for p in parts if p.seconds > _NOTHING * total]
+    phases = []
+    for phase, group in groupby(budget, key=lambda part: part.phase):
+        parts = list(group)
+        total = sum(p.seconds for p in parts)
+        worth = [p for p in parts if p.seconds > _NOTHING * total]
+        if any(p.part != UNEXPLAINED for p in worth):
+            phases.append((phase, worth))
+    return phases
 
 
 def folded(parts: list[BudgetPart]) -> list[BudgetPart]:
@@ -215,14 +211,7 @@ def folded(parts: list[BudgetPart]) -> list[BudgetPart]:
     small = [p for p in parts if p.seconds < _LITTLE * total and p.part != UNEXPLAINED]
     if len(small) < 2:  # noqa: PLR2004 (one is no crowd)
         return parts
-    rest = BudgetPart(
-        phase=parts[0].phase,
-        part=f"{len(small)} smaller parts",
-        seconds=sum(p.seconds for p in small),
-        per=parts[0].per,
-    )
-    return [
-        *(p for p in parts if p not in small and p.part != UNEXPLAINED),
-        rest,
-        *[p for p in parts if p.part == UNEXPLAINED],
-    ]
+    name, seconds = f"{len(small)} smaller parts", sum(p.seconds for p in small)
+    rest = BudgetPart(phase=parts[0].phase, part=name, seconds=seconds, per=parts[0].per)
+    large = [p for p in parts if p not in small and p.part != UNEXPLAINED]
+    return [*large, rest, *(p for p in parts if p.part == UNEXPLAINED)]

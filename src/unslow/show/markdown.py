@@ -1,13 +1,13 @@
 """The report as Markdown, for an issue or a chat: an answer that a maintainer could post as it stands."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from unslow.show.clean import cleaned
 from unslow.show.console import commands
 from unslow.show.labels import label, promised, worded_value
 from unslow.think.judge.chains import Chain, chains_of
-from unslow.think.report import Evidence, Finding, Fix, Report, RuledOut, SubjectReport, Untold
+from unslow.think.report import Evidence, Fix, Report, SubjectReport, Untold
 
 _HEADS = {
     "slow": "It is slow, and this is why",
@@ -33,9 +33,8 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 def signature(report: Report) -> str:
     """Who wrote it, and from what."""
     read = any(subject.known for subject in report.subjects)
-    return f"Written by unslow {report.unslow_version}" + (
-        " from the text above; no machine was touched." if read else "."
-    )
+    of = " from the text above; no machine was touched" if read else ""
+    return f"Written by unslow {report.unslow_version}{of}."
 
 
 def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
@@ -44,21 +43,23 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
     for number, chain in enumerate(chains_of(subject.findings), 1):
         lines += _finding(number, chain)
     lines += _suspicions([item for item in subject.cannot_tell if item.suspected], found=bool(subject.findings))
-    lines += _contradictions(subject)
+    if subject.contradictions:
+        lines += ["These can't all be right:", ""]
+        for one in subject.contradictions:
+            meaning = f" {escaped(one.meaning)}" if one.meaning else ""
+            lines.append(f"- {one.about}: {escaped('; '.join(one.says))}.{meaning}")
+        lines.append("")
     lines += _questions(subject)
-    known = _folded("What was understood", [f"- {_cited(item)}" for item in subject.known]) if subject.known else []
-    lines += known
+    if subject.known:
+        lines += _folded("What was understood", [f"- {_cited(item)}" for item in subject.known])
     if everything and subject.ruled_out:
-        lines += _folded("Ruled out", _ruled_out(subject.ruled_out))
+        # Those with one reason on one line: of a model that was never loaded they are many
+        reasons: dict[str, list[str]] = {}
+        for item in subject.ruled_out:
+            reasons.setdefault(item.because, []).append(f"`{item.cause}`")
+        ruled_out = [f"- {', '.join(causes)}: {escaped(because)}" for because, causes in reasons.items()]
+        lines += _folded("Ruled out", ruled_out)
     return "\n".join(lines).rstrip()
-
-
-def _ruled_out(items: Sequence[RuledOut]) -> list[str]:
-    """Those with one reason on one line: of a model that was never loaded they are many."""
-    reasons: dict[str, list[str]] = {}
-    for item in items:
-        reasons.setdefault(item.because, []).append(f"`{item.cause}`")
-    return [f"- {', '.join(causes)}: {escaped(because)}" for because, causes in reasons.items()]
 
 
 def _finding(number: int, chain: Chain) -> Iterator[str]:
@@ -66,24 +67,18 @@ def _finding(number: int, chain: Chain) -> Iterator[str]:
     gain = f" (about {finding.speedup:.1f}× slower than without it)" if finding.speedup and finding.speedup > 1 else ""
     yield f"**{number}. {finding.title}**{gain}"
     yield ""
-    text = finding.because
-    text = prose(text[:1].upper() + text[1:])
+    text = prose(finding.because[:1].upper() + finding.because[1:])
     yield (text if text.endswith((".", "!", "?")) else f"{text}.")
     yield ""
     yield from (f"- {_cited(evidence)}" for evidence in finding.evidence)
     for fix in finding.fixes:
         yield from _fix(fix)
-    for link in chain.after:
-        yield from _link(link)
+    for link in chain.after:  # what follows from the cause: its own fixes are other ways out
+        yield f"- **Hence:** {link.title[0].lower()}{link.title[1:]}: {prose(link.because)}."
+        yield from (f"  - {_cited(evidence)}" for evidence in link.evidence)
+        for fix in link.fixes:
+            yield from _fix(fix, "Or")
     yield ""
-
-
-def _link(finding: Finding) -> Iterator[str]:
-    """What follows from the cause: its own fixes are other ways out."""
-    yield f"- **Hence:** {finding.title[0].lower()}{finding.title[1:]}: {prose(finding.because)}."
-    yield from (f"  - {_cited(evidence)}" for evidence in finding.evidence)
-    for fix in finding.fixes:
-        yield from _fix(fix, "Or")
 
 
 def _fix(fix: Fix, name: str = "Fix") -> Iterator[str]:
@@ -106,16 +101,6 @@ def _suspicions(items: list[Untold], *, found: bool) -> Iterator[str]:
         yield "Also possible, not proven:" if found else "Possible, but not proven by what is here:"
         yield ""
         yield from (f"- {prose(item.because)} (`{item.cause}`)" for item in items[:MOST_SUSPECTED])
-        yield ""
-
-
-def _contradictions(subject: SubjectReport) -> Iterator[str]:
-    if subject.contradictions:
-        yield "These can't all be right:"
-        yield ""
-        for item in subject.contradictions:
-            meaning = f" {escaped(item.meaning)}" if item.meaning else ""
-            yield f"- {item.about}: {escaped('; '.join(item.says))}.{meaning}"
         yield ""
 
 

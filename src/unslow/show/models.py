@@ -14,7 +14,6 @@ from unslow.show import clean
 from unslow.show.console import ReportKind, bare_table, indented, pair_grid
 from unslow.show.units import count, size
 
-_MOST_ROWS = 300
 _EXACT = re.compile(r"\b(\d{7,18}) bytes\b")
 _COLUMNS = (("NAME", 0), ("KIND", 96), ("ARCHITECTURE", 76), ("PARAMS", 60), ("QUANT", 48), ("SIZE", 0), ("IN", 60))
 """The columns, and the width of a terminal from which on there is room for them."""
@@ -27,9 +26,9 @@ def safe(text: str) -> str:
 
 
 def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Iterator[RenderableType]:
-    shown = [m for m in inventory.models if everything or not (m.superseded or m.kind in (Kind.OTHER, Kind.REMOTE))][
-        : None if everything else _MOST_ROWS
-    ]
+    shown = list(inventory.models)
+    if not everything:
+        shown = [m for m in shown if not (m.superseded or m.kind in (Kind.OTHER, Kind.REMOTE))][:300]
     if shown:
         yield _table(shown, width)
         yield ""
@@ -56,15 +55,12 @@ def _table(models: Sequence[StoredModel], width: int) -> Table:
     names = [name for name, least in _COLUMNS if width >= least]
     table = bare_table(pad_edge=False)
     for name in names:
-        wraps = name == "NAME"
-        table.add_column(
-            name,
-            overflow="fold" if wraps else "ellipsis",
-            no_wrap=not wraps,
-            justify="right" if name in ("PARAMS", "SIZE") else "left",
-            max_width=_MOST.get(name),
-        )
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=_MOST.get(name))
+        table.columns[-1].justify = "right" if name in ("PARAMS", "SIZE") else "left"
+    table.columns[0].overflow, table.columns[0].no_wrap = "fold", False
     for model in models:
+        place, most = safe(model.place), _MOST["IN"]
+        place = place if len(place) <= most else f"…{place[1 - most :]}"  # its end tells more than its start
         cells = {
             "NAME": safe(model.name),
             "KIND": model.kind,
@@ -72,7 +68,7 @@ def _table(models: Sequence[StoredModel], width: int) -> Table:
             "PARAMS": count(model.parameters) if model.parameters else "?",
             "QUANT": safe(model.quant or "?"),
             "SIZE": _size(model.size_bytes),
-            "IN": _end(safe(model.place), _MOST["IN"]) if model.tool in ("folder", "file") else model.tool,
+            "IN": place if model.tool in ("folder", "file") else model.tool,
         }
         table.add_row(*(cells[name] for name in names), style="red" if model.broken else None)
     return table
@@ -81,11 +77,6 @@ def _table(models: Sequence[StoredModel], width: int) -> Table:
 def _size(number: int) -> str:
     """As everywhere, with kibibytes for an adapter of a few."""
     return size(number) if number >= MIB or not number else f"{-(-number // KIB):,} KiB"
-
-
-def _end(path: str, most: int) -> str:
-    """The end of a path, which tells more than its start."""
-    return path if len(path) <= most else f"…{path[1 - most :]}"
 
 
 def _totals(inventory: Inventory, aside: int) -> str:

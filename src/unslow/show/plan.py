@@ -31,17 +31,16 @@ def _answer(report: PlanReport, _width: int) -> RenderableType:
         parts += [dim(report.hint)]
     best, now = chosen(report), report.current
     if now and _stays(report):
-        parts += ["", *_kept(report, now)]
+        parts += ["", Text(now.name, style="bold"), indented(_as_it_is(report, now))]
+        if now.commands and not report.of_running:
+            parts += ["", *map(command_text, now.commands)]
     elif best:
         parts += ["", *_recommended(report, best)]
     if report.options:
         parts += ["", Text("Pareto front of speed, context and quality", style="bold"), _table(report)]
     if report.rejected:
-        parts += [
-            "",
-            Text("Why not", style="bold"),
-            *(Padding(Text(r.what).append(f": {r.because}", "dim"), (0, 0, 0, 2)) for r in report.rejected),
-        ]
+        parts += ["", Text("Why not", style="bold")]
+        parts += [Padding(Text(r.what).append(f": {r.because}", "dim"), (0, 0, 0, 2)) for r in report.rejected]
     if report.notes:
         parts += ["", *(dim(note) for note in report.notes)]
     return Group(*parts)
@@ -64,16 +63,11 @@ def _goal(report: PlanReport) -> str:
     kept = f" after {goal.kept_tokens:,} kept" if goal.kept_tokens else ""
     users = f", {goal.users} conversations at a time" if goal.users > 1 else ""
     work = f"{goal.prompt_tokens:,} new tokens{kept}, {goal.answer_tokens:,} answered{users}"
-    context = (f"context {_context(report)}",) if goal.context else ()
+    context = [f"context {goal.context:,}"] if goal.context else []
+    if goal.context and goal.users > 1 and not (report.of_running or report.runtime in ("vllm", "transformers")):
+        # Of all slots together where each has a part of its own, as `unslow fit` says it
+        context = [f"context {goal.users * goal.context:,} in {goal.users} slots of {goal.context:,} tokens"]
     return " · ".join((report.runtime, f"most {goal.aim}", *context, work, *floors))
-
-
-def _context(report: PlanReport) -> str:
-    """Of all slots together where each has a part of its own, as `unslow fit` says it."""
-    goal = report.goal
-    if goal.users == 1 or report.of_running or report.runtime in ("vllm", "transformers"):
-        return f"{goal.context:,}"
-    return f"{goal.users * goal.context:,} in {goal.users} slots of {goal.context:,} tokens"
 
 
 def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:
@@ -81,7 +75,14 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
     yield indented(_gain(report, best))
     if best.changes:
         yield ""
-        yield _changes(best.changes)
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_column(style="dim")
+        for change in best.changes:
+            was = f" (was {_value(change.was)})" if change.was is not None else ""
+            table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_new_value(change)}{was}", change.why)
+        yield table
     if best.commands:
         yield ""
         yield from map(command_text, best.commands)
@@ -89,14 +90,6 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
         yield dim(f"costs: {cost}")
     if best.risk:
         yield dim(f"risk: {best.risk}")
-
-
-def _kept(report: PlanReport, now: OptionShown) -> Iterator[RenderableType]:
-    yield Text(now.name, style="bold")
-    yield indented(_as_it_is(report, now))
-    if now.commands and not report.of_running:
-        yield ""
-        yield from map(command_text, now.commands)
 
 
 def _speeds(speed: SpeedShown) -> str:
@@ -115,10 +108,9 @@ def _gain(report: PlanReport, best: OptionShown) -> str:
     if now and not now.speed and now.measured_tokens_per_s and best.speedup:
         said += f"; {best.speedup:.2f} times as fast as the {rate(now.measured_tokens_per_s)} tok/s measured now"
     if now and now.speed and best.speedup:
+        decode, request_s = now.speed.decode_tokens_per_s.mid, now.speed.request_s.mid
         measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
-        before = (
-            f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{measured}, a request in {span(now.speed.request_s.mid)}"
-        )
+        before = f"{rate(decode)} tok/s{measured}, a request in {span(request_s)}"
         said += f"; {best.speedup:.2f} times as fast as {'now' if report.of_running else now.name} ({before})"
     return said
 
@@ -132,17 +124,6 @@ def _as_it_is(report: PlanReport, now: OptionShown) -> str:
     measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
     each = " each" if now.speed.together_tokens_per_s else ""
     return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{each}{measured}: no setting that was found gains 5 %"
-
-
-def _changes(changes: tuple[ChangeShown, ...]) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(style="dim")
-    for change in changes:
-        was = f" (was {_value(change.was)})" if change.was is not None else ""
-        table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_new_value(change)}{was}", change.why)
-    return table
 
 
 def _new_value(change: ChangeShown) -> str:
@@ -184,12 +165,9 @@ def _numbered(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
     now = report.current
     if now:
         yield None, now
-    yield from ((n, option) for n, option in enumerate(report.options) if not (now and _is_same(option, now)))
-
-
-def _is_same(option: OptionShown, now: OptionShown) -> bool:
-    """Whether an option is what is now: then it is shown once."""
-    return now.name.endswith(option.name) and _figures(option) == _figures(now)
+    for n, option in enumerate(report.options):  # one that is what is now is shown once
+        if not (now and now.name.endswith(option.name) and _figures(option) == _figures(now)):
+            yield n, option
 
 
 def _figures(option: OptionShown) -> tuple[str, ...]:
@@ -205,9 +183,7 @@ def _figures(option: OptionShown) -> tuple[str, ...]:
 
 
 def _markdown(report: PlanReport) -> Iterator[str]:
-    yield f"# {report.model} on {report.machine}"
-    yield ""
-    yield _goal(report)
+    yield f"# {report.model} on {report.machine}\n\n{_goal(report)}"
     if report.reason:
         yield f"\n**{report.reason}** {report.hint}"
     best, now = chosen(report), report.current

@@ -1,6 +1,7 @@
 """The answer of `unslow predict`: the speeds, where the time of a token goes, and the memory wall."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -8,15 +9,7 @@ from rich.text import Text
 
 from unslow.show.console import YELLOW, ReportKind, dim, head, indented
 from unslow.show.units import count, rate, size, span
-from unslow.think.speed.report import (
-    BatchShown,
-    ExplainShown,
-    PlacementShown,
-    PredictionReport,
-    QuantShown,
-    RateShown,
-    SpeedShown,
-)
+from unslow.think.speed.report import ExplainShown, PlacementShown, PredictionReport, QuantShown, RateShown, SpeedShown
 
 _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 _WALLS_BESIDE, _BATCHES_BESIDE, _QUANTS_BESIDE = 56, 48, 64
@@ -30,9 +23,7 @@ _OVERLAP = (
 def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableType:
     """A bar for each part of a step, the largest first; with --explain also what halving it would give."""
     bar = _bar_length(width, _WALLS_BESIDE if explain else _WALLS_BESIDE - 12)
-    grid = Table.grid(padding=(0, 2))
-    for justify in ("left", "left", "right", "right", "right"):
-        grid.add_column(no_wrap=True, justify=justify)
+    grid = _grid("left", "left", "right", "right", "right")
     if explain:
         grid.add_row("", "", "", "", Text("if halved", style="dim"))
     for wall in decode.walls:
@@ -42,61 +33,41 @@ def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableT
         share = f"{wall.share:.0%}" if wall.share >= 0.01 else "<1%"  # noqa: PLR2004 (below it, a share reads as none)
         grid.add_row(name, _bar(wall.share, bar, style), span(wall.seconds), share, halved)
     binding = next((w.part for w in decode.walls if w.binds), "")
-    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {_verb(binding)}", style="bold")
+    verb = "bind" if binding.endswith("s") else "binds"
+    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {verb}", style="bold")
     return Group(title, grid, *((dim(_OVERLAP),) if explain else ()))
-
-
-def _verb(part: str) -> str:
-    return "bind" if part.endswith("s") else "binds"
 
 
 def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[RenderableType]:
     """What more conversations and other quants would give."""
     yield Text("Conversations at once", style="bold")
-    yield _batching(explain.batching, width)
-    yield from _ridge(explain)
-    yield ""
-    yield Text("Quant by quant", style="bold")
-    yield _quants(explain.quants, own_quant, width)
-
-
-def _batching(points: tuple[BatchShown, ...], width: int) -> Table:
     bar = _bar_length(width, _BATCHES_BESIDE)
-    most = max(p.tokens_per_s for p in points)
-    grid = Table.grid(padding=(0, 2))
-    for justify in ("right", "left", "right", "right", "left"):
-        grid.add_column(no_wrap=True, justify=justify)
+    most = max(p.tokens_per_s for p in explain.batching)
+    grid = _grid("right", "left", "right", "right", "left")
     grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
-    for p in points:
+    for p in explain.batching:
         room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
         together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
         grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
-    return grid
-
-
-def _ridge(explain: ExplainShown) -> Iterator[RenderableType]:
+    yield grid
     if explain.ridge_conversations is not None:
-        text = (
+        yield dim(
             f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
             "as long as reading the weights."
         )
-        yield dim(text)
-
-
-def _quants(quants: tuple[QuantShown, ...], own: str, width: int) -> Table:
-    bar = _bar_length(width, _QUANTS_BESIDE)
-    most = max([q.tokens_per_s for q in quants], default=1.0)
-    grid = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "right", "left", "right", "left"):
-        grid.add_column(no_wrap=True, justify=justify)
-    grid.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
-    for q in quants:
-        style = "bold" if q.name == own else ""
-        name = Text(f"{'>' if q.name == own else ' '} {q.name}", style=style)
+    yield ""
+    yield Text("Quant by quant", style="bold")
+    longest = _bar_length(width, _QUANTS_BESIDE)
+    fastest = max([q.tokens_per_s for q in explain.quants], default=1.0)
+    table = _grid("left", "right", "right", "left", "right", "left")
+    table.add_row("", *(Text(t, style="dim") for t in ("weights", "bits", "", "tok/s", "")))
+    for q in explain.quants:
+        style = "bold" if q.name == own_quant else ""
+        name = Text(f"{'>' if q.name == own_quant else ' '} {q.name}", style=style)
         speed = Text(rate(q.tokens_per_s), style=style)
-        length = _bar(q.tokens_per_s / most, bar, "cyan")
-        grid.add_row(name, size(q.weights_bytes), f"{q.bits_per_weight:.1f}", length, speed, _fits(q))
-    return grid
+        length = _bar(q.tokens_per_s / fastest, longest, "cyan")
+        table.add_row(name, size(q.weights_bytes), f"{q.bits_per_weight:.1f}", length, speed, _fits(q))
+    yield table
 
 
 def _fits(quant: QuantShown) -> Text:
@@ -107,6 +78,13 @@ def _fits(quant: QuantShown) -> Text:
     if quant.experts_on_cpu:
         return Text(f"✗ experts of {quant.experts_on_cpu} on host", style="yellow")
     return Text("✗" if quant.gpu_layers is None else f"✗ {quant.gpu_layers} layers fit", style="yellow")
+
+
+def _grid(*sides: Literal["left", "right"]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for side in sides:
+        grid.add_column(no_wrap=True, justify=side)
+    return grid
 
 
 def _bar_length(width: int, beside: int) -> int:
@@ -121,30 +99,20 @@ def _bar(share: float, width: int, style: str) -> Text:
 
 
 def _answer(report: PredictionReport, width: int) -> RenderableType:
+    notes, what = [dim(note) for note in report.notes], f"{report.model.name} {report.model.quant}"
     if report.decode is None:
-        return Group(*_abstained(report))
-    parts: list[RenderableType] = [_head(report), dim(_subject(report)), "", _speeds(report), ""]
+        hint = [indented(report.hint)] if report.hint else []
+        return Group(head("CAN'T TELL", f"{what}: {report.reason}", YELLOW), *hint, *notes)
+    place = report.place
+    where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
+    title = head(f"{rate(report.decode.tokens_per_s.mid)} tok/s", f"{what} · {where}")
+    parts: list[RenderableType] = [title, dim(_subject(report)), "", _speeds(report), ""]
     parts += [walls_table(report.decode, width, explain=report.explain is not None)]
     if report.explain:
         parts += ["", *memory_wall(report.explain, report.model.quant, width)]
     if report.basis:
         parts += ["", dim(report.basis.text)]
-    parts += [dim(note) for note in report.notes]
-    return Group(*parts)
-
-
-def _abstained(report: PredictionReport) -> Iterator[RenderableType]:
-    yield head("CAN'T TELL", f"{report.model.name} {report.model.quant}: {report.reason}", YELLOW)
-    if report.hint:
-        yield indented(report.hint)
-    yield from (dim(note) for note in report.notes)
-
-
-def _head(report: PredictionReport) -> Text:
-    place, decode = report.place, report.decode
-    speed = rate(decode.tokens_per_s.mid) if decode else "?"
-    where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
-    return head(f"{speed} tok/s", f"{report.model.name} {report.model.quant} · {where}")
+    return Group(*parts, *notes)
 
 
 def _subject(report: PredictionReport) -> str:
@@ -175,48 +143,34 @@ def _placement(placement: PlacementShown) -> str:
 
 
 def _speeds(report: PredictionReport) -> Table:
-    """A line for each speed, with the ends of its interval."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(no_wrap=True, justify="right", style="bold")
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for row in _speed_rows(report):
-        grid.add_row(*row)
-    return grid
-
-
-def _speed_rows(report: PredictionReport) -> Iterator[tuple[str, str, str, str]]:
     decode, prefill, drafted = report.decode, report.prefill, report.speculative
     if decode is None or prefill is None:
-        return
-    batch = int(report.settings.get("batch", 1))
+        return grid
+    speed, batch = decode.tokens_per_s, int(report.settings.get("batch", 1))
     together = " all together" if batch > 1 else ""
-    yield f"  decode{together}", rate(decode.tokens_per_s.mid), "tok/s", _ends(decode.tokens_per_s) + " (80 % interval)"
+    grid.add_row(f"  decode{together}", rate(speed.mid), "tok/s", f"{_ends(speed)} (80 % interval)")
     if batch > 1:
-        yield "  each conversation", rate(decode.each_tokens_per_s), "tok/s", ""
-    if decode.ceiling_tokens_per_s:
-        share = decode.tokens_per_s.mid / decode.ceiling_tokens_per_s
-        yield "  ceiling", rate(decode.ceiling_tokens_per_s), "tok/s", f"by bandwidth alone; {share:.0%} of it reached"
+        grid.add_row("  each conversation", rate(decode.each_tokens_per_s), "tok/s", "")
+    if ceiling := decode.ceiling_tokens_per_s:
+        grid.add_row(
+            "  ceiling", rate(ceiling), "tok/s", f"by bandwidth alone; {speed.mid / ceiling:.0%} of it reached"
+        )
     if drafted:
         said = f"{_ends(drafted.tokens_per_s)}, x{drafted.speedup:.2f}: {drafted.accepted_per_step:.1f} tokens a step"
-        yield (
-            "  with the draft",
-            rate(drafted.tokens_per_s.mid),
-            "tok/s",
-            f"{said} at {drafted.acceptance:.0%} accepted",
-        )
-        yield "", "", "", _break_even(drafted.break_even_acceptance, drafted.draft)
-    yield f"  prompt of {prefill.prompt_tokens:,}", rate(prefill.tokens_per_s.mid), "tok/s", _ends(prefill.tokens_per_s)
-    first = prefill.time_to_first_token_s
-    number, unit = span(first.mid).split(" ")
-    yield "  first token after", number, unit, f"{span(first.low)} to {span(first.high)}"
-
-
-def _break_even(acceptance: float | None, draft: str) -> str:
-    if acceptance is None:
-        return f"{draft} never pays here, whatever is accepted"
-    return f"{draft} pays from {acceptance:.0%} accepted on"
+        accepted = f"{said} at {drafted.acceptance:.0%} accepted"
+        grid.add_row("  with the draft", rate(drafted.tokens_per_s.mid), "tok/s", accepted)
+        least = drafted.break_even_acceptance
+        pays = "never pays here, whatever is accepted" if least is None else f"pays from {least:.0%} accepted on"
+        grid.add_row("", "", "", f"{drafted.draft} {pays}")
+    prompt, first = prefill.tokens_per_s, prefill.time_to_first_token_s
+    grid.add_row(f"  prompt of {prefill.prompt_tokens:,}", rate(prompt.mid), "tok/s", _ends(prompt))
+    grid.add_row("  first token after", *span(first.mid).split(" "), f"{span(first.low)} to {span(first.high)}")
+    return grid
 
 
 def _ends(interval: RateShown) -> str:

@@ -45,7 +45,7 @@ def _winner(report: TuneReport) -> Iterator[RenderableType]:
     if report.winner is None:
         return
     best = report.trials[report.winner]
-    yield indented(f"{best.name}")
+    yield indented(best.name)
     over_plan = report.over_plan if report.plan else None  # a plan that is the default is told once
     for name, over in (("llama.cpp's own choice", report.over_default), ("the plan", over_plan)):
         if over:
@@ -63,9 +63,13 @@ def _table(report: TuneReport) -> Table:
     table = plain_table("SETTINGS", "REQUEST", "TOK/S", "PREFILL", "×", "95 % INTERVAL", "N")
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     table.columns[0].min_width = _LEAST_NAME
-    order = sorted(report.trials, key=_rank)
+
+    def rank(trial: TrialShown) -> tuple[float, float]:
+        """By the ratio within common rounds: seconds of different rounds tell of different minutes."""
+        return -(trial.over_default.mid if trial.over_default else 1.0), trial.request_s.mid if trial.request_s else 0.0
+
     best = report.trials[report.winner] if report.winner is not None else None
-    for trial in order:
+    for trial in sorted(report.trials, key=rank):
         if trial.request_s:
             over = trial.over_default
             speeds = trial.decode_tokens_per_s, trial.prefill_tokens_per_s
@@ -74,11 +78,6 @@ def _table(report: TuneReport) -> Table:
             row = trial.name, span(trial.request_s.mid), *rates, *gain, str(trial.rounds)
             table.add_row(*row, style="green" if trial is best else "dim" if trial.dropped else "")
     return table
-
-
-def _rank(trial: TrialShown) -> tuple[float, float]:
-    """By the ratio within common rounds: seconds of different rounds tell of different minutes."""
-    return -(trial.over_default.mid if trial.over_default else 1.0), trial.request_s.mid if trial.request_s else 0.0
 
 
 render_tune = ReportKind(TuneReport, _parts, crop=False)

@@ -97,7 +97,7 @@ _CELL = str.maketrans({"|": "\\|", "\n": " "})
 
 def verify_markdown(report: VerifyReport) -> str:
     """The whole report, which is clean already."""
-    return "\n".join(_lines(report)) + "\n"
+    return "\n".join([*_lines(report), ""])
 
 
 def _lines(report: VerifyReport) -> Iterator[str]:
@@ -136,7 +136,6 @@ _HEADS = {
 }
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _NOTHING = "not set"
-_ANY_WIDTH = 10_000
 
 
 def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
@@ -163,8 +162,13 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
         rows = [_row(one) for one in report.figures]
         left_out: tuple[tuple[str, ...], ...] = ((), ("ROUNDS",), ("ROUNDS", "95 % INTERVAL"))
         tables = [_table(rows, ()), *(_table(rows, names, gap=1) for names in left_out)]
-        fitting = (table for table in tables if Console(width=_ANY_WIDTH).measure(table).maximum <= width)
-        yield (next(fitting, None) or _folded(tables[-1]))
+        fitting = (table for table in tables if Console(width=10_000).measure(table).maximum <= width)
+        found = next(fitting, None)
+        if found is None:
+            found = tables[-1]
+            for column in found.columns:
+                column.no_wrap, column.overflow = False, "fold"
+        yield found
         yield ""
     said, *rest = answer_lines(report.answers)
     if report.verdict != "answers_changed":  # else it is the headline
@@ -173,7 +177,10 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
     if report.predicted:
         yield indented(predicted_words(report.predicted))
     yield ""
-    yield from _sides(report)
+    yield dim(f"before: {report.before.what}")
+    yield dim(f"after:  {report.after.what}")
+    for change in report.changes:
+        yield indented(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
     yield from map(warning, report.notes)
 
 
@@ -198,19 +205,6 @@ def _table(rows: Sequence[dict[str, RenderableType]], left_out: Sequence[str], g
     for row in rows:
         table.add_row(*(row[name] for name in names))
     return table
-
-
-def _folded(table: Table) -> Table:
-    for column in table.columns:
-        column.no_wrap, column.overflow = False, "fold"
-    return table
-
-
-def _sides(report: VerifyReport) -> Iterator[RenderableType]:
-    yield dim(f"before: {report.before.what}")
-    yield dim(f"after:  {report.after.what}")
-    for change in report.changes:
-        yield indented(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
 
 
 render_verify = ReportKind(VerifyReport, _parts, markdown=verify_markdown)

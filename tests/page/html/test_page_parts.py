@@ -19,7 +19,7 @@ from unslow.page.html.diagnosis import (
     untold,
 )
 from unslow.page.html.markup import lines_to_copy
-from unslow.page.html.speed import budgets, bullets, nice_ticks
+from unslow.page.html.speed import budgets, nice_ticks, speeds
 from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, ChecklistItem, Contradicted, Evidence, Question, Range, RuledOut, Untold
 from unslow.think.view import SpeedRow
@@ -38,7 +38,7 @@ def test_every_mark_of_a_bar_is_inside_it(measured, ceiling, goal, now, best):
     row = SpeedRow(
         metric="decode_tokens_per_s", measured=measured, ceiling=ceiling, goal=goal, as_configured=now, achievable=best
     )
-    html = bullets([row])
+    html = speeds([row])
     assert all(0 <= place <= 100 for name in ("x", "x1", "x2") for place in percents(html, name))
     assert all(width <= 100 for width in percents(html, "width"))
     assert not Parsed(html).broken
@@ -47,7 +47,7 @@ def test_every_mark_of_a_bar_is_inside_it(measured, ceiling, goal, now, best):
 def test_a_bar_shows_what_is_measured_against_what_is_possible(wording):
     best = Range(low=180, mid=232, high=300)
     row = SpeedRow(metric="decode_tokens_per_s", measured=16, achievable=best, ceiling=1038)
-    html = bullets([row])
+    html = speeds([row])
     said = Parsed(html).all("svg")[0]["aria-label"]
     wording(said, tells=("16.0 tok/s", "180", "300 tok/s"))
     assert "1.5% reached" in html
@@ -60,18 +60,18 @@ def test_a_ceiling_that_is_far_off_does_not_shrink_the_bar():
     row = SpeedRow(
         metric="prefill_tokens_per_s", measured=129, as_configured=Range(low=200, mid=300, high=400), ceiling=1e5
     )
-    html = bullets([row])
+    html = speeds([row])
     assert "beyond this scale" in html
     assert "mark-ceiling" not in html
     assert percents(html, "width")[-1] > 20
 
 
 def test_one_number_alone_needs_no_bar():
-    html = bullets([SpeedRow(metric="time_to_first_token_s", measured=0.282)])
+    html = speeds([SpeedRow(metric="time_to_first_token_s", measured=0.282)])
     assert "<svg" not in html
     assert "282 ms" in html
     assert "less is better" in html
-    far = bullets([SpeedRow(metric="prefill_tokens_per_s", measured=405, ceiling=136520)])
+    far = speeds([SpeedRow(metric="prefill_tokens_per_s", measured=405, ceiling=136520)])
     assert "<svg" not in far  # it would be full, as if all were reached
     assert "0.3% reached" in far
 

@@ -10,7 +10,7 @@ from unslow.commands.bench.bencher import QUICK
 from unslow.commands.bench.request import AskedSweep
 from unslow.commands.bench.request import BenchSpec as BenchRequest
 from unslow.commands.diagnose.request import DiagnoseSpec, Limits, Manners
-from unslow.page.server.live_run import MOST_EVENTS, Event, Events, LiveRun, encode_event, live_words
+from unslow.page.server.live_run import MOST_EVENTS, Event, Events, LiveRun, live_words
 from unslow.think.judge.next_measurement import SPEED
 
 BRIEF = Limits(8.0, 0.3, 0.5, only=(SPEED,))
@@ -112,7 +112,6 @@ def test_events_are_bounded_and_only_the_newest_progress_is_kept():
     assert sum(event.kind == "progress" for event in kept) == 1
     assert kept[-1].number == 4000
     assert events.after(3999) == [kept[-1]]
-    assert encode_event(kept[-1]).endswith(b"\n")
 
 
 def test_a_server_that_fails_meanwhile_is_told_in_the_last_words(wording):

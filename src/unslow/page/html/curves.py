@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from unslow.page.html.figure import (
@@ -77,7 +78,11 @@ def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint])
         return
     plot = _plot(drawing, part, points)
     _band(drawing, plot, points)
-    _knee(drawing, plot, part)
+    if part.knee is not None and part.knee > 0:
+        x = plot.across.at(sane(part.knee))
+        drawing.line(x, plot.area.top - 4, x, plot.area.bottom, "knee")
+        plot.room.take(Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
+        drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(sane(part.knee))}", "middle", "strong")
     _line(drawing, plot, "predicted", [(p.at, p.predicted) for p in points])
     _line(drawing, plot, "measured", [(p.at, p.measured) for p in points])
     for point in points:
@@ -90,12 +95,18 @@ def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint])
                 said = f"{where}: {amount(part.metric, sane(value))} {name}{note}"
                 drawing.path(marker(x, y, shape, 4.5), f"mark {name}", said)
                 plot.room.take(Box(x - 5, y - 5, x + 5, y + 5))
-    _values(drawing, plot, points)
+    # Numbers where there is room: of all that was measured, and of the ends of the prediction
+    predicted = [(point, point.predicted) for point in points if point.predicted is not None]
+    measured = [(point, point.measured) for point in points if point.measured is not None]
+    for point, value in [*measured[-1:], *measured[:-1]]:
+        _value(drawing, plot, point, value, "value")
+    for point, value in [*predicted[-1:], *(predicted[:1] if measured else predicted[:-1])]:
+        _value(drawing, plot, CurvePoint(at=point.at), value, "quiet" if measured else "value")
 
 
 def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _Plot:
-    """The axes, from which everything has its place."""
-    most = max((sane(value) for point in points for value in _heights(point)), default=0.0)
+    ends = [(p.measured, p.low, p.high, p.predicted, p.predicted_low, p.predicted_high) for p in points]
+    most = max((sane(value) for values in ends for value in values if value is not None), default=0.0)
     unit = quantity(part.metric, most)
     end = top(most * 1.02 / unit.by, 5) * unit.by
     steps = round_ticks(0, end, 5, unit)
@@ -105,7 +116,14 @@ def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _P
     up = Linear(0, end, area.bottom, area.top)
     drawing.words(0, LINE - 2, _METRICS.get(part.metric, part.metric.replace("_", " ")), class_="quiet")
     side_axis(drawing, area, up, steps, unit.bare)
-    across, places = _across(part, points, area, drawing.format.ticks)
+    above = [max(sane(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
+    least, greatest = min(above), max(above)
+    if greatest < least * 2:  # a single place stands in the middle
+        least, greatest = least / 2, greatest * 2
+    has_nothing = any(point.at <= 0 for point in points)
+    scale = Log(least, greatest, area.left + (44 if has_nothing else 12), area.right - 12)
+    across, places = _Across(scale, area.left + 12), doublings(least * 0.93, greatest * 1.07, drawing.format.ticks)
+    places = (0.0, *places) if has_nothing else places
     drawing.height = foot_axis(drawing, area, across, places, place_words(part.axis), FEET[part.axis])
     room = Room(Box(area.left + 1, LINE, drawing.format.width, area.bottom - 2))
     return _Plot(area, across, up, unit, room)
@@ -116,24 +134,7 @@ def place_words(axis: str) -> Callable[[float], str]:
     return tokens if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def _across(part: CurveView, points: Sequence[CurvePoint], area: Box, most: int) -> tuple[_Across, tuple[float, ...]]:
-    above = [max(sane(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
-    low, high = min(above), max(above)
-    if high < low * 2:  # a single place stands in the middle
-        low, high = low / 2, high * 2
-    has_nothing = any(point.at <= 0 for point in points)
-    scale = Log(low, high, area.left + (44 if has_nothing else 12), area.right - 12)
-    places = doublings(low * 0.93, high * 1.07, most)
-    return _Across(scale, area.left + 12), ((0.0, *places) if has_nothing else places)
-
-
-def _heights(point: CurvePoint) -> list[float]:
-    values = (point.measured, point.low, point.high, point.predicted, point.predicted_low, point.predicted_high)
-    return [value for value in values if value is not None]
-
-
 def _band(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
-    """Between the ends of what is predicted."""
     ends = [
         (plot.across.at(p.at), plot.up.at(p.predicted_low), plot.up.at(p.predicted_high))
         for p in points
@@ -168,39 +169,15 @@ def _whisker(drawing: Drawing, plot: _Plot, point: CurvePoint) -> None:
     plot.room.take(Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
 
 
-def _values(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
-    """Numbers beside the points where there is room: of all that was measured, and of the ends of the prediction."""
-    predicted = [(point, point.predicted) for point in points if point.predicted is not None]
-    measured = [(point, point.measured) for point in points if point.measured is not None]
-    for point, value in [*measured[-1:], *measured[:-1]]:
-        _value(drawing, plot, point, value, "value")
-    for point, value in [*predicted[-1:], *(predicted[:1] if measured else predicted[:-1])]:
-        _value(drawing, plot, CurvePoint(at=point.at), value, "quiet" if measured else "value")
-
-
 def _value(drawing: Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
-    said = plot.unit.bare(value)
-    # From where to where a point with its interval reaches in height
-    heights = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
-    spots = _spots(plot.across.at(point.at), (min(heights), max(heights)), width(said, bold=True) + 2)
-    if spot := plot.room.first_free(spots):
+    """A number above the point and its interval, below, else beside: where there is room, the nearest first."""
+    said, x = plot.unit.bare(value), plot.across.at(point.at)
+    wide = width(said, bold=True) + 2
+    ends = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
+    rows = [row for far in (4, 9, 15, 22) for row in (min(ends) - far - LINE, max(ends) + far)]
+    lefts = (x - wide / 2, x + 5, x - 5 - wide)
+    if spot := plot.room.first_free(Box(left, row, left + wide, row + LINE) for left in lefts for row in rows):
         drawing.words((spot.left + spot.right) / 2, spot.bottom - 3, said, "middle", class_)
-
-
-def _spots(x: float, ends: tuple[float, float], wide: float) -> Iterator[Box]:
-    """Above, below, then beside: the nearest first."""
-    rows = [row for far in (4, 9, 15, 22) for row in (ends[0] - far - LINE, ends[1] + far)]
-    for left in (x - wide / 2, x + 5, x - 5 - wide):
-        yield from (Box(left, row, left + wide, row + LINE) for row in rows)
-
-
-def _knee(drawing: Drawing, plot: _Plot, part: CurveView) -> None:
-    if part.knee is None or part.knee <= 0:
-        return
-    x = plot.across.at(sane(part.knee))
-    drawing.line(x, plot.area.top - 4, x, plot.area.bottom, "knee")
-    plot.room.take(Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
-    drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(sane(part.knee))}", "middle", "strong")
 
 
 MOST_POINTS = 200
@@ -215,16 +192,19 @@ def render_curve(part: CurveView, number: int) -> Markup:
     points = sorted(part.points, key=lambda point: sane(point.at))[:MOST_POINTS]
     columns = (FEET[part.axis], "measured", "interval", "predicted", "its interval", "note")
     when = f", measured {part.measured_at}" if part.measured_at else ""
-    table = Table(f"{_TITLES[part.axis]}{when}", columns, [_row(part.metric, point) for point in part.points])
-    return figure(
-        f"{part.axis}-{number}",
-        title,
-        said,
-        lambda drawing: curve_drawn(drawing, part, points),
-        list(_keys(points)),
-        [table],
-        FORMATS[1:],
-    )
+    rows = [
+        (
+            f"{sane(point.at):,.0f}",
+            _ends(part.metric, point.measured),
+            _ends(part.metric, point.low, point.high),
+            _ends(part.metric, point.predicted),
+            _ends(part.metric, point.predicted_low, point.predicted_high),
+            point.note,
+        )
+        for point in part.points
+    ]
+    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(curve_drawn, part=part, points=points)
+    return figure(f"{part.axis}-{number}", title, said, draw, list(_keys(points)), tables, FORMATS[1:])
 
 
 def _keys(points: Sequence[CurvePoint]) -> Iterator[Key]:
@@ -243,20 +223,5 @@ def _line_sign(name: str, shape: str) -> Markup:
     return Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
 
 
-def _row(metric: str, point: CurvePoint) -> tuple[str, ...]:
-    return (
-        f"{sane(point.at):,.0f}",
-        _cell(metric, point.measured),
-        _ends(metric, point.low, point.high),
-        _cell(metric, point.predicted),
-        _ends(metric, point.predicted_low, point.predicted_high),
-        point.note,
-    )
-
-
-def _cell(metric: str, value: float | None) -> str:
-    return "-" if value is None else amount(metric, sane(value))
-
-
-def _ends(metric: str, low: float | None, high: float | None) -> str:
-    return "-" if low is None or high is None else f"{amount(metric, sane(low))} to {amount(metric, sane(high))}"
+def _ends(metric: str, *ends: float | None) -> str:
+    return "-" if None in ends else " to ".join(amount(metric, sane(end)) for end in ends if end is not None)

@@ -4,7 +4,7 @@ The verdict, each cause with its price, what was ruled out, what could not be to
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from unslow.page.html.markup import (
     NO_BUTTONS,
@@ -23,55 +23,40 @@ from unslow.page.html.markup import (
 from unslow.show.labels import label, price_of, promised, worded_value
 from unslow.show.units import rate
 from unslow.think.judge.chains import Chain, chains_of
-from unslow.think.report import (
-    ChecklistItem,
-    Contradicted,
-    Evidence,
-    Finding,
-    Fix,
-    Question,
-    RuledOut,
-    SubjectReport,
-    Untold,
-)
+from unslow.think.report import ChecklistItem, Contradicted, Evidence, Finding, Fix, RuledOut, SubjectReport, Untold
 
 _SENTENCES = re.compile(r"(?<=[^\W_][.!?])\s+(?=[A-Z`])")
 _NEXT = re.compile(r"(?:^|\s)(?P<name>First|To find out): (?P<what>.+)$", re.DOTALL)
 """What to do, which a summary ends with."""
-_DECODE = "decode_tokens_per_s"
-_NO_DEVICE = "unknown hardware"
 
 
 def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
     """The head of a subject; `buttons` are what the page can start."""
-    told, found = _parted(subject.summary)
+    told, then = subject.summary, NOTHING
+    if (found := _NEXT.search(told)) and found.start():  # what to do next: it is what most came for
+        name, what = found["name"], found["what"]
+        said = what if name == "First" else pressed(what, buttons) or what
+        then = tag("p", tag("b", f"{'Do this first' if name == 'First' else name}: "), text(said), class_="next")
+        told = told[: found.start()]
     first, *rest = _SENTENCES.split(told, maxsplit=1)
     sign, title = VERDICTS[subject.verdict], f"verdict-{number}-title"
+    speed, figure = subject.measured.get("decode_tokens_per_s"), NOTHING
+    if speed is not None:
+        figure = tag("p", tag("strong", rate(speed)), " ", tag("span", "tok/s", class_="unit"), class_="figure")
+    process = f", process {subject.pid}" if subject.pid else ""
     return tag(
         "section",
         tag("p", badge(sign), " ", tag("span", subject_name(subject), class_="subject"), class_="kicker"),
-        tag("div", _figure(subject), tag("h2", text(first), id=title), class_="headline"),
+        tag("div", figure, tag("h2", text(first), id=title), class_="headline"),
         tag("p", text(rest[0]), class_="lead") if rest else NOTHING,
-        _next(*found, buttons) if found else NOTHING,
-        tag("p", _server(subject), class_="quiet") if subject.url else NOTHING,
+        then,
+        tag("p", subject.url, process, class_="quiet") if subject.url else NOTHING,
         id=f"verdict-{number}",
         class_=f"verdict {sign.tone}",
         data_panel="verdict",
         aria_labelledby=title,
         tabindex="-1",
     )
-
-
-def _parted(summary: str) -> tuple[str, tuple[str, str] | None]:
-    """What is, and what to do about it."""
-    found = _NEXT.search(summary)
-    return (summary[: found.start()], (found["name"], found["what"])) if found and found.start() else (summary, None)
-
-
-def _next(name: str, what: str, buttons: Mapping[str, str]) -> Markup:
-    """What to do next, on a line of its own: it is what most came for."""
-    said = (pressed(what, buttons) or what) if name != "First" else what
-    return tag("p", tag("b", f"{'Do this first' if name == 'First' else name}: "), text(said), class_="next")
 
 
 def subject_name(subject: SubjectReport) -> str:
@@ -81,24 +66,11 @@ def subject_name(subject: SubjectReport) -> str:
 
 def device_name(subject: SubjectReport) -> str:
     """The first device, with how many are like it; empty where none is known."""
-    if not subject.devices or subject.devices[0] == _NO_DEVICE:
+    if not subject.devices or subject.devices[0] == "unknown hardware":
         return ""
     alike, device = subject.devices.count(subject.devices[0]), subject.devices[0]
     device = device.replace("(R)", "").replace("(TM)", "")
     return f"{alike} x {device}" if alike > 1 else device
-
-
-def _figure(subject: SubjectReport) -> Markup:
-    """The measured speed in large figures."""
-    speed = subject.measured.get(_DECODE)
-    if speed is None:
-        return NOTHING
-    return tag("p", tag("strong", rate(speed)), " ", tag("span", "tok/s", class_="unit"), class_="figure")
-
-
-def _server(subject: SubjectReport) -> Markup:
-    process = f", process {subject.pid}" if subject.pid else ""
-    return joined([subject.url, process])
 
 
 def findings(subject: SubjectReport) -> Markup:
@@ -129,12 +101,8 @@ def _chain(number: int, chain: Chain, subject: SubjectReport) -> Markup:
         _fixes(root.fixes),
         _evidence(root),
         tag("ul", *map(_link, chain.after), class_="links") if chain.after else NOTHING,
-        tag("p", *_sure(root), class_="quiet"),
+        tag("p", text(f"{root.confidence:.0%} sure. More: `unslow explain {root.cause}`"), class_="quiet"),
     )
-
-
-def _sure(finding: Finding) -> Iterator[Markup]:
-    yield text(f"{finding.confidence:.0%} sure. More: `unslow explain {finding.cause}`")
 
 
 def _link(finding: Finding) -> Markup:
@@ -144,28 +112,25 @@ def _link(finding: Finding) -> Markup:
 
 
 def _fixes(fixes: tuple[Fix, ...], name: str = "Fix") -> Markup:
-    return joined(_fix(fix, name if not number else "Or") for number, fix in enumerate(fixes))
-
-
-def _fix(fix: Fix, name: str) -> Markup:
-    then = promised(fix.predicted)
-    gives = tag("span", tag("span", "→", aria_hidden="true"), f" {then}", class_="promise") if then else NOTHING
-    said = tag("p", tag("b", f"{name} "), text(fix.why or fix.knob.replace("_", " ")), " ", gives)
-    risk = tag("p", tag("b", "Careful: "), sentence(fix.risk), class_="risk") if fix.risk else NOTHING
-    return tag("div", said, risk, lines_to_copy(fix.commands), class_="fix")
+    parts = []
+    for number, fix in enumerate(fixes):
+        then = promised(fix.predicted)
+        gives = tag("span", tag("span", "→", aria_hidden="true"), f" {then}", class_="promise") if then else NOTHING
+        what = text(fix.why or fix.knob.replace("_", " "))
+        said = tag("p", tag("b", "Or " if number else f"{name} "), what, " ", gives)
+        risk = tag("p", tag("b", "Careful: "), sentence(fix.risk), class_="risk") if fix.risk else NOTHING
+        parts.append(tag("div", said, risk, lines_to_copy(fix.commands), class_="fix"))
+    return joined(parts)
 
 
 def _evidence(finding: Finding) -> Markup:
-    if not finding.evidence:
-        return NOTHING
-    return tag("dl", *map(_evidence_item, finding.evidence), class_="evidence")
-
-
-def _evidence_item(item: Evidence) -> Markup:
-    against = f" ({item.reference})" if item.reference else ""
-    origin = tag("span", f"{item.origin}: {item.source}", class_="source")
-    said = joined([tag("span", worded_value(item.fact, item.value), class_="fact"), against, " ", origin])
-    return tag("div", tag("dt", label(item.fact)), tag("dd", said))
+    rows = []
+    for item in finding.evidence:
+        value = tag("span", worded_value(item.fact, item.value), class_="fact")
+        against = f" ({item.reference})" if item.reference else ""
+        origin = tag("span", f"{item.origin}: {item.source}", class_="source")
+        rows.append(tag("div", tag("dt", label(item.fact)), tag("dd", value, against, " ", origin)))
+    return tag("dl", *rows, class_="evidence") if rows else NOTHING
 
 
 _COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
@@ -175,10 +140,14 @@ def untold(subject: SubjectReport, buttons: Mapping[str, str] = NO_BUTTONS) -> M
     """The commands, or the buttons, that would settle most first, then every cause that is open."""
     suspected = [item for item in subject.cannot_tell if item.suspected]
     others = [item for item in subject.cannot_tell if not item.suspected]
-    questions = joined(_question(question, buttons) for question in subject.ask_next)
+    questions = []
+    for question in subject.ask_next:
+        button = pressed(question.command, buttons)
+        how = tag("p", sentence(button)) if button else command(question.command)
+        questions.append(tag("div", tag("p", sentence(question.why)), how, class_="fix"))
     head = tag("h4", "Suspected, not proven") if suspected else NOTHING
     rest = folded(f"{_many(others)} could not be judged", _causes(others, buttons)) if others else NOTHING
-    return joined([questions, head, _causes(suspected, buttons), rest])
+    return joined([*questions, head, _causes(suspected, buttons), rest])
 
 
 def ruled_out(items: Sequence[RuledOut]) -> Markup:
@@ -196,32 +165,23 @@ def contradictions(items: Sequence[Contradicted]) -> Markup:
 
 def understood(items: Sequence[Evidence]) -> Markup:
     """What a text was understood to say."""
-    rows = [
-        tag(
-            "div",
-            tag("dt", label(i.fact)),
-            tag(
-                "dd",
-                worded_value(i.fact, i.value),
-                " ",
-                tag("span", f"{i.source}{', in words' if i.origin == 'told' else ''}", class_="source"),
-            ),
-        )
-        for i in items
-    ]
+    rows = []
+    for item in items:
+        source = tag("span", f"{item.source}{', in words' if item.origin == 'told' else ''}", class_="source")
+        said = tag("dd", worded_value(item.fact, item.value), " ", source)
+        rows.append(tag("div", tag("dt", label(item.fact)), said))
     return folded("What was understood", tag("dl", *rows, class_="evidence"))
 
 
 def not_there(why: str, names: Sequence[str], ways: Sequence[str], buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
     """Which panels are not there, why, and how to get them."""
     said = tag("p", tag("b", f"{', '.join(names)}: "), text(f"{why}."))
-    return tag("div", said, *(_way(way, buttons) for way in dict.fromkeys(ways) if way), class_="not-there")
-
-
-def _way(way: str, buttons: Mapping[str, str]) -> Markup:
-    if button := pressed(way, buttons):
-        return tag("p", "To get it: ", button)
-    return command(way) if _COMMAND.fullmatch(way) else tag("p", "To get it: ", text(way))
+    lines = []
+    for way in filter(None, dict.fromkeys(ways)):
+        button = pressed(way, buttons)
+        is_command = not button and _COMMAND.fullmatch(way)
+        lines.append(command(way) if is_command else tag("p", "To get it: ", button or text(way)))
+    return tag("div", said, *lines, class_="not-there")
 
 
 def folded(title: str, content: Markup) -> Markup:
@@ -229,21 +189,15 @@ def folded(title: str, content: Markup) -> Markup:
     return tag("details", tag("summary", title), content)
 
 
-def _question(question: Question, buttons: Mapping[str, str]) -> Markup:
-    button = pressed(question.command, buttons)
-    how = tag("p", sentence(button)) if button else command(question.command)
-    return tag("div", tag("p", sentence(question.why)), how, class_="fix")
-
-
 def _causes(items: Sequence[Untold], buttons: Mapping[str, str]) -> Markup:
-    return tag("dl", *(_untold(item, buttons) for item in items), class_="causes") if items else NOTHING
-
-
-def _untold(item: Untold, buttons: Mapping[str, str]) -> Markup:
-    lacks = f" ({item.missing})" if item.missing != item.because and not item.suspected else ""
-    way = pressed(item.how_to_get, buttons) or item.how_to_get
-    how = tag("p", "To find out: ", text(way)) if way else NOTHING
-    return tag("div", tag("dt", _cause(item.cause)), tag("dd", tag("p", sentence(f"{item.because}{lacks}")), how))
+    rows = []
+    for item in items:
+        lacks = f" ({item.missing})" if item.missing != item.because and not item.suspected else ""
+        way = pressed(item.how_to_get, buttons) or item.how_to_get
+        how = tag("p", "To find out: ", text(way)) if way else NOTHING
+        said = tag("dd", tag("p", sentence(f"{item.because}{lacks}")), how)
+        rows.append(tag("div", tag("dt", _cause(item.cause)), said))
+    return tag("dl", *rows, class_="causes") if rows else NOTHING
 
 
 def _many(items: Sequence[object]) -> str:
@@ -262,16 +216,11 @@ _NO_GPU = "there is no GPU"
 def checklist(items: Sequence[ChecklistItem]) -> Markup:
     """Every question with its answer; a mark says it to the eye, a word to the ear."""
     without_gpu = [item for item in items if item.because == _NO_GPU]
-    rows = [_item(item) for item in items if item not in without_gpu]
+    rows = [_row(*_MARKS[i.state], i.item, i.because, i.state) for i in items if i not in without_gpu]
     if without_gpu:
         many = f"{len(without_gpu)} questions" if len(without_gpu) > 1 else "A question"
         rows.append(_row("–", "", f"{many} about the GPU", "there is none", "plain"))
     return tag("ul", *rows, class_="checklist")
-
-
-def _item(item: ChecklistItem) -> Markup:
-    mark, word = _MARKS[item.state]
-    return _row(mark, word, item.item, item.because, item.state)
 
 
 def _row(mark: str, word: str, item: str, because: str, state: str) -> Markup:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,7 +46,7 @@ from unslow.show.clean import cleaned, safe
 from unslow.show.labels import label, worded_value
 from unslow.show.units import rate
 from unslow.think.report import Report, SubjectReport
-from unslow.think.view import SpeedRow, SubjectView, View, WhatIf
+from unslow.think.view import SpeedRow, SubjectView, View
 
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
@@ -128,8 +128,7 @@ def _hash(content: str) -> str:
 
 
 def _asset(name: str) -> str:
-    file = files("unslow.page.html") / "assets" / name
-    return file.read_text(encoding="utf-8")
+    return (files("unslow.page.html") / "assets" / name).read_text(encoding="utf-8")
 
 
 class Shown(NamedTuple):
@@ -210,9 +209,9 @@ def is_empty(html: Markup) -> bool:
 
 def _missing(shown: Shown) -> Markup:
     """Every panel that could not be drawn, those with one reason together."""
-    titles = {name: one.title for name, one in _PANELS.items()}
     if shown.report.verdict == "failed":  # a way to measure what does not run would lead nowhere
         return NOTHING
+    titles = {name: one.title for name, one in _PANELS.items()}
     reasons: dict[str, list[tuple[str, str]]] = {}
     for name, missing in shown.view.missing.items():
         title = titles.get(name) or titles.get(name.removesuffix("s")) or name
@@ -223,90 +222,57 @@ def _missing(shown: Shown) -> Markup:
     )
 
 
-def _speed(shown: Shown) -> Markup:
-    return speeds(shown.view.speeds) if shown.view.speeds else NOTHING
+def _drawn(name: str, render: Callable[[Any, int], str]) -> Callable[[Shown], Markup]:
+    def content(shown: Shown) -> Markup:
+        part = getattr(shown.view, name)
+        return Markup(render(part, shown.number)) if part else NOTHING
+
+    return content
 
 
-def _memory(shown: Shown) -> Markup:
-    return Markup(render_memory(shown.view.memory, shown.number)) if shown.view.memory else NOTHING
+def _told(name: str, render: Callable[[Any], Markup]) -> Callable[[Shown], Markup]:
+    def content(shown: Shown) -> Markup:
+        items = getattr(shown.report, name)
+        return render(items) if items else NOTHING
 
-
-def _roofline(shown: Shown) -> Markup:
-    return Markup(render_roofline(shown.view.roofline, shown.number)) if shown.view.roofline else NOTHING
-
-
-def _timeline(shown: Shown) -> Markup:
-    return Markup(render_timeline(shown.view.timeline, shown.number)) if shown.view.timeline else NOTHING
-
-
-def _depth(shown: Shown) -> Markup:
-    return Markup(render_curve(shown.view.depth, shown.number)) if shown.view.depth else NOTHING
-
-
-def _users(shown: Shown) -> Markup:
-    return Markup(render_curve(shown.view.users, shown.number)) if shown.view.users else NOTHING
-
-
-def _change(shown: Shown) -> Markup:
-    return Markup(render_change(shown.view.change, shown.number)) if shown.view.change else NOTHING
-
-
-def _contradictions(shown: Shown) -> Markup:
-    return contradictions(shown.report.contradictions) if shown.report.contradictions else NOTHING
-
-
-def _checklist(shown: Shown) -> Markup:
-    return checklist(shown.report.checklist) if shown.report.checklist else NOTHING
-
-
-def _understood(shown: Shown) -> Markup:
-    return understood(shown.report.known) if shown.report.known else NOTHING
-
-
-def _ruled_out(shown: Shown) -> Markup:
-    return ruled_out(shown.report.ruled_out) if shown.report.ruled_out else NOTHING
+    return content
 
 
 def _notes(shown: Shown) -> Markup:
-    notes = [*shown.report.notes, *_basis(shown.report)]
+    """Notes, and what the expectation rests on."""
+    notes, expected = [*shown.report.notes], shown.report.expected
+    if expected.achievable and expected.basis == "calibrated":
+        notes.append("What is expected rests on rates that were measured on this machine")
+    elif expected.achievable:
+        notes.append("What is expected rests on the catalogue of devices; `unslow calibrate` makes it sharper")
+    elif expected.because:
+        notes.append(f"There is no prediction: {expected.because}")
     return tag("ul", *(tag("li", sentence(note)) for note in notes), class_="notes") if notes else NOTHING
 
 
-def _basis(subject: SubjectReport) -> list[str]:
-    """What the expectation rests on."""
-    expected = subject.expected
-    if expected.because and not expected.achievable:
-        return [f"There is no prediction: {expected.because}"]
-    if not expected.achievable:
-        return []
-    if expected.basis == "calibrated":
-        return ["What is expected rests on rates that were measured on this machine"]
-    return ["What is expected rests on the catalogue of devices; `unslow calibrate` makes it sharper"]
-
-
 _PANELS = {
-    "speed": Panel("How fast it is", "Speed", _speed, wide=True),
+    "speed": Panel("How fast it is", "Speed", _drawn("speeds", lambda rows, _: speeds(rows)), wide=True),
     "findings": Panel("Why", "Why", lambda shown: findings(shown.report)),
     "budget": Panel("Where the time goes", "Time", lambda s: budgets(s.report.budget, s.report.findings)),
-    "memory": Panel("Memory", "Memory", _memory, wide=True),
-    "timeline": Panel("The run over time", "Timeline", _timeline, wide=True),
-    "roofline": Panel("Roofline", "Roofline", _roofline),
-    "depth": Panel("Speed by depth of the context", "Depth", _depth),
-    "users": Panel("Speed by users at once", "Users", _users),
-    "change": Panel("Before and after", "Before and after", _change, wide=True),
+    "memory": Panel("Memory", "Memory", _drawn("memory", render_memory), wide=True),
+    "timeline": Panel("The run over time", "Timeline", _drawn("timeline", render_timeline), wide=True),
+    "roofline": Panel("Roofline", "Roofline", _drawn("roofline", render_roofline)),
+    "depth": Panel("Speed by depth of the context", "Depth", _drawn("depth", render_curve)),
+    "users": Panel("Speed by users at once", "Users", _drawn("users", render_curve)),
+    "change": Panel("Before and after", "Before and after", _drawn("change", render_change), wide=True),
     "missing": Panel("What could not be drawn", "Not drawn", _missing, wide=True),
-    "contradictions": Panel("What can't all be right", "Contradictions", _contradictions, wide=True),
-    "checklist": Panel("Checklist", "Checklist", _checklist),
+    "contradictions": Panel(
+        "What can't all be right", "Contradictions", _told("contradictions", contradictions), wide=True
+    ),
+    "checklist": Panel("Checklist", "Checklist", _told("checklist", checklist)),
     "untold": Panel("What could not be told", "Open", lambda shown: untold(shown.report, shown.buttons)),
-    "understood": Panel("What the text says", "Text", _understood),
-    "ruled_out": Panel("Ruled out", "Ruled out", _ruled_out),
+    "understood": Panel("What the text says", "Text", _told("known", understood)),
+    "ruled_out": Panel("Ruled out", "Ruled out", _told("ruled_out", ruled_out)),
     "notes": Panel("How it was measured", "How", _notes),
 }
 _CHARTS = ("roofline", "depth", "users")
 """Small enough for three in a row."""
 _BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
-
-
 _PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "from RAM"}
 
 
@@ -335,11 +301,12 @@ def document(
         MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
     )
     foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
-    name, content = safe(title) or _title(subjects), joined([*parts, foot])
-    # The machine on one line, and when it was looked at
     facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
-    machine = tag("p", " · ".join(part for part in (*facts, _moment(view.taken_at)) if part), class_="quiet")
-    return framed(name, content, head=machine, serving=serving, tabs=tabs)
+    day, _, clock = view.taken_at.partition("T")
+    moment = f"{day} {clock[:5]}{' UTC' if clock.endswith(('+00:00', 'Z')) else ''}" if clock else day
+    machine = tag("p", " · ".join(part for part in (*facts, moment) if part), class_="quiet")
+    name = safe(title) or _title(subjects)
+    return framed(name, joined([*parts, foot]), head=machine, serving=serving, tabs=tabs)
 
 
 def panel(view: View, number: int, name: str, offers: Sequence[Offered] = ()) -> str:
@@ -359,33 +326,25 @@ def _title(subjects: list[Shown]) -> str:
 
 def _fact(key: str, value: str | float) -> str:
     if isinstance(value, str):
-        # Those that are alike counted
         names = value.replace("(R)", "").replace("(TM)", "").split(", ")
         return ", ".join(f"{many} x {name}" if many > 1 else name for name, many in Counter(names).items())
     return f"{worded_value(key, value)} {_PLACES.get(key) or label(key)}"
-
-
-def _moment(taken_at: str) -> str:
-    day, _, clock = taken_at.partition("T")
-    return f"{day} {clock[:5]}{' UTC' if clock.endswith(('+00:00', 'Z')) else ''}" if clock else day
 
 
 def _switch(subjects: list[Shown]) -> Markup:
     """Where there are several subjects, a way to each."""
     if len(subjects) < 2:  # noqa: PLR2004 (one needs no way)
         return NOTHING
-    items = [tag("li", _way(shown)) for shown in subjects]
+    items = []
+    for shown in subjects:
+        report = shown.report
+        speed = report.measured.get("decode_tokens_per_s")
+        measured = f" · {rate(speed)} tok/s" if speed is not None else ""
+        words = (badge(VERDICTS[report.verdict]), " ", tag("b", report.model), f" {report.runtime}{measured}")
+        place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
+        where = tag("span", f" {place}", class_="quiet") if place else NOTHING
+        items.append(tag("li", tag("a", *words, where, href=f"#verdict-{shown.number}")))
     return tag("nav", tag("ol", *items), aria_label="What was looked at", class_="switch")
-
-
-def _way(shown: Shown) -> Markup:
-    report = shown.report
-    speed = report.measured.get("decode_tokens_per_s")
-    measured = f" · {rate(speed)} tok/s" if speed is not None else ""
-    words = (badge(VERDICTS[report.verdict]), " ", tag("b", report.model), f" {report.runtime}{measured}")
-    place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
-    where = tag("span", f" {place}", class_="quiet") if place else NOTHING
-    return tag("a", *words, where, href=f"#verdict-{shown.number}")
 
 
 def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offered]) -> Markup:
@@ -413,19 +372,15 @@ def _answered(shown: Shown) -> Shown:
 
 
 def _ready(shown: Shown) -> Markup:
-    """The answers of the sliders, for a file that can ask nobody."""
-    memory = shown.view.memory
-    return joined(_answer(one, memory.now, shown.number) for one in memory.ready) if memory else NOTHING
-
-
-def _answer(answer: WhatIf, now: WhatIf, number: int) -> Markup:
-    """An answer for where one slider was moved; nothing where several were, or none."""
-    moved = [(knob, value) for knob, value in answer.settings.items() if now.settings.get(knob) != value]
-    if len(moved) != 1:
-        return NOTHING
-    ((knob, value),) = moved
-    html = render_answer(answer, number)
-    return tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value)
+    """The answers for where one slider was moved, for a file that can ask nobody."""
+    memory, parts = shown.view.memory, []
+    for answer in memory.ready if memory else ():
+        now = memory.now.settings if memory else {}
+        moved = [(knob, value) for knob, value in answer.settings.items() if now.get(knob) != value]
+        if len(moved) == 1:
+            html, number, (knob, value) = render_answer(answer, shown.number), shown.number, moved[0]
+            parts.append(tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value))
+    return joined(parts)
 
 
 _METRICS = ("decode_tokens_per_s", "prefill_tokens_per_s", "time_to_first_token_s")

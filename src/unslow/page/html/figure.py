@@ -58,32 +58,25 @@ def drawings_of(
     name: str, title: str, said: str, draw: Callable[[Drawing], None], formats: Sequence[Format] = FORMATS
 ) -> list[Markup]:
     """The picture for places of different widths, the widest first."""
-    made = []
+    made, about = [], safe(said)
+    if about and not about.endswith((".", "!", "?", "…")):
+        about += "."
     for form in formats:
         drawing = Drawing(form, f"{name}-{form.name}")
         draw(drawing)
-        made.append(drawing.svg(title, f"{_ended(safe(said))} The numbers are in the table below.".strip()))
+        made.append(drawing.svg(title, f"{about} The numbers are in the table below.".strip()))
     return made
-
-
-def _ended(said: str) -> str:
-    """With a stop at its end, so that what follows is a sentence of its own."""
-    return f"{said}." if said and not said.endswith((".", "!", "?", "…")) else said
 
 
 def legend(keys: Sequence[Key]) -> Markup:
     """The signs and their meaning; hidden from screen readers, which have the tables."""
     if not keys:
         return NOTHING
-    return tag(
-        "ul",
-        *(
-            tag("li", tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch"), tag("span", safe(key.words)))
-            for key in keys
-        ),
-        class_="legend",
-        aria_hidden="true",
-    )
+    items = [
+        tag("li", tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch"), tag("span", safe(key.words)))
+        for key in keys
+    ]
+    return tag("ul", *items, class_="legend", aria_hidden="true")
 
 
 def numbers(tables: Sequence[Table]) -> Markup:
@@ -97,22 +90,18 @@ def numbers(tables: Sequence[Table]) -> Markup:
 def _table(table: Table) -> Markup:
     caption, shown = safe(table.caption), table.rows[:MOST_ROWS]
     # Numbers stand at the right, words at the left
-    classes = [
-        "words" if (not any(cell[:1].isdigit() for cell in cells)) else None for cells in zip(*shown, strict=True)
-    ]
+    columns = zip(*shown, strict=True)
+    classes = [None if any(cell[:1].isdigit() for cell in cells) else "words" for cells in columns]
     head = tag("tr", *(tag("th", n, scope="col", class_=c) for n, c in zip(table.columns, classes, strict=True)))
     left = len(table.rows) - MOST_ROWS
     more = tag("p", f"and {left:,} more rows", class_="more") if left > 0 else NOTHING
-    rows = joined(_row(row, classes) for row in shown)
-    body = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", rows))
+    rows = []
+    for first, *others in shown:
+        cells = [tag("td", safe(cell), class_=class_) for cell, class_ in zip(others, classes[1:], strict=True)]
+        rows.append(tag("tr", tag("th", safe(first), scope="row"), *cells))
+    body = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *rows))
     # scrolls by itself where it is too wide, and then can be reached by key
     return joined([tag("div", body, class_="scroll", tabindex=0, role="group", aria_label=caption), more])
-
-
-def _row(cells: Sequence[str], classes: Sequence[str | None]) -> Markup:
-    first, *others = (safe(cell) for cell in cells)
-    named = [tag("td", cell, class_=class_) for cell, class_ in zip(others, classes[1:], strict=True)]
-    return tag("tr", tag("th", first, scope="row"), *named)
 
 
 _APART = 8.0
@@ -164,11 +153,9 @@ class Quantity:
     unit: str
 
     def bare(self, value: float) -> str:
-        """The number alone, for an axis."""
         return plain(sane(value) / self.by)
 
     def full(self, value: float) -> str:
-        """The number with its unit."""
         return f"{self.bare(value)} {self.unit}".strip()
 
 

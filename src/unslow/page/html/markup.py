@@ -1,13 +1,13 @@
 """HTML written so that text stays text; the words of the page, lines to copy, and the buttons of the served page."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from unslow.facts.commands import Line, Place, parse_line
+from unslow.facts.commands import Place, parse_line
 from unslow.show.units import rate, span
 
 Attribute = str | float | bool | None
@@ -125,25 +125,23 @@ def lines_to_copy(texts: Sequence[str]) -> Markup:
     """The lines of a fix in their order, each with its button; what belongs elsewhere than in a shell says where."""
     parts: list[Markup] = []
     for place, lines in groupby(map(parse_line, texts), key=lambda line: line.place):
-        parts += _of_place(place, list(lines))
+        if place is Place.HAND:
+            parts += [tag("p", text(line.text), class_="by-hand") for line in lines]
+        elif place is Place.FLAG:
+            parts += [_flag(line.text) for line in lines]
+        else:
+            label = f"{place.value[:1].upper()}{place.value[1:]}"
+            parts.append(tag("p", label, class_="place") if place is not Place.SHELL else NOTHING)
+            parts += [command(line.text) for line in lines]
     return joined(parts)
 
 
 def command(said: str) -> Markup:
     """One line to copy, with its button."""
-    button = tag("button", "Copy", class_="copy", type="button", data_copy=said, aria_label=f"Copy {_short(said)}")
+    name = said.split("\n", 1)[0]
+    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+    button = tag("button", "Copy", class_="copy", type="button", data_copy=said, aria_label=f"Copy {name}")
     return tag("div", tag("pre", tag("code", said)), button, class_="command")
-
-
-def _of_place(place: Place, lines: list[Line]) -> Iterator[Markup]:
-    if place is Place.HAND:
-        yield joined(tag("p", text(line.text), class_="by-hand") for line in lines)
-    elif place is Place.FLAG:
-        yield joined(_flag(line.text) for line in lines)
-    else:
-        label = f"{place.value[:1].upper()}{place.value[1:]}" if place is not Place.SHELL else ""
-        yield tag("p", label, class_="place") if label else NOTHING
-        yield joined(command(line.text) for line in lines)
 
 
 def _flag(said: str) -> Markup:
@@ -156,33 +154,24 @@ _LONGEST_NAME = 60
 """Characters of a command that a screen reader says of its button."""
 
 
-def _short(said: str) -> str:
-    first = said.split("\n", 1)[0]
-    return first if len(first) <= _LONGEST_NAME else f"{first[:_LONGEST_NAME]}…"
-
-
 class Offered(Protocol):
     """A run that can be started."""
 
     @property
-    def kind(self) -> str:
-        """Its name for the server."""
-
+    def kind(self) -> str: ...
     @property
     def subject(self) -> int | None:
         """Of which subject; None for whatever runs."""
+        ...
 
     @property
-    def label(self) -> str:
-        """What its button says."""
-
+    def label(self) -> str: ...
     @property
-    def words(self) -> str:
-        """What is sent, and to whom."""
-
+    def words(self) -> str: ...
     @property
     def refused(self) -> str:
         """Why it can't be started; empty where it can."""
+        ...
 
 
 def run_buttons(offers: Sequence[Offered], number: int) -> Markup:
@@ -190,15 +179,9 @@ def run_buttons(offers: Sequence[Offered], number: int) -> Markup:
     rows = [_offer(offer, number) for offer in offers if offer.subject in (number, None)]
     if not rows:
         return NOTHING
-    title = tag("h3", "Measure", id=f"runs-{number}-title")
-    return tag(
-        "section",
-        title,
-        tag("ul", *rows),
-        id=f"runs-{number}",
-        class_="panel wide runs",
-        aria_labelledby=f"runs-{number}-title",
-    )
+    name = f"runs-{number}"
+    content = (tag("h3", "Measure", id=f"{name}-title"), tag("ul", *rows))
+    return tag("section", *content, id=name, class_="panel wide runs", aria_labelledby=f"{name}-title")
 
 
 def _offer(offer: Offered, number: int) -> Markup:

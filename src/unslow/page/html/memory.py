@@ -1,7 +1,6 @@
 """The memory panel: a bar for each memory, the sliders that change it, and what then would be."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -10,7 +9,6 @@ from unslow.page.html.markup import NOTHING, Markup, Sign, badge, command, joine
 from unslow.page.html.svg import LINE, Box, Drawing, Linear, Room, fitted, hatch, sane, width, wrapped
 from unslow.show.clean import safe, safe_json
 from unslow.show.units import rate, size
-from unslow.think.report import Range
 from unslow.think.view import Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
 
 KINDS = {
@@ -33,14 +31,6 @@ _THINNEST = 1.5
 _SHORT = {"compute": "compute", "lacking": "lacking"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    bar: MemoryBar
-    name: str
-    whole: float
-    """What the width of the picture stands for."""
-
-
 def part_words(part: MemoryPart) -> str:
     """What a part is; a stranger by its name."""
     return part.name or KINDS[part.kind]
@@ -56,26 +46,22 @@ def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
     """All bars one below the other: the devices to one scale, the host to its own."""
     hatch(drawing, "reserve", "hatch-reserve")
     hatch(drawing, "lacking", "hatch-lacking", crossed=True)
-    for row in _rows(bars[:MOST_BARS]):
-        top = _title(drawing, row)
-        scale = Linear(0, row.whole, _EDGE, drawing.format.width - _EDGE)
-        drawn = _parts(drawing, row.bar, scale, top)
-        _end(drawing, row.bar, scale, top)
+    longest = max((_whole(bar) for bar in bars[:MOST_BARS] if not bar.is_host), default=0.0)
+    groups: dict[tuple[object, ...], list[MemoryBar]] = {}
+    for bar in bars[:MOST_BARS]:
+        groups.setdefault((bar.is_host, bar.capacity_bytes, bar.parts, bar.fits), []).append(bar)
+    for bar, *alike in groups.values():
+        top = _title(drawing, bar, f"{bar.name}, and {len(alike)} alike" if alike else bar.name)
+        whole = _whole(bar) if bar.is_host else longest
+        scale = Linear(0, whole, _EDGE, drawing.format.width - _EDGE)
+        drawn = _parts(drawing, bar, scale, top)
+        if bar.capacity_bytes and bar.capacity_bytes > 0:  # the mark where the memory ends
+            end = scale.at(bar.capacity_bytes)
+            drawing.line(end, top - 3, end, top + _HIGH + 3, "end")
         drawing.height = _labels(drawing, drawn, top + _HIGH + 2) + _GAP
     if not bars:
         drawing.words(0, LINE, "no memory is known", class_="quiet")
         drawing.height = 2 * LINE
-
-
-def _rows(bars: Sequence[MemoryBar]) -> Iterator[_Row]:
-    """Bars that are alike are one."""
-    longest = max((_whole(bar) for bar in bars if not bar.is_host), default=0.0)
-    groups: dict[tuple[object, ...], list[MemoryBar]] = {}
-    for bar in bars:
-        groups.setdefault((bar.is_host, bar.capacity_bytes, bar.parts, bar.fits), []).append(bar)
-    for first, *others in groups.values():
-        name = f"{first.name}, and {len(others)} alike" if others else first.name
-        yield _Row(first, name, _whole(first) if first.is_host else longest)
 
 
 def _whole(bar: MemoryBar) -> float:
@@ -94,24 +80,20 @@ def _stretches(bar: MemoryBar) -> list[tuple[MemoryPart, float, float]]:
     return found
 
 
-def _title(drawing: Drawing, row: _Row) -> float:
+def _title(drawing: Drawing, bar: MemoryBar, name: str) -> float:
     """The name at the left, how large it is and whether all fits at the right or below. Gives the foot."""
-    y, right, whole = drawing.height + LINE - 2, _state(row.bar), drawing.format.width - 2 * _EDGE
-    fits = width(row.name, bold=True) + width(right) + 8 <= whole
-    drawing.words(_EDGE, y, fitted(row.name, whole, bold=True), class_="strong")
-    if fits:
+    right = f"{size(sane(bar.capacity_bytes))} in all" if bar.capacity_bytes is not None else "size not known"
+    if lacking := sum(part.bytes for part in bar.parts if part.kind == "lacking" and part.bytes > 0):
+        right += f", ✗ {size(sane(lacking))} too little"
+    elif bar.fits is not None:
+        right += ", ✓ fits" if bar.fits else ", ✗ does not fit"
+    y, whole = drawing.height + LINE - 2, drawing.format.width - 2 * _EDGE
+    drawing.words(_EDGE, y, fitted(name, whole, bold=True), class_="strong")
+    if width(name, bold=True) + width(right) + 8 <= whole:
         drawing.words(drawing.format.width - _EDGE, y, right, "end", "quiet")
         return y + 7
     drawing.words(_EDGE, y + LINE, right, class_="quiet")
     return y + LINE + 7
-
-
-def _state(bar: MemoryBar) -> str:
-    lacking = sum(part.bytes for part in bar.parts if part.kind == "lacking" and part.bytes > 0)
-    capacity = f"{size(sane(bar.capacity_bytes))} in all" if bar.capacity_bytes is not None else "size not known"
-    if lacking:
-        return f"{capacity}, ✗ {size(sane(lacking))} too little"
-    return capacity if bar.fits is None else f"{capacity}, {'✓ fits' if bar.fits else '✗ does not fit'}"
 
 
 def _parts(drawing: Drawing, bar: MemoryBar, scale: Linear, top: float) -> list[tuple[MemoryPart, Box]]:
@@ -127,14 +109,6 @@ def _parts(drawing: Drawing, bar: MemoryBar, scale: Linear, top: float) -> list[
     return drawn
 
 
-def _end(drawing: Drawing, bar: MemoryBar, scale: Linear, top: float) -> None:
-    """The mark where the memory ends."""
-    if not bar.capacity_bytes or bar.capacity_bytes < 0:
-        return
-    end = scale.at(bar.capacity_bytes)
-    drawing.line(end, top - 3, end, top + _HIGH + 3, "end")
-
-
 def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: float) -> float:
     """Name and size below each part where there is room, large ones first; others in lines below. Gives the foot."""
     room = Room(Box(0, top, drawing.format.width, top + 2 * LINE + 2))
@@ -142,7 +116,11 @@ def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: floa
     for part, area in sorted(drawn, key=lambda one: (one[0].kind != "lacking", -one[0].bytes)):
         said, amount = fitted(_short(part), max(area.right - area.left, 130)), part_size(part)
         half = max(width(said), width(amount)) / 2 + 3
-        if spot := room.first_free(_below(drawing, area, half, top)):
+        # Below the middle of the part, or so little beside it that it still stands below the part
+        middle = max(half, min(drawing.format.width - half, (area.left + area.right) / 2))
+        most = (area.right - area.left) / 2 + half / 3
+        lefts = [middle - half + shift for shift in (0, -10, 10, -20, 20, -30, 30) if abs(shift) <= most]
+        if spot := room.first_free(Box(left, top, left + 2 * half, top + 2 * LINE) for left in lefts):
             middle = (spot.left + spot.right) / 2
             drawing.words(middle, top + LINE - 2, said, "middle")
             drawing.words(middle, top + 2 * LINE - 3, amount, "middle", "quiet")
@@ -155,16 +133,6 @@ def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: floa
     return foot + len(lines) * LINE
 
 
-def _below(drawing: Drawing, area: Box, half: float, top: float) -> Iterator[Box]:
-    """Below the middle of a part, or so little beside it that it still stands below the part."""
-    middle = max(half, min(drawing.format.width - half, (area.left + area.right) / 2))
-    most = (area.right - area.left) / 2 + half / 3
-    for shift in (0, -10, 10, -20, 20, -30, 30):
-        left = middle - half + shift
-        if abs(shift) <= most:
-            yield Box(left, top, left + 2 * half, top + 2 * LINE)
-
-
 def _short(part: MemoryPart) -> str:
     return _SHORT.get(part.kind) or part_words(part)
 
@@ -174,14 +142,8 @@ def sliders(shown: Sequence[Slider], number: int) -> Markup:
     movable = [slider for slider in shown if len(slider.choices) > 1]
     if not movable:
         return NOTHING
-    return tag(
-        "form",
-        *(_slider(slider, number) for slider in movable),
-        class_="sliders",
-        data_subject=number,
-        aria_label="What if the settings were different",
-        autocomplete="off",
-    )
+    fields, about = [_slider(slider, number) for slider in movable], "What if the settings were different"
+    return tag("form", *fields, class_="sliders", data_subject=number, aria_label=about, autocomplete="off")
 
 
 def _slider(slider: Slider, number: int) -> Markup:
@@ -189,25 +151,13 @@ def _slider(slider: Slider, number: int) -> Markup:
     values = [choice.value for choice in slider.choices]
     labels = [safe(choice.label) for choice in slider.choices]
     place = values.index(slider.value) if slider.value in values else 0
+    data = [safe_json(msgspec.json.encode(texts).decode()) for texts in (values, labels)]
     entry = tag(
-        "input",
-        type="range",
-        id=name,
-        name=slider.knob,
-        min=0,
-        max=len(values) - 1,
-        step=1,
-        value=place,
-        data_values=_json(values),
-        data_labels=_json(labels),
-        aria_valuetext=labels[place],
-    )
+        "input", type="range", id=name, name=slider.knob, min=0, max=len(values) - 1, step=1, value=place,
+        data_values=data[0], data_labels=data[1], aria_valuetext=labels[place],
+    )  # fmt: skip
     words = tag("output", labels[place], for_=name)
     return tag("div", tag("label", safe(slider.label), for_=name), entry, words, class_="slider")
-
-
-def _json(texts: Sequence[str]) -> str:
-    return safe_json(msgspec.json.encode(texts).decode())
 
 
 _SIGNS: dict[Fits, Sign] = {
@@ -233,15 +183,25 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
     """What a slider's answer replaces: the verdict, the speed, the bars and the command."""
     name = f"memory-{number}"
     said = safe(what_if.summary) or _SIGNS[what_if.verdict].word
+    sign = _SIGNS[what_if.verdict]
+    words = safe(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
+    speeds = []
+    for what, speed in (("Answer", what_if.decode_tokens_per_s), ("Prompt", what_if.prefill_tokens_per_s)):
+        if speed:
+            ends = tag("span", f" {rate(speed.low)} to {rate(speed.high)}", class_="interval")
+            value = tag("dd", tag("strong", rate(speed.mid)), " tok/s", ends)
+            speeds.append(tag("div", tag("dt", what), value))
+    rows = [(bar.name, part_words(part), part_size(part)) for bar in what_if.bars for part in bar.parts]
+    rows += [(b.name, "in all", size(sane(b.capacity_bytes))) for b in what_if.bars if b.capacity_bytes is not None]
     return joined([
-        _verdict(what_if),
-        _speeds(what_if),
+        tag("p", badge(sign), " " if words else None, sentence(words) if words else NOTHING, class_="fits"),
+        tag("dl", *speeds, class_="expected") if speeds else NOTHING,
         tag(
             "figure",
             tag("figcaption", "What lies in each memory", class_="quiet"),
             *drawings_of(name, "Memory by device", said, lambda drawing: bars_drawn(drawing, what_if.bars)),
-            legend(_keys(what_if.bars)),
-            numbers([_table(what_if.bars)]),
+            legend([*_keys(what_if.bars)]),
+            numbers([Table("Memory by device", ("Memory", "What", "Size"), rows)]),
             class_="chart",
             id=f"{name}-figure",
         ),
@@ -250,36 +210,9 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
     ])  # fmt: skip
 
 
-def _verdict(what_if: WhatIf) -> Markup:
-    """The sentence after its sign, which it need not repeat."""
-    sign = _SIGNS[what_if.verdict]
-    said = safe(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
-    return tag("p", badge(sign), " " if said else None, sentence(said) if said else NOTHING, class_="fits")
-
-
-def _speeds(what_if: WhatIf) -> Markup:
-    rows = [("Answer", what_if.decode_tokens_per_s), ("Prompt", what_if.prefill_tokens_per_s)]
-    cells = [tag("div", tag("dt", words), tag("dd", _speed(speed))) for words, speed in rows if speed]
-    return tag("dl", *cells, class_="expected") if cells else NOTHING
-
-
-def _speed(speed: Range) -> Markup:
-    between = f" {rate(speed.low)} to {rate(speed.high)}"
-    return joined([tag("strong", rate(speed.mid)), " tok/s", tag("span", between, class_="interval")])
-
-
-def _keys(bars: tuple[MemoryBar, ...]) -> list[Key]:
-    """The kinds that are there, in the order in which they lie."""
+def _keys(bars: tuple[MemoryBar, ...]) -> Iterator[Key]:
     there = {part.kind for bar in bars for part in bar.parts if part.bytes > 0}
-    return [Key(_swatch(kind), words) for kind, words in KINDS.items() if kind in there]
-
-
-def _swatch(kind: str) -> Markup:
-    lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
-    return Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}')
-
-
-def _table(bars: tuple[MemoryBar, ...]) -> Table:
-    rows = [(bar.name, part_words(part), part_size(part)) for bar in bars for part in bar.parts]
-    whole = [(bar.name, "in all", size(sane(bar.capacity_bytes))) for bar in bars if bar.capacity_bytes is not None]
-    return Table("Memory by device", ("Memory", "What", "Size"), [*rows, *whole])
+    for kind, words in KINDS.items():
+        if kind in there:
+            lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
+            yield Key(Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}'), words)

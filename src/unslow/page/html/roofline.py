@@ -5,6 +5,7 @@ The slope of the memory, the flat roof of computing, and this model's phases bel
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import atan2, cos, degrees, hypot, sin
 
 from unslow.page.html.figure import Key, Table, figure, foot_axis, margin, plain, prefixed, side_axis
@@ -79,12 +80,14 @@ def roofline_drawn(drawing: Drawing, roofs: Sequence[Named], points: Sequence[Ro
     for roof in roofs:
         is_named = _flat_words(drawing, plot, roof)
         _slope_words(drawing, plot, roof, "memory" if is_named else roof.name)
-    for point in points:
-        plot.room.take(_reach_of(plot, point))
+    plot.room.taken += [_reach_of(plot, point) for point in points]
     for point in points:
         _point_words(drawing, plot, point)
-    for ridge in dict.fromkeys(f"{roof.ridge:.3g}" for roof in roofs):
-        _ridge_words(drawing, plot, float(ridge))
+    for ridge in dict.fromkeys(float(f"{roof.ridge:.3g}") for roof in roofs):
+        x, foot, said = plot.across.at(ridge), plot.area.bottom - 3, f"ridge {plain(ridge)}"
+        wide = width(said) + 10
+        if spot := plot.room.first_free(Box(left, foot - LINE, left + wide, foot) for left in (x, x - wide)):
+            drawing.words(spot.left + 5, spot.bottom - 3, said, class_="quiet")
 
 
 def _plot(drawing: Drawing, roofs: Sequence[Named], points: Sequence[RooflinePoint]) -> _Plot:
@@ -127,7 +130,6 @@ def _roof(drawing: Drawing, plot: _Plot, roof: Named, place: int) -> None:
 
 
 def _reach_of(plot: _Plot, point: RooflinePoint) -> Box:
-    """From the lowest of what is known of a point up to its roof."""
     x, ends = plot.across.at(point.flops_per_byte), [plot.up.at(value) for value in _heights(point)]
     return Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
 
@@ -152,25 +154,17 @@ def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
     if value is None:
         return
     x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
-    for lines in _point_lines(point, value):
-        spots = around(
-            x, y, max(width(said, bold=not place) for place, said in enumerate(lines)) + 2, len(lines) * LINE, 12
-        )
+    name, _, more = (point.label or point.phase).partition(", ")
+    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), bound(point)]
+    said_at_most = [[name, fitted(more, 200), *bare]] if more else []
+    for lines in (*said_at_most, *([name, *bare[left:]] for left in range(3)), [name]):
+        wide = max(width(said, bold=not place) for place, said in enumerate(lines)) + 2
+        spots = around(x, y, wide, len(lines) * LINE, 12)
         if spot := plot.room.first_free(spots):
             for place, said in enumerate(lines):
                 class_ = "quiet" if place else "strong"
                 drawing.words(spot.left + 1, spot.top + place * LINE + FONT - 1, said, class_=class_)
             return
-
-
-def _point_lines(point: RooflinePoint, value: float) -> Iterator[list[str]]:
-    """What may be said of a point, the most first."""
-    name, _, more = (point.label or point.phase).partition(", ")
-    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), bound(point)]
-    if more:
-        yield [name, fitted(more, 200), *bare]
-    yield from ([name, *bare[left:]] for left in range(3))
-    yield [name]
 
 
 def _flat_words(drawing: Drawing, plot: _Plot, roof: Named) -> bool:
@@ -186,7 +180,6 @@ def _flat_words(drawing: Drawing, plot: _Plot, roof: Named) -> bool:
 
 
 def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
-    """The bandwidth along the slope, above it or below."""
     foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
     long = hypot(ridge[0] - foot[0], ridge[1] - foot[1])
     said = f"{fitted(name, long * 0.55)}, {bytes_rate(roof.bytes_per_s)}"
@@ -195,30 +188,15 @@ def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
         for share in (0.5, 0.6, 0.4, 0.7, 0.3):
             x = foot[0] + (ridge[0] - foot[0]) * share + off * sin(angle)
             y = foot[1] + (ridge[1] - foot[1]) * share - off * cos(angle)
-            boxes = list(_along(x, y - 4, angle, half))
+            steps = [half * step / 4 for step in range(-4, 5)]
+            middles = [(x + step * cos(angle), y - 4 + step * sin(angle)) for step in steps]
+            boxes = [Box(at_x - 3, at_y - 5, at_x + 3, at_y + 3) for at_x, at_y in middles]
             if half + 6 <= long * min(share, 1 - share) and all(map(plot.room.is_free, boxes)):
                 plot.room.taken.extend(boxes)
                 turned = f'transform="rotate({degrees(angle):.1f} {number(x)} {number(y)})"'
-                place = f'x="{number(x)}" y="{number(y)}"'
-                drawing.add(
-                    Markup(f'<text {place} {turned} text-anchor="middle" class="quiet">{joined([said])}</text>')
-                )
+                about = f'x="{number(x)}" y="{number(y)}" {turned} text-anchor="middle" class="quiet"'
+                drawing.add(Markup(f"<text {about}>{joined([said])}</text>"))
                 return
-
-
-def _along(x: float, y: float, angle: float, half: float) -> Iterator[Box]:
-    """Small boxes along slanted words."""
-    for step in range(-4, 5):
-        at_x, at_y = x + half * step / 4 * cos(angle), y + half * step / 4 * sin(angle)
-        yield Box(at_x - 3, at_y - 5, at_x + 3, at_y + 3)
-
-
-def _ridge_words(drawing: Drawing, plot: _Plot, ridge: float) -> None:
-    x, foot, said = plot.across.at(ridge), plot.area.bottom - 3, f"ridge {plain(ridge)}"
-    wide = width(said) + 10
-    spots = [Box(left, foot - LINE, left + wide, foot) for left in (x, x - wide)]
-    if spot := plot.room.first_free(spots):
-        drawing.words(spot.left + 5, spot.bottom - 3, said, class_="quiet")
 
 
 def flops(value: float) -> str:
@@ -252,17 +230,17 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
             groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
     roofs = [_named(alike) for alike in groups.values()][:MOST_ROOFS]
     points = [point for point in part.points if sane(point.flops_per_byte) > 0][:MOST_POINTS]
+    limits = [
+        (r.device, bytes_rate(r.bytes_per_s), flops(r.flops_per_s), plain(sane(r.ridge_flops_per_byte)), r.source)
+        for r in part.roofs
+    ]
     columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Its roof", "Bound by")
-    point_table = Table("Phases of this model", columns, [*map(_point_row, part.points)])
-    return figure(
-        f"roofline-{number}",
-        "Roofline",
-        part.summary,
-        lambda drawing: roofline_drawn(drawing, roofs, points),
-        list(_keys(points)),
-        [_roof_table(part.roofs), point_table],
-        FORMATS[1:],
-    )
+    tables = [
+        Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), limits),
+        Table("Phases of this model", columns, [*map(_point_row, part.points)]),
+    ]
+    draw = partial(roofline_drawn, roofs=roofs, points=points)
+    return figure(f"roofline-{number}", "Roofline", part.summary, draw, list(_keys(points)), tables, FORMATS[1:])
 
 
 def _named(alike: Sequence[Roof]) -> Named:
@@ -273,29 +251,10 @@ def _named(alike: Sequence[Roof]) -> Named:
 
 def _keys(points: Sequence[RooflinePoint]) -> Iterator[Key]:
     for phase, shape in SHAPES.items():
-        own = [point for point in points if point.phase == phase]
-        if any(point.measured_flops_per_s is not None for point in own):
-            yield Key(_sign(shape, f"measured {phase}", 4), f"{phase}, measured")
-        if any(point.predicted_flops_per_s is not None for point in own):
-            yield Key(_sign(shape, f"predicted {phase}", 5), f"{phase}, predicted")
-
-
-def _sign(shape: str, class_: str, size: float) -> Markup:
-    return Markup(f'<path d="{marker(12, 6, shape, size)}" class="mark {class_}"/>')
-
-
-def _roof_table(roofs: Sequence[Roof]) -> Table:
-    rows = [
-        (
-            roof.device,
-            bytes_rate(roof.bytes_per_s),
-            flops(roof.flops_per_s),
-            plain(sane(roof.ridge_flops_per_byte)),
-            roof.source,
-        )
-        for roof in roofs
-    ]
-    return Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), rows)
+        for name, size in (("measured", 4), ("predicted", 5)):
+            if any(p.phase == phase and getattr(p, f"{name}_flops_per_s") is not None for p in points):
+                sign = f'<path d="{marker(12, 6, shape, size)}" class="mark {name} {phase}"/>'
+                yield Key(Markup(sign), f"{phase}, {name}")
 
 
 def _point_row(point: RooflinePoint) -> tuple[str, ...]:

@@ -28,16 +28,10 @@ _THINNEST = 0.35
 """Percent of the width: a bar that is nearly nothing can still be seen."""
 _FAR = 6.0
 """Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck."""
-_TICKS = 5
 _BAR = 30
 _DECODE = "decode_tokens_per_s"
 _LITTLE = 0.02
 """A share that needs a digit more."""
-
-
-def bullets(rows: Sequence[SpeedRow]) -> Markup:
-    """Every figure with its bar."""
-    return tag("div", *map(_bullet, rows), class_="bullets")
 
 
 def _bullet(row: SpeedRow) -> Markup:
@@ -59,10 +53,6 @@ def _top(row: SpeedRow) -> float:
     return _ROOM * max(near, row.ceiling if shows_ceiling and row.ceiling else 0.0)
 
 
-def _marks(row: SpeedRow) -> list[tuple[float, str]]:
-    return [(value, name) for value, name in ((row.ceiling, "ceiling"), (row.goal, "goal")) if value is not None]
-
-
 def _speed_bar(row: SpeedRow, top: float) -> Markup:
     parts = [tag("rect", x="0", y="4", width="100%", height="22", class_="track")]
     if row.as_configured:
@@ -72,21 +62,17 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
     if row.measured is not None:
         width = max(_percent(row.measured, top), _THINNEST)
         parts.append(tag("rect", x="0", y="11", width=f"{width:.3f}%", height="8", class_="bar-measured"))
-    parts += [_line(value, top, name, 0, _BAR) for value, name in _marks(row) if value <= top]
-    parts += _axis(row.metric, top)
-    # The bar in words
+    marks = ((row.ceiling, "ceiling"), (row.goal, "goal"))
+    parts += [_line(value, top, name, 0, _BAR) for value, name in marks if value is not None and value <= top]
+    for tick in nice_ticks(top, 5):
+        x, shown = f"{_percent(tick, top):.3f}%", span(tick) if is_time(row.metric) and tick else f"{tick:,.6g}"
+        parts.append(tag("line", x1=x, x2=x, y1="26", y2="30", class_="tick"))
+        parts.append(tag("text", shown, x=x, y=str(_BAR + 12), text_anchor="start" if tick == 0 else "middle"))
     measured = f"{amount(row.metric, row.measured)} measured" if row.measured is not None else "not measured"
     best = f", {_reach(row.metric, row.achievable)} achievable" if row.achievable else ""
     ceiling = f", {amount(row.metric, row.ceiling)} at most" if row.ceiling is not None else ""
-    return tag(
-        "svg",
-        *parts,
-        class_="bar",
-        width="100%",
-        height=f"{_BAR + 16}",
-        role="img",
-        aria_label=f"{metric_name(row.metric)}: {measured}{best}{ceiling}",
-    )
+    said = f"{metric_name(row.metric)}: {measured}{best}{ceiling}"
+    return tag("svg", *parts, class_="bar", width="100%", height=str(_BAR + 16), role="img", aria_label=said)
 
 
 def _percent(value: float, top: float) -> float:
@@ -102,13 +88,6 @@ def _band(reach: Range, top: float, name: str) -> Markup:
 def _line(value: float, top: float, name: str, start: int, end: int) -> Markup:
     x = f"{_percent(value, top):.3f}%"
     return tag("line", x1=x, x2=x, y1=str(start), y2=str(end), class_=f"mark-{name}")
-
-
-def _axis(metric: str, top: float) -> Iterator[Markup]:
-    for tick in nice_ticks(top, _TICKS):
-        x, shown = f"{_percent(tick, top):.3f}%", span(tick) if is_time(metric) and tick else f"{tick:,.6g}"
-        yield tag("line", x1=x, x2=x, y1="26", y2="30", class_="tick")
-        yield tag("text", shown, x=x, y=str(_BAR + 12), text_anchor="start" if tick == 0 else "middle")
 
 
 def nice_ticks(top: float, most: int) -> list[float]:
@@ -130,16 +109,11 @@ def _legend(row: SpeedRow, top: float) -> Iterator[Markup]:
     if row.ceiling is not None:
         far = ", beyond this scale" if 0 < top < row.ceiling else ""
         name = "ceiling by bandwidth" if row.metric == _DECODE else "ceiling by arithmetic"
-        yield _key("ceiling", name, f"{amount(row.metric, row.ceiling)}{_reached(row)}{far}")
+        share = row.measured / row.ceiling if row.measured is not None and row.ceiling else None
+        reached = f", {share:.{0 if share >= _LITTLE else 1}%} reached" if share is not None else ""
+        yield _key("ceiling", name, f"{amount(row.metric, row.ceiling)}{reached}{far}")
     if row.goal is not None:
         yield _key("goal", "your goal", amount(row.metric, row.goal))
-
-
-def _reached(row: SpeedRow) -> str:
-    if row.measured is None or not row.ceiling:
-        return ""
-    share = row.measured / row.ceiling
-    return f", {share:.0%} reached" if share >= _LITTLE else f", {share:.1%} reached"
 
 
 def _key(name: str, label: str, value: str) -> Markup:
@@ -153,11 +127,12 @@ def _reach(metric: str, reach: Range) -> str:
 
 
 def speeds(rows: Sequence[SpeedRow]) -> Markup:
-    """The panel's content."""
-    return bullets(rows) if rows else joined([tag("p", "No speed was measured.", class_="quiet")])
+    """Every figure with its bar."""
+    if not rows:
+        return tag("p", "No speed was measured.", class_="quiet")
+    return tag("div", *map(_bullet, rows), class_="bullets")
 
 
-_SERIES = 6
 _ROOM_FOR_A_NUMBER = 5.0
 """Percent of the width: what a digit takes on a narrow screen."""
 _HEIGHT = 34
@@ -176,10 +151,24 @@ def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
     whole = next((p for p in parts if p.seconds >= total and p.part != UNEXPLAINED), None)
     if whole:  # a bar of one part shows nothing
         return tag("div", title, tag("p", f"All of it: {whole.part}."), class_="budget")
-    rows = [
-        _budget_row(number, part, look, total) for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1)
-    ]
-    return tag("div", title, _budget_bar(parts, looks, total), tag("ol", *rows, class_="shares"), class_="budget")
+    rows, shapes, edge = [], [], 0.0
+    for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1):
+        width = 100 * part.seconds / total
+        if width > 0:
+            box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
+            hatch = tag("rect", **box, fill="url(#hatch)") if look in ("unexplained", "lost") else NOTHING
+            label = tag("text", str(number), x=f"{edge + width / 2:.3f}%", y="22", text_anchor="middle")
+            name = tag("title", f"{part.part}: {span(part.seconds)}")
+            inside = (tag("rect", **box, class_="fill"), hatch, label if width >= _ROOM_FOR_A_NUMBER else NOTHING)
+            shapes.append(tag("g", name, *inside, class_=f"part {look}"))
+        edge += width
+        mark = tag("span", str(number), class_=f"number {look}", aria_hidden="true")
+        took = tag("span", span(part.seconds) if part.seconds > 0 else "-", class_="value")
+        share = tag("span", f"{part.seconds / total:.0%}", class_="value share")
+        rows.append(tag("li", mark, tag("span", part.part, class_="name"), took, share))
+    said = "; ".join(f"{part.part} {part.seconds / total:.0%}" for part in parts)
+    bar = tag("svg", *shapes, class_="bar", width="100%", height=str(_HEIGHT), role="img", aria_label=said)
+    return tag("div", title, bar, tag("ol", *rows, class_="shares"), class_="budget")
 
 
 def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
@@ -191,41 +180,8 @@ def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
         elif part.part.lower() in lost:
             yield "lost"
         else:
-            yield f"series-{series % _SERIES + 1}"
+            yield f"series-{series % 6 + 1}"
             series += 1
-
-
-def _budget_bar(parts: list[BudgetPart], looks: list[str], total: float) -> Markup:
-    shapes, edge = [], 0.0
-    for number, (part, look) in enumerate(zip(parts, looks, strict=True), 1):
-        width = 100 * part.seconds / total
-        if width > 0:
-            box = {"x": f"{edge:.3f}%", "y": "0", "width": f"{width:.3f}%", "height": str(_HEIGHT)}
-            hatch = tag("rect", **box, fill="url(#hatch)") if look in ("unexplained", "lost") else NOTHING
-            shows = width >= _ROOM_FOR_A_NUMBER
-            label = (
-                tag("text", str(number), x=f"{edge + width / 2:.3f}%", y="22", text_anchor="middle")
-                if shows
-                else NOTHING
-            )
-            name = tag("title", f"{part.part}: {span(part.seconds)}")
-            segment = tag("g", name, tag("rect", **box, class_="fill"), hatch, label, class_=f"part {look}")
-            shapes.append(segment)
-        edge += width
-    said = "; ".join(f"{part.part} {part.seconds / total:.0%}" for part in parts)
-    return tag("svg", *shapes, class_="bar", width="100%", height=str(_HEIGHT), role="img", aria_label=said)
-
-
-def _budget_row(number: int, part: BudgetPart, look: str, total: float) -> Markup:
-    took = span(part.seconds) if part.seconds > 0 else "-"
-    mark = tag("span", str(number), class_=f"number {look}", aria_hidden="true")
-    return tag(
-        "li",
-        mark,
-        tag("span", part.part, class_="name"),
-        tag("span", took, class_="value"),
-        tag("span", f"{part.seconds / total:.0%}", class_="value share"),
-    )
 
 
 _ENDLESS = 1e6
@@ -242,11 +198,8 @@ def render_change(change: ChangeView, number: int) -> str:  # noqa: ARG001 (the 
         tag("tbody", *map(_change_row, change.rows)),
         class_="figures",
     )
-    changes = (
-        tag("ul", *(tag("li", worded(said)) for said in change.changes), class_="changes")
-        if change.changes
-        else NOTHING
-    )
+    differs = [tag("li", worded(said)) for said in change.changes]
+    changes = tag("ul", *differs, class_="changes") if differs else NOTHING
     answers = tag("p", sentence(change.answers)) if change.answers else NOTHING
     source = tag("p", f"From {change.source}.", class_="quiet")
     return tag("figure", head, tag("div", table, class_="wide"), answers, changes, source)
@@ -269,36 +222,19 @@ def sign_of(verdict: str) -> Sign:
 
 
 def _change_row(row: ChangeRow) -> Markup:
-    before, after = (_both(row.metric, side) for side in (row.before, row.after))
-    cells = [
-        tag("td", cell)
-        for cell in (
-            before,
-            after,
-            joined([tag("b", f"×{row.speedup.mid:.2f}"), tag("small", speedup_ends(row.speedup))]),
-            badge(sign_of(row.verdict)),
-        )
-    ]
-    name = tag("th", metric_name(row.metric), scope="row")
-    # Both as bars from zero, the earlier above, with their intervals
+    """Both as bars from zero, the earlier above, with their intervals; then in numbers."""
     top = max(row.before.high, row.after.high, 1e-12)
-    shapes = [
-        _change_bar(side, name, place, top)
-        for place, (name, side) in enumerate((("before", row.before), ("after", row.after)))
-    ]
+    shapes, cells = [], []
+    for y, name, side in ((0, "before", row.before), (13, "after", row.after)):
+        low, mid, high = (f"{_percent(value, top):.3f}%" for value in (side.low, side.mid, side.high))
+        shapes.append(tag("rect", x="0", y=str(y + 1), width=mid, height="10", class_=f"bar-{name}"))
+        numbers = [tag("b", amount(row.metric, side.mid))]
+        if side.low != side.high:
+            shapes.append(tag("line", x1=low, x2=high, y1=str(y + 6), y2=str(y + 6), class_="whisker"))
+            numbers.append(tag("small", f"{amount(row.metric, side.low)} to {amount(row.metric, side.high)}"))
+        cells.append(tag("td", *numbers))
+    cells.append(tag("td", tag("b", f"×{row.speedup.mid:.2f}"), tag("small", speedup_ends(row.speedup))))
+    cells.append(tag("td", badge(sign_of(row.verdict))))
     said = f"before {amount(row.metric, row.before.mid)}, after {amount(row.metric, row.after.mid)}"
     bars = tag("svg", *shapes, class_="bar", width="100%", height="26", role="img", aria_label=said)
-    return tag("tr", name, tag("td", bars, class_="both"), *cells)
-
-
-def _change_bar(side: Range, name: str, place: int, top: float) -> Markup:
-    low, mid, high = (f"{100 * max(0.0, value) / top:.3f}%" for value in (side.low, side.mid, side.high))
-    y = 13 * place
-    bar = tag("rect", x="0", y=str(y + 1), width=mid, height="10", class_=f"bar-{name}")
-    whisker = tag("line", x1=low, x2=high, y1=str(y + 6), y2=str(y + 6), class_="whisker")
-    return joined([bar, whisker if side.low != side.high else NOTHING])
-
-
-def _both(metric: str, side: Range) -> Markup:
-    ends = f"{amount(metric, side.low)} to {amount(metric, side.high)}" if side.low != side.high else ""
-    return joined([tag("b", amount(metric, side.mid)), tag("small", ends) if ends else NOTHING])
+    return tag("tr", tag("th", metric_name(row.metric), scope="row"), tag("td", bars, class_="both"), *cells)

@@ -15,7 +15,6 @@ from unslow.show.clean import safe
 MOST, LEAST = 1e18, 1e-18
 """What is larger (a broken counter) is drawn as this, what is smaller as nothing: differences and logarithms of them
 stay finite."""
-_STEPS = (1, 2, 5, 10)
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 """Steps of a clock: nobody reads off 20 s of a minute's third."""
 
@@ -38,8 +37,7 @@ class Linear:
     end: float
 
     def at(self, value: float) -> float:
-        """Its place, never beyond the ends."""
-        return _between(_share(sane(value), self.low, self.high), self.start, self.end)
+        return _placed(sane(value), self.low, self.high, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,8 @@ class Log:
     end: float
 
     def at(self, value: float) -> float:
-        """Its place, never beyond the ends."""
         value = max(self.low, sane(value))
-        return _between(_share(log10(value), log10(self.low), log10(self.high)), self.start, self.end)
+        return _placed(log10(value), log10(self.low), log10(self.high), self.start, self.end)
 
 
 def sane(value: float) -> float:
@@ -64,11 +61,8 @@ def sane(value: float) -> float:
     return float(max(-MOST, min(MOST, value))) if abs(value) >= LEAST else 0.0
 
 
-def _share(value: float, low: float, high: float) -> float:
-    return (value - low) / (high - low) if high > low else 0.0
-
-
-def _between(share: float, start: float, end: float) -> float:
+def _placed(value: float, low: float, high: float, start: float, end: float) -> float:
+    share = (value - low) / (high - low) if high > low else 0.0
     return start + (end - start) * max(0.0, min(1.0, share))
 
 
@@ -78,7 +72,7 @@ def step(span: float, most: int) -> float:
         return 1.0
     rough = span / max(1, most)
     power = 10.0 ** floor(log10(rough))
-    return next(power * nice for nice in _STEPS if power * nice >= rough * (1 - 1e-9))
+    return next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * (1 - 1e-9))
 
 
 def ticks(low: float, high: float, most: int) -> tuple[float, ...]:
@@ -109,16 +103,17 @@ def top(high: float, most: int) -> float:
 
 def decades(low: float, high: float, most: int) -> tuple[float, ...]:
     """Powers of ten from low to high, every second or third where they are many."""
-    first, last = ceil(log10(low) - 1e-9), floor(log10(high) + 1e-9)
-    by = max(1, ceil((last - first + 1) / max(1, most)))
-    return tuple(10.0**power for power in range(first, last + 1, by))
+    return tuple(10.0**power for power in _powers(log10(low), log10(high), most))
 
 
 def doublings(low: float, high: float, most: int) -> tuple[float, ...]:
     """Powers of two from low to high, every second or fourth where they are many."""
-    first, last = ceil(log2(low) - 1e-9), floor(log2(high) + 1e-9)
-    by = max(1, ceil((last - first + 1) / max(1, most)))
-    return tuple(2.0**power for power in range(first, last + 1, by))
+    return tuple(2.0**power for power in _powers(log2(low), log2(high), most))
+
+
+def _powers(low: float, high: float, most: int) -> range:
+    first, last = ceil(low - 1e-9), floor(high + 1e-9)
+    return range(first, last + 1, max(1, ceil((last - first + 1) / max(1, most))))
 
 
 FONT = 12.0
@@ -193,13 +188,8 @@ class Box:
         )
 
     def within(self, other: "Box") -> bool:
-        """Whether nothing of it is outside the other."""
-        return (
-            self.left >= other.left
-            and self.right <= other.right
-            and self.top >= other.top
-            and self.bottom <= other.bottom
-        )
+        is_across = other.left <= self.left and self.right <= other.right
+        return is_across and other.top <= self.top and self.bottom <= other.bottom
 
 
 @dataclass(slots=True)
@@ -210,11 +200,9 @@ class Room:
     taken: list[Box] = field(default_factory=list)
 
     def take(self, box: Box) -> None:
-        """Nothing else may stand there."""
         self.taken.append(box)
 
     def is_free(self, box: Box) -> bool:
-        """Whether it is inside and nothing stands there."""
         return box.within(self.whole) and not any(box.meets(other) for other in self.taken)
 
     def first_free(self, places: Iterable[Box]) -> Box | None:
@@ -255,7 +243,6 @@ class Format:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it is for a phone."""
         return self.name == "narrow"
 
 
@@ -281,11 +268,9 @@ class Drawing:
     parts: list[Markup] = field(default_factory=list)
 
     def add(self, part: Markup) -> None:
-        """Anything that is ready."""
         self.parts.append(part)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
-        """A straight line."""
         places = f'x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"'
         self.add(Markup(f'<line {places} class="{class_}"/>'))
 
@@ -338,16 +323,8 @@ def hatch(drawing: Drawing, name: str, class_: str, gap: float = 6, *, crossed: 
     lines = [f'<path d="M0,{number(gap)}L{number(gap)},0" class="{class_}"/>']
     if crossed:
         lines.append(f'<path d="M0,0L{number(gap)},{number(gap)}" class="{class_}"/>')
-    drawing.add(
-        tag(
-            "pattern",
-            Markup("".join(lines)),
-            id=f"{drawing.name}-{name}",
-            width=gap,
-            height=gap,
-            patternUnits="userSpaceOnUse",
-        )
-    )
+    content, name = Markup("".join(lines)), f"{drawing.name}-{name}"
+    drawing.add(tag("pattern", content, id=name, width=gap, height=gap, patternUnits="userSpaceOnUse"))
 
 
 def marker(x: float, y: float, shape: str, size: float = 5) -> str:

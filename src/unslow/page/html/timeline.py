@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from statistics import median
 
@@ -84,17 +85,14 @@ class Row:
 
     @property
     def is_tall(self) -> bool:
-        """Whether it tells much of a slow GPU."""
         return self.name in _TALL
 
     @property
     def height(self) -> float:
-        """Taller for what tells most."""
         return 54.0 if self.is_tall else 32.0
 
     @property
     def are_few(self) -> bool:
-        """Whether each line has a colour of its own."""
         return len(self.lines) <= SEVERAL
 
 
@@ -127,9 +125,14 @@ def _row(name: str, found: Sequence[tuple[Track, Line]]) -> Row:
     limit = max(limits, default=None)
     unit = quantity(name, max(high, limit or 0.0))
     foot, head = _ends(unit, low, high, limit)
-    shown = limit if limit is not None and unit.unit != "%" else None
+    odd = set()
+    if len(lines) > SEVERAL:
+        middle = median(line.mean for line in lines)
+        usual = 3 * median(abs(line.mean - middle) for line in lines)
+        far = max(_DIFFERS * (head - foot), usual)
+        odd = {place for place, line in enumerate(lines) if abs(line.mean - middle) > far}
     label = found[0][0].label or named(name)
-    return Row(name, label, lines, foot, head, shown, unit, _odd(lines, head - foot))
+    return Row(name, label, lines, foot, head, None if unit.unit == "%" else limit, unit, frozenset(odd))
 
 
 def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple[float, float]:
@@ -143,15 +146,6 @@ def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple
     foot = min(0.0, low)
     high_end = foot + (most - foot) * _ROOM
     return foot, high_end if high_end - foot > abs(foot) * _SAME + LEAST else foot + max(1.0, abs(foot))
-
-
-def _odd(lines: Sequence[Line], height: float) -> frozenset[int]:
-    if len(lines) <= SEVERAL:
-        return frozenset()
-    middle = median(line.mean for line in lines)
-    usual = 3 * median(abs(line.mean - middle) for line in lines)
-    far = max(_DIFFERS * height, usual)
-    return frozenset(place for place, line in enumerate(lines) if abs(line.mean - middle) > far)
 
 
 def short_device(device: str) -> str:
@@ -181,8 +175,11 @@ def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
         for start, end in found:
             drawing.box(_stretch(time, start, end, top, _HIGH), class_, f"{words}: {_when(start, end)}")
         drawing.height = top + _HIGH + _GAP
-    for marks in list(_reasons(part.marks))[:MOST_LANES]:
-        _reason(drawing, time, marks)
+    reasons: dict[tuple[bool, str], list[ThrottleMark]] = {}
+    for mark in part.marks:
+        reasons.setdefault((not mark.harmful, mark.reason), []).append(mark)
+    for key in sorted(reasons)[:MOST_LANES]:  # those that cost speed first
+        _reason(drawing, time, reasons[key])
     drawing.height += _GAP
 
 
@@ -208,24 +205,13 @@ def _stretch(time: Linear, start: float, end: float, top: float, high: float) ->
     return Box(left, top, max(time.at(end), left + _THINNEST), top + high)
 
 
-def _reasons(marks: Sequence[ThrottleMark]) -> list[list[ThrottleMark]]:
-    """Marks of the same reason together, those that cost speed first."""
-    groups: dict[tuple[bool, str], list[ThrottleMark]] = {}
-    for mark in marks:
-        groups.setdefault((not mark.harmful, mark.reason), []).append(mark)
-    return [groups[key] for key in sorted(groups)]
-
-
 def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> None:
     """The stretches with a pattern, and their words in the same lane where it is empty, else above."""
-    # Its class, and what it says
+    bold = marks[0].harmful
+    name = "harmful" if bold else "harmless"
     devices = ", ".join(dict.fromkeys(short_device(mark.device) for mark in marks))
-    reason = marks[0].reason.replace("_", " ")
-    name, said = (
-        ("harmful", f"{reason}, costs speed: {devices}") if marks[0].harmful else ("harmless", f"{reason}: {devices}")
-    )
+    said = f"{marks[0].reason.replace('_', ' ')}{', costs speed' if bold else ''}: {devices}"
     stretches = joined_spans((PhaseSpan(phase="", start_s=m.start_s, end_s=m.end_s) for m in marks), 0)[""]
-    bold = name == "harmful"
     room = width(said, bold=bold) + 10
     first, last = time.at(stretches[0][0]), time.at(stretches[-1][1])
     beside = first - room if first - room >= 0 else last + 10 if last + room <= drawing.format.width else None
@@ -240,9 +226,6 @@ def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> No
 
 MOST_COLUMNS = {"wide": 800, "middle": 300, "narrow": 200}
 """About one for each unit of width; of more, every second or third is drawn, and the table has the extremes of all."""
-_ROW_GAP = 12.0
-_WORDS = tuple[float, str, str]
-"""Height, words, class of a name at the end of a line."""
 
 
 def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence[Row]) -> None:
@@ -252,7 +235,9 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
     for row in rows:
         top = drawing.height + (LINE + 5 if drawing.format.is_narrow else 4)
         area = Box(time.start, top, time.end, top + row.height)
-        _held_back(drawing, time, part, row, area)
+        for mark in part.marks if row.name == "clock_hz" else ():  # behind the clocks: when they were held back
+            if mark.harmful and mark.end_s > mark.start_s:
+                drawing.box(Box(time.at(mark.start_s), area.top, time.at(mark.end_s), area.bottom), "held-back")
         up = Linear(row.low, row.high, area.bottom, area.top)
         # Few numbers at the left, but two at least
         few = 3 if row.is_tall else 2
@@ -263,26 +248,14 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
             drawing.line(area.left, up.at(row.limit), area.right, up.at(row.limit), "limit")
         for place, line in sorted(enumerate(row.lines), key=lambda one: one[0] in row.odd):
             if shape := _shape(line.values[::every], row, area, places):
-                drawing.path(
-                    shape,
-                    _class(row, place),
-                    f"{line.device}: {row.label} {row.unit.bare(line.low)} to {row.unit.full(line.high)}",
-                )
+                class_ = f"series-{place + 1}" if row.are_few else "odd" if place in row.odd else "other"
+                said = f"{line.device}: {row.label} {row.unit.bare(line.low)} to {row.unit.full(line.high)}"
+                drawing.path(shape, f"line {class_}", said)
         _title(drawing, row, area, _names(drawing, row, area, up))
-        drawing.height = area.bottom + _ROW_GAP
-
-
-def _held_back(drawing: Drawing, time: Linear, part: TimelineView, row: Row, area: Box) -> None:
-    """Behind the clocks: when the driver held them back."""
-    if row.name != "clock_hz":
-        return
-    for mark in part.marks:
-        if mark.harmful and mark.end_s > mark.start_s:
-            drawing.box(Box(time.at(mark.start_s), area.top, time.at(mark.end_s), area.bottom), "held-back")
+        drawing.height = area.bottom + 12.0
 
 
 def _title(drawing: Drawing, row: Row, area: Box, room: float) -> None:
-    """At the left of the row, or above it as far as there is room."""
     said = f"{row.label}, {row.unit.unit}" if row.unit.unit else row.label
     if drawing.format.is_narrow:
         drawing.words(0, area.top - 8, fitted(said, room))
@@ -291,33 +264,18 @@ def _title(drawing: Drawing, row: Row, area: Box, room: float) -> None:
         drawing.words(0, area.top + 10 + place * LINE, words)
 
 
-def _class(row: Row, place: int) -> str:
-    if row.are_few:
-        return f"line series-{place + 1}"
-    return "line odd" if place in row.odd else "line other"
-
-
 def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence[str]) -> str:
     """The line, broken where no sample is. Written out, for it is done thousands of times; no value leaves its row."""
     low, bottom = row.low, area.bottom
     steep = (bottom - area.top) / (row.high - low)
-    if None not in values:
-        known = zip(places, values, strict=False)
-        return _run([f"{x},{bottom - (value - low) * steep:.1f}" for x, value in known if value is not None])
-    pieces: list[str] = []
-    run: list[str] = []
+    runs: list[list[str]] = [[]]
     for x, value in zip(places, values, strict=False):
         if value is None:
-            pieces.append(_run(run))
-            run = []
+            runs.append([])
         else:
-            run.append(f"{x},{bottom - (value - low) * steep:.1f}")
-    return "".join([*pieces, _run(run)])
-
-
-def _run(run: list[str]) -> str:
-    """A stretch without a gap; one sample alone is a dot."""
-    return f"M{run[0]}h0" if len(run) == 1 else "M" + "L".join(run) if run else ""
+            runs[-1].append(f"{x},{bottom - (value - low) * steep:.1f}")
+    # One sample alone is a dot
+    return "".join(f"M{run[0]}h0" if len(run) == 1 else "M" + "L".join(run) for run in runs if run)
 
 
 def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
@@ -336,13 +294,14 @@ def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
     room = Room(Box(area.right, area.top - 10, drawing.format.width, area.bottom + 10))
     for y, words, class_ in said:
         shown = fitted(words, drawing.format.width - area.right - 8, bold=class_ in BOLD_WORDS)
-        if spot := room.first_free(_beside(area.right + 6, y, drawing.format.width)):
+        rows = (y - LINE / 2 + shift * LINE for shift in (0, -1, 1, -2, 2, -3))
+        if spot := room.first_free(Box(area.right + 6, row, drawing.format.width, row + LINE) for row in rows):
             drawing.words(spot.left, spot.bottom - 3, shown, class_=class_)
     return area.left - 44
 
 
-def _said(row: Row, up: Linear) -> Iterator[_WORDS]:
-    """Of many lines, which is which; of few the legend tells."""
+def _said(row: Row, up: Linear) -> Iterator[tuple[float, str, str]]:
+    """Height, words and class: of many lines, which is which; of few the legend tells."""
     if row.are_few:
         return
     for place in sorted(row.odd)[:SEVERAL]:
@@ -352,12 +311,6 @@ def _said(row: Row, up: Linear) -> Iterator[_WORDS]:
         yield up.at(others[0]), f"{len(others)} others" if row.odd else f"all {len(others)} alike", "quiet"
 
 
-def _beside(x: float, y: float, right: float) -> Iterator[Box]:
-    for shift in (0, -LINE, LINE, -2 * LINE, 2 * LINE, -3 * LINE):
-        yield Box(x, y - LINE / 2 + shift, right, y + LINE / 2 + shift)
-
-
-_TITLE = "What the devices did over time"
 _LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}
 _RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}
 """Room for words beside the rows; on a phone they stand above."""
@@ -368,21 +321,34 @@ _HOUR_S, _MINUTE_S = 7200, 180
 def render_timeline(part: TimelineView, number: int) -> Markup:
     """The sentence, the rows, and the numbers of each."""
     rows = rows_of(part.tracks)
-    tables = [
-        Table(
-            "Over the whole run", ("What", "Device", "Least", "Mean", "Most", "Limit"), [*map(_track_row, part.tracks)]
-        ),
-        _phase_table(part),
-        _mark_table(part),
+    phases = [
+        (PHASES.get(phase, phase), span(sum(end - start for start, end in found)), str(len(found)))
+        for phase, found in joined_spans(part.spans, 0).items()  # requests at once count once
     ]
-    return figure(
-        f"timeline-{number}",
-        _TITLE,
-        part.summary,
-        lambda drawing: _draw(drawing, part, rows),
-        _keys(part, rows),
-        tables,
-    )
+    marks = [
+        (mark.device, mark.reason.replace("_", " "), span(sane(mark.start_s)), span(sane(mark.end_s)),
+         "yes" if mark.harmful else "no")
+        for mark in part.marks
+    ]  # fmt: skip
+    columns = ("What", "Device", "Least", "Mean", "Most", "Limit")
+    tables = [
+        Table("Over the whole run", columns, [*map(_track_row, part.tracks)]),
+        Table("Phases", ("Phase", "In all", "Stretches"), phases),
+        Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
+    ]
+    draw = partial(_draw, part=part, rows=rows)
+    few = max((row.lines for row in rows if row.are_few), key=len, default=())
+    signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
+    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
+    if any(track.limit for track in part.tracks):
+        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
+    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
+        if any(mark.harmful == harmful for mark in part.marks):
+            name = "harmful" if harmful else "harmless"
+            lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
+            sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
+            keys.append(Key(Markup(sign), words))
+    return figure(f"timeline-{number}", "What the devices did over time", part.summary, draw, keys, tables)
 
 
 def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
@@ -398,34 +364,12 @@ def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
     behind = len(drawing.parts)
     lanes(drawing, time, part)
     rows_drawn(drawing, time, part, rows)
-    _time_axis(drawing, time, end_s, behind)
-
-
-def _time_axis(drawing: Drawing, time: Linear, end_s: float, behind: int) -> None:
-    """The axis at the foot; its lines run through all rows, behind what is drawn already."""
+    # The axis at the foot; its lines run through all rows, behind what is drawn already
     by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
-    area = Box(time.start, 0, time.end, drawing.height)
+    area, marks = Box(time.start, 0, time.end, drawing.height), clock_ticks(end_s, drawing.format.ticks)
     drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
-    most = drawing.format.ticks
-    drawing.height = foot_axis(
-        drawing, area, time, clock_ticks(end_s, most), lambda tick: plain(tick / by), f"time, {unit}"
-    )
+    drawing.height = foot_axis(drawing, area, time, marks, lambda tick: plain(tick / by), f"time, {unit}")
     drawing.parts += drawn
-
-
-def _keys(part: TimelineView, rows: Sequence[Row]) -> list[Key]:
-    few = max((row.lines for row in rows if row.are_few), key=len, default=())
-    signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
-    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
-    if any(track.limit for track in part.tracks):
-        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
-    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
-        if any(mark.harmful == harmful for mark in part.marks):
-            name = "harmful" if harmful else "harmless"
-            lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
-            sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
-            keys.append(Key(Markup(sign), words))
-    return keys
 
 
 def _track_row(track: Track) -> tuple[str, ...]:
@@ -435,22 +379,3 @@ def _track_row(track: Track) -> tuple[str, ...]:
     unit = quantity(track.name, max(line.high, sane(track.limit or 0)))
     limit = "-" if track.limit is None else unit.full(track.limit)
     return words, track.device, *(unit.full(value) for value in (line.low, line.mean, line.high)), limit
-
-
-def _phase_table(part: TimelineView) -> Table:
-    """How long each phase was; requests at once count once."""
-    spans = joined_spans(part.spans, 0)
-    rows = [
-        (PHASES.get(phase, phase), span(sum(end - start for start, end in found)), str(len(found)))
-        for phase, found in spans.items()
-    ]
-    return Table("Phases", ("Phase", "In all", "Stretches"), rows)
-
-
-def _mark_table(part: TimelineView) -> Table:
-    rows = [
-        (mark.device, mark.reason.replace("_", " "), span(sane(mark.start_s)), span(sane(mark.end_s)),
-         "yes" if mark.harmful else "no")
-        for mark in part.marks
-    ]  # fmt: skip
-    return Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), rows)

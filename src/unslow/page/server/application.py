@@ -25,7 +25,6 @@ from unslow.page.server.endpoints import (
     RUN_ENDPOINTS,
     VIEW_ENDPOINTS,
     Endpoint,
-    Parameter,
     Question,
     flags,
     imported,
@@ -114,22 +113,19 @@ def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
             "default": {"description": "Anything else that went wrong", "content": failed},
         },
     }
-    if parameters := [*_of_path(one), *map(_of_query, one.parameters)]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if kind else "string"}}
+        for name, kind in _MARK.findall(one.path)
+    ]
+    for asked in one.parameters:
+        kind = _TYPES[asked.kind] | ({"enum": list(asked.choices)} if asked.choices else {})
+        shown = {"name": asked.name, "in": "query", "description": asked.words, "schema": kind}
+        parameters.append(shown | ({"required": True} if asked.needed else {}))
+    if parameters:
         found["parameters"] = parameters
     if one.body:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema[one.body]}}}
     return found
-
-
-def _of_path(one: Endpoint) -> Iterable[dict[str, Any]]:
-    for name, kind in _MARK.findall(one.path):
-        yield {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if kind else "string"}}
-
-
-def _of_query(parameter: Parameter) -> dict[str, Any]:
-    kind = _TYPES[parameter.kind] | ({"enum": list(parameter.choices)} if parameter.choices else {})
-    shown = {"name": parameter.name, "in": "query", "description": parameter.words, "schema": kind}
-    return shown | ({"required": True} if parameter.needed else {})
 
 
 MOST_STREAMS = 8
@@ -174,13 +170,13 @@ _AT_ONCE, _SLOW_AT_ONCE = 4, 2
 _STATUS = {NotThereError: 404, BusyError: 409}
 
 
-def _described(_desk: ServerState, _question: Question) -> Response:
-    return Response(document_json(endpoints()), media_type="application/json")
-
-
 def endpoints() -> tuple[Endpoint, ...]:
     """Everything that can be asked."""
-    own = Endpoint("/openapi.json", "This description", "builtins:dict", _described)
+
+    def described(_desk: ServerState, _question: Question) -> Response:
+        return Response(document_json(endpoints()), media_type="application/json")
+
+    own = Endpoint("/openapi.json", "This description", "builtins:dict", described)
     return (*VIEW_ENDPOINTS, *RUN_ENDPOINTS, *QUESTION_ENDPOINTS, *BUYER_ENDPOINTS, own)
 
 
@@ -194,25 +190,26 @@ def application(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIA
     quick, slow = CapacityLimiter(_AT_ONCE), CapacityLimiter(_SLOW_AT_ONCE)
     routes = [_route(desk, one, slow if one.slow else quick) for one in endpoints()]
     routes.append(Route(PAGE, _page(desk, own), methods=["GET"]))
-    handlers = {HTTPException: _http_failed, UserError: _failed, ClientDisconnect: _left, Exception: _bug}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)  # type: ignore[arg-type]
+    handlers = dict.fromkeys((HTTPException, UserError, ClientDisconnect, Exception), _failed)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)
 
 
 def _route(desk: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
     async def answer(request: Request) -> Response:
-        question = await _question(one, request)
+        query = {name: request.query_params.getlist(name) for name in request.query_params}
+        body = await _body(request, imported(one.body)) if one.body else None
+        question = Question(request.path_params, flags(one.parameters, query), body)
         if one.media == "application/x-ndjson":
             return events(desk, question)
         found = await anyio.to_thread.run_sync(one.handle, desk, question, limiter=limiter)
-        return _response(found, one)
+        if isinstance(found, Response):
+            return found
+        if isinstance(found, str):
+            return HTMLResponse(found)
+        data = found if isinstance(found, bytes) else msgspec.json.encode(found)
+        return Response(data, one.status, media_type=one.media)
 
     return Route(one.full_path, answer, methods=[one.method], name=f"{one.method} {one.path}")
-
-
-async def _question(one: Endpoint, request: Request) -> Question:
-    query = {name: request.query_params.getlist(name) for name in request.query_params}
-    body = await _body(request, imported(one.body)) if one.body else None
-    return Question(request.path_params, flags(one.parameters, query), body)
 
 
 async def _body(request: Request, kind: Any) -> Any:
@@ -228,46 +225,29 @@ async def _body(request: Request, kind: Any) -> Any:
         raise UserError(f"the body can't be understood: {error}", "see /api/v1/openapi.json") from error
 
 
-def _response(found: Any, one: Endpoint) -> Response:
-    if isinstance(found, Response):
-        return found
-    if isinstance(found, str):
-        return HTMLResponse(found)
-    data = found if isinstance(found, bytes) else msgspec.json.encode(found)
-    return Response(data, one.status, media_type=one.media)
-
-
 def _page(desk: ServerState, own: ServerIdentity) -> Callable[[Request], Any]:
+    def drawn(wanted: str, nonce: str) -> str:
+        from unslow.page.html.document import Serving  # noqa: PLC0415 (imported while the machine is looked at)
+        from unslow.page.server.pages import page_of  # noqa: PLC0415
+
+        return page_of(desk, wanted, Serving(nonce, own.token))
+
     async def page(request: Request) -> Response:
         wanted = request.query_params.get("view", "")
-        html = await anyio.to_thread.run_sync(_drawn, desk, wanted, request.state.nonce, own.token)
-        return HTMLResponse(html)
+        return HTMLResponse(await anyio.to_thread.run_sync(drawn, wanted, request.state.nonce))
 
     return page
 
 
-def _drawn(desk: ServerState, wanted: str, nonce: str, token: str) -> str:
-    from unslow.page.html.document import Serving  # noqa: PLC0415 (imported while the machine is looked at)
-    from unslow.page.server.pages import page_of  # noqa: PLC0415
-
-    return page_of(desk, wanted, Serving(nonce, token))
-
-
-def _failed(_request: Request, error: UserError) -> Response:
-    status = _STATUS.get(type(error), 400)
-    return JSONResponse({"error": {"message": error.message, "hint": error.hint}}, status)
-
-
-def _http_failed(_request: Request, error: HTTPException) -> Response:
-    hint = "see /api/v1/openapi.json" if error.status_code in (404, 405) else ""
-    return JSONResponse({"error": {"message": error.detail, "hint": hint}}, error.status_code)
-
-
-def _left(_request: Request, _error: ClientDisconnect) -> Response:
-    """For a client that went away within its request: nobody reads it, and it is no bug."""
-    return Response(status_code=400)
-
-
-def _bug(_request: Request, error: Exception) -> Response:
-    sys.stderr.write(without_controls("".join(traceback.format_exception(error))))
-    return JSONResponse({"error": {"message": "a bug in unslow", "hint": "the terminal says more"}}, 500)
+def _failed(_request: Request, error: Exception) -> Response:
+    if isinstance(error, UserError):
+        status, message, hint = _STATUS.get(type(error), 400), error.message, error.hint
+    elif isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+        hint = "see /api/v1/openapi.json" if status in (404, 405) else ""
+    elif isinstance(error, ClientDisconnect):  # within its request: nobody reads the answer, and it is no bug
+        return Response(status_code=400)
+    else:
+        sys.stderr.write(without_controls("".join(traceback.format_exception(error))))
+        status, message, hint = 500, "a bug in unslow", "the terminal says more"
+    return JSONResponse({"error": {"message": message, "hint": hint}}, status)

@@ -21,7 +21,6 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -49,7 +48,6 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more comes."""
         self._wait_no_more()
         super().connection_lost(exc)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from unslow.commands import choose, cost, devices, fit, predict, tiers
 from unslow.commands._output import Silent
-from unslow.commands._request import NUMBER, SWITCH, TEXT, Field, Request, fields_of
+from unslow.commands._request import NUMBER, SWITCH, TEXT, Request, fields_of
 from unslow.commands.choose import ChooseRequest
 from unslow.commands.cost import CostRequest
 from unslow.commands.devices import DevicesRequest
@@ -49,13 +49,22 @@ class Parameter(NamedTuple):
         if self.kind == "names":
             return [name.strip() for value in values for name in value.split(",") if name.strip()][:MOST_VALUES]
         if self.kind == "number":
-            return _number(self.name, values[0])
+            return self._number(values[0])
         if self.kind == "switch":
             text = values[0]
             if text.lower() not in _SWITCHES:
                 raise UserError(f"{self.name} {text[:60]!r} is neither true nor false", "write true or false")
             return _SWITCHES[text.lower()]
         return values[0]
+
+    def _number(self, text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            raise UserError(f"{self.name} {text[:60]!r} is no number", "write it like 0.5") from None
+        if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
+            raise UserError(f"{self.name} {text[:60]!r} makes no sense", "write it like 0.5")
+        return number
 
 
 def parameters_of(
@@ -66,26 +75,19 @@ def parameters_of(
     commas: Collection[str] = (),
 ) -> tuple[Parameter, ...]:
     """The parameters of a command's request; some by other names, some as lists with commas between."""
-    called, fields = names or {}, [field for field in fields_of(request) if field.option.only != "cli"]
-    return tuple(
-        Parameter(
-            called.get(field.name, field.name), field.option.text, "names" if field.name in commas else _kind(field),
-            field.attribute, field.is_needed, field.kind.choices if _is_literal(field) else (),
-        )
-        for field in fields
-        if field.name not in without
-    )  # fmt: skip
-
-
-def _kind(field: Field) -> Kind:
-    if field.several and field.kind is TEXT:
-        return "list"
-    return _KINDS.get(field.kind, "count" if field.kind.of is int and not field.several else "text")
-
-
-def _is_literal(field: Field) -> bool:
-    """Whether it takes these words and no others."""
-    return typing.get_origin(field.kind.takes) is Literal
+    parameters = []
+    for field in fields_of(request):
+        if field.option.only == "cli" or field.name in without:
+            continue
+        kind: Kind = _KINDS.get(field.kind, "count" if field.kind.of is int and not field.several else "text")
+        if field.name in commas:
+            kind = "names"
+        elif field.several and field.kind is TEXT:
+            kind = "list"
+        name = (names or {}).get(field.name, field.name)
+        choices = field.kind.choices if typing.get_origin(field.kind.takes) is Literal else ()
+        parameters.append(Parameter(name, field.option.text, kind, field.attribute, field.is_needed, choices))
+    return tuple(parameters)
 
 
 def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -94,33 +96,18 @@ def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -
     for name, values in query.items():
         if name not in known:
             raise UserError(f"there is no parameter {name[:60]!r} here", f"there are {', '.join(known) or 'none'}")
-        _check(known[name], values)
+        parameter = known[name]
+        most = MOST_VALUES if parameter.kind in ("list", "names") else 1
+        if len(values) > most:
+            raise UserError(f"{name} is given {len(values)} times", f"{most} at most")
+        if any(len(value) > LONGEST_VALUE or "\0" in value for value in values):
+            raise UserError(f"{name} is no usual text", f"{LONGEST_VALUE} characters at most")
+        if parameter.choices and values[0] not in parameter.choices:
+            raise UserError(f"{name} {values[0][:60]!r} is not known", f"try one of {', '.join(parameter.choices)}")
     missing = [parameter.name for parameter in parameters if parameter.needed and parameter.name not in query]
     if missing:
         raise UserError(f"{missing[0]} is missing", known[missing[0]].words)
     return {known[name].field or name: known[name].parsed(values) for name, values in query.items()}
-
-
-def _check(parameter: Parameter, values: Sequence[str]) -> None:
-    most = MOST_VALUES if parameter.kind in ("list", "names") else 1
-    if len(values) > most:
-        raise UserError(f"{parameter.name} is given {len(values)} times", f"{most} at most")
-    if any(len(value) > LONGEST_VALUE or "\0" in value for value in values):
-        raise UserError(f"{parameter.name} is no usual text", f"{LONGEST_VALUE} characters at most")
-    if parameter.choices and values[0] not in parameter.choices:
-        raise UserError(
-            f"{parameter.name} {values[0][:60]!r} is not known", f"try one of {', '.join(parameter.choices)}"
-        )
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise UserError(f"{name} {text[:60]!r} is no number", "write it like 0.5") from None
-    if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
-        raise UserError(f"{name} {text[:60]!r} makes no sense", "write it like 0.5")
-    return number
 
 
 PREFIX = "/api/v1"
@@ -155,7 +142,6 @@ class Endpoint(NamedTuple):
 
     @property
     def full_path(self) -> str:
-        """With the prefix."""
         return PREFIX + self.path
 
 
@@ -173,16 +159,6 @@ KNOBS = (
     Parameter("quant", "of the weights: Q4_K_M"),
     Parameter("slots", "conversations at a time", "count"),
 )
-
-
-def view(desk: ServerState, _question: Question) -> Any:
-    """Every number of the page."""
-    return desk.seen().view
-
-
-def report(desk: ServerState, _question: Question) -> Any:
-    """The diagnosis alone."""
-    return desk.seen().view.report
 
 
 def snapshot(desk: ServerState, _question: Question) -> bytes:
@@ -207,16 +183,11 @@ def what_if_html(desk: ServerState, question: Question) -> str:
 
 
 def panel_html(desk: ServerState, question: Question) -> str:
-    """One panel of the page."""
-    number, name = question.path["number"], question.path["name"]
-    return panel_of(desk, number, name.removesuffix(".html"))
-
-
-def panel_of(desk: ServerState, number: int, name: str) -> str:
-    """A panel by its name; NotThereError where there is none."""
+    """One panel of the page; NotThereError where there is none."""
     from unslow.page.html.document import panel  # noqa: PLC0415
     from unslow.page.server.live_run import offers_of  # noqa: PLC0415
 
+    number, name = question.path["number"], question.path["name"].removesuffix(".html")
     seen = desk.seen()
     found = seen.view
     if not 0 <= number < len(found.subjects):
@@ -227,10 +198,14 @@ def panel_of(desk: ServerState, number: int, name: str) -> str:
         raise NotThereError(f"there is no panel {name[:60]!r}", "see the view for those that there are") from error
 
 
-_VIEW = "unslow.think.view:View"
 VIEW_ENDPOINTS = (
-    Endpoint("/view", "Every number of the page", _VIEW, view),
-    Endpoint("/report", "The diagnosis, as `unslow diagnose --json` gives it", "unslow.think.report:Report", report),
+    Endpoint("/view", "Every number of the page", "unslow.think.view:View", lambda desk, _: desk.seen().view),
+    Endpoint(
+        "/report",
+        "The diagnosis, as `unslow diagnose --json` gives it",
+        "unslow.think.report:Report",
+        lambda desk, _: desk.seen().view.report,
+    ),
     Endpoint("/snapshot", "What was seen, masked", "unslow.facts.snapshot:Snapshot", snapshot),
     Endpoint(
         "/subjects/{number:int}/what-if",
@@ -329,20 +304,8 @@ def start(desk: ServerState, question: Question) -> RunShown:
     """Start one; UserError where it may not be."""
     from unslow.page.server.live_run import check_offered, perform  # noqa: PLC0415
 
-    wanted = question.body
-    seen = desk.seen()
-    check_offered(seen, desk.wanted, wanted)
-    return desk.book.start(wanted, lambda entry: perform(desk, entry)).shown()
-
-
-def listed(desk: ServerState, _question: Question) -> list[RunShown]:
-    """Those that are kept."""
-    return [entry.shown() for entry in desk.book.entries()]
-
-
-def shown(desk: ServerState, question: Question) -> RunShown:
-    """One of them."""
-    return desk.book.entry(question.path["run"]).shown()
+    check_offered(desk.seen(), desk.wanted, question.body)
+    return desk.book.start(question.body, lambda entry: perform(desk, entry)).shown()
 
 
 def stopped(desk: ServerState, question: Question) -> RunShown:
@@ -362,7 +325,7 @@ RUN_ENDPOINTS = (
     Endpoint(
         "/offers", "What could be measured, and what that sends to whom", "unslow.page.server.runs:Offer[]", offers
     ),
-    Endpoint("/runs", "The last runs", f"{_RUN}[]", listed),
+    Endpoint("/runs", "The last runs", f"{_RUN}[]", lambda desk, _: [entry.shown() for entry in desk.book.entries()]),
     Endpoint(
         "/runs",
         "Start a measurement, as /offers tells it",
@@ -372,7 +335,7 @@ RUN_ENDPOINTS = (
         body="unslow.page.server.runs:RunWanted",
         status=201,
     ),
-    Endpoint("/runs/{run}", "How far a run is", _RUN, shown),
+    Endpoint("/runs/{run}", "How far a run is", _RUN, lambda desk, asked: desk.book.entry(asked.path["run"]).shown()),
     Endpoint("/runs/{run}", "Stop a run; what was measured is kept", _RUN, stopped, method="DELETE"),
     Endpoint(
         "/runs/{run}/events",

@@ -29,17 +29,15 @@ class ServerIdentity(NamedTuple):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """What an Origin header may say."""
         return tuple(f"http://{host}" for host in self.hosts)
 
     @property
     def base(self) -> str:
         """The address without the token."""
-        return f"http://{self.hosts[0]}"
+        return self.origins[0]
 
     @property
     def url(self) -> str:
-        """What the user opens."""
         return f"{self.base}/?token={quote(self.token)}"
 
     def knows(self, token: str) -> bool:
@@ -85,7 +83,6 @@ LONGEST_PATH = 400
 _OWN_SITE = ("same-origin", "none")
 """What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
 _OPEN = "open the address that `unslow serve` printed, with its token"
-_QUERY_LIMIT = 64
 
 
 class AskedRequest(NamedTuple):
@@ -98,13 +95,12 @@ class AskedRequest(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether it would start or stop something."""
         return self.method != "GET"
 
     def parameter(self, name: str) -> str:
         """A parameter of the query; empty where there is none, or more than one."""
         try:
-            values = parse_qs(self.query, max_num_fields=_QUERY_LIMIT).get(name, [])
+            values = parse_qs(self.query, max_num_fields=64).get(name, [])
         except ValueError:
             return ""
         return values[0] if len(values) == 1 else ""
@@ -120,20 +116,13 @@ class Refusal(NamedTuple):
 
 def refusal(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
     """Why this request is refused; None where it may be answered."""
-    return _too_long(asked) or _wrong_host(asked, own) or _wrong_sender(asked, own) or _wrong_form(asked)
-
-
-def _too_long(asked: AskedRequest) -> Refusal | None:
     if len(asked.path) > LONGEST_PATH:
         return Refusal(414, "there is no address that long", "see /api/v1/openapi.json")
-    long = len(asked.path) + len(asked.query) + sum(len(k) + len(v) for k, v in asked.headers.items())
-    return Refusal(431, "the address and the headers are too long", "ask for less") if long > LONGEST_HEAD else None
-
-
-def _wrong_host(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
-    if asked.headers.get("host", "").lower() in own.hosts:
-        return None
-    return Refusal(421, "this server does not answer to that name", f"ask {own.base}")
+    if len(asked.path) + len(asked.query) + sum(len(k) + len(v) for k, v in asked.headers.items()) > LONGEST_HEAD:
+        return Refusal(431, "the address and the headers are too long", "ask for less")
+    if asked.headers.get("host", "").lower() not in own.hosts:
+        return Refusal(421, "this server does not answer to that name", f"ask {own.base}")
+    return _wrong_sender(asked, own) or _wrong_form(asked)
 
 
 def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
@@ -146,11 +135,8 @@ def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
     if asked.changes and origin is None:
         return Refusal(403, "what starts or stops something must say where it comes from", f"Origin: {own.base}")
     # The page has it in its address, for a browser can open it in no other way; all else sends it as a header
-    return (
-        None
-        if own.knows(asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, ""))
-        else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
-    )
+    token = asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, "")
+    return None if own.knows(token) else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
 
 
 def _wrong_form(asked: AskedRequest) -> Refusal | None:
@@ -165,7 +151,6 @@ def _wrong_form(asked: AskedRequest) -> Refusal | None:
 
 # There are no cookies, which all ports of a host share, and no CORS headers: no other page has any business here.
 
-_NONCE_BYTES = 16
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -197,7 +182,7 @@ class Guard:
         """Answer, or refuse."""
         if scope["type"] != "http":
             return  # no web sockets: uvicorn is told so too
-        nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        nonce = secrets.token_urlsafe(16)
         scope.setdefault("state", {})["nonce"] = nonce
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:
@@ -205,15 +190,12 @@ class Guard:
             # a header that comes twice is read differently by different programs: as both, it equals nothing
             headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
         asked = AskedRequest(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
-        await self._answer(asked)(scope, receive, _with_headers(send, nonce))
-
-    def _answer(self, asked: AskedRequest) -> ASGIApp:
-        why = refusal(asked, self._own)
-        if why is None:
-            return self._app
-        if why.status == NO_TOKEN and asked.path == PAGE and self._ticket.take(asked.parameter("ticket")):
-            return RedirectResponse(self._own.url.removeprefix(self._own.base), 303)
-        return _refused(why, asked.path)
+        answer, why = self._app, refusal(asked, self._own)
+        if why and why.status == NO_TOKEN and asked.path == PAGE and self._ticket.take(asked.parameter("ticket")):
+            answer = RedirectResponse(self._own.url.removeprefix(self._own.base), 303)
+        elif why:
+            answer = _refused(why, asked.path)
+        await answer(scope, receive, _with_headers(send, nonce))
 
 
 def _refused(why: Refusal, path: str) -> Response:
@@ -222,16 +204,14 @@ def _refused(why: Refusal, path: str) -> Response:
         headers["www-authenticate"] = "Unslow-Token"
     headers["connection"] = "close"  # a body that nobody reads is not waited for
     if path == PAGE:
-        return HTMLResponse(
-            _REFUSED_PAGE.format(escape(why.message.capitalize()), escape(why.hint)), why.status, headers
-        )
+        page = _REFUSED_PAGE.format(escape(why.message.capitalize()), escape(why.hint))
+        return HTMLResponse(page, why.status, headers)
     return JSONResponse({"error": {"message": why.message, "hint": why.hint}}, why.status, headers)
 
 
 def _with_headers(send: Send, nonce: str) -> Send:
-    policy = _POLICY.format(nonce)
-    extra = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-    extra.append((b"content-security-policy", policy.encode()))
+    headers = {**HEADERS, "content-security-policy": _POLICY.format(nonce)}
+    extra = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

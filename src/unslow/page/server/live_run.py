@@ -91,10 +91,10 @@ def offered(seen: Snapshot, subject: Subject | None, request: DiagnoseSpec, kind
         return Offered(kind, NOTHING_RUNS)
     why = refusal(subject, request.manners)
     if kind == "diagnose":
+        if why:
+            return Offered(kind, f"{why.why}: it is only observed, nothing is sent")
         visit = Visit(LiveSystem(), seen, subject, request.manners, request.limits)
-        return Offered(
-            kind, f"{why.why}: it is only observed, nothing is sent" if why else f"sends {visit.announcement()}"
-        )
+        return Offered(kind, f"sends {visit.announcement()}")
     if why:
         return Offered(kind, "", f"{why.why}: {why.how_to_get}")
     url = subject.runtime.url.value_or("the server")
@@ -107,22 +107,18 @@ def _traffic(kind: MeasurementKind, subject: Subject, protocol: Protocol) -> str
     if kind == "bench":
         protocol = protocol.within(context)
         count = requests_for(protocol, subject.runtime.name.value_or("llama.cpp"))
-        return f"sends {count} requests or more, of up to {_largest(protocol):,} tokens each,"
+        largest = max(wanted.tokens + wanted.prompt_tokens for wanted in protocol.cases)
+        return f"sends {count} requests or more, of up to {largest:,} tokens each,"
     if kind == "depth":
         room = f"up to {context:,} tokens" if context else "the whole context"
         return f"sends longer and longer prompts, {room}, for up to ten minutes,"
     return "sends more and more requests at once, for up to ten minutes,"
 
 
-def _largest(protocol: Protocol) -> int:
-    return max(wanted.tokens + wanted.prompt_tokens for wanted in protocol.cases)
-
-
 def first_look(wanted: ServeOptions) -> SeenMachine:
     """What can be shown at once: a stored target whole, of a live one whatever needs no measuring."""
     if not is_live(wanted.request.target):
         return view_target(wanted.request, Silent(), benches=wanted.benches, verified=wanted.verified)
-
     snapshot = glance(wanted.request, Silent())
     report = spelled(diagnose(snapshot), snapshot)
     return seen_of(report, Looked(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)
@@ -140,16 +136,21 @@ def memory_at(seen: SeenMachine, number: int, *, live: bool) -> Memory:
     return memory
 
 
-_AGAIN = "Measure again"
-
-
 def offers_of(seen: SeenMachine, wanted: ServeOptions) -> list[Offer]:
     """All of them; none for what was stored, which nobody can measure any more."""
     if not is_live(wanted.request.target):
         return []
     numbers: list[int | None] = list(range(len(seen.view.report.subjects))) or [None]
     kinds = [kind for kind in LABELS if kind in ("diagnose", "bench") or numbers != [None]]
-    return [_offer(seen, wanted, kind, number) for number in numbers for kind in kinds]
+    offers = []
+    for number in numbers:
+        subject = subject_at(seen, number)
+        measured = subject is not None and "decode_tokens_per_s" in seen.view.report.subjects[number or 0].measured
+        for kind in kinds:
+            told = offered(seen.snapshot, subject, wanted.request, kind)
+            label = "Measure again" if kind == "diagnose" and measured else LABELS[kind]
+            offers.append(Offer(kind=kind, subject=number, label=label, words=told.words, refused=told.refused))
+    return offers
 
 
 def check_offered(seen: SeenMachine, wanted: ServeOptions, asked: RunWanted) -> None:
@@ -168,14 +169,6 @@ def subject_at(seen: SeenMachine, number: int | None) -> Subject | None:
     if number is None or not seen.view.report.subjects:
         return None
     return seen.snapshot.subjects[seen.view.report.subjects[number].number]
-
-
-def _offer(seen: SeenMachine, wanted: ServeOptions, kind: MeasurementKind, number: int | None) -> Offer:
-    subject = subject_at(seen, number)
-    told = offered(seen.snapshot, subject, wanted.request, kind)
-    measured = subject is not None and "decode_tokens_per_s" in seen.view.report.subjects[number or 0].measured
-    label = _AGAIN if kind == "diagnose" and measured else LABELS[kind]
-    return Offer(kind=kind, subject=number, label=label, words=told.words, refused=told.refused)
 
 
 EventKind = Literal["progress", "said", "answer", "timeline", "done", "failed"]
@@ -225,7 +218,6 @@ class Events:
         self._lock = threading.Lock()
 
     def tell(self, kind: EventKind, **what: Any) -> None:
-        """One event more."""
         with self._lock:
             self._count += 1
             kept = [event for event in self._kept if event.kind != kind] if kind in _NEWEST_ONLY else self._kept
@@ -236,11 +228,6 @@ class Events:
         """Those with a larger number, oldest first."""
         with self._lock:
             return [event for event in self._kept if event.number > since]
-
-
-def encode_event(event: Event) -> bytes:
-    """The event as a line of JSON."""
-    return msgspec.json.encode(event) + b"\n"
 
 
 # Nothing is worked out for nobody: the picture of the samples is made when events are asked for.
@@ -272,7 +259,9 @@ class LiveRun(Observer):
         """What a benchmark came to."""
         self.error: UserError | None = None
         self.bug: BaseException | None = None
-        self._work = self._diagnosis(request, benches, verified) if kind == "diagnose" else self._bench(request)
+        if isinstance(request, DiagnoseSpec) != (kind == "diagnose"):
+            raise TypeError(f"{kind} takes the request of one")
+        self._request, self._benches, self._verified = request, benches, verified
         self._events = Events()
         self._machine = Machine()
         self._sampler: Sampler | None = None
@@ -289,7 +278,6 @@ class LiveRun(Observer):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes."""
         return self.state not in ("waiting", "running")
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -312,9 +300,13 @@ class LiveRun(Observer):
     def _run(self) -> None:
         try:
             with observed_by(self):
-                text = self._work()
+                text = self._measure()
         except UserError as error:
-            self._failed(error)
+            if self.is_stopping:  # then that is why
+                self._end("stopped", _TOO_SOON)
+            else:
+                self.error = error
+                self._end("failed", error.message, error.hint)
         except KeyboardInterrupt:
             self._end("stopped", _TOO_SOON)
         except BaseException as bug:  # noqa: BLE001 (a thread has nobody who would catch it)
@@ -323,13 +315,12 @@ class LiveRun(Observer):
         else:
             self._end("stopped" if self.is_stopping else "done", text)
 
-    def _failed(self, error: UserError) -> None:
-        """The end of a run that could not be done; where somebody stopped it, that is why."""
-        if self.is_stopping:
-            self._end("stopped", _TOO_SOON)
-            return
-        self.error = error
-        self._end("failed", error.message, error.hint)
+    def _measure(self) -> str:
+        if isinstance(self._request, DiagnoseSpec):
+            self.seen = view_target(self._request, self, benches=self._benches, verified=self._verified)
+            return " ".join(subject.summary for subject in self.seen.view.report.subjects)
+        self.result = benchmark(self._request, self)
+        return live_words(self.result.bench)
 
     def _end(self, state: LiveState, text: str, hint: str = "") -> None:
         self._pictured_s = -PICTURE_EVERY_S  # the last samples are drawn, however soon after the others
@@ -339,38 +330,13 @@ class LiveRun(Observer):
             "failed" if state == "failed" else "done", text=text, hint=hint, share=1.0, stopped=state == "stopped"
         )
 
-    def _diagnosis(
-        self, request: DiagnoseSpec | BenchSpec, benches: Sequence[Bench], verified: VerifyReport | None
-    ) -> Callable[[], str]:
-        if not isinstance(request, DiagnoseSpec):
-            raise TypeError("a diagnosis takes the request of one")
-
-        def work() -> str:
-            self.seen = view_target(request, self, benches=benches, verified=verified)
-            return " ".join(subject.summary for subject in self.seen.view.report.subjects)
-
-        return work
-
-    def _bench(self, request: DiagnoseSpec | BenchSpec) -> Callable[[], str]:
-        if not isinstance(request, BenchSpec):
-            raise TypeError("a benchmark takes the request of one")
-
-        def work() -> str:
-            self.result = benchmark(request, self)
-            return live_words(self.result.bench)
-
-        return work
-
     def say(self, text: str) -> None:
-        """A line that stays."""
         self._events.tell("said", text=text)
 
     def step(self, text: str, share: float) -> None:
-        """What is being done now, and how much of it is done."""
         self._events.tell("progress", text=text, share=min(1.0, max(0.0, share)))
 
     def looked_at(self, machine: Machine) -> None:
-        """The machine, for the limits in the picture."""
         self._machine = machine
 
     def sampling(self, sampler: Sampler) -> None:
@@ -445,21 +411,19 @@ def only_url(seen: SeenMachine, asked: RunWanted) -> str:
 def bench_of(seen: SeenMachine, request: DiagnoseSpec, asked: RunWanted) -> BenchSpec:
     """The benchmark or sweep of one subject, or of the embedded engine where nothing runs."""
     subject = subject_at(seen, asked.subject if asked.subject is not None else 0)
-    running = subject if subject and not subject.runtime.embedded else None
     quick = asked.quick or request.limits == QUICK
+    target, model = None, request.shape
+    if subject and not subject.runtime.embedded:
+        target = subject.runtime.url.value_or(None)
+        same = [one for one in seen.snapshot.subjects if one.runtime.url == subject.runtime.url]
+        model = subject.model.name.value_or(None) if len(same) > 1 else None
     return BenchSpec(
-        target=running.runtime.url.value_or(None) if running else None,
+        target=target,
         protocol=QUICK_PROTOCOL if quick else STANDARD,
         sweeps=() if asked.kind == "bench" else (AskedSweep(asked.kind),),
         manners=request.manners._replace(quick=quick),
-        model=_model(seen, running) if running else request.shape,
+        model=model,
     )
-
-
-def _model(seen: SeenMachine, subject: Subject) -> str | None:
-    """Its name, where the same server has several."""
-    same = [one for one in seen.snapshot.subjects if one.runtime.url == subject.runtime.url]
-    return subject.model.name.value_or(None) if len(same) > 1 else None
 
 
 def with_diagnosis(before: SeenMachine, after: SeenMachine, wanted: ServeOptions, url: str) -> SeenMachine:
@@ -486,8 +450,7 @@ def with_bench(before: SeenMachine, bench: Bench, wanted: ServeOptions) -> SeenM
 
 
 def _seen(looked: Looked, wanted: ServeOptions, benches: tuple[Bench, ...]) -> SeenMachine:
-    snapshot: Snapshot = looked.snapshot
-    report = with_notes(spelled(diagnose(snapshot), snapshot), looked)
+    report = with_notes(spelled(diagnose(looked.snapshot), looked.snapshot), looked)
     live = is_live(wanted.request.target)
     return seen_of(report, looked, live=live, benches=benches, verified=wanted.verified)
 
@@ -509,33 +472,25 @@ def perform(desk: ServerState, entry: StartedRun) -> None:
         entry.run = live.start()
         if entry.is_unwanted:
             live.stop()
-        _follow(live, entry, seen)
+        since, over = 0, False
+        while not over:
+            over = live.wait(_OFTEN_S if entry.watchers else _SELDOM_S)
+            for event in live.events(since, pictures=entry.watchers > 0):  # drawn only where somebody looks
+                since = event.number
+                if line := _line(event, entry, seen):
+                    entry.tell(line)
         entry.tell(_ending(desk, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
         sys.stderr.write(without_controls(traceback.format_exc()))
         entry.tell(ErrorLine(message=f"a bug in unslow: {type(bug).__name__}", hint="the terminal says more"))
 
 
-def _follow(live: LiveRun, entry: StartedRun, seen: SeenMachine) -> None:
-    """Tell what it tells; pictures are drawn only where somebody looks."""
-    since = 0
-    while True:
-        over = live.wait(_OFTEN_S if entry.watchers else _SELDOM_S)
-        for event in live.events(since, pictures=entry.watchers > 0):
-            since = event.number
-            if line := _line(event, entry, seen):
-                entry.tell(line)
-        if over:
-            return
-
-
 def _line(event: Event, entry: StartedRun, seen: SeenMachine) -> RunLine | None:
     """An event as the page is told it; the last one waits until the page's view is new."""
     if event.kind in ("progress", "said"):
         # What is told in a terminal, where no command was given and a button stops
-        return ProgressLine(
-            text=event.text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop"), share=event.share
-        )
+        text = event.text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop")
+        return ProgressLine(text=text, share=event.share)
     if event.kind == "timeline" and event.timeline and entry.watchers:
         return _picture(event.timeline, entry.wanted.subject or 0, seen)
     if event.kind == "answer" and event.answer and event.answer.round:
@@ -555,14 +510,10 @@ def _picture(timeline: TimelineView, number: int, seen: SeenMachine) -> PanelLin
 
 
 def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
-    """The last line, after what was measured is shown."""
     if live.error:
-        hint = live.error.hint
-        return (
-            ErrorLine(message=live.error.message, hint="", anyway=EVICTED)
-            if hint == EVICT
-            else ErrorLine(message=live.error.message, hint=hint)
-        )
+        if live.error.hint == EVICT:
+            return ErrorLine(message=live.error.message, anyway=EVICTED)
+        return ErrorLine(message=live.error.message, hint=live.error.hint)
     if live.bug:
         sys.stderr.write(without_controls("".join(traceback.format_exception(live.bug))))
         return ErrorLine(message=f"a bug in unslow: {type(live.bug).__name__}", hint="the terminal says more")
@@ -575,20 +526,15 @@ def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
         desk.take(with_bench(before, live.result.bench, desk.wanted))
     desk.prepare()
     last = live.events()[-1]
-    after = desk.seen()
-    moved = _order(before) != _order(after)
-    anyway = EVICTED if live.seen and _is_only_observed(live.seen) else ""
+    moved = _order(before) != _order(desk.seen())
+    speeds = [subject.run.decode_tokens_per_s for subject in live.seen.snapshot.subjects] if live.seen else []
+    # Whether nothing was asked for the sake of a conversation
+    only_observed = any(isinstance(speed, Unknown) and speed.how_to_get == EVICT for speed in speeds)
     # What came of it in a sentence: the rest stands in the verdict
     first, stop, _ = last.text.partition(". ")
     said = first + stop.strip()
     ended = f"stopped: {said}" if last.stopped and "stopped" not in said else said
-    return DoneLine(text=ended, stopped=last.stopped, reload=moved, anyway=anyway)
-
-
-def _is_only_observed(seen: SeenMachine) -> bool:
-    """Whether nothing was asked for the sake of a conversation."""
-    speeds = [subject.run.decode_tokens_per_s for subject in seen.snapshot.subjects]
-    return any(isinstance(speed, Unknown) and speed.how_to_get == EVICT for speed in speeds)
+    return DoneLine(text=ended, stopped=last.stopped, reload=moved, anyway=EVICTED if only_observed else "")
 
 
 def _order(seen: SeenMachine) -> list[tuple[int, str]]:

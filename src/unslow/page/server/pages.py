@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
-from unslow.buy.cost import CostReport, WayShown, paid_after
-from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
+from unslow.buy.cost import CostReport, paid_after
+from unslow.buy.offers import ChoiceReport
 from unslow.buy.report import DevicesReport, PriceShown, RigShown
-from unslow.buy.tiers import MissesShown, RunsShown, TierShown, TiersReport
+from unslow.buy.tiers import TierShown, TiersReport
 from unslow.facts.errors import UserError
 from unslow.page.html.document import Serving, Tab, document, framed
 from unslow.page.html.markup import NOTHING, Child, Markup, joined, sentence, tag
@@ -89,16 +89,16 @@ def buyers_content() -> Markup:
 def _section(question: BuyerForm) -> Markup:
     answer = f"{question.name}-answer"
     first = [p for p in question.parameters if p.name in question.first]
+    first.sort(key=lambda parameter: question.first.index(parameter.name))
     more = [p for p in question.parameters if p.name not in question.first]
-    shown = sorted(first, key=lambda parameter: question.first.index(parameter.name))
+    shown, folded = (
+        tag("div", *(_form_field(question, parameter) for parameter in parameters), class_="fields")
+        for parameters in (first, more)
+    )
     form = tag(
         "form",
-        tag("div", *(_form_field(question, parameter) for parameter in shown), class_="fields"),
-        tag(
-            "details",
-            tag("summary", "More"),
-            tag("div", *(_form_field(question, parameter) for parameter in more), class_="fields"),
-        ),
+        shown,
+        tag("details", tag("summary", "More"), folded),
         tag("button", "Ask", type="submit", class_="ask"),
         data_ask=f"{question.name}.html",
         data_into=answer,
@@ -123,20 +123,17 @@ def _form_field(question: BuyerForm, parameter: Parameter) -> Markup:
     if parameter.kind == "switch":
         box = tag("input", type="checkbox", id=identity, name=parameter.name, value="true")
         return tag("label", tag("span", box, f" {name}: {parameter.words}"), for_=identity)
-    words = tag("small", parameter.words, id=f"{identity}-words")
-    return tag("label", tag("span", name.capitalize()), _entry(question, parameter, identity), words, for_=identity)
-
-
-def _entry(question: BuyerForm, parameter: Parameter, identity: str) -> Markup:
     said = f"{identity}-words"
     if parameter.choices:
         options = [tag("option", choice or "as usual", value=choice) for choice in ("", *parameter.choices)]
-        return tag("select", *options, id=identity, name=parameter.name, aria_describedby=said)
-    value = question.example.get(parameter.name)
-    needed = parameter.needed
-    return tag(
-        "input", type="text", id=identity, name=parameter.name, value=value, required=needed, aria_describedby=said
-    )
+        entry = tag("select", *options, id=identity, name=parameter.name, aria_describedby=said)
+    else:
+        value, needed = question.example.get(parameter.name), parameter.needed
+        entry = tag(
+            "input", type="text", id=identity, name=parameter.name, value=value, required=needed, aria_describedby=said
+        )
+    words = tag("small", parameter.words, id=said)
+    return tag("label", tag("span", name.capitalize()), entry, words, for_=identity)
 
 
 BUY = "buy"
@@ -163,14 +160,12 @@ def page_of(desk: ServerState, wanted: str, serving: Serving) -> str:
     except UserError as error:
         desk.was_told = True
         again = "When that is done, load this page again." if desk.is_live else ""
-        said = joined([
-            tag("p", sentence(error.message), role="alert"), tag("p", sentence(error.hint), " ", again)
-        ])  # fmt: skip
+        hint = tag("p", sentence(error.hint), " ", again)
+        said = joined([tag("p", sentence(error.message), role="alert"), hint])
         return framed("unslow: nothing to show", said, serving=serving, tabs=tabs)
     desk.was_opened()
-    return document(
-        seen.view, live=True, nonce=serving.nonce, token=serving.token, offers=offers_of(seen, desk.wanted), tabs=tabs
-    )
+    offers = offers_of(seen, desk.wanted)
+    return document(seen.view, live=True, nonce=serving.nonce, token=serving.token, offers=offers, tabs=tabs)
 
 
 _FLAG = re.compile(r'(`[^`]*`)|--([a-z]+(?:-[a-z]+)*)(?: "([^"]{0,80})")?')
@@ -187,9 +182,8 @@ def price(shown: PriceShown | None, unit: str = "") -> Markup:
     if shown is None:
         return joined(["-"])
     kind = " ".join(word for word in (shown.kind, shown.date, "old" if shown.old else "") if word)
-    return joined(
-        [f"{money(shown.amount, shown.currency)}{unit}", tag("small", f" {kind}", title=shown.source or None)]
-    )
+    about = tag("small", f" {kind}", title=shown.source or None)
+    return joined([f"{money(shown.amount, shown.currency)}{unit}", about])
 
 
 def money(amount: float | None, currency: str) -> str:
@@ -207,14 +201,12 @@ def users(count: int) -> str:
 
 def by_field(text: str) -> str:
     """Words of the terminal with its flags as the fields of the page: `--price "A=1"` as “Price”: A=1."""
-    return _FLAG.sub(_field, text)
 
+    def field(found: re.Match[str]) -> str:
+        name = f"“{(found[2] or '').replace('-', ' ').capitalize()}”"
+        return found[1] or (f"{name}: {found[3]}" if found[3] else name)
 
-def _field(found: re.Match[str]) -> str:
-    if found[1]:
-        return found[1]
-    name = f"“{found[2].replace('-', ' ').capitalize()}”"
-    return f"{name}: {found[3]}" if found[3] else name
+    return _FLAG.sub(field, text)
 
 
 def notes(said: Iterable[str]) -> Markup:
@@ -226,10 +218,8 @@ def notes(said: Iterable[str]) -> Markup:
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:
     """A table whose first column names the row; where it is too wide it scrolls, and can be reached by key."""
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
-    body = tag(
-        "tbody", *(tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
-    )
-    shown = tag("table", tag("caption", caption, class_="for-ears"), head, body, class_="numbers")
+    lines = [tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in others)) for first, *others in rows]
+    shown = tag("table", tag("caption", caption, class_="for-ears"), head, tag("tbody", *lines), class_="numbers")
     return tag("div", shown, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 
@@ -246,7 +236,15 @@ def cost(report: CostReport) -> Markup:
         f"{asked.model} {asked.quant}, {use.tokens_per_day:,.0f} tokens a day with {use.prompt_tokens_per_day:,.0f} of "
         f"prompts, {users(asked.users)}, {report.years:g} years, {report.electricity_per_kwh:g} {report.currency} a kWh"
     )
-    rows = [_way(way, report.currency) for way in report.ways]
+    rows: list[list[Child]] = []
+    for way in report.ways:
+        reason = tag("small", f" {by_field(way.reason)}") if way.reason else NOTHING
+        sums = (way.per_million, way.per_month, way.power_per_month)
+        costs = [money(one, report.currency) if one is not None else "-" for one in sums]
+        busy = f"{way.busy_share:.0%}" if way.busy_share is not None else "-"
+        enough = {True: "✓ yes", False: "✗ no", None: "?"}[way.enough]
+        name = joined([f"{way.how}: {way.name}", reason])
+        rows.append([name, price(way.price, _UNIT[way.how]), *costs, busy, enough])
     even = [f"{one.own} {paid_after(one, report.years)}." for one in report.break_even]
     return joined([
         tag("p", lead, class_="quiet"),
@@ -254,20 +252,6 @@ def cost(report: CostReport) -> Markup:
         tag("ul", *(tag("li", said) for said in even), class_="notes") if even else NOTHING,
         notes([*report.assumptions, *report.notes]),
     ])  # fmt: skip
-
-
-def _way(way: WayShown, currency: str) -> list[Child]:
-    enough = {True: "✓ yes", False: "✗ no", None: "?"}[way.enough]
-    busy = f"{way.busy_share:.0%}" if way.busy_share is not None else "-"
-    name = joined([f"{way.how}: {way.name}", tag("small", f" {by_field(way.reason)}") if way.reason else NOTHING])
-    sums = [way.per_million, way.per_month, way.power_per_month]
-    return [
-        name,
-        price(way.price, _UNIT[way.how]),
-        *(money(one, currency) if one is not None else "-" for one in sums),
-        busy,
-        enough,
-    ]
 
 
 def tiers(report: TiersReport) -> Markup:
@@ -279,29 +263,23 @@ def tiers(report: TiersReport) -> Markup:
 def _tier(tier: TierShown) -> Markup:
     title = f"{size(tier.memory_bytes)}{' unified' if tier.unified else ''}"
     typical = f"Speeds on {tier.device}, one of {tier.devices} with so much." if tier.device else ""
-    rows = [_runs(one) for one in tier.runs]
+    rows: list[list[Child]] = []
+    for one in tier.runs:
+        alike = f" and {one.alike} alike" if one.alike else ""
+        context = f"{one.most_context:,}" if one.most_context else "-"
+        speed = between(one.tokens_per_s) if one.tokens_per_s else "-"
+        experts = " with experts" if one.is_sparse else ""
+        rows.append([f"{one.model}{alike}", f"{count(one.parameters)}{experts}", one.quant, context, speed])
+    misses = [
+        f"{one.model} {one.quant} lacks {size(one.lacks_bytes)}{f': {one.would_fit}' if one.would_fit else ''}"
+        for one in tier.misses
+    ]
     return joined([
         tag("h3", title),
         tag("p", typical, class_="quiet") if typical else NOTHING,
         table(f"What runs in {title}", _RUNS, rows) if rows else tag("p", "Nothing of the catalogue fits whole."),
-        _misses(tier.misses),
+        tag("details", tag("summary", "What just does not fit"), notes(misses)) if misses else NOTHING,
     ])  # fmt: skip
-
-
-def _runs(one: RunsShown) -> list[Child]:
-    alike = f" and {one.alike} alike" if one.alike else ""
-    context = f"{one.most_context:,}" if one.most_context else "-"
-    speed = between(one.tokens_per_s) if one.tokens_per_s else "-"
-    experts = " with experts" if one.is_sparse else ""
-    return [f"{one.model}{alike}", f"{count(one.parameters)}{experts}", one.quant, context, speed]
-
-
-def _misses(misses: tuple[MissesShown, ...]) -> Markup:
-    items = [
-        f"{one.model} {one.quant} lacks {size(one.lacks_bytes)}{f': {one.would_fit}' * bool(one.would_fit)}"
-        for one in misses
-    ]
-    return tag("details", tag("summary", "What just does not fit"), notes(items)) if items else NOTHING
 
 
 FITS = {"whole": "✓ fits", "partly": "! in part", "no": "✗ does not fit", "unknown": "? unknown"}
@@ -312,34 +290,43 @@ def devices(report: DevicesReport) -> Markup:
     """Devices side by side."""
     asked = report.asked
     lead = f"{asked.model} {asked.quant}, context {asked.context:,}, {users(asked.users)}" if asked else "The catalogue"
-    rows = [_device(rig, report.currency) for rig in report.devices]
+    rows: list[list[Child]] = []
+    for rig in report.devices:
+        each = money(rig.price_per_token_per_s, report.currency) if rig.price_per_token_per_s else "-"
+        rows.append([rig.name, *_rig(rig), price(rig.price), each, _watts(rig)])
     return joined([tag("p", lead, class_="quiet"), table("Devices side by side", _HEADS, rows), notes(report.notes)])
 
 
 def choose(report: ChoiceReport) -> Markup:
     """What to buy, the runners-up, what was refused, and what would have to give."""
-    best = report.chosen
-    head = _best(best, report) if best else _nothing(report)
-    reasons = notes([*best.reasons, *best.rig.notes]) if best else NOTHING
-    offers = [offer for offer in (best, *report.runners_up) if offer]
+    best, reasons = report.chosen, NOTHING
+    if best:
+        pay = {None: ", whose price is not known", 0.0: ", with nothing to pay"}
+        said = pay.get(best.total, f" for {money(best.total, report.currency)}")
+        head = tag("p", tag("strong", best.rig.name), said, class_="best")
+        reasons = notes([*best.reasons, *best.rig.notes])
+    else:
+        head = _nothing(report)
+    rows: list[list[Child]] = []
+    for offer in filter(None, (best, *report.runners_up)):
+        name = tag("strong", offer.rig.name) if offer is best else offer.rig.name
+        total = money(offer.total, report.currency)
+        rows.append([name, total, offer.rig.quant, *_rig(offer.rig), _watts(offer.rig)])
     heads = (_HEADS[0], "To pay", "Quant", *_HEADS[1:5], _HEADS[-1])
-    rows = [_offer(offer, report.currency, first=offer is best) for offer in offers]
     shown = table("The choice and the runners-up", heads, rows) if rows else NOTHING
-    said = notes([*report.assumptions, *report.notes])
     asked = report.asked
     each = " each" if asked.users > 1 else ""
     goal = f", goal {report.goal_tokens_per_s:g} tok/s{each}" if report.goal_tokens_per_s else ""
     budget = f", {money(report.budget, report.currency)} at most" if report.budget is not None else ""
     lead = f"{asked.model}, context {asked.context:,}, {users(asked.users)}{goal}{budget}"
-    return joined(
-        [head, tag("p", lead, class_="quiet"), reasons, shown, _refused(report.refused, report.currency), said]
-    )
-
-
-def _best(offer: OfferShown, report: ChoiceReport) -> Markup:
-    pay = {None: ", whose price is not known", 0.0: ", with nothing to pay"}
-    said = pay.get(offer.total, f" for {money(offer.total, report.currency)}")
-    return tag("p", tag("strong", offer.rig.name), said, class_="best")
+    items = []
+    for heap in report.refused:
+        names = [f"{offer.rig.name} ({money(offer.total, report.currency)})" for offer in heap.nearest]
+        nearest = tag("small", f" Nearest: {', '.join(names)}.") if names else NOTHING
+        items.append(tag("li", sentence(by_field(f"{heap.count:,}: {heap.words}")), nearest))
+    refused = tag("details", tag("summary", "What was refused, and why"), tag("ul", *items)) if items else NOTHING
+    remarks = notes([*report.assumptions, *report.notes])
+    return joined([head, tag("p", lead, class_="quiet"), reasons, shown, refused, remarks])
 
 
 def _nothing(report: ChoiceReport) -> Markup:
@@ -348,31 +335,6 @@ def _nothing(report: ChoiceReport) -> Markup:
         return tag("p", said, " What was refused says why.")
     ways = tag("ul", *(tag("li", sentence(by_field(way.words))) for way in report.ways))
     return joined([tag("p", said, " What would have to give:"), ways])
-
-
-def _offer(offer: OfferShown, currency: str, *, first: bool) -> list[Child]:
-    rig = offer.rig
-    name = tag("strong", rig.name) if first else rig.name
-    return [name, money(offer.total, currency), rig.quant, *_rig(rig), _watts(rig)]
-
-
-def _refused(refused: Sequence[RefusedShown], currency: str) -> Markup:
-    if not refused:
-        return NOTHING
-    items = [
-        tag("li", sentence(by_field(f"{heap.count:,}: {heap.words}")), _nearest(heap, currency)) for heap in refused
-    ]
-    return tag("details", tag("summary", "What was refused, and why"), tag("ul", *items))
-
-
-def _nearest(heap: RefusedShown, currency: str) -> Markup:
-    names = [f"{offer.rig.name} ({money(offer.total, currency)})" for offer in heap.nearest]
-    return tag("small", f" Nearest: {', '.join(names)}.") if names else NOTHING
-
-
-def _device(rig: RigShown, currency: str) -> list[Child]:
-    each = money(rig.price_per_token_per_s, currency) if rig.price_per_token_per_s else "-"
-    return [rig.name, *_rig(rig), price(rig.price), each, _watts(rig)]
 
 
 def _watts(rig: RigShown) -> str:

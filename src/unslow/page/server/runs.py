@@ -148,7 +148,6 @@ class StartedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes."""
         return self._state != "running"
 
     def tell(self, line: RunLine) -> None:
@@ -163,26 +162,18 @@ class StartedRun:
                 self._state = "failed"
 
     def lines(self, since: int = 0) -> Sequence[RunLine]:
-        """What was told after a line."""
         with self._lock:
             return [line for line in self._lines if line.number > since]
 
     def shown(self) -> RunShown:
-        """How far it is."""
         with self._lock:
             text, share = _standing(self._lines)
-            return RunShown(
-                id=self.id,
-                kind=self.wanted.kind,
-                subject=self.wanted.subject,
-                state=self._state,
-                text=text,
-                share=1.0 if self._state in ("done", "stopped") else share,
-            )
+            share = 1.0 if self._state in ("done", "stopped") else share
+            kind, subject = self.wanted.kind, self.wanted.subject
+            return RunShown(id=self.id, kind=kind, subject=subject, state=self._state, text=text, share=share)
 
 
 def _standing(lines: Sequence[RunLine]) -> tuple[str, float]:
-    """The last words, and how much is done."""
     for line in reversed(lines):
         if isinstance(line, ErrorLine):
             return line.message, 0.0
@@ -209,7 +200,7 @@ class RunList:
     def start(self, wanted: RunWanted, follow: Callable[[StartedRun], None]) -> StartedRun:
         """Begin one in a thread of its own; BusyError while another goes on: two would measure each other."""
         with self._lock:
-            if any(not entry.is_over for entry in self._entries.values()):
+            if not all(entry.is_over for entry in self._entries.values()):
                 raise BusyError("a run goes on already", "wait for it, or stop it")
             entry = StartedRun(wanted)
             self._entries[entry.id] = entry
@@ -220,7 +211,6 @@ class RunList:
         return entry
 
     def entry(self, name: str) -> StartedRun:
-        """A run by its id."""
         with self._lock:
             if name in self._entries:
                 return self._entries[name]
@@ -233,11 +223,9 @@ class RunList:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run goes on."""
         return any(not entry.is_over for entry in self.entries())
 
     def close(self) -> None:
-        """Stop what goes on, and wait for it."""
         for entry in self.entries():
             if not entry.is_over:
                 stop(entry)

@@ -45,14 +45,11 @@ def tunnel_command(port: int, environment: Mapping[str, str]) -> str:
     parts = environment.get("SSH_CONNECTION", "").split()
     host, ssh_port = parts[2:4] if len(parts) == _PARTS_OF_A_CONNECTION else ("THIS_MACHINE", _USUAL_SSH_PORT)
     named = "" if ssh_port == _USUAL_SSH_PORT else f" -p {ssh_port}"
-    return f"ssh -N -L {port}:127.0.0.1:{port}{named} {_user()}@{host}"
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, as in containers
-        return "USER"
+        user = "USER"
+    return f"ssh -N -L {port}:127.0.0.1:{port}{named} {user}@{host}"
 
 
 def open_browser(url: str) -> None:
@@ -62,8 +59,6 @@ def open_browser(url: str) -> None:
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-_TOKEN_BYTES = 32
-_LONGEST_HEAD_BYTES = 16 * 1024
 _ENDING_S = 2
 """For answers that are being written when the end comes."""
 LAST_PORT = 65535
@@ -106,7 +101,7 @@ def serve(wanted: ServeOptions, port: int, ready: Callable[[ServerIdentity, Tick
 
 def owner_of(listener: socket.socket) -> ServerIdentity:
     """The port that was got, and a new token."""
-    return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(_TOKEN_BYTES))
+    return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(32))
 
 
 def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicorn.Server":
@@ -132,7 +127,7 @@ def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicor
         server_header=False,
         proxy_headers=False,
         limit_concurrency=MOST,
-        h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
+        h11_max_incomplete_event_size=16 * 1024,
         timeout_graceful_shutdown=_ENDING_S,
     )
     return Server(config)

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.commands.diagnose.request import DiagnoseSpec
@@ -53,7 +53,6 @@ class Ahead:
         self._works = False
 
     def note(self, place: Place) -> None:
-        """The sliders stand there now."""
         with self._lock:
             self._place, self._noted_at = place, time.monotonic()
             if self._works:
@@ -91,10 +90,7 @@ class Ahead:
 def neighbours(place: Place) -> Iterator[dict[str, str]]:
     """All that moving one slider leads to, the nearest first."""
     ways = [list(_along(slider, place.settings)) for slider in place.sliders]
-    for step in range(max(map(len, ways), default=0)):
-        for way in ways:
-            if step < len(way):
-                yield way[step]
+    yield from (found for step in zip_longest(*ways) for found in step if found)
 
 
 def _along(slider: Slider, settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
@@ -102,9 +98,8 @@ def _along(slider: Slider, settings: Mapping[str, str]) -> Iterator[dict[str, st
     values = [choice.value for choice in slider.choices]
     stands = settings.get(slider.knob, slider.value)
     here = values.index(stands) if stands in values else 0
-    for n in sorted(range(len(values)), key=lambda n: abs(n - here)):
-        if n != here:
-            yield {**settings, slider.knob: values[n]}
+    for n in sorted(range(len(values)), key=lambda n: abs(n - here))[1:]:
+        yield {**settings, slider.knob: values[n]}
 
 
 class ServeOptions(NamedTuple):
@@ -165,12 +160,10 @@ class ServerState:
         gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
 
     def _look(self) -> None:
-        from unslow.page.server.live_run import first_look  # noqa: PLC0415
+        from unslow.page.server.live_run import begin, first_look  # noqa: PLC0415
 
         self.take(first_look(self.wanted))
         if self.wanted.measure:
-            from unslow.page.server.live_run import begin  # noqa: PLC0415
-
             begin(self)
 
     def look_again(self) -> None:
@@ -183,7 +176,6 @@ class ServerState:
         self.begin()
 
     def take(self, seen: "SeenMachine") -> None:
-        """Show this from now on."""
         with self._lock:
             self._seen, self._error, self._memories = seen, None, {}
 
@@ -196,7 +188,6 @@ class ServerState:
             raise self._error or BusyError("it is still looking at the machine", "ask again in a moment")
 
     def what_if(self, number: int, settings: Mapping[str, str]) -> WhatIf:
-        """The memory and the speed of a subject with other settings."""
         answer = self._answer(number, settings)
         self._note_sliders(number, answer.settings)
         return answer
@@ -221,11 +212,8 @@ class ServerState:
         with self._lock:
             count = len(self._seen.view.report.subjects) if self._seen else 0
         for number in range(min(count, _PREPARED)):
-            try:
-                with self._sliding:
-                    self._memory(number)
-            except UserError:
-                continue  # the panel says why there is none
+            with suppress(UserError), self._sliding:  # the panel says why there is none
+                self._memory(number)
         if self._is_open:
             self._note_sliders(0, {})
 
@@ -243,6 +231,5 @@ class ServerState:
         return known
 
     def close(self) -> None:
-        """End what runs."""
         self.closing = True
         self.book.close()

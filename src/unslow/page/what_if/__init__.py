@@ -1,7 +1,7 @@
 """What memory holds, and what it would hold with other settings: made once, then asked again and again."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from unslow.commands.fit import FitRequest
 from unslow.commands.fit.gguf import find_setup, lines_of
@@ -22,7 +22,7 @@ from unslow.page.what_if.memory_view import (
     quant_choices,
     slot_choices,
 )
-from unslow.page.what_if.running import Now, SeenSubject, cache_types, expected_of, now_of, seen_subject, startable
+from unslow.page.what_if.running import Now, cache_types, expected_of, now_of, seen_subject, startable
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.hardware import Hardware
 from unslow.think.memo import one_judgement
@@ -71,7 +71,6 @@ def _with_speed(system: System, request: FitRequest, setup: Setup) -> Hardware |
     return hardware._replace(rooms=setup.hardware.rooms, host_room=setup.hardware.host_room, pinned=False)
 
 
-_NAMED_CACHE_TYPES = ("F16", "Q8_0", "Q4_0")
 _LABELS: dict[KnobName, str] = {
     "context": "Context of each conversation",
     "gpu_layers": "Layers on the GPU",
@@ -92,7 +91,6 @@ class Memory:
         self._now, self._sliders, self._answer, self._source = now, tuple(sliders), answer, source
 
     def view(self) -> MemoryView:
-        """What is now, and the sliders."""
         return MemoryView(now=self._now, sliders=self._sliders, source=self._source)
 
     def what_if(self, settings: Mapping[str, str]) -> WhatIf:
@@ -102,11 +100,8 @@ class Memory:
 
     def ready(self) -> tuple[WhatIf, ...]:
         """Every answer to one slider moved alone: for a file that can ask nobody."""
-        return tuple(self.what_if({knob: value}) for knob, value in self._places())
-
-    def _places(self) -> Iterator[tuple[str, str]]:
-        for slider in self._sliders:
-            yield from ((slider.knob, choice.value) for choice in slider.choices if choice.value != slider.value)
+        places = [(slider, choice.value) for slider in self._sliders for choice in slider.choices]
+        return tuple(self.what_if({slider.knob: value}) for slider, value in places if value != slider.value)
 
 
 @one_judgement()
@@ -118,7 +113,14 @@ def memory_of(system: System | None, case: Case) -> Memory | Unknown:
         found = hf_memory_of(system, case)
         return found if isinstance(found, Unknown) else Memory(*found)
     seen = seen_subject(system, case)
-    return seen if isinstance(seen, Unknown) else _of_seen(case, seen)
+    if isinstance(seen, Unknown):
+        return seen
+    subject, answers = seen.subject, GgufAnswers(seen.subject)
+    answers.subject = subject._replace(expected=expected_of(case, answers.price_now()))
+    subject.command(subject.now._replace(slots=subject.now.slots + 1), subject.base)  # what it takes is loaded by then
+    now = now_of(case, seen.gpus, answers)
+    kinds = cache_types(case, subject.found, subject.base)
+    return _memory(answers, now._replace(source=now.source or seen.source), kinds)
 
 
 def memory_for(system: System, request: FitRequest) -> Memory | Unknown:
@@ -133,55 +135,36 @@ def memory_for(system: System, request: FitRequest) -> Memory | Unknown:
     if isinstance(subject, Unknown):
         return subject
     answers = GgufAnswers(subject)
-    kinds = startable(subject.found, subject.base, _NAMED_CACHE_TYPES)
+    kinds = startable(subject.found, subject.base, ("F16", "Q8_0", "Q4_0"))
     source = "by its tensors, laid out as llama.cpp does"
     return _memory(answers, Now(answers.answer(subject.now), source), kinds)
 
 
-def _of_seen(case: Case, seen: SeenSubject) -> Memory:
-    subject, answers = seen.subject, GgufAnswers(seen.subject)
-    answers.subject = subject._replace(expected=expected_of(case, answers.price_now()))
-    subject.command(subject.now._replace(slots=subject.now.slots + 1), subject.base)  # what it takes is loaded by then
-    now = now_of(case, seen.gpus, answers)
-    return _memory(
-        answers, now._replace(source=now.source or seen.source), cache_types(case, subject.found, subject.base)
-    )
-
-
 def _memory(answers: GgufAnswers, now: Now, kinds: Sequence[str]) -> Memory:
     def answer(settings: Mapping[str, str]) -> WhatIf:
-        return answers.answer(_asked(answers.subject.now, settings))
+        stands = answers.subject.now
+        asked = AskedSettings(
+            context=int(settings.get("context", stands.context)),
+            gpu_layers=int(settings.get("gpu_layers", stands.gpu_layers)),
+            kv_type=settings.get("kv_type", stands.kv_type),
+            quant=settings.get("quant", stands.quant),
+            slots=int(settings.get("slots", stands.slots)),
+        )
+        return answers.answer(asked)
 
     return Memory(now.what, _sliders(answers.subject, kinds), answer, now.source)
-
-
-def _asked(now: AskedSettings, settings: Mapping[str, str]) -> AskedSettings:
-    return AskedSettings(
-        context=int(settings.get("context", now.context)),
-        gpu_layers=int(settings.get("gpu_layers", now.gpu_layers)),
-        kv_type=settings.get("kv_type", now.kv_type),
-        quant=settings.get("quant", now.quant),
-        slots=int(settings.get("slots", now.slots)),
-    )
 
 
 def _sliders(subject: Subject, kinds: Sequence[str]) -> list[Slider]:
     now, plan = subject.now, subject.found.blueprint
     sizes = {kind: element_bytes(kind) for kind in {*kinds, now.kv_type.partition("/")[0]}}
     weights = sum(tensor.bytes for tensor in plan.tensors)
+    parameters = subject.found.parameters or sum(math.prod(tensor.shape) for tensor in plan.tensors)
     choices: dict[KnobName, tuple[Choice, ...]] = {
         "context": context_choices(now.context, plan.count("context_length", now.context) or now.context),
         "gpu_layers": layer_choices(subject.everything),
         "kv_type": cache_choices(now.kv_type, kinds, sizes),
-        "quant": quant_choices(
-            now.quant,
-            8
-            * weights
-            / max(
-                1,
-                subject.found.parameters or sum(math.prod(tensor.shape) for tensor in subject.found.blueprint.tensors),
-            ),
-        ),
+        "quant": quant_choices(now.quant, 8 * weights / max(1, parameters)),
         "slots": slot_choices(now.slots, shared=subject.is_shared),
     }
     labels = {**_LABELS, "context": _ONE_CONTEXT} if subject.is_shared or now.slots == 1 else _LABELS

@@ -1,6 +1,6 @@
 """The memory of a GGUF model with any settings, to the byte and at once, and how fast it would be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple, Self
 
@@ -78,7 +78,12 @@ class Priced(NamedTuple):
         split = tuple(homes.count(gpu) for gpu in range(gpus))
         whole = sum(home == gpus for home in homes[: len(pieces.layers)]) if gpus else len(pieces.layers)
         placing = Placing(whole, max(0, min(self.whole_first, len(pieces.layers)) - whole))
-        pricing = Pricing(pieces, hardware, _within(self.work, settings.slot_context))
+        work, context = self.work, settings.slot_context
+        if work.tokens > context:
+            share = max(1, context // _SHARE)
+            prompt, answer = min(work.prompt, share), min(work.answer, share)
+            work = Work(prompt, max(0, min(work.kept, context - prompt - answer)), answer)
+        pricing = Pricing(pieces, hardware, work)
         price = pricing.price(settings, placing, split, self.threads)
         group = _group(placing, split, sparse=pieces.is_sparse)
         backend = "cpu" if group == CPU else hardware.setting.backend
@@ -88,14 +93,6 @@ class Priced(NamedTuple):
             _range(price.prefill_tokens_per_s, prefill.low, prefill.high),
             group,
         )
-
-
-def _within(work: Work, context: int) -> Work:
-    """The work, cut to a shorter context."""
-    if work.tokens <= context:
-        return work
-    prompt, answer = min(work.prompt, max(1, context // _SHARE)), min(work.answer, max(1, context // _SHARE))
-    return Work(prompt, max(0, min(work.kept, context - prompt - answer)), answer)
 
 
 def _group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
@@ -146,16 +143,13 @@ class Subject(NamedTuple):
 
     @property
     def hardware(self) -> Hardware:
-        """That it runs on."""
         return self.setup.hardware
 
     @property
     def base(self) -> Settings:
-        """As they are now."""
         return self.setup.settings
 
     def with_rooms(self, rooms: tuple[Room, ...]) -> Self:
-        """The same with other memory of its GPUs."""
         return self._replace(setup=self.setup._replace(hardware=self.hardware._replace(rooms=rooms)))
 
     @property
@@ -189,26 +183,25 @@ class GgufAnswers:
         self._lock = Lock()
 
     def answer(self, asked: AskedSettings) -> WhatIf:
-        """What would be with these settings."""
         with self._lock, self._lasting.resumed():
-            return self._answer(asked)
-
-    def _answer(self, asked: AskedSettings) -> WhatIf:
-        subject, pieces = self.subject, self._pieces(asked.quant)
-        laid = self._laid_out(pieces.blueprint, asked)
-        layers = self.layers(asked)
-        verdict = verdict_with(verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices)
-        speeds = self._speeds(pieces, laid.settings) if verdict != "does_not_fit" else None
-        return WhatIf(
-            settings=asked.shown(subject.knobs),
-            bars=self.bars(laid),
-            verdict=verdict,
-            summary=what_if_summary(verdict, laid.devices, laid.host, layers, speeds.decode if speeds else None),
-            decode_tokens_per_s=speeds.decode if speeds else None,
-            prefill_tokens_per_s=speeds.prefill if speeds else None,
-            command=subject.command(asked, laid.settings),
-            notes=self._notes(asked, laid),
-        )
+            subject, pieces = self.subject, self._pieces(asked.quant)
+            laid = self._laid_out(pieces.blueprint, asked)
+            layers = self.layers(asked)
+            verdict = verdict_with(verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices)
+            decode = prefill = None
+            if subject.priced and verdict != "does_not_fit":
+                price = subject.priced.speeds(pieces, subject.hardware, laid.settings)
+                decode, prefill, _ = price.like(subject.expected)
+            return WhatIf(
+                settings=asked.shown(subject.knobs),
+                bars=self.bars(laid),
+                verdict=verdict,
+                summary=what_if_summary(verdict, laid.devices, laid.host, layers, decode),
+                decode_tokens_per_s=decode,
+                prefill_tokens_per_s=prefill,
+                command=subject.command(asked, laid.settings),
+                notes=self._notes(asked, laid),
+            )
 
     def laid_out(self, asked: AskedSettings) -> LaidOut:
         """What settings ask of every memory, as `unslow fit` counts."""
@@ -247,15 +240,10 @@ class GgufAnswers:
         return self._variants[quant]
 
     def layers(self, asked: AskedSettings) -> LayerCount:
-        """Where the layers lie."""
         subject = self.subject
         first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
         whole = max(0, subject.everything - asked.gpu_layers)
         return LayerCount(asked.gpu_layers, subject.everything, max(0, first - whole) if subject.hardware.rooms else 0)
-
-    def _speeds(self, pieces: Pieces, settings: Settings) -> Speeds | None:
-        priced = self.subject.priced
-        return priced.speeds(pieces, self.subject.hardware, settings).like(self.subject.expected) if priced else None
 
     def price_now(self) -> Speeds | None:
         """What runs, by its price alone."""
@@ -284,20 +272,14 @@ class GgufAnswers:
             notes.append(f"the model was trained for {trained:,} tokens; a slot has {settings.slot_context:,}")
         if settings.streams > 1:
             notes.append(f"{settings.slots} conversations of {settings.slot_context:,} tokens each")
-        if asked.quant != subject.now.quant:
+        found, other_quant = subject.found, asked.quant != subject.now.quant
+        if other_quant:
             notes.append(f"as {asked.quant} it is another file")
-        return (*notes, *self._quality(asked, settings), *subject.notes)
-
-    def _quality(self, asked: AskedSettings, settings: Settings) -> Sequence[str]:
-        """What other types cost in answers, where that was published."""
-        found, now = self.subject.found, self.subject.now
-        if asked.quant == now.quant and asked.kv_type == now.kv_type:
-            return ()
-        kinds = settings.key_type, settings.value_type
-        architecture = found.blueprint.architecture
-        cost = quality_cost(asked.quant, *kinds, found.parameters, architecture, rotated=self.subject.rotates)
-        told = [cost.weights.words if asked.quant != now.quant else "", cost.cache.words]
-        return [words for words in told if words]
+        if other_quant or asked.kv_type != subject.now.kv_type:  # what it costs in answers, where that was published
+            kinds, architecture = (settings.key_type, settings.value_type), found.blueprint.architecture
+            cost = quality_cost(asked.quant, *kinds, found.parameters, architecture, rotated=subject.rotates)
+            notes += filter(None, (cost.weights.words if other_quant else "", cost.cache.words))
+        return (*notes, *subject.notes)
 
 
 def parts_of(shown: MemoryShown) -> Parts:

@@ -1,6 +1,7 @@
 """The memory of vLLM and Transformers: a share of every card, or what a device map puts there."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -32,10 +33,10 @@ from unslow.page.what_if.running import expected_range, strangers_on
 from unslow.show.units import rate
 from unslow.think.case.prediction import predict, predict_prefill
 from unslow.think.case.vram import gpus_of
-from unslow.think.fit.report import FitReport, MemoryShown
+from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.plan.vllm.choices import RECENT
-from unslow.think.view import Choice, MemoryBar, MemoryPart, Slider, WhatIf
+from unslow.think.view import Choice, MemoryPart, Slider, WhatIf
 
 _RUNTIMES = {"vLLM": "vllm", "Transformers": "transformers"}
 _VLLM_CACHES = {"auto": 2.0, "fp8": 1.0}
@@ -83,7 +84,13 @@ def hf_memory_of(system: System | None, case: Case) -> HfMemory | Unknown:
         memory = _memory(_of_case(case, found, cards))
     except UserError as error:  # numbers that can't be
         return Unknown(error.message, error.hint)
-    return memory._replace(now=_with_speed(case, memory.now)) if memory.now.verdict in ("fits", "tight") else memory
+    now = memory.now
+    if now.verdict not in ("fits", "tight"):
+        return memory
+    decode, prefill = expected_range(predict(case)), expected_range(predict_prefill(case))
+    said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
+    now = msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)
+    return memory._replace(now=now)
 
 
 def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unknown:
@@ -131,10 +138,7 @@ def _memory(subject: _Subject) -> HfMemory:
         sliders.append(_slider("kv_type", "Type of the KV cache", kind, kinds))
     if request.parallel or request.runtime != "vllm":  # how many vLLM takes by itself hangs on its version
         sliders.append(_slider("slots", "Conversations at a time", str(slots), slot_choices(slots)))
-
-    def answer(settings: Mapping[str, str]) -> WhatIf:
-        return _answer(subject, settings)
-
+    answer = partial(_answer, subject)
     now = answer({slider.knob: slider.value for slider in sliders})
     known = "files" if "/" in subject.found.source else "numbers"
     return HfMemory(now, sliders, answer, f"by its {known}, as {request.runtime} counts")
@@ -155,9 +159,21 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
     if subject.runs and report.fits and request.runtime == "vllm":
         report = msgspec.structs.replace(report, devices=tuple(map(_as_it_runs, report.devices)))
     layers = LayerCount(report.gpu_layers, report.all_gpu_layers)
+    # A card whose engine takes a share of it may lack room for a request though something is free
+    bars = []
+    for room, shown, others in zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True):
+        asked = AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
+        bar = bar_of(room, asked, others)
+        if bar.fits != shown.fits:
+            lacking = MemoryPart(kind="lacking", name="for one request of this length", bytes=shown.lacking_bytes)
+            parts = (*bar.parts, lacking) if shown.lacking_bytes and bar.fits else bar.parts
+            bar = msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
+        bars.append(bar)
+    if report.host.total_bytes:
+        bars.append(host_bar(subject.hardware.host_room, parts_of(report.host)))
     return WhatIf(
         settings=dict(settings),
-        bars=_bars(subject, report),
+        bars=tuple(bars),
         verdict=report.verdict,
         summary=what_if_summary(report.verdict, report.devices, report.host, layers, None),
         command=report.command,
@@ -171,30 +187,3 @@ def _as_it_runs(shown: MemoryShown) -> MemoryShown:
     return msgspec.structs.replace(
         shown, kv_bytes=shown.kv_bytes + free, total_bytes=shown.total_bytes + free, free_bytes=0, margin_bytes=0
     )
-
-
-def _bars(subject: _Subject, report: FitReport) -> tuple[MemoryBar, ...]:
-    """A card whose engine takes a share of it may lack room for a request though something is free."""
-    rows = zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True)
-    bars = [
-        _noted(
-            bar_of(room, AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes)), others), shown
-        )
-        for room, shown, others in rows
-    ]
-    return (*bars, *((host_bar(subject.hardware.host_room, parts_of(report.host)),) if report.host.total_bytes else ()))
-
-
-def _noted(bar: MemoryBar, shown: MemoryShown) -> MemoryBar:
-    """The bar with the verdict of the engine, and what one request lacks of its share."""
-    if bar.fits == shown.fits:
-        return bar
-    more = MemoryPart(kind="lacking", name="for one request of this length", bytes=shown.lacking_bytes)
-    parts = (*bar.parts, *((more,) if shown.lacking_bytes and bar.fits else ()))
-    return msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
-
-
-def _with_speed(case: Case, now: WhatIf) -> WhatIf:
-    decode, prefill = expected_range(predict(case)), expected_range(predict_prefill(case))
-    said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
-    return msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)

@@ -21,7 +21,7 @@ from unslow.think.setup import SAME_MEMORY
 from unslow.think.view import Choice, Fits, MemoryBar, MemoryPart, Slider
 
 UNNAMED = "other programs, not named"
-_NO_ROOM = "no room for this"
+
 _ORDER = ("weights", "kv", "compute", "stranger", "reserve")
 """In which parts lie; others and the reserve have their room first."""
 _MOST_NAMED = 8
@@ -52,26 +52,25 @@ def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *,
     kept = max(0, room.reserve_bytes + asked.context_bytes + asked.later_bytes - asked.beside_bytes)
     others = named_strangers(min(room.others_bytes, room.capacity_bytes), strangers, is_host=is_host)
     # What nobody gets: the driver's and the runtime's own first, which a shared memory may have less of
-    later = asked.later_bytes
-    later = min(kept, later)
+    later = min(kept, asked.later_bytes)
     every = (
         MemoryPart(kind="reserve", name="driver and runtime", bytes=kept - later),
         MemoryPart(kind="reserve", name="for the first prompt", bytes=later),
     )
+    free, held = room.capacity_bytes, []
     wanted = [*others, *[part for part in every if part.bytes], *_own_parts(asked.parts)]
-    held, lacking = _cut(wanted, room.capacity_bytes)
-    free = room.capacity_bytes - sum(part.bytes for part in held)
-    ends = [
-        *([MemoryPart(kind="free", name="free", bytes=free)] if free > 0 else []),
-        *([MemoryPart(kind="lacking", name=_NO_ROOM, bytes=lacking)] if lacking else []),
-    ]
-    return MemoryBar(
-        name=room.name,
-        is_host=is_host,
-        capacity_bytes=room.capacity_bytes,
-        parts=(*sorted(held, key=lambda part: _ORDER.index(part.kind)), *ends),
-        fits=not lacking,
-    )
+    for part in wanted:
+        size = min(part.bytes, free)
+        free -= size
+        held.append(part if size == part.bytes else msgspec.structs.replace(part, bytes=size, wanted_bytes=part.bytes))
+    lacking = sum(part.bytes for part in wanted) - (room.capacity_bytes - free)
+    parts = sorted(held, key=lambda part: _ORDER.index(part.kind))
+    if free > 0:
+        parts.append(MemoryPart(kind="free", name="free", bytes=free))
+    if lacking:
+        parts.append(MemoryPart(kind="lacking", name="no room for this", bytes=lacking))
+    capacity = room.capacity_bytes
+    return MemoryBar(name=room.name, is_host=is_host, capacity_bytes=capacity, parts=tuple(parts), fits=not lacking)
 
 
 def bar_without_size(name: str, parts: Parts, *, is_host: bool) -> MemoryBar:
@@ -88,40 +87,23 @@ def _own_parts(parts: Parts) -> list[MemoryPart]:
     return [part for part in every if part.bytes]
 
 
-def _cut(parts: Sequence[MemoryPart], room: int) -> tuple[list[MemoryPart], int]:
-    """The parts as far as there is room, and what is left over of them together."""
-    left, found = room, []
-    for part in parts:
-        held = min(part.bytes, left)
-        left -= held
-        found.append(part if held == part.bytes else msgspec.structs.replace(part, bytes=held, wanted_bytes=part.bytes))
-    return found, sum(part.bytes for part in parts) - (room - left)
-
-
 def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool = False) -> list[MemoryPart]:
     """What others hold, by their names: the largest first, and never more than is gone."""
-    known = sorted(_together(s for s in strangers if s.bytes), key=lambda s: -(s.bytes or 0))
-    found, left = [], held
-    for stranger in known[:_MOST_NAMED]:
-        size = min(left, stranger.bytes or 0)
-        left -= size
-        if size:
-            found.append(MemoryPart(kind="stranger", name=stranger.name, bytes=size))
-    if left > 0:
-        name = "other programs and the system" if is_host else _rest_of(strangers, len(known) - _MOST_NAMED)
-        found.append(MemoryPart(kind="stranger", name=name, bytes=left))
-    return found
-
-
-def _together(strangers: Iterable[Stranger]) -> list[Stranger]:
-    """Those of one name as one, with their number."""
     sizes: dict[str, list[int]] = {}
     for stranger in strangers:
-        sizes.setdefault(stranger.name, []).append(stranger.bytes or 0)
-    return [
-        Stranger(f"{name} ({len(each)} processes)" if len(each) > 1 else name, sum(each))
-        for name, each in sizes.items()
-    ]
+        if stranger.bytes:
+            sizes.setdefault(stranger.name, []).append(stranger.bytes)
+    found, left = [], held
+    for name, each in sorted(sizes.items(), key=lambda pair: -sum(pair[1]))[:_MOST_NAMED]:
+        size = min(left, sum(each))
+        left -= size
+        if size:
+            words = f"{name} ({len(each)} processes)" if len(each) > 1 else name
+            found.append(MemoryPart(kind="stranger", name=words, bytes=size))
+    if left > 0:
+        name = "other programs and the system" if is_host else _rest_of(strangers, len(sizes) - _MOST_NAMED)
+        found.append(MemoryPart(kind="stranger", name=name, bytes=left))
+    return found
 
 
 def _rest_of(strangers: Sequence[Stranger], beyond: int) -> str:
@@ -137,7 +119,6 @@ SHORTEST_CONTEXT = 2048
 """A shorter one is no use for a conversation."""
 LIMITS = {"context": (256, 2**27), "slots": (1, 256)}
 """As `unslow fit` takes them."""
-_USUAL_SLOTS = (1, 2, 4, 8, 16)
 
 
 class AskedSettings(NamedTuple):
@@ -150,7 +131,6 @@ class AskedSettings(NamedTuple):
     slots: int
 
     def shown(self, knobs: Iterable[str]) -> dict[str, str]:
-        """As the page has it."""
         return {knob: str(getattr(self, knob)) for knob in knobs}
 
 
@@ -191,7 +171,7 @@ def slot_choices(now: int, *, shared: bool = False) -> tuple[Choice, ...]:
     def label(slots: int) -> str:
         return f"{slots}, sharing it" if shared and slots == now else str(slots)
 
-    return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *_USUAL_SLOTS}))
+    return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *(1, 2, 4, 8, 16)}))
 
 
 def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
@@ -207,21 +187,12 @@ def _value(slider: Slider, value: str) -> str:
     values = [choice.value for choice in slider.choices]
     if value in values:
         return value
-    low, high = LIMITS.get(slider.knob, (0, -1))
-    if high < low:
-        raise UserError(f"{slider.knob} {value[:40]!r} can't be", f"it is one of {', '.join(_few(values))}")
-    field = Field(
-        slider.knob,
-        Option("its slider moves between them", name=slider.knob, least=low, most=high),
-        COUNT,
-        None,
-        several=False,
-    )
-    return str(field.value(value[:40]))
-
-
-def _few(values: Sequence[str]) -> Sequence[str]:
-    return values if len(values) <= 24 else (values[0], values[1], "...", values[-1])  # noqa: PLR2004 (what can be read)
+    if slider.knob not in LIMITS:
+        few = values if len(values) <= 24 else (*values[:2], "...", values[-1])  # noqa: PLR2004 (what can be read)
+        raise UserError(f"{slider.knob} {value[:40]!r} can't be", f"it is one of {', '.join(few)}")
+    least, most = LIMITS[slider.knob]
+    option = Option("its slider moves between them", name=slider.knob, least=least, most=most)
+    return str(Field(slider.knob, option, COUNT, None, several=False).value(value[:40]))
 
 
 class LayerCount(NamedTuple):
@@ -233,7 +204,6 @@ class LayerCount(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is on GPUs."""
         return self.on_gpus >= self.everything and not self.parted
 
 
@@ -246,16 +216,19 @@ def what_if_summary(
     verdict: Fits, devices: Sequence[MemoryShown], host: MemoryShown, layers: LayerCount, speed: Range | None
 ) -> str:
     """Whether it fits, where it lies, and how fast it should be."""
-    said = {"does_not_fit": _lacks, "cannot_tell": _unknown, "partly": _in_part}.get(verdict, _whole)(
-        devices, host, layers
-    )
+    if verdict == "does_not_fit":
+        short = _short_of(devices, host)
+        said = f"Does not fit: {short}" if short else "Does not fit"
+    elif verdict == "cannot_tell":
+        rest = f"how much memory the host has for {size(host.total_bytes)} is not known"
+        said = f"{_names(devices)} would have room, but {rest}" if devices else rest.capitalize()
+    elif verdict == "partly":
+        said = _in_part(devices, host, layers)
+    else:
+        said = f"Fits: {_used(devices or [host])}"
     tight = ", with little to spare" if verdict == "tight" else ""
     expected = f"; {rate(speed.low)} to {rate(speed.high)} tok/s expected" if speed else ""
     return f"{said}{tight}{expected}"
-
-
-def _whole(devices: Sequence[MemoryShown], host: MemoryShown, _: LayerCount) -> str:
-    return f"Fits: {_used(devices)}" if devices else f"Fits: {_used([host])}"
 
 
 def _in_part(devices: Sequence[MemoryShown], host: MemoryShown, layers: LayerCount) -> str:
@@ -264,11 +237,6 @@ def _in_part(devices: Sequence[MemoryShown], host: MemoryShown, layers: LayerCou
     what = f"{layers.on_gpus} of {layers.everything} layers" if layers.on_gpus < layers.everything else "all layers"
     without = f" but for matrices of {layers.parted}" if layers.parted else ""
     return f"Fits in part: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in the host's memory"
-
-
-def _lacks(devices: Sequence[MemoryShown], host: MemoryShown, _: LayerCount) -> str:
-    told = _short_of(devices, host)
-    return f"Does not fit: {told}" if told else "Does not fit"
 
 
 def _short_of(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
@@ -290,13 +258,7 @@ def overfull(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
     return f"It runs, and {told} for all that it asked for: some of it is not in use yet, or lies elsewhere"
 
 
-def _unknown(devices: Sequence[MemoryShown], host: MemoryShown, _: LayerCount) -> str:
-    rest = f"how much memory the host has for {size(host.total_bytes)} is not known"
-    return f"{_names(devices)} would have room, but {rest}" if devices else rest.capitalize()
-
-
 def _used(memories: Sequence[MemoryShown]) -> str:
-    """What is taken of what can be had."""
     asked = sum(memory.total_bytes for memory in memories)
     sizes = [usable(memory) for memory in memories]
     of = f" of {size(sum(known for known in sizes if known is not None))}" if None not in sizes else ""

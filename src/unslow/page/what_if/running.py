@@ -4,8 +4,8 @@ What lies in memory, where its layers lie, and its own line, changed.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -15,8 +15,8 @@ from unslow.commands.models.find import FoundModel
 from unslow.commands.plan.gguf import ABILITIES
 from unslow.commands.plan.running import seen_model, settings_given
 from unslow.facts.errors import UserError
-from unslow.facts.knob import Change, Knob
-from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.knob import Knob
+from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
@@ -73,11 +73,14 @@ def placed_unseen(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Plac
     """Where layers should lie that nobody counted; None where they were counted, or where nothing came to lie."""
     if not gpus or (isinstance(case.runtime.gpu_layers, Known) or isinstance(case.runtime.buffers, Known)):
         return None
-    share, everything = _share_told(case), answers.subject.everything
-    if share is not None:
+    runtime, everything = case.runtime, answers.subject.everything
+    size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes
+    share = runtime.vram_share.value_or(held.value / size if size and isinstance(held, Known) else None)
+    if share is not None:  # that the server itself says is in GPU memory, as Ollama does
+        share = min(1.0, share)
         layers = round(share * everything)
         return Placed(layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers")
-    told = case.runtime.gpu_layers_set
+    told = runtime.gpu_layers_set
     if isinstance(told, Known) and told.value >= 0:
         return Placed(min(told.value, everything), f"{_UNTOLD}; it was told {told.value}")
     if case.runtime.state.value_or("loaded") == "failed":
@@ -85,18 +88,11 @@ def placed_unseen(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Plac
     return _by_bytes(case, gpus, answers) or (None if _is_known_otherwise(case) else _that_fit(case, gpus, answers))
 
 
-def _share_told(case: Case) -> float | None:
-    """The share of the model that the server itself says is in GPU memory, as Ollama does."""
-    runtime = case.runtime
-    size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes
-    if isinstance(runtime.vram_share, Known):
-        return min(1.0, runtime.vram_share.value)
-    return min(1.0, held.value / size) if size and isinstance(held, Known) else None
-
-
 def _by_bytes(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed | None:
     """By what it holds; None where nobody tells that, or where bytes are no number of layers."""
-    held = _held_bytes(case, gpus)
+    counted = [own_bytes_on(case, gpu) for gpu in gpus]
+    is_listed = own_is_counted(case) and any(counted)
+    held = sum(size or 0.0 for size in counted) + own_lent_bytes(case) if is_listed else None
     if case.model.experts.value_or(0) > 1 or case.runtime.tensor_overrides.value_or([]):  # parts may lie apart
         note = f"{_UNTOLD}: what the driver counts as the server's is taken for whole ones"
         seen = held is not None and _is_known_otherwise(case)
@@ -118,7 +114,12 @@ def _that_fit(case: Case, gpus: Sequence[Gpu], answers: GgufAnswers) -> Placed:
     pairs = zip(subject.hardware.rooms, own, strict=True)
     rooms = tuple(room._replace(others_bytes=room.others_bytes - size) for room, size in pairs)
     free = GgufAnswers(subject.with_rooms(rooms))
-    layers = _most(subject.everything, lambda n: _fits(free, n, margin))
+
+    def fits(layers: int) -> bool:
+        laid = free.laid_out(subject.now._replace(gpu_layers=layers))
+        return all(shown.fits is not False and (shown.free_bytes or 0) >= margin for shown in laid.devices)
+
+    layers = _most(subject.everything, fits)
     return Placed(layers, f"{_UNTOLD}; {layers} would fit")
 
 
@@ -151,8 +152,16 @@ def unnamed_bytes(case: Case, gpus: Sequence[Gpu], subject: Subject) -> list[int
 
 def _layers_of(answers: GgufAnswers, held: float) -> int:
     """The layers that so many bytes come nearest to."""
-    taken = cache(lambda layers: _taken(answers, layers))
-    return _most(answers.subject.everything, lambda layers: (taken(layers) + taken(layers - 1)) / 2 <= held)
+    subject = answers.subject
+
+    @cache
+    def taken(layers: int) -> float:
+        """Of all GPUs, with what the runtime holds there before any buffer."""
+        laid = answers.laid_out(subject.now._replace(gpu_layers=layers))
+        pairs = zip(laid.devices, subject.hardware.rooms, strict=True)
+        return float(sum(shown.total_bytes + room.context_bytes for shown, room in pairs if shown.total_bytes))
+
+    return _most(subject.everything, lambda layers: (taken(layers) + taken(layers - 1)) / 2 <= held)
 
 
 def _is_known_otherwise(case: Case) -> bool:
@@ -161,14 +170,6 @@ def _is_known_otherwise(case: Case) -> bool:
         return read_placement_or_none(case, read_shape(case)) is not None
     except MissingFactError:
         return False
-
-
-def _held_bytes(case: Case, gpus: Sequence[Gpu]) -> float | None:
-    """What the driver counts as its own, with what it lends it of the host's memory; None where it does not list it."""
-    counted = [own_bytes_on(case, gpu) for gpu in gpus]
-    if not own_is_counted(case) or not any(counted):
-        return None
-    return sum(size or 0.0 for size in counted) + own_lent_bytes(case)
 
 
 def _most(everything: int, holds: Callable[[int], bool]) -> int:
@@ -180,49 +181,27 @@ def _most(everything: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _taken(answers: GgufAnswers, layers: int) -> float:
-    """What so many layers take of all GPUs, with what the runtime holds there before any buffer."""
-    subject = answers.subject
-    laid = answers.laid_out(subject.now._replace(gpu_layers=layers))
-    pairs = zip(laid.devices, subject.hardware.rooms, strict=True)
-    return float(sum(shown.total_bytes + room.context_bytes for shown, room in pairs if shown.total_bytes))
-
-
-def _fits(answers: GgufAnswers, layers: int, margin: float) -> bool:
-    """Whether every GPU has room for its share of so many layers, and for what a runtime's own fit leaves free."""
-    laid = answers.laid_out(answers.subject.now._replace(gpu_layers=layers))
-    return all(shown.fits is not False and (shown.free_bytes or 0) >= margin for shown in laid.devices)
-
-
-_PLAIN = ("F16", "BF16", "F32")
-
-
 def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
     """The lines to type; empty where nothing differs, or where it is another file that nobody has."""
     if asked.quant != now.quant:
         return ""
-    changes = list(_changes(now, asked, settings))
+    changes = []
+    if (asked.context, asked.slots) != (now.context, now.slots):
+        changes.append(Knob.CONTEXT_LENGTH.to(settings.context))
+    if asked.slots != now.slots:
+        changes.append(Knob.PARALLEL.to(asked.slots))
+    if asked.kv_type != now.kv_type:
+        changes.append(Knob.KV_CACHE_TYPE.to(asked.kv_type))
+        if settings.value_type not in ("F16", "BF16", "F32"):
+            changes.append(Knob.FLASH_ATTENTION.to(value=True))
     pinned = isinstance(case.runtime.gpu_layers_set, Known) or settings.gpu_layers < 0
-    if changes and not pinned and asked.gpu_layers == now.gpu_layers:  # its own fit would choose anew
+    if asked.gpu_layers != now.gpu_layers or (changes and not pinned):  # its own fit would choose anew
         changes.append(Knob.GPU_LAYERS.to(asked.gpu_layers))
     try:
         spelled = commands_for(changes, case) if changes else None
     except UserError:  # a runtime that has no words at all
         return ""
     return "\n".join(spelled.lines) if spelled else ""
-
-
-def _changes(now: AskedSettings, asked: AskedSettings, settings: Settings) -> Iterator[Change]:
-    if (asked.context, asked.slots) != (now.context, now.slots):
-        yield Knob.CONTEXT_LENGTH.to(settings.context)
-    if asked.slots != now.slots:
-        yield Knob.PARALLEL.to(asked.slots)
-    if asked.kv_type != now.kv_type:
-        yield Knob.KV_CACHE_TYPE.to(asked.kv_type)
-        if settings.value_type not in _PLAIN:
-            yield Knob.FLASH_ATTENTION.to(value=True)
-    if asked.gpu_layers != now.gpu_layers:
-        yield Knob.GPU_LAYERS.to(asked.gpu_layers)
 
 
 _WHERE = "run unslow on the machine itself"
@@ -249,8 +228,11 @@ def seen_subject(system: System | None, case: Case) -> SeenSubject | Unknown:
         return Unknown("how much memory its GPUs have is not known", _WHERE)
     if not memory.rooms and memory.host_room is None:
         return Unknown("how much memory the machine has is not known", _WHERE)
+    source = "by its tensors, laid out as llama.cpp does"
+    if found.notes and "catalogue" in found.notes[-1]:
+        source = "by the catalogue's tensors of a model of its name or shape, laid out as llama.cpp does"
     try:
-        return SeenSubject(_subject(case, found, gpus, memory), gpus, _source(found))
+        return SeenSubject(_subject(case, found, gpus, memory), gpus, source)
     except UserError as error:  # numbers that no model has
         return Unknown(error.message, error.hint)
 
@@ -261,35 +243,28 @@ def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardw
     told, hardware = settings_given(case), _with_speed(case, gpus, memory, current)
     base = _base(case, pieces, current, count)._replace(split=_split(told, count))
     setup = Setup(found.blueprint, hardware or memory, base)
+    usual = Work()
+    work = usual._replace(kept=max(0, int(depth_of(case) - usual.depth)))
+    on_host = current.whole + current.apart if current.apart else 0
     subject = Subject(
         found,
         setup,
         asked_now(found, setup),
         knobs_of(setup),
         strangers=tuple(strangers_on(case, gpu) for gpu in gpus),
-        priced=_priced(case, current) if hardware else None,
+        priced=Priced(current.threads, work, on_host) if hardware else None,
         unified="kv_unified" in told and base.unified,
         rotates=rotates_of(case),
         notes=found.notes,
     )
-    return _with_lines(case, _placed(case, gpus, subject))
-
-
-def _placed(case: Case, gpus: tuple[Gpu, ...], subject: Subject) -> Subject:
-    """The subject with its layers where they should lie, if nobody saw where they do, and its memory as its own."""
-    placed = placed_unseen(case, gpus, GgufAnswers(subject))
-    if placed is not None:
+    if placed := placed_unseen(case, gpus, GgufAnswers(subject)):
         now = subject.now._replace(gpu_layers=placed.layers)
         subject = subject._replace(now=now, notes=(placed.note, *subject.notes))
-    return with_its_own(case, gpus, GgufAnswers(subject))
-
-
-def _with_lines(case: Case, subject: Subject) -> Subject:
-    return subject._replace(command=lambda asked, settings: line_of(case, subject.now, asked, settings))
+    subject = with_its_own(case, gpus, GgufAnswers(subject))
+    return subject._replace(command=partial(line_of, case, subject.now))
 
 
 def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
-    """The settings of now, with everything where it lies."""
     settings, first = current.settings, current.whole + current.apart if current.apart else 0
     host, everything = str(gpus), pieces.blueprint.count("block_count") + 1
     layers = everything - current.whole
@@ -327,12 +302,6 @@ def _with_speed(case: Case, gpus: tuple[Gpu, ...], memory: Hardware, current: Cu
         return None
 
 
-def _priced(case: Case, current: Current) -> Priced:
-    usual = Work()
-    work = usual._replace(kept=max(0, int(depth_of(case) - usual.depth)))
-    return Priced(current.threads, work, current.whole + current.apart if current.apart else 0)
-
-
 def cache_types(case: Case, found: FoundModel, base: Settings) -> list[str]:
     """The types that its runtime can be told, and with which llama.cpp starts."""
     name = case.runtime.name.value_or("")
@@ -348,24 +317,14 @@ def startable(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list
 
 def strangers_on(case: Case, gpu: Gpu) -> tuple[Stranger, ...]:
     """The programs that hold memory of a GPU and are not the runtime."""
-    listed, others = gpu.processes.value_or([]), other_gpu_processes(case)
-    return tuple(
-        Stranger(_name(p), int(p.vram_bytes.value) if isinstance(p.vram_bytes, Known) else None)
-        for p in listed
-        if p in others
-    )
-
-
-def _name(process: GpuProcess) -> str:
-    """The program's own name, without the folder that it lies in."""
-    words = process.name.value_or("").replace("\\", "/").rpartition("/")[2].strip()
-    return words[:60] or f"process {process.pid}"
-
-
-def _source(found: FoundModel) -> str:
-    if found.notes and "catalogue" in found.notes[-1]:
-        return "by the catalogue's tensors of a model of its name or shape, laid out as llama.cpp does"
-    return "by its tensors, laid out as llama.cpp does"
+    found, others = [], other_gpu_processes(case)
+    for process in gpu.processes.value_or([]):
+        if process in others:
+            name = process.name.value_or("").replace("\\", "/").rpartition("/")[2].strip()[:60]
+            size = process.vram_bytes
+            held = int(size.value) if isinstance(size, Known) else None
+            found.append(Stranger(name or f"process {process.pid}", held))
+    return tuple(found)
 
 
 REPORTED = "from its own log: the buffers that it says it allocated"
@@ -405,11 +364,9 @@ def _running(
     layers = answers.layers(answers.subject.now)
     verdict = verdict_with(verdict_of(devices, host, layers_fit=False), layers, devices)
     if verdict == "does_not_fit":
-        said = overfull(devices, host)
-        return msgspec.structs.replace(
-            laid, verdict=verdict, summary=said, decode_tokens_per_s=None, prefill_tokens_per_s=None
-        )
-    said = what_if_summary(verdict, devices, host, layers, decode)
+        said, decode, prefill = overfull(devices, host), None, None
+    else:
+        said = what_if_summary(verdict, devices, host, layers, decode)
     return msgspec.structs.replace(
         laid, verdict=verdict, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill
     )
@@ -443,20 +400,16 @@ def reported_parts(case: Case, gpus: int) -> list[Parts] | None:
     if not isinstance(buffers, Known):
         return None
     kinds = {buffer.kind for buffer in buffers.value}
-    names = sorted({buffer.device for buffer in buffers.value if buffer.on_gpu}, key=_number)
-    if not {"model", "compute"} <= kinds or not kinds & {"kv", "state"} or len(names) > gpus:
+
+    def number(device: str) -> tuple[int, str]:
+        match = _NUMBER.search(device)
+        return (int(match[1][:6]) if match else 0, device)
+
+    names = sorted({buffer.device for buffer in buffers.value if buffer.on_gpu}, key=number)
+    if not {"model", "compute"} <= kinds or not kinds & {"kv", "state"} or len(names) not in (0, gpus):
         return None
-    if len(names) not in (0, gpus):
-        return None
-    groups = [[b for b in buffers.value if b.on_gpu and b.device == name] for name in names] or [
-        [] for _ in range(gpus)
-    ]
+    groups = [[b for b in buffers.value if b.on_gpu and b.device == name] for name in names or [""] * gpus]
     return [*map(_parts, groups), _parts([b for b in buffers.value if not b.on_gpu])]
-
-
-def _number(device: str) -> tuple[int, str]:
-    match = _NUMBER.search(device)
-    return (int(match[1][:6]) if match else 0, device)
 
 
 def _parts(buffers: Sequence[Buffer]) -> Parts:
@@ -481,7 +434,10 @@ def _as_reported(
         asked = AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
         bars.append(bar_of(had, asked, subject.strangers[n]))
         devices.append(shown_memory(room.name, part, had, kept, margin=int((had, kept) != (room, beside))))
-    left = _same_memory(hardware.rooms[0], own[0]) if shared else hardware.host_room
+    left = hardware.host_room
+    if shared:  # what a GPU leaves of a memory that is the host's too
+        room = hardware.rooms[0]
+        left = Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + sum(own[0]))
     host = shown_memory(left.name if left else "host", of_host, left)
     return (*bars, *(() if shared else (host_bar(hardware.host_room, of_host),))), devices, host
 
@@ -493,8 +449,3 @@ def _as_it_runs(room: Room, part: Parts, beside: int) -> tuple[Room, int]:
         return room, beside
     taken = min(short, beside)
     return room._replace(reserve_bytes=room.reserve_bytes - (short - taken)), beside - taken
-
-
-def _same_memory(room: Room, own: Parts) -> Room:
-    """What a GPU leaves of a memory that is the host's too."""
-    return Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + sum(own))
