@@ -8,12 +8,13 @@ once.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from unslow.facts.commands import Commands, Place, labelled_line
-from unslow.facts.knob import Change, Knob
+from unslow.facts.commands import Place, labelled_line
+from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
@@ -24,14 +25,13 @@ from unslow.look.command_line import COMMAND, UNSET, Setting, Spelled
 from unslow.look.command_writer import (
     DRAFT_PLACE,
     NO_DRAFT,
-    NOTHING_AT_HAND,
     Advice,
     Answer,
-    AtHand,
     Program,
     Turn,
     Wanted,
     Words,
+    advice,
     write_commands,
 )
 from unslow.look.models.safetensors import model_facts, read_checkpoint
@@ -65,12 +65,8 @@ def arguments_of(command: Sequence[str]) -> Sequence[str]:
 def parse_arguments(words: Sequence[str]) -> dict[str, Setting]:
     """The flags with their values; `--flag value` and `--flag=value` alike."""
     found: dict[str, Setting] = {}
-    for at, word in enumerate(words):
-        flag, equals, attached = word.partition("=")
-        if not flag.startswith("--"):
-            continue
-        following = words[at + 1] if at + 1 < len(words) else ""
-        value = "true" if flag in SWITCHES else attached if equals else following
+    for flag, _, _, written in _flags(words):
+        value = "true" if flag in SWITCHES else written
         found[flag] = Setting(value, f"{COMMAND}: {flag} {value}".rstrip())
     return found
 
@@ -80,10 +76,13 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
     # Whether prompts of other conversations are kept; nought keeps none
     size = _count(given, "--prompt-cache-size", 10)
     caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
+    cache_bytes = given.get("--prompt-cache-bytes")
     facts: dict[str, Any] = {
         "max_sequences": _count(given, "--decode-concurrency", 32),
         "batch": _count(given, "--prefill-step-size", 2048),
-        "cache_ram_bytes": _size(given, "--prompt-cache-bytes"),
+        "cache_ram_bytes": _parse_size(cache_bytes)
+        if cache_bytes
+        else not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes"),
         "prompt_cache": caches,
     }
     if "--draft-model" not in given:
@@ -101,12 +100,10 @@ def _count(given: Mapping[str, Setting], flag: str, default: int) -> Fact[int]:
     return reported(int(value), source) if sane else failed(f"{source}: not a number")
 
 
-def _size(given: Mapping[str, Setting], flag: str) -> Fact[int]:
-    if flag not in given:
-        return not_found(f"{flag} was not given: the cache has no limit in bytes")
-    found = _SIZE.fullmatch(given[flag].value.strip())
+def _parse_size(given: Setting) -> Fact[int]:
+    found = _SIZE.fullmatch(given.value.strip())
     size = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
-    return reported(size, given[flag].source) if size < _MOST_BYTES else failed(f"{given[flag].source}: not a size")
+    return reported(size, given.source) if size < _MOST_BYTES else failed(f"{given.source}: not a size")
 
 
 NAME = "MLX-LM"
@@ -130,6 +127,15 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     given = parse_arguments(arguments_of(words_of(process.command())))
     url = url_of(given)
     http = _answers(Server(process.system, url, api_key))
+    longest: Fact[int] = _UNTOLD
+    for path in process.outputs():
+        try:
+            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
+        except LookError:
+            continue
+        if len(log) < _LOG_BYTES and b'"POST /' not in log:  # its log has a line for every request
+            longest = reported(0, path)
+            break
     shown = Runtime(
         name=reported(NAME, f"/proc/{process.pid}/cmdline"),
         pid=reported(process.pid, "/proc"),
@@ -138,7 +144,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         environment=process.environment(),
         container=process.container(),
         resident_bytes=found_server(process).resident_bytes,
-        longest_sequence=_longest_sequence(process),
+        longest_sequence=longest,
     )
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
     name = given.get("--model", UNSET).value
@@ -148,18 +154,6 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         reported("loaded", given["--model"].source) if name and isinstance(http.runtime.name, Known) else runtime.state
     )
     return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
-
-
-def _longest_sequence(process: Process) -> Fact[int]:
-    """Nought where its log, which has a line for every request, shows that nobody has asked it anything yet."""
-    for path in process.outputs():
-        try:
-            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
-        except LookError:
-            continue
-        if len(log) < _LOG_BYTES and b'"POST /' not in log:
-            return reported(0, path)
-    return _UNTOLD
 
 
 def url_of(given: dict[str, Setting]) -> str:
@@ -243,11 +237,6 @@ _USUAL_PROMPTS = 10
 """That a cache keeps by itself (mlx_lm/server.py)."""
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now."""
-    return write_commands(_PROGRAM, changes, runtime, at_hand)
-
-
 def _flag(flag: str) -> Turn:
     """A flag with a value; None leaves it to the server."""
     return lambda value, _wanted: Words((flag,), () if value is None else (flag, str(value)))
@@ -263,22 +252,15 @@ def _drafting(value: KnobSetting, _wanted: Wanted) -> Answer:
     return Words(("--draft-model",), words, missing=NO_DRAFT if value == DRAFT_PLACE else "")
 
 
-def _quant(value: KnobSetting, _wanted: Wanted) -> Answer:
-    kind = value or "fewer bits"
-    return Advice([labelled_line(Place.HAND, f"give `--model` a repository that holds this model in {kind}")])
-
-
-def _version(_value: KnobSetting, _wanted: Wanted) -> Answer:
-    return Advice(["pip install --upgrade mlx-lm"])
-
-
 _TURNS: Mapping[Knob, Turn] = {
     Knob.PARALLEL: _flag("--decode-concurrency"),
     Knob.BATCH: _flag("--prefill-step-size"),
     Knob.SPECULATIVE: _drafting,
     Knob.PROMPT_CACHE: _prompt_cache,
-    Knob.QUANT: _quant,
-    Knob.VERSION: _version,
+    Knob.QUANT: lambda value, _wanted: Advice(
+        [labelled_line(Place.HAND, f"give `--model` a repository that holds this model in {value or 'fewer bits'}")]
+    ),
+    Knob.VERSION: advice("pip install --upgrade mlx-lm"),
 }
 
 
@@ -294,29 +276,20 @@ def _flags(command: Sequence[str]) -> list[Spelled]:
     return found
 
 
-def _bare(at_hand: AtHand) -> list[str]:
-    model = at_hand.checkpoint
-    return [at_hand.program or "mlx_lm.server", *(["--model", model] if model else [])]
-
-
-def _has_model(command: Sequence[str]) -> bool:
-    return any(flag.name == "--model" for flag in _flags(command))
-
-
-def _removal(names: Sequence[str], command: Sequence[str]) -> str:
-    return "" if command else f"remove {names[0]}"
-
-
 _PROGRAM = Program(
     "MLX-LM",
     _TURNS,
     _flags,
     list,
-    _bare,
-    "put `--model MODEL` into the line: which model it is, is not known",
-    _has_model,
-    _removal,
+    bare=lambda at_hand: [
+        at_hand.program or "mlx_lm.server",
+        *(["--model", at_hand.checkpoint] if at_hand.checkpoint else []),
+    ],
+    no_model="put `--model MODEL` into the line: which model it is, is not known",
+    has_model=lambda command: any(flag.name == "--model" for flag in _flags(command)),
+    removal=lambda names, command: "" if command else f"remove {names[0]}",
 )
+commands_for = partial(write_commands, _PROGRAM)
 
 
 PORTS = (8080,)

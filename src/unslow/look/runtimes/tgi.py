@@ -10,22 +10,20 @@ from functools import partial
 from typing import Any
 
 from unslow.facts import commands, knob
-from unslow.facts.commands import Commands
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Knob
 from unslow.facts.merge import bounded, overlaid
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, not_found, not_supported, reported
 from unslow.look.command_line import Setting
-from unslow.look.command_writer import NOTHING_AT_HAND, PLACE, Answer, AtHand, Turn, Wanted, Words, write_commands
+from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice, write_commands
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process
 from unslow.look.runtimes._engine_commands import (
     NO_GPUS,
-    advice,
     cache_type,
     number,
     only_away,
@@ -103,22 +101,14 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "quantization": given.text("quantization"),
         "weights_type": given.text("dtype"),
         "draft_tokens": given.number("draft_tokens"),
-        "attention": _known("attention", settings),
-        "prompt_cache": _cached(settings),
+        "attention": not_found("no variable sets the attention"),
+        "prompt_cache": not_found("no variable sets the cache of prefixes"),
     }
+    if kernel := settings.get("attention"):
+        facts["attention"] = reported(kernel.value, kernel.source)
+    if cached := settings.get("prefix_cache"):
+        facts["prompt_cache"] = reported(cached.value.lower() in ("1", "true"), cached.source)
     return Runtime(**facts)
-
-
-def _known(name: str, settings: Mapping[str, Setting]) -> Fact[Any]:
-    setting = settings.get(name)
-    return reported(setting.value, setting.source) if setting else not_found(f"no variable sets the {name}")
-
-
-def _cached(settings: Mapping[str, Setting]) -> Fact[Any]:
-    setting = settings.get("prefix_cache")
-    if setting is None:
-        return not_found("no variable sets the cache of prefixes")
-    return reported(setting.value.lower() in ("1", "true"), setting.source)
 
 
 COMMANDS = CommandLines(
@@ -231,27 +221,17 @@ _TURNS: Mapping[Knob, Turn] = {
 }
 
 
-def _bare(at_hand: AtHand) -> list[str]:
-    return ["text-generation-launcher", *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else [])]
-
-
-def _has_model(command: Sequence[str]) -> bool:
-    return "model" in FLAGS.settings(command, {})
-
-
 _PROGRAM = program_of(
     NAME,
     FLAGS,
     _TURNS,
-    bare=_bare,
-    has_model=_has_model,
+    bare=lambda at_hand: [
+        "text-generation-launcher",
+        *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else []),
+    ],
     no_model="put `--model-id MODEL` into the line: which model it is, is not known",
 )
-
-
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now."""
-    return write_commands(_PROGRAM, changes, runtime, at_hand)
+commands_for = partial(write_commands, _PROGRAM)
 
 
 ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, _LOG, _url_of, _asked, marked_variables=False)
