@@ -173,7 +173,12 @@ def front_of(found: FoundServer) -> Fact[str]:
     """The router or the llama-swap that passes requests on to it."""
     for parent in parents_of(found.process):
         if parent.name.startswith(SWAP):
-            return reported(f"{SWAP} at {_swap_url(words_of(parent.command()))}", f"/proc/{parent.pid}")
+            command = words_of(parent.command())
+            flags = [i for i, word in enumerate(command[:-1]) if word.lstrip("-") == "listen"]
+            attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
+            listen = command[flags[-1] + 1] if flags else attached[-1] if attached else _SWAP_DEFAULT
+            host, _, port = listen.rpartition(":")
+            return reported(f"{SWAP} at http://{reachable_host(host)}:{port}", f"/proc/{parent.pid}")
         if is_server(parent):
             settings = parse_settings(words_of(parent.command()), parent.environment().value_or({}))
             return reported(f"router at {url_of(settings).value_or('an unknown address')}", f"/proc/{parent.pid}")
@@ -181,14 +186,6 @@ def front_of(found: FoundServer) -> Fact[str]:
     if re.fullmatch(r"\d{1,5}", port):
         return reported(f"router at http://127.0.0.1:{port}", f"environment: {ROUTER_PORT}")
     return not_found("nothing stands before it")
-
-
-def _swap_url(command: list[str]) -> str:
-    flags = [i for i, word in enumerate(command[:-1]) if word.lstrip("-") == "listen"]
-    attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
-    listen = command[flags[-1] + 1] if flags else attached[-1] if attached else _SWAP_DEFAULT
-    host, _, port = listen.rpartition(":")
-    return f"http://{reachable_host(host)}:{port}"
 
 
 def read_api_key(process: Process) -> str:
@@ -201,11 +198,10 @@ def read_api_key(process: Process) -> str:
     key_variables = {name: value for name, _, value in pairs if name in ("LLAMA_API_KEY", "LLAMA_ARG_API_KEY_FILE")}
     settings = parse_settings(command, key_variables)
     given = next((key for key in settings.get("api_key", UNSET).value.split(",") if key.strip()), "")
-    return given.strip() or _first_key_in_file(process, settings.get("api_key_file", UNSET).value)
-
-
-def _first_key_in_file(process: Process, path: str) -> str:
-    place = absolute_path(path, process.folder()) if path else not_found("no file of keys")
+    path = settings.get("api_key_file", UNSET).value
+    if given or not path:
+        return given.strip()
+    place = absolute_path(path, process.folder())
     if not isinstance(place, Known):
         return ""
     for root in process.roots():
@@ -248,18 +244,14 @@ def read_log(system: System, path: str) -> LlamaLog:
 def read_own_log(system: System, found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog]:
     """The first log that can be read: the file it was told to write, else where its output goes."""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
-    for path in _log_paths(found, settings):
+    told = absolute_path(settings["log_file"].value, found.folder).value_or("") if "log_file" in settings else ""
+    for path in dict.fromkeys([*([told] if is_file_path(told) else []), *found.process.outputs()]):
         for root in found.process.roots():
             try:
                 return reported(path, f"/proc/{found.pid}"), read_log(system, root + path)
             except LookError as error:
                 why = unknown(error, why.how_to_get)
     return why, LlamaLog()
-
-
-def _log_paths(found: FoundServer, settings: dict[str, Setting]) -> list[str]:
-    told = absolute_path(settings["log_file"].value, found.folder).value_or("") if "log_file" in settings else ""
-    return list(dict.fromkeys([*([told] if is_file_path(told) else []), *found.process.outputs()]))
 
 
 ROUTER_HEAD_BYTES = 8 * 1024**2
@@ -275,7 +267,8 @@ def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[F
     port = settings.get("port", UNSET).value
     if router is None or not port.isdecimal():
         return None
-    for path in _paths(found_server(router)):
+    told = found_server(router).settings().get("log_file", UNSET).value
+    for path in dict.fromkeys([*([told] if is_file_path(told) else []), *router.outputs()]):
         try:
             text = found.process.system.read_head(path, ROUTER_HEAD_BYTES).decode("utf-8", "replace")
         except LookError:
@@ -304,8 +297,3 @@ def lines_of(text: str, port: str) -> list[str]:
     """The lines of the server at a port, without the mark; others are left blank, so that lines keep their number."""
     mark = f"[{port:>5}] "
     return [line.partition(mark)[2] for line in text.split("\n")]
-
-
-def _paths(router: FoundServer) -> list[str]:
-    told = router.settings().get("log_file", UNSET).value
-    return list(dict.fromkeys([*([told] if is_file_path(told) else []), *router.process.outputs()]))

@@ -1,6 +1,7 @@
 """Servers that are not among the processes: at a URL, behind a router or llama-swap, or started here."""
 
 import shlex
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
-from unslow.look.command_line import UNSET, Setting
+from unslow.look.command_line import UNSET
 from unslow.look.contradictions import added_contradictions
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
 from unslow.look.openai_api import LOCKED, OK, Server, json_if_ok
@@ -48,7 +49,13 @@ def read_swap(server: Server) -> tuple[Subject, ...] | None:
     if not isinstance(running, list):
         return None
     named = [m for m in running[:MOST_SWAP_MODELS] if isinstance(m, dict) and isinstance(m.get("model"), str)]
-    return tuple(_child(server, model) for model in named if _may_be_llama_server(command_of_swap(model)))
+    subjects = []
+    for model in named:
+        command = command_of_swap(model)
+        program = command[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if command else "llama-server"
+        if is_llama_server(program, command):
+            subjects.append(_swap_child(server, model, command))
+    return tuple(subjects)
 
 
 def command_of_swap(model: dict[str, Any]) -> list[str]:
@@ -59,14 +66,13 @@ def command_of_swap(model: dict[str, Any]) -> list[str]:
         return []
 
 
-def _may_be_llama_server(command: list[str]) -> bool:
-    name = command[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if command else "llama-server"
-    return is_llama_server(name, command)
-
-
-def _child(server: Server, model: dict[str, Any]) -> Subject:
-    name, command = model["model"], command_of_swap(model)
-    http = read_server(server.system, _address(server, model), server.api_key)
+def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Subject:
+    name = model["model"]
+    # its own address where that is on this machine; else through the proxy, which passes on to what runs already
+    url = str(model.get("proxy") or "").rstrip("/").replace("//localhost", "//127.0.0.1")
+    if not (is_local_url(url) and is_local_url(server.url)):
+        url = f"{server.url}/upstream/{quote(name, safe='')}"
+    http = read_server(server.system, url, server.api_key)
     subject = (
         settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
         if command
@@ -81,13 +87,6 @@ def _child(server: Server, model: dict[str, Any]) -> Subject:
     return msgspec.structs.replace(subject, runtime=runtime, model=whole)
 
 
-def _address(server: Server, model: dict[str, Any]) -> str:
-    """Its own where that is on this machine; else through the proxy, which passes on to what runs already."""
-    own = str(model.get("proxy") or "").rstrip("/").replace("//localhost", "//127.0.0.1")
-    here = is_local_url(own) and is_local_url(server.url)
-    return own if here else f"{server.url}/upstream/{quote(model['model'], safe='')}"
-
-
 MOST_ROUTER_MODELS = 64
 _RUNNING = ("loaded", "sleeping")
 
@@ -100,12 +99,12 @@ def read_router(server: Server) -> tuple[Subject, ...]:
 def loaded_models(answer: Any) -> list[dict[str, Any]]:
     """The models of /models that run now."""
     models = answer.get("data") if isinstance(answer, dict) else None
-    return [model for model in models if _is_running(model)][:MOST_ROUTER_MODELS] if isinstance(models, list) else []
-
-
-def _is_running(model: Any) -> bool:
-    status = model.get("status") if isinstance(model, dict) and isinstance(model.get("id"), str) else None
-    return isinstance(status, dict) and status.get("value") in _RUNNING
+    running = []
+    for model in models if isinstance(models, list) else []:
+        status = model.get("status") if isinstance(model, dict) and isinstance(model.get("id"), str) else None
+        if isinstance(status, dict) and status.get("value") in _RUNNING:
+            running.append(model)
+    return running[:MOST_ROUTER_MODELS]
 
 
 def command_of_router(model: dict[str, Any]) -> list[str]:
@@ -117,7 +116,13 @@ def command_of_router(model: dict[str, Any]) -> list[str]:
 def _router_child(server: Server, model: dict[str, Any]) -> Subject:
     command = command_of_router(model)
     settings = parse_settings(command, {})
-    url, query = _router_address(server, model["id"], settings)
+    # the child itself where it is on this machine; else the router, which is told the model and not to load it
+    url, query = server.url, f"?model={quote(model['id'], safe='')}&autoload=false"
+    port = settings.get("port", UNSET).value
+    if is_local_url(server.url) and is_port(port):
+        with suppress(LookError):  # a child in a container listens where only its router can reach it
+            server._replace(url=f"http://127.0.0.1:{port}").ask("/health")
+            url, query = f"http://127.0.0.1:{port}", ""
     answers = read_answers(server.system, url, server.api_key, query)
     http = http_subject(answers._replace(models={"data": [model]}), reported(url, f"{server.url}/models"))
     # what the router's own environment adds can't be seen from here
@@ -129,23 +134,6 @@ def _router_child(server: Server, model: dict[str, Any]) -> Subject:
     )
     whole = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own))
     return with_file(server.system, whole, [""]) if is_local_url(server.url) else whole
-
-
-def _router_address(server: Server, name: str, settings: dict[str, Setting]) -> tuple[str, str]:
-    """The child itself where it is on this machine; else the router, which is told the model and not to load it."""
-    port = settings.get("port", UNSET).value
-    if is_local_url(server.url) and is_port(port) and _answers(server, f"http://127.0.0.1:{port}"):
-        return f"http://127.0.0.1:{port}", ""
-    return server.url, f"?model={quote(name, safe='')}&autoload=false"
-
-
-def _answers(server: Server, url: str) -> bool:
-    """A child in a container listens where only its router can reach it."""
-    try:
-        server._replace(url=url).ask("/health")
-    except LookError:
-        return False
-    return True
 
 
 _LOADING = 503
