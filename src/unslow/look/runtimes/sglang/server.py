@@ -155,7 +155,17 @@ def read_answers(server: Server) -> Subject | None:
     source = f"{server.url}{path}"
     listed = answer_if_offered(server, "/v1/models")
     models = parse_model_list(listed[0], f"{server.url}/v1/models") if listed else None
-    facts: dict[str, Any] = {**facts_at(info, _PLACES, source), **_memory(info, source)}
+    # what one scheduler says that it holds, in GiB
+    states = value_at(info, "internal_states")
+    usage = value_at(states[0], "memory_usage") if isinstance(states, list) and states else None
+    sizes = (("model", gibibytes(value_at(usage, "weight"))), ("kv", gibibytes(value_at(usage, "kvcache"))))
+    buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
+    facts: dict[str, Any] = {
+        **facts_at(info, _PLACES, source),
+        "buffers": reported(buffers, f"{source}: memory_usage")
+        if buffers
+        else not_found(f"{source} does not say what is allocated", LOG),
+    }
     runtime = Runtime(
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
@@ -169,17 +179,6 @@ def read_answers(server: Server) -> Subject | None:
     return bounded(Subject(runtime=whole, model=overlaid(model_of_name(written, source), known)))
 
 
-def _memory(info: Any, source: str) -> dict[str, Any]:
-    """What one scheduler says that it holds, in GiB."""
-    states = value_at(info, "internal_states")
-    usage = value_at(states[0], "memory_usage") if isinstance(states, list) and states else None
-    sizes = (("model", gibibytes(value_at(usage, "weight"))), ("kv", gibibytes(value_at(usage, "kvcache"))))
-    buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
-    if not buffers:
-        return {"buffers": not_found(f"{source} does not say what is allocated", LOG)}
-    return {"buffers": reported(buffers, f"{source}: memory_usage")}
-
-
 def _counted(metrics: Metrics | None) -> Runtime:
     """Every rank counts the same requests, so the first of several is enough."""
     if metrics is None:
@@ -190,6 +189,15 @@ def _counted(metrics: Metrics | None) -> Runtime:
         return Runtime(**facts)
     one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
     running = one.whole("sglang:num_running_reqs")
+    # tokens a second of one request, while some run; else by the mean time between tokens so far
+    rate, means = (
+        one.total("sglang:gen_throughput"),
+        ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"),
+    )
+    if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
+        decode: Fact[float] = estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
+    else:
+        decode = one.rate(*means, least=_ENOUGH_TOKENS)
     return Runtime(
         running_requests=running,
         busy_slots=running,
@@ -197,21 +205,11 @@ def _counted(metrics: Metrics | None) -> Runtime:
         kv_usage=one.largest_share("sglang:token_usage"),
         prefix_hit_rate=one.largest_share("sglang:cache_hit_rate"),
         preemptions=one.whole("sglang:num_retracted_reqs", "sglang:num_retracted_requests_total"),
-        decode_tokens_per_s=_decode(one, running),
+        decode_tokens_per_s=decode,
     )
 
 
-def _decode(metrics: Metrics, running: Fact[int]) -> Fact[float]:
-    """Tokens a second of one request, while some run; else by the mean time between tokens so far."""
-    rate = metrics.total("sglang:gen_throughput")
-    if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
-        return estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
-    means = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
-    return metrics.rate(*means, least=_ENOUGH_TOKENS)
-
-
 _NAMES = ("sglang", "python", "pt_main_thread")
-_PORT = "30000"
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
@@ -226,8 +224,6 @@ def is_server(words: Sequence[str]) -> bool:
     return "sglang.launch_server" in head or any(head[at + 1 : at + 2] == ["serve"] for at in programs)
 
 
-def _url_of(settings: Mapping[str, Setting]) -> Fact[str]:
-    return url_of(settings, _PORT)
-
-
-ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, _url_of, read_answers, marked_variables=True)
+ENGINE = Engine(
+    NAME, FLAGS, requested_settings, DIALECT, LOG, partial(url_of, port="30000"), read_answers, marked_variables=True
+)

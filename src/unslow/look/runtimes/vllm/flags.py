@@ -101,6 +101,11 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     # On a CPU: while it binds threads to cores, their number is its own, and its log tells it
     binding = given.settings.get("binding")
     unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
+    # without graphs by its own switch, or by the lowest level of optimisation
+    level, lowest = given.settings.get("optimisation"), given.truth("unoptimised")
+    eager = lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
+    if level and level.value == "0":
+        eager = reported(value=True, source=level.source)
     way: Fact[Any] = first_known(given.text("draft_model"), given.within("speculative", "method", "model"))
     tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
     known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
@@ -118,7 +123,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "max_sequences": given.number("sequences"),
         "max_batched_tokens": given.number("batched_tokens"),
         "prompt_cache": given.truth("prefix_cache"),
-        "eager": _eager(given),
+        "eager": eager,
         "attention": first_known(given.text("attention"), given.text("attention_config")),
         "tensor_parallel": given.number("tensor_parallel", default=1),
         "pipeline_parallel": given.number("pipeline_parallel", default=1),
@@ -130,15 +135,6 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         **({"threads": given.number("threads")} if unbound else {}),
     }
     return Runtime(**facts)
-
-
-def _eager(given: Given) -> Fact[bool]:
-    """Without graphs by its own switch, or by the lowest level of optimisation."""
-    level = given.settings.get("optimisation")
-    if level and level.value == "0":
-        return reported(value=True, source=level.source)
-    lowest = given.truth("unoptimised")
-    return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
 
 
 def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:

@@ -89,101 +89,82 @@ class Answers(NamedTuple):
 
 def read_answers(server: Server) -> Answers | None:
     """Ask a server everything that costs it nothing; None where it is not vLLM, LookError where nobody answers."""
-    version = _version(server)
-    if version is None:
+    version = word_at(json_if_ok(server.ask("/version")), "version")
+    if not version:
         return None
-    metrics, models = _metrics(server), _models(server)
+    metrics: Metrics | Unknown
+    models: list[ListedModel] | Unknown
+    try:
+        metrics = parse_metrics(server.text("/metrics"), f"{server.url}/metrics", "vllm:")
+    except LookError as error:
+        metrics = unknown(error)
+    try:
+        listed = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
+        models = not_found(f"{server.url}/v1/models lists no models") if listed is None else listed
+    except LookError as error:
+        models = unknown(error)
     own = isinstance(metrics, Metrics) and metrics.samples
     if not own and not (isinstance(models, list) and any(model.owner == "vllm" for model in models)):
         return None
-    return Answers(server.url, version, models, metrics, _info(server))
-
-
-def _version(server: Server) -> Fact[str] | None:
-    version = word_at(json_if_ok(server.ask("/version")), "version")
-    return reported(version[:_LONGEST_VERSION], f"{server.url}/version") if version else None
-
-
-def _metrics(server: Server) -> Metrics | Unknown:
     try:
-        return parse_metrics(server.text("/metrics"), f"{server.url}/metrics", "vllm:")
+        # its whole configuration, which it gives in development mode only; the first time it may take too long for us
+        info = server.json("/server_info?config_format=json")
     except LookError as error:
-        return unknown(error)
-
-
-def _models(server: Server) -> list[ListedModel] | Unknown:
-    try:
-        models = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
-    except LookError as error:
-        return unknown(error)
-    return not_found(f"{server.url}/v1/models lists no models") if models is None else models
-
-
-def _info(server: Server) -> Any:
-    """Its whole configuration, which it gives in development mode only; the first time it may take too long for us."""
-    try:
-        return server.json("/server_info?config_format=json")
-    except LookError as error:
-        return unknown(error, "start vLLM with VLLM_SERVER_DEV_MODE=1")
+        info = unknown(error, "start vLLM with VLLM_SERVER_DEV_MODE=1")
+    known = reported(version[:_LONGEST_VERSION], f"{server.url}/version")
+    return Answers(server.url, known, models, metrics, info)
 
 
 def subject_of(answers: Answers) -> Subject:
     """The facts of all answers together."""
-    models = answers.models
+    models, metrics = answers.models, answers.metrics
     first = models[0] if isinstance(models, list) and models else None
     source = f"{answers.url}/v1/models"
+    why = models if isinstance(models, Unknown) else not_found(f"{source} lists no model")
     runtime = Runtime(
         name=reported(NAME, f"{answers.url}/version"),
         version=answers.version,
         url=reported(answers.url, "given"),
-        state=reported("loaded", source) if first else _why(models, source),
-        context_length=first.context_length if first else _why(models, source),
+        state=reported("loaded", source) if first else why,
+        context_length=first.context_length if first else why,
     )
-    counted = _counted(answers.metrics) if isinstance(answers.metrics, Metrics) else _uncounted(answers.metrics)
-    run = (
-        Run(
-            queue_s=answers.metrics.ratio(
-                "vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count"
-            )
-        )
-        if isinstance(answers.metrics, Metrics)
-        else Run()
-    )
+    run, model = Run(), Model()
+    if isinstance(metrics, Metrics):
+        waits = "vllm:request_queue_time_seconds"
+        run = Run(queue_s=metrics.ratio(f"{waits}_sum", f"{waits}_count"))
+    if first:
+        root = first.root
+        named = reported(first.name, root.source if isinstance(root, Known) else "")
+        model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
     told = parse_info(answers.info, f"{answers.url}/server_info")
-    whole = overlaid(overlaid(runtime, counted), told)
-    return bounded(Subject(runtime=whole, model=_model(first) if first else Model(), run=run))
+    whole = overlaid(overlaid(runtime, _counted(metrics)), told)
+    return bounded(Subject(runtime=whole, model=model, run=run))
 
 
-def _why(models: Any, source: str) -> Unknown:
-    return models if isinstance(models, Unknown) else not_found(f"{source} lists no model")
-
-
-def _model(listed: ListedModel) -> Model:
-    root = listed.root.value_or("")
-    source = listed.root.source if isinstance(listed.root, Known) else ""
-    return Model(name=reported(listed.name, source), path=listed.root if root.startswith("/") else Model().path)
-
-
-def _uncounted(why: Unknown) -> Runtime:
-    names = ("running_requests", "deferred_requests", "busy_slots", "kv_usage", "preemptions", "prefix_hit_rate")
-    facts: dict[str, Any] = dict.fromkeys(names, why)
-    return Runtime(**facts)
-
-
-def _counted(metrics: Metrics) -> Runtime:
+def _counted(metrics: Metrics | Unknown) -> Runtime:
     """What its counters say; older versions have other names."""
+    facts: dict[str, Any]
+    if isinstance(metrics, Unknown):
+        names = ("running_requests", "deferred_requests", "busy_slots", "kv_usage", "preemptions", "prefix_hit_rate")
+        facts = dict.fromkeys(names, metrics)
+        return Runtime(**facts)
     running = metrics.whole("vllm:num_requests_running")
     config = metrics.labels("vllm:cache_config_info")
+    hits = metrics.ratio("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
+    if isinstance(hits, Unknown):
+        hits = metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
+    elif hits.value > 1:
+        hits = not_found(f"{metrics.source} counts more hits than questions")
     # Tokens a second of one request, by the mean time between two tokens
     means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
     # Prompt tokens that were computed, by the time that requests spent on it
-    facts: dict[str, Any] = {
+    facts = {
         "running_requests": running,
         "busy_slots": running,
         "deferred_requests": metrics.whole("vllm:num_requests_waiting"),
         "kv_usage": metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
         "preemptions": metrics.whole("vllm:num_preemptions_total", "vllm:num_preemptions"),
-        "prefix_hit_rate": _hits(metrics),
+        "prefix_hit_rate": hits,
         "draft_acceptance": metrics.ratio(
             "vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"
         ),
@@ -196,13 +177,6 @@ def _counted(metrics: Metrics) -> Runtime:
     if metrics.values("vllm:engine_sleep_state", sleep_state="awake") == [0.0]:
         facts["state"] = reported("asleep", f"{metrics.source}: vllm:engine_sleep_state")
     return Runtime(**facts)
-
-
-def _hits(metrics: Metrics) -> Fact[float]:
-    rate = metrics.ratio("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
-    if isinstance(rate, Unknown):
-        return metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
-    return rate if rate.value <= 1 else not_found(f"{metrics.source} counts more hits than questions")
 
 
 def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
@@ -309,7 +283,10 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     answers, url = _answers(process.system, settings, api_key, written)
     path, log = read_own_log(process, DIALECT, _LOG)
     asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
-    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=_unanswered(answers))
+    unanswered: dict[str, Any] = dict.fromkeys(
+        ("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), answers
+    )
+    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=Runtime(**unanswered))
     version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
     runtime = overlaid(
         overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
@@ -340,11 +317,6 @@ def _answers(
     }:
         return not_found(f"another model answers at {url.value}"), url
     return answers, url
-
-
-def _unanswered(why: Unknown) -> Runtime:
-    facts: dict[str, Any] = dict.fromkeys(("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), why)
-    return Runtime(**facts)
 
 
 def _engine(process: Process) -> Subject:
