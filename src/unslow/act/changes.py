@@ -53,13 +53,15 @@ def file_step(edit: Edit) -> FileStep:
         raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
     if now is not None:
         _check_file(real)
-    folders = _missing_folders(real)
-    folder = os.path.dirname(folders[0]) if folders else os.path.dirname(real)
+    folder, missing = os.path.dirname(real), list[str]()
+    while not os.path.isdir(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
     looks = looks_of(real) if now is not None else Looks(mode=edit.mode)
     after = digest(edit.after) or ""
-    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=folders)
+    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
 
 
 def _check_file(path: str) -> None:
@@ -75,16 +77,6 @@ def _check_file(path: str) -> None:
         )
     if sys.platform != "win32" and os.geteuid() not in (0, seen.st_uid):
         raise UserError(f"{path} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
-
-
-def _missing_folders(path: str) -> tuple[str, ...]:
-    """Those that have to be made first, the outermost first."""
-    missing: list[str] = []
-    folder = os.path.dirname(path)
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    return tuple(reversed(missing))
 
 
 def prepare_file(disk: Disk, change: str, step: FileStep, before: bytes | None, after: bytes) -> None:
@@ -217,16 +209,15 @@ class Changes:
             prepare_file(self._disk, journal.id, step, edit.before, edit.after)
         for step in journal.files:
             put_file(self._disk, journal.id, step)
-        made = tuple(self._created(model) for model in journal.models)
-        return self._now(msgspec.structs.replace(journal, models=made), "written")
-
-    def _created(self, model: ModelStep) -> ModelStep:
-        self._may_have_made = True
-        try:
-            return msgspec.structs.replace(model, digest=self._ollama.create(model))
-        except Refused:
-            self._may_have_made = False
-            raise
+        made = []
+        for model in journal.models:
+            self._may_have_made = True
+            try:
+                made.append(msgspec.structs.replace(model, digest=self._ollama.create(model)))
+            except Refused:
+                self._may_have_made = False
+                raise
+        return self._now(msgspec.structs.replace(journal, models=tuple(made)), "written")
 
     def _now(self, journal: Journal, state: State, reason: str = "") -> Journal:
         return self._journals.write(msgspec.structs.replace(journal, state=state, reason=reason))
@@ -292,7 +283,12 @@ class Changes:
     def _recovered(self, journal: Journal) -> str:
         name = f"change {journal.id} ({journal.what})"
         try:
-            if journal.state == "written" or (journal.state == "backed up" and self._is_whole(journal)):
+            is_whole = journal.state == "written" or (
+                journal.state == "backed up"
+                and all(file_state(step) == "after" for step in journal.files)
+                and all(self._ollama.made(model) for model in journal.models)
+            )
+            if is_whole:
                 models = tuple(
                     model if model.digest else msgspec.structs.replace(model, digest=self._ollama.made(model))
                     for model in journal.models
@@ -307,11 +303,6 @@ class Changes:
         except (OSError, ValueError, LookError, UserError) as error:
             return f"{name} was stopped in the middle and can't be mended yet: {_words(error)[0]}"
         return f"{name} was stopped in the middle: took it back, all is as before"
-
-    def _is_whole(self, journal: Journal) -> bool:
-        return all(file_state(step) == "after" for step in journal.files) and all(
-            self._ollama.made(model) for model in journal.models
-        )
 
     def foreign(self, journal: Journal) -> list[Foreign]:
         """What of a change is no longer as it was left; LookError where a server does not say."""

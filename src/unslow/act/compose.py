@@ -32,16 +32,13 @@ def check_quotes(line: str) -> None:
     """NotUnderstoodError where a quoted value of a line is not closed in it: what follows may look like anything."""
     line, at = line.lstrip(" "), 0
     while found := _OPENING.search(line, at):
-        if _commented(line[at : found.start()]):
+        before = line[at : found.start()]
+        if before.startswith("#") or " #" in before:  # the rest is a comment
             return
         closed = _QUOTED.match(line, found.end())
         if not closed:
             raise NotUnderstoodError("a quote that is not closed in its line")
         at = closed.end()
-
-
-def _commented(text: str) -> bool:
-    return text.startswith("#") or " #" in text
 
 
 def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:
@@ -200,18 +197,19 @@ def _section(lines: list[Line], name: str, indent: int) -> tuple[list[Line], int
     keys = [i for i, line in enumerate(lines) if line.indent == indent and _key(line) == name]
     if len(keys) != 1:
         raise NotUnderstoodError(f"{'no' if not keys else 'more than one'} {name!r} of its own")
-    first = keys[0] + 1
-    return lines, first, next((i for i in range(first, len(lines)) if _ends(lines[i], indent)), len(lines))
+    first = last = keys[0] + 1
+    # the dashes of a list may stand right below its key
+    while last < len(lines) and (
+        not 0 <= lines[last].indent <= indent
+        or (lines[last].indent == indent and lines[last].text.startswith("- ", indent))
+    ):
+        last += 1
+    return lines, first, last
 
 
 def _key(line: Line) -> str:
     found = _KEY.match(line.text)
     return found[2].strip("\"'") if found else ""
-
-
-def _ends(line: Line, indent: int) -> bool:
-    """Whether a line is no more under a key; the dashes of a list may stand right below it."""
-    return 0 <= line.indent < indent or (line.indent == indent and not line.text.startswith("- ", indent))
 
 
 def _listed(text: str, rows: Sequence[Line]) -> Command:

@@ -201,7 +201,8 @@ def edited_script(
         away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in environment.items() if value is not None]
         after = after[: words[0].start] + (shlex.join(["env", *away, *given]) + " ") + after[words[0].start :]
-    _check(after, new)
+    if sum(bool(_fitting(after, start, new)) for start in line_starts(after)) != 1:
+        raise NotUnderstoodError("the edited line does not read as it was meant")
     return after
 
 
@@ -230,24 +231,11 @@ def _fitting(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
     except NotUnderstoodError:
         return ()
     for simple in simples:
-        words = _own_words(simple.words)
-        if words and all_fit(words, command):
-            return words
+        words, at = simple.words, 0  # where the program stands
+        while at < len(words) and (words[at].value in _BEFORE or _ASSIGNMENT.match(words[at].value)):
+            at += 1
+            while at + 1 < len(words) and words[at].value == "-u" and words[at - 1].value != "exec":
+                at += 2  # of env: a variable that it takes away
+        if at < len(words) and all_fit(words[at:], command):
+            return words[at:]
     return ()
-
-
-def _own_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words from the program on."""
-    at = 0
-    while at < len(words) and (words[at].value in _BEFORE or _ASSIGNMENT.match(words[at].value)):
-        at += 1
-        while at + 1 < len(words) and words[at].value == "-u" and words[at - 1].value != "exec":
-            at += 2  # of env: a variable that it takes away
-    return words[at:]
-
-
-def _check(after: str, new: Sequence[str]) -> None:
-    """Read again: what was written must be what was meant."""
-    found = [words for start in line_starts(after) if (words := _fitting(after, start, new))]
-    if len(found) != 1:
-        raise NotUnderstoodError("the edited line does not read as it was meant")

@@ -67,10 +67,6 @@ def _is_mlx(words: Words) -> bool:
     return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
 
 
-def _is_kobold(words: Words) -> bool:
-    return _named(words[0]).startswith("koboldcpp")
-
-
 def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
     """A program whose flags are kept in the manner of argparse."""
     return Program(
@@ -121,7 +117,7 @@ PROGRAMS: tuple[Program, ...] = (
     _served("MLX-LM", _is_mlx, _MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
     Program(
         "KoboldCpp",
-        _is_kobold,
+        lambda words: _named(words[0]).startswith("koboldcpp"),
         lambda words: [(flag.name, flag.start, flag.end) for flag in kobold_flags(words)],
         _KOBOLD,
         {},
@@ -216,7 +212,12 @@ class Command(NamedTuple):
 
 def parse_command(text: str) -> Command:
     """The words of a command line and the variables before them; UserError where it can't be started as it is."""
-    words = _split(text)
+    if len(text) > LONGEST or "\0" in text:
+        raise UserError("that is no command line", f"it is longer than {LONGEST} characters, or has zero bytes")
+    try:
+        words = [_at_home(word) for word in shlex.split(text.replace("\\\n", " "))]
+    except ValueError as error:
+        raise UserError(f"the command can't be read: {str(error).lower()}", "is a quote missing?") from error
     variables: dict[str, str] = {}
     while words and _VARIABLE.match(words[0]):
         name, _, value = words.pop(0).partition("=")
@@ -231,16 +232,6 @@ def parse_command(text: str) -> Command:
         raise UserError(f"{words[0]} starts a server elsewhere, where unslow could not end it again", hint)
     program_of(words)
     return Command(tuple(words), variables)
-
-
-def _split(text: str) -> list[str]:
-    if len(text) > LONGEST or "\0" in text:
-        raise UserError("that is no command line", f"it is longer than {LONGEST} characters, or has zero bytes")
-    try:
-        words = shlex.split(text.replace("\\\n", " "))
-    except ValueError as error:
-        raise UserError(f"the command can't be read: {str(error).lower()}", "is a quote missing?") from error
-    return [_at_home(word) for word in words]
 
 
 def _at_home(word: str) -> str:

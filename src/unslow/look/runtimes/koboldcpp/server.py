@@ -101,22 +101,19 @@ def _ask(server: Server, path: str) -> Any:
         return unknown(error)
 
 
-_PROGRAM, _SCRIPT = "koboldcpp", "koboldcpp.py"
-_INTERPRETERS = ("python", "pypy")
 _MOST_WORDS = 8
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
-    return outermost([process for process in processes if _is_own(process)], processes)
-
-
-def _is_own(process: Process) -> bool:
-    if process.name.startswith(_PROGRAM):
-        return True
-    if not process.name.startswith(_INTERPRETERS):
-        return False
-    return any(word.endswith(_SCRIPT) for word in words_of(process.command())[1:_MOST_WORDS])
+    own = []
+    for process in processes:
+        is_script = process.name.startswith(("python", "pypy")) and any(
+            word.endswith("koboldcpp.py") for word in words_of(process.command())[1:_MOST_WORDS]
+        )
+        if is_script or process.name.startswith("koboldcpp"):
+            own.append(process)
+    return outermost(own, processes)
 
 
 def worker_of(process: Process) -> Process:
@@ -126,7 +123,6 @@ def worker_of(process: Process) -> Process:
 
 
 DEFAULT_PORT = "5001"
-_PASSWORD = "KCPP_PASSWORD"  # noqa: S105 (the name of a variable)
 _NOTHING = Given((), "")
 
 
@@ -140,20 +136,31 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """Everything that can be seen of a process."""
     given = _settings(process)
     url = url_of(given)
-    http = _answers(Server(process.system, url, api_key or _password(process, given)))
+    # the password that it was started with is kept in no fact
+    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
+    of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
+    password = api_key or given.get("password", _NOTHING).value or of_environment
+    http = _answers(Server(process.system, url, password))
     worker = worker_of(process)
     log_path, log = read_own_log(process.system, found_server(process), {})
     asked = requested_settings(given, http.runtime.version.value_or(""))
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
-    runtime = overlaid(decided, _of_process(process, worker, url, log_path))
-    path = given.get("model_param", _NOTHING).value
-    model = overlaid(
-        overlaid(log.model, http.model),
-        Model(
-            path=absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
-        ),
+    command = process.command()
+    shown = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        pid=reported(worker.pid, "/proc"),
+        url=reported(url, "command line"),
+        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
+        environment=process.environment(),
+        container=process.container(),
+        log_path=log_path,
+        resident_bytes=found_server(worker).resident_bytes,
     )
-    return (with_file(process.system, Subject(runtime=runtime, model=model), process.roots()),)
+    path = given.get("model_param", _NOTHING).value
+    file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
+    model = overlaid(overlaid(log.model, http.model), Model(path=file))
+    subject = Subject(runtime=overlaid(decided, shown), model=model)
+    return (with_file(process.system, subject, process.roots()),)
 
 
 def url_of(given: dict[str, Given]) -> str:
@@ -186,25 +193,3 @@ def _answers(server: Server) -> Subject:
     except LookError as error:
         why = not_found(error.why, "wait until the model is loaded")
     return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why))
-
-
-def _password(process: Process, given: dict[str, Given]) -> str:
-    """The password that it was started with; it is kept in no fact."""
-    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
-    of_environment = next((value for name, _, value in pairs if name == _PASSWORD), "")
-    return given.get("password", _NOTHING).value or of_environment
-
-
-def _of_process(process: Process, worker: Process, url: str, log_path: Fact[str]) -> Runtime:
-    command = process.command()
-    shown = reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command
-    return Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        pid=reported(worker.pid, "/proc"),
-        url=reported(url, "command line"),
-        command=shown,
-        environment=process.environment(),
-        container=process.container(),
-        log_path=log_path,
-        resident_bytes=found_server(worker).resident_bytes,
-    )

@@ -57,7 +57,9 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     to_fill_in = [change for change in asked if not _why_not(change, wanted) and _missing(change, wanted)]
     short = tuple(_load_line([change], wanted) for change in to_fill_in)
     advice = tuple(line for change in asked for line in _advice(change, wanted))
-    load, model = _load_lines(have, wanted) if have else (), _model(wanted)
+    model = _model(wanted)
+    clicks = [line for change in have if not _by_http(have) for line in _clicked(change, wanted)]
+    load = (*clicks, _load_line(have, wanted)) if have else ()
     lines = (*(load or short), *advice)
     notes = (
         (labelled_line(Place.HAND, _UNNAMED),)
@@ -66,11 +68,6 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     )
     argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
     return Commands(short if load else (), (*lines, *notes), left, argv)
-
-
-def _load_lines(changes: Sequence[Change], wanted: Wanted) -> tuple[str, ...]:
-    clicks = () if _by_http(changes) else tuple(line for change in changes for line in _clicked(change, wanted))
-    return (*clicks, _load_line(changes, wanted))
 
 
 def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:
@@ -175,10 +172,6 @@ def _number(flag: str) -> "Callable[[Setting, Wanted], list[str]]":
     return lambda value, _wanted: [flag, PLACE if value is None else str(value)]
 
 
-def _gpu(value: Setting, wanted: Wanted) -> list[str]:
-    return ["--gpu", share_of(value, wanted.runtime.layers.value_or(0)) or "SHARE"]
-
-
 def _draft(value: Setting, _wanted: Wanted) -> list[str]:
     if not value or value == "none":
         return []
@@ -187,7 +180,7 @@ def _draft(value: Setting, _wanted: Wanted) -> list[str]:
 
 
 _FLAGS: Mapping[Knob, Callable[[Setting, Wanted], list[str]]] = {
-    Knob.GPU_LAYERS: _gpu,
+    Knob.GPU_LAYERS: lambda value, wanted: ["--gpu", share_of(value, wanted.runtime.layers.value_or(0)) or "SHARE"],
     Knob.CONTEXT_LENGTH: _number("--context-length"),
     Knob.PARALLEL: _number("--parallel"),
     Knob.KEEP_ALIVE: _number("--ttl"),
