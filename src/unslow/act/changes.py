@@ -90,13 +90,6 @@ def prepare_file(disk: Disk, change: str, step: FileStep, before: bytes | None, 
         disk.write_new(step.beside(change, "old"), before, step.looks)
 
 
-def put_file(disk: Disk, change: str, step: FileStep) -> None:
-    """The new file in the place of the old one; UserError where the old one is no longer that."""
-    if digest(read_whole(step.path)) != step.before:
-        raise UserError(f"{step.path} was changed by somebody else just now", f"{NOTHING_CHANGED}: look again")
-    disk.replace(step.beside(change, "new"), step.path)
-
-
 def file_state(step: FileStep) -> str:
     """before, after, or else: somebody else's."""
     try:
@@ -137,9 +130,6 @@ def clean_file(disk: Disk, change: str, step: FileStep) -> None:
     if os.path.isdir(os.path.dirname(step.path)):
         disk.remove(step.beside(change, "new"))
         disk.remove(step.beside(change, "old"))
-
-
-_STOPPED = "it was stopped in the middle"
 
 
 class Planned(NamedTuple):
@@ -208,7 +198,9 @@ class Changes:
         for step, edit in zip(journal.files, edits, strict=True):
             prepare_file(self._disk, journal.id, step, edit.before, edit.after)
         for step in journal.files:
-            put_file(self._disk, journal.id, step)
+            if digest(read_whole(step.path)) != step.before:
+                raise UserError(f"{step.path} was changed by somebody else just now", f"{NOTHING_CHANGED}: look again")
+            self._disk.replace(step.beside(journal.id, "new"), step.path)
         made = []
         for model in journal.models:
             self._may_have_made = True
@@ -228,7 +220,6 @@ class Changes:
         return self._now(journal, "done")
 
     def _failed(self, journal: Journal, error: Exception) -> UserError:
-        """Everything taken back; what went wrong in words."""
         why, hint = _words(error)
         try:
             self._take_back(journal, models=self._may_have_made)
@@ -299,7 +290,7 @@ class Changes:
                 self._undo(journal)
                 return f"taking back {name} was stopped in the middle: finished it, all is as before"
             self._take_back(journal, models=journal.state == "backed up")
-            self._now(journal, "undone", _STOPPED)
+            self._now(journal, "undone", "it was stopped in the middle")
         except (OSError, ValueError, LookError, UserError) as error:
             return f"{name} was stopped in the middle and can't be mended yet: {_words(error)[0]}"
         return f"{name} was stopped in the middle: took it back, all is as before"
@@ -346,7 +337,6 @@ class Changes:
 
 
 def _words(error: Exception) -> tuple[str, str]:
-    """What went wrong, and what to do."""
     match error:
         case UserError():
             return error.message, error.hint

@@ -148,21 +148,18 @@ class Journals:
 
     def all(self) -> list[Journal]:
         """Every change that was written down and can be read, the oldest first."""
-        found = []
-        for change in self.ids():
-            with contextlib.suppress(UserError):  # whoever mends them says it
-                found.append(self.read(change))
-        return [journal for journal in found if journal]
+        return [journal for journal in self._read_all() if isinstance(journal, Journal)]
 
     def damaged(self) -> list[Damaged]:
         """Every change that was written down and can't be read, the oldest first."""
-        found = []
+        return [journal for journal in self._read_all() if isinstance(journal, Damaged)]
+
+    def _read_all(self) -> Iterator[Journal | Damaged | None]:
         for change in self.ids():
             try:
-                self.read(change)
+                yield self.read(change)
             except UserError as error:
-                found.append(Damaged(change, f"{error.message}; {error.hint}"))
-        return found
+                yield Damaged(change, f"{error.message}; {error.hint}")
 
     def begin(self, journal: Journal) -> None:
         """A folder for the change, and the change in it, before anything else happens."""

@@ -42,6 +42,11 @@ class Unit(NamedTuple):
         return cls(text.rpartition(" ")[2], of_user=text.startswith("--user "))
 
     @property
+    def service(self) -> str:
+        """Its name without the ending."""
+        return self.name.removesuffix(".service")
+
+    @property
     def words(self) -> str:
         """Those words."""
         return f"--user {self.name}" if self.of_user else self.name
@@ -77,7 +82,6 @@ NOTHING_AT_HAND = AtHand()
 Environment = Mapping[str, str | None]
 COMPOSED = "docker compose"
 COMPOSE_UP = "docker compose up -d"
-_ENGINES = ("docker", "podman")
 _HIDDEN = f"{SHOWN_KEY} stands for a secret that is not shown here: put it in"
 _LAST = "zz-"
 """Drop-ins are read in the order of their names: this one after `override.conf`, which `systemctl edit` writes."""
@@ -98,14 +102,6 @@ def starting_lines(
             notes.append(_RELATIVE.format(program=shown[0]))
         return (*_by_hand(notes), *drop_in(unit, environment, shown))
     return (*_by_hand(notes), shell_line(shown, environment))
-
-
-def restart_lines(shown: Sequence[str], unit: Unit = NO_UNIT) -> list[str]:
-    """The line that starts it again as it is: the service that starts it now, else its command line."""
-    if unit.name:
-        service = unit.name.removesuffix(".service")
-        return [f"systemctl --user restart {service}" if unit.of_user else f"sudo systemctl restart {service}"]
-    return [shlex.join(shown)]
 
 
 def _by_hand(notes: Sequence[str]) -> tuple[str, ...]:
@@ -134,7 +130,7 @@ def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -
         f"{made} && printf '%s\\n' {shlex.join(text.splitlines())} | {sudo}tee {folder}/{_LAST}{name}.conf"
         for name, text in texts.items()
     )
-    return (*written, f"{root} daemon-reload && {root} restart {unit.name.removesuffix('.service')}")
+    return (*written, f"{root} daemon-reload && {root} restart {unit.service}")
 
 
 def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
@@ -165,7 +161,7 @@ def _in_container(shown: Sequence[str], environment: Environment, container: str
     words = f"command: [{', '.join(map(compose_quoted, shown[1:]))}]"
     text = "\n".join(filter(None, (words, composed_variables(environment))))
     composed = (labelled_line(Place.COMPOSE, text), COMPOSE_UP)
-    if container == COMPOSED or container not in _ENGINES:
+    if container == COMPOSED or container not in ("docker", "podman"):
         return composed
     given = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items() if value is not None)
     without = "".join(f", without {name}" for name, value in environment.items() if value is None)
@@ -245,8 +241,9 @@ def restart(without_secrets: Callable[[Sequence[str]], list[str]]) -> Turn:
     """Once memory is free, a restart takes it."""
 
     def turn(_value: Setting, wanted: Wanted) -> Answer:
-        command = without_secrets(wanted.runtime.command.value_or([]))
-        return Advice(restart_lines(command, wanted.at_hand.unit) if command else [])
+        command, unit = without_secrets(wanted.runtime.command.value_or([])), wanted.at_hand.unit
+        service = f"{'systemctl --user' if unit.of_user else 'sudo systemctl'} restart {unit.service}"
+        return Advice([service if unit.name else shlex.join(command)] if command else [])
 
     return turn
 
@@ -425,7 +422,6 @@ def _export(found: re.Match[str]) -> list[str]:
 
 
 def _with_variables(command: str) -> str:
-    """Every variable before a command, and the command."""
     found = _GIVEN.fullmatch(command)
     if not found:
         return _again(command)
@@ -474,7 +470,6 @@ def _set(name: str, value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """A value without the quotes that a shell of Unix takes away."""
     words = _words(value)
     return " ".join(words) if words else value
 

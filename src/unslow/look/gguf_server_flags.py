@@ -116,8 +116,6 @@ SECRET = ("api_key", "hub_token")
 # A flag on the command line beats its environment variable; the last of several flags counts.
 
 _BY_SPELLING = {word: name for name, flag in FLAGS.items() for word in flag.spellings + flag.opposites}
-_REPEATABLE = ("override",)
-_EVERYTHING = "2147483647"
 
 
 def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
@@ -133,10 +131,10 @@ def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> di
     given: dict[str, Setting] = {}
     for name, start, end, value in spelled_flags(command):
         source = COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[start:end])}"
-        before = f"{given[name].value}," if name in _REPEATABLE and name in given else ""
+        before = f"{given[name].value}," if name == "override" and name in given else ""
         given[name] = Setting(before + value, source)
     if "log_level" not in given and {"-v", "--verbose", "--log-verbose"} & set(command):
-        given["log_level"] = Setting(_EVERYTHING, f"{COMMAND}: -v")
+        given["log_level"] = Setting("2147483647", f"{COMMAND}: -v")
     return settings | given
 
 

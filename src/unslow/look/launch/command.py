@@ -68,7 +68,6 @@ def _is_mlx(words: Words) -> bool:
 
 
 def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
-    """A program whose flags are kept in the manner of argparse."""
     return Program(
         name,
         starts,
@@ -127,18 +126,6 @@ PROGRAMS: tuple[Program, ...] = (
 )
 
 
-def find_program(words: Words) -> tuple[Program, int] | None:
-    """The program that a command line starts and the word it begins at; None where it is none of those known.
-
-    What stands before it (env, numactl, taskset, an interpreter) keeps its own flags, which may look like the server's.
-    """
-    for at in range(len(words)):
-        for program in PROGRAMS:
-            if program.starts(words[at:]):
-                return program, at
-    return None
-
-
 LOOPBACK = "127.0.0.1"
 
 
@@ -172,14 +159,18 @@ def can_set(command: Sequence[str], setting: str) -> bool:
 
 
 def program_of(command: Sequence[str]) -> tuple[Program, int]:
-    """The program and the word it begins at; UserError where none is known."""
-    found = find_program(command)
-    if found is None:
-        known = ", ".join(program.name for program in PROGRAMS)
-        hint = f"give the line that starts the server itself; known are the servers of {known}"
-        line = " ".join(keyless_command(list(command)))[:200]
-        raise UserError(f"no server that can be started is in the command {line!r}", hint)
-    return found
+    """The program that a command line starts and the word it begins at; UserError where none is known.
+
+    What stands before it (env, numactl, taskset, an interpreter) keeps its own flags, which may look like the server's.
+    """
+    for at in range(len(command)):
+        for program in PROGRAMS:
+            if program.starts(command[at:]):
+                return program, at
+    known = ", ".join(program.name for program in PROGRAMS)
+    hint = f"give the line that starts the server itself; known are the servers of {known}"
+    line = " ".join(keyless_command(list(command)))[:200]
+    raise UserError(f"no server that can be started is in the command {line!r}", hint)
 
 
 def _spelled(program: Program, setting: str) -> tuple[str, str]:

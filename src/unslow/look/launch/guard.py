@@ -72,7 +72,6 @@ def _started(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
 
 
 def _follow(server: "subprocess.Popen[bytes]", leaving: Event) -> None:
-    """Wait until the server ends by itself, and go with it."""
     status = server.wait()
     if not leaving.is_set():
         _end_rest(server.pid)

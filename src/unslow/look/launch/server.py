@@ -27,7 +27,6 @@ from unslow.look.system import System
 START_TIMEOUT_S = 900.0
 GRACE_S = 3.0
 """How long a server may take to end; one that is generating does not listen."""
-_GUARD_S = 10.0
 
 
 class Launched(Started):
@@ -59,7 +58,7 @@ class Launched(Started):
         """End the server and all that it started."""
         if self._guard.stdin and not self._guard.stdin.closed:
             self._guard.stdin.close()  # from here on the guard ends it, whatever happens to this process
-        ended_within(self._guard, GRACE_S + _GUARD_S)  # killed, the kernel ends the server
+        ended_within(self._guard, GRACE_S + 10.0)  # killed, the kernel ends the server
         if self._guard.stdout:
             self._guard.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)

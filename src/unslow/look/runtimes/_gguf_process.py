@@ -49,8 +49,15 @@ class FoundServer(NamedTuple):
 
 
 def find_servers(processes: Sequence[Process]) -> list[Process]:
-    """Every llama-server that nobody else speaks for; a router with models is spoken for by their servers."""
-    servers = [process for process in processes if is_server(process) and not is_owned(process, processes)]
+    """Every llama-server but those of Ollama and LM Studio; a router with models is left to their servers."""
+    servers = []
+    for process in processes:
+        if not is_server(process):
+            continue
+        program = "".join(words_of(process.command())[:1])
+        of_lm_studio = any(path in program for path in _OF_LM_STUDIO)
+        if not of_lm_studio and not any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes)):
+            servers.append(process)
     parents = {process.parent_pid() for process in servers}
     return [process for process in servers if process.pid not in parents]
 
@@ -99,15 +106,6 @@ def takes_command(command: Sequence[str], model: Model) -> bool:
     return bool(path) and name_of_path(given) == path and not program.startswith(_INTERPRETERS)
 
 
-def is_owned(process: Process, processes: Sequence[Process]) -> bool:
-    """Whether Ollama or LM Studio started it, which then speak for it."""
-    command = words_of(process.command())
-    program = command[0] if command else ""
-    if any(path in program for path in _OF_LM_STUDIO):
-        return True
-    return any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes))
-
-
 def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
     """Its parent and grandparents, as far as they matter and can be seen."""
     for _ in range(most):
@@ -150,7 +148,6 @@ def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
 ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
 """The variable by which a router tells the servers that it starts where it listens itself."""
 SWAP = "llama-swap"
-_SWAP_DEFAULT = ":8080"
 _KEY_FILE_BYTES = 65536
 
 
@@ -176,7 +173,7 @@ def front_of(found: FoundServer) -> Fact[str]:
             command = words_of(parent.command())
             flags = [i for i, word in enumerate(command[:-1]) if word.lstrip("-") == "listen"]
             attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
-            listen = command[flags[-1] + 1] if flags else attached[-1] if attached else _SWAP_DEFAULT
+            listen = command[flags[-1] + 1] if flags else attached[-1] if attached else ":8080"
             host, _, port = listen.rpartition(":")
             return reported(f"{SWAP} at http://{reachable_host(host)}:{port}", f"/proc/{parent.pid}")
         if is_server(parent):
@@ -210,7 +207,8 @@ def read_api_key(process: Process) -> str:
             text = process.system.ask(f"{UNRECORDED}{root}{place.value}", partial(_read_file, root + place.value))
         except LookError:
             continue
-        return parse_first_key(text) if isinstance(text, str) else ""
+        lines = text.splitlines() if isinstance(text, str) else []  # one key a line, or a remark after a hash
+        return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "")
     return ""
 
 
@@ -220,11 +218,6 @@ def _read_file(path: str) -> str:
             return file.read(_KEY_FILE_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise LookError(f"{path}: {error.strerror or error}") from error
-
-
-def parse_first_key(text: str) -> str:
-    """The first key of a file, one a line; lines that start with a hash are remarks."""
-    return next((line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
 
 
 HEAD_BYTES = 8 * 1024**2

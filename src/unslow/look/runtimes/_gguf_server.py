@@ -385,7 +385,6 @@ def _name(path: str) -> str:
 
 
 def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runtime:
-    """What the process itself shows."""
     return Runtime(
         name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
         pid=reported(found.pid, "/proc"),

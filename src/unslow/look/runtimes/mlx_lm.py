@@ -76,13 +76,16 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
     # Whether prompts of other conversations are kept; nought keeps none
     size = _count(given, "--prompt-cache-size", 10)
     caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
-    cache_bytes = given.get("--prompt-cache-bytes")
+    cache_bytes: Fact[int] = not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes")
+    if limit := given.get("--prompt-cache-bytes"):
+        found = _SIZE.fullmatch(limit.value.strip())
+        amount = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
+        sane = amount < _MOST_BYTES
+        cache_bytes = reported(amount, limit.source) if sane else failed(f"{limit.source}: not a size")
     facts: dict[str, Any] = {
         "max_sequences": _count(given, "--decode-concurrency", 32),
         "batch": _count(given, "--prefill-step-size", 2048),
-        "cache_ram_bytes": _parse_size(cache_bytes)
-        if cache_bytes
-        else not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes"),
+        "cache_ram_bytes": cache_bytes,
         "prompt_cache": caches,
     }
     if "--draft-model" not in given:
@@ -100,18 +103,11 @@ def _count(given: Mapping[str, Setting], flag: str, default: int) -> Fact[int]:
     return reported(int(value), source) if sane else failed(f"{source}: not a number")
 
 
-def _parse_size(given: Setting) -> Fact[int]:
-    found = _SIZE.fullmatch(given.value.strip())
-    size = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
-    return reported(size, given.source) if size < _MOST_BYTES else failed(f"{given.source}: not a size")
-
-
 NAME = "MLX-LM"
 DEFAULT_PORT = "8080"
 HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
-_NOT_FOUND = b"Not Found"
 _LOG_BYTES = 1 << 20
 _UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
 _WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
@@ -175,17 +171,14 @@ def _subject(server: Server) -> Subject | None:
     nowhere = server.ask(NOWHERE)  # where llama-server has its settings; others say what is not found in JSON
     answer = server.ask(MODELS)
     models = json_if_ok(answer)
+    listed = models.get("data") if isinstance(models, dict) else None
+    # its list says nothing of the models but their names
+    own = isinstance(listed, list) and all(isinstance(m, dict) and set(m) == _LISTED_FIELDS for m in listed)
     # without a Hugging Face cache on the machine 0.32 dies over its list, after it has said 200
     died = answer.status == OK and not answer.body.strip()
-    if nowhere.status == OK or nowhere.body.strip() != _NOT_FOUND or not (died or is_list(models)):
+    if nowhere.status == OK or nowhere.body.strip() != b"Not Found" or not (died or own):
         return None
     return described(parse_model_list(models, f"{server.url}{MODELS}") or [], server.url)
-
-
-def is_list(data: Any) -> bool:
-    """Whether this is MLX-LM's list of models, which says nothing of them but their names."""
-    models = data.get("data") if isinstance(data, dict) else None
-    return isinstance(models, list) and all(isinstance(m, dict) and set(m) == _LISTED_FIELDS for m in models)
 
 
 def described(models: list[ListedModel], url: str) -> Subject:
@@ -209,7 +202,6 @@ def described(models: list[ListedModel], url: str) -> Subject:
 
 
 def _answers(server: Server) -> Subject:
-    """What its API says; where it does not answer, that is a fact."""
     try:
         subject = _subject(server)
     except LookError as error:
@@ -238,7 +230,6 @@ _USUAL_PROMPTS = 10
 
 
 def _flag(flag: str) -> Turn:
-    """A flag with a value; None leaves it to the server."""
     return lambda value, _wanted: Words((flag,), () if value is None else (flag, str(value)))
 
 
@@ -265,7 +256,6 @@ _TURNS: Mapping[Knob, Turn] = {
 
 
 def _flags(command: Sequence[str]) -> list[Spelled]:
-    """Every flag with its value, by its own spelling."""
     found = []
     for at, word in enumerate(command):
         flag, equals, value = word.partition("=")

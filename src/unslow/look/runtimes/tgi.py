@@ -15,7 +15,7 @@ from unslow.facts.merge import bounded, overlaid
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, not_found, not_supported, reported
+from unslow.facts.values import Known, not_found, not_supported, reported
 from unslow.look.command_line import Setting
 from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice, write_commands
 from unslow.look.logs.commands import CommandLines
@@ -124,7 +124,6 @@ COMMANDS = CommandLines(
 PORTS = (3000,)
 RANK = 2
 
-_NAMES = ("text-generation", "python")
 _LOG = "give its log to `unslow triage`: `docker logs CONTAINER`"
 _ENOUGH_REQUESTS = 3
 _PLACES = (
@@ -140,17 +139,12 @@ _UNTOLD = ("eager", "attention", "quantization", "buffers", "tensor_parallel", "
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every launcher; the router and the shards are its children."""
-    return find_servers(processes, _NAMES, is_server)
+    return find_servers(processes, ("text-generation", "python"), is_server)
 
 
 def is_server(words: Sequence[str]) -> bool:
     """Whether a command line starts a server."""
     return any(word.rpartition("/")[2] == "text-generation-launcher" for word in words[:3])
-
-
-def _url_of(settings: Mapping[str, Setting]) -> Fact[str]:
-    """Its host is that of its container, which means nothing here."""
-    return url_of({name: setting for name, setting in settings.items() if name != "host"}, str(PORTS[0]))
 
 
 def _asked(server: Server) -> Subject | None:
@@ -234,5 +228,15 @@ _PROGRAM = program_of(
 commands_for = partial(write_commands, _PROGRAM)
 
 
-ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, _LOG, _url_of, _asked, marked_variables=False)
+ENGINE = Engine(
+    NAME,
+    FLAGS,
+    requested_settings,
+    DIALECT,
+    _LOG,
+    # its host is that of its container, which means nothing here
+    lambda settings: url_of({name: value for name, value in settings.items() if name != "host"}, str(PORTS[0])),
+    _asked,
+    marked_variables=False,
+)
 read, read_url = ENGINE.read, ENGINE.read_url

@@ -43,27 +43,10 @@ def _switched_off_by(name: str) -> Turn:
     return lambda value, _wanted: Words((name,), (FLAGS[name].spellings[0],) if value is False else ())
 
 
-def _model_file(value: Setting, _wanted: Wanted) -> Answer:
-    is_gguf = str(value).lower().endswith(".gguf")
-    return Words(("model_param",), ("--model", str(value))) if is_gguf else f"{value} is not a GGUF file"
-
-
-def _context(value: Setting, _wanted: Wanted) -> Answer:
-    """Its default is not the shortest: without a number the reader chooses."""
-    missing = NO_NUMBER if value is None else ""
-    return Words(("contextsize",), ("--contextsize", PLACE if value is None else str(value)), missing=missing)
-
-
 def _cache_type(value: Setting, _wanted: Wanted) -> Answer:
     if value not in (None, *_CACHE_TYPES):
         return f"KoboldCpp has no cache of {value}"
     return _value_of("quantkv")(None if value is None else _CACHE_TYPES[str(value)], _wanted)
-
-
-def _attention(value: Setting, _wanted: Wanted) -> Answer:
-    """On by itself since 1.117; before, only where it is asked for."""
-    words = () if value is None else ("--flashattention",) if value else ("--noflashattention",)
-    return Words(("flashattention", "noflashattention"), words)
 
 
 def _load_mode(value: Setting, _wanted: Wanted) -> Answer:
@@ -91,16 +74,29 @@ def _backend(value: Setting, _wanted: Wanted) -> Answer:
 
 
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.MODEL_FILE: _model_file,
+    Knob.MODEL_FILE: lambda value, _wanted: (
+        Words(("model_param",), ("--model", str(value)))
+        if str(value).lower().endswith(".gguf")
+        else f"{value} is not a GGUF file"
+    ),
     Knob.QUANT: quant_by_file("--model"),
     Knob.GPU_LAYERS: lambda value, wanted: _value_of("gpulayers")(_ALL_LAYERS if value == -1 else value, wanted),
     Knob.FIT: lambda value, _wanted: Words(("gpulayers", "autofit"), ("--autofit",) if value else ()),
     Knob.FIT_MARGIN: _value_of("autofitpadding"),
     Knob.EXPERTS_ON_CPU: _value_of("moecpu", "overridetensors"),
-    Knob.CONTEXT_LENGTH: _context,
+    # its default is not the shortest: without a number the reader chooses
+    Knob.CONTEXT_LENGTH: lambda value, _wanted: Words(
+        ("contextsize",),
+        ("--contextsize", PLACE if value is None else str(value)),
+        missing=NO_NUMBER if value is None else "",
+    ),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.KV_OFFLOAD: _switched_off_by("lowvram"),
-    Knob.FLASH_ATTENTION: _attention,
+    # on by itself since 1.117; before, only where it is asked for
+    Knob.FLASH_ATTENTION: lambda value, _wanted: Words(
+        ("flashattention", "noflashattention"),
+        () if value is None else ("--flashattention",) if value else ("--noflashattention",),
+    ),
     Knob.THREADS: _value_of("threads"),
     Knob.BATCH: _value_of("batchsize"),
     Knob.PARALLEL: _value_of("parallelrequests"),

@@ -321,7 +321,6 @@ def _load_mode(given: Settings, version: str) -> Fact[str]:
 
 
 def _by_version(given: Settings, version: str, *, on: str, off: str, old: bool, new: bool) -> Fact[bool]:
-    """A switch whose default has changed."""
     for name, value in ((on, True), (off, False)):
         if _is_on(given, name):
             return reported(value, given[name].source)

@@ -20,7 +20,6 @@ from unslow.look.system.http import is_port, reachable_host
 NAME = "KoboldCpp"
 VERSION, MODEL = "/api/extra/version", "/api/v1/model"
 CONTEXT, SPEED = "/api/extra/true_max_context_length", "/api/extra/perf"
-_HIDDEN = "koboldcpp/protected-model"
 _NO_MODEL = ("inactive", "koboldcpp/inactive", "")
 
 
@@ -32,7 +31,8 @@ def answers_as_kobold(server: Server) -> bool:
 def read_subject(server: Server) -> Subject:
     """Everything that it tells."""
     version, source = _ask(server, VERSION), f"{server.url}{VERSION}"
-    model = _ask(server, MODEL)
+    model, of_model = _ask(server, MODEL), f"{server.url}{MODEL}"
+    empty = word_at(model, "result") in _NO_MODEL
     runtime = parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}")
     facts: dict[str, Any] = {name: getattr(runtime, name) for name in runtime.__struct_fields__}
     facts |= {
@@ -40,25 +40,19 @@ def read_subject(server: Server) -> Subject:
         "version": text_fact(version, source, "version"),
         "url": reported(server.url, "given"),
         "context_length": count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
-        "state": parse_state(model, f"{server.url}{MODEL}"),
+        "state": not_found(f"{of_model}: no model is loaded") if empty else reported("loaded", of_model),
     }
-    return Subject(runtime=Runtime(**facts), model=Model(name=parse_name(model, f"{server.url}{MODEL}")))
+    return Subject(runtime=Runtime(**facts), model=Model(name=parse_name(model, of_model)))
 
 
 def parse_name(data: Any, source: str) -> Fact[str]:
     """The model's name; whoever lacks the password is not told it."""
     name = word_at(data, "result")
-    if name == _HIDDEN:
+    if name == "koboldcpp/protected-model":
         return failed(f"{source}: a password is set", "give it with --api-key")
     if name in _NO_MODEL:
         return not_found(f"{source}: no model is loaded", "start KoboldCpp with --model FILE")
     return reported(name.removeprefix("koboldcpp/"), source)
-
-
-def parse_state(data: Any, source: str) -> Fact[Any]:
-    """Loaded, where it has a model at all."""
-    name = word_at(data, "result")
-    return not_found(f"{source}: no model is loaded") if name in _NO_MODEL else reported("loaded", source)
 
 
 def parse_speed(data: Any, source: str) -> Runtime:
@@ -116,12 +110,6 @@ def find(processes: Sequence[Process]) -> list[Process]:
     return outermost(own, processes)
 
 
-def worker_of(process: Process) -> Process:
-    """The process that holds the model: the one with most memory among it and those that it started."""
-    family = [process, *started_by(process, read_processes(process.system))]
-    return max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))
-
-
 DEFAULT_PORT = "5001"
 _NOTHING = Given((), "")
 
@@ -141,7 +129,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
     password = api_key or given.get("password", _NOTHING).value or of_environment
     http = _answers(Server(process.system, url, password))
-    worker = worker_of(process)
+    family = [process, *started_by(process, read_processes(process.system))]
+    worker = max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))  # which holds the model
     log_path, log = read_own_log(process.system, found_server(process), {})
     asked = requested_settings(given, http.runtime.version.value_or(""))
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
@@ -185,7 +174,6 @@ def _settings(process: Process) -> dict[str, Given]:
 
 
 def _answers(server: Server) -> Subject:
-    """What its API says; where it does not answer, that is a fact."""
     try:
         if answers_as_kobold(server):
             return read_subject(server)

@@ -27,7 +27,6 @@ from unslow.look.runtimes._gguf_process import read_api_key
 from unslow.look.system import ExchangeError, Line, LookError, System
 
 _TEMPLATE_PATH = "/apply-template"
-_TEMPLATE_TIMEOUT_S = 30.0
 _TURNS = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "What is the capital of France?"},
@@ -46,7 +45,7 @@ def read_written_turns(system: System, target: Target) -> str:
     if not target.runtime.endswith("llama.cpp"):
         raise LookError(f"{target.runtime} does not show how it writes a conversation", Absence.NOT_SUPPORTED)
     named = {"model": target.model} if target.model else {}  # a router wants it
-    answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, _TEMPLATE_TIMEOUT_S)
+    answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, 30.0)
     if answer.status != OK:
         raise LookError(f"{target.url}{_TEMPLATE_PATH} answered {answer.status}", Absence.NOT_SUPPORTED)
     return parse_written_turns(answer.json())
@@ -222,7 +221,6 @@ def _only_measured(slot: dict[str, Any]) -> bool:
 
 _CERTAIN = 10_000.0
 """Far above the logits of any model."""
-_TIMEOUT_S = 300.0
 
 
 class _Top(msgspec.Struct):
@@ -247,7 +245,7 @@ def score(system: System, target: Target, text: ScoredText) -> Scored:
     end = system.clock() + text.seconds
     found: list[tuple[int, _Token]] = []
     for place in scored_places(len(tokens), text.places):
-        answer = server.ask(_PATH, "POST", scoring_body(target, tokens, place, text.slot), _TIMEOUT_S)
+        answer = server.ask(_PATH, "POST", scoring_body(target, tokens, place, text.slot), 300.0)
         if answer.status != OK:
             said = answer.body[:200].decode("utf-8", "replace").strip()
             raise LookError(f"{server.url}{_PATH} answered {answer.status}: {said}", Absence.FAILED)

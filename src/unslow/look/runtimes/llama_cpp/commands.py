@@ -30,8 +30,6 @@ _LARGEST = 2**31 - 1  # llama.cpp reads numbers as `int`
 _USUAL_BATCH = 2048  # what every build takes where nobody says how large a batch is
 _QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _CACHE_TYPES = ("f32", "f16", "bf16", *_QUANTISED)
-_SPLITS = ("none", "layer", "row", "tensor")
-_SWITCHED_OFF = ("off", "0", "false", "disabled")
 _DRAFTED = "draft-simple"
 """How llama-server calls guesses by a model of their own."""
 _OLD_LOAD_MODES = {
@@ -80,7 +78,6 @@ def _whole(value: Setting) -> bool:
 
 
 def _number(name: str, flag: str, least: int = 1) -> Turn:
-    """A flag with a number; None leaves it to llama.cpp."""
 
     def turn(value: Setting, wanted: Wanted) -> Answer:
         if value is None:
@@ -93,7 +90,6 @@ def _number(name: str, flag: str, least: int = 1) -> Turn:
 
 
 def _text(name: str, flag: str) -> Turn:
-    """A flag with a word of its own; None leaves it to llama.cpp."""
     return lambda value, wanted: Words((name,)) if value is None else _flag(wanted, (name,), flag, str(value))
 
 
@@ -201,7 +197,7 @@ def _with_attention(names: tuple[str, ...], words: tuple[str, ...], wanted: Want
         return "a quantised cache of values needs flash attention, which is to be off"
     given = _given(wanted).get("flash_attention", "")
     automatic = _options(wanted).takes("-fa", "on")
-    if given not in _SWITCHED_OFF and (automatic or given):
+    if given not in ("off", "0", "false", "disabled") and (automatic or given):
         return Words(names, words)
     return Words((*names, "flash_attention"), (*words, "-fa", *(("on",) if automatic else ())))
 
@@ -235,7 +231,7 @@ def _logical_batch(value: Setting, wanted: Wanted) -> Answer:
 def _split(value: Setting, wanted: Wanted) -> Answer:
     if value is None:
         return Words(("split_mode",))
-    if value not in _SPLITS:
+    if value not in ("none", "layer", "row", "tensor"):
         return _WRONG.format(value=value)
     return _choice(wanted, ("split_mode",), "-sm", str(value))
 
@@ -254,7 +250,6 @@ def _load_mode(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _drafting(value: Setting, wanted: Wanted) -> Answer:
-    """A draft model by its file, or a way of drafting without one."""
     names = ("draft_model", "draft_repository", "draft_type", "draft_tokens")
     if not value or value == "none":
         return Words(names)
@@ -336,7 +331,6 @@ _TURNS: Mapping[Knob, Turn] = {
 
 
 def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The variables that give these settings, or the opposite of a switch."""
     known = [(variable, flag) for name in names for flag in (FLAGS[name],) for variable in flag.variables]
     opposites = [variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_", 1) for variable, flag in known if flag.opposites]
     return [variable for variable in (*(v for v, _ in known), *opposites) if variable in environment]

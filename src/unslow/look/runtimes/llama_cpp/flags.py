@@ -21,7 +21,6 @@ from unslow.look.runtimes._gguf_settings import (
 from unslow.look.system import LookError, System
 
 _FLAG = re.compile(r"(-{1,2}[A-Za-z][\w.-]{0,60})(,\s*)?")
-_REMOVED = "argument has been removed"
 _TIMEOUT_S = 15.0  # a build for CUDA looks for its devices first
 _LONGEST = 2**20  # of the text: it is about 60 kB
 _SERVERS = re.compile(r"llama-server[\w.-]{0,40}|llama(?:\.exe)?|server(?:\.exe)?")
@@ -76,7 +75,7 @@ def parse_help(text: str) -> dict[str, str]:
             entries[-1].append(line)
     found = {}
     for lines in entries:
-        if _REMOVED in " ".join(" ".join(lines).split()):
+        if "argument has been removed" in " ".join(" ".join(lines).split()):
             continue
         at = 0
         while match := _FLAG.match(lines[0], at):  # the flags at its start, up to the first that no comma follows
@@ -90,23 +89,10 @@ def parse_help(text: str) -> dict[str, str]:
 # 2024-09).
 
 SINCE: Mapping[str, int] = {
-    "-dev": 4168,
-    "-ot": 5028,
-    "--no-op-offload": 5346,
-    "--swa-full": 5429,
-    "--reasoning-budget": 5488,
-    "-kvu": 5913,
-    "-cmoe": 6089,
-    "-ncmoe": 6089,
-    "--fit": 7407,
-    "-fitt": 7407,
-    "--sleep-idle-seconds": 7492,
-    "-dio": 7668,
-    "--no-cache-prompt": 7716,
-    "--spec-type": 7864,
-    "--spec-draft-n-max": 8955,
-    "-lm": LOAD_MODE,
-}
+    "-dev": 4168, "-ot": 5028, "--no-op-offload": 5346, "--swa-full": 5429, "--reasoning-budget": 5488, "-kvu": 5913,
+    "-cmoe": 6089, "-ncmoe": 6089, "--fit": 7407, "-fitt": 7407, "--sleep-idle-seconds": 7492, "-dio": 7668,
+    "--no-cache-prompt": 7716, "--spec-type": 7864, "--spec-draft-n-max": 8955, "-lm": LOAD_MODE,
+}  # fmt: skip
 VALUES_SINCE: Mapping[tuple[str, str], int] = {
     ("-fa", "on"): FLASH_ATTENTION_TAKES_A_VALUE,
     ("-ngl", "all"): 7553,

@@ -35,11 +35,6 @@ from unslow.look.system.http import is_local_url, is_port
 MOST_SWAP_MODELS = 64
 
 
-def is_swap(health: Answer) -> bool:
-    """Whether /health answers as llama-swap does, in two letters and no JSON."""
-    return health.status == OK and health.body.strip() == b"OK"
-
-
 def read_swap(server: Server) -> tuple[Subject, ...] | None:
     """One subject for each llama-server that runs behind it; None where it is no llama-swap."""
     try:
@@ -51,19 +46,13 @@ def read_swap(server: Server) -> tuple[Subject, ...] | None:
     named = [m for m in running[:MOST_SWAP_MODELS] if isinstance(m, dict) and isinstance(m.get("model"), str)]
     subjects = []
     for model in named:
-        command = command_of_swap(model)
+        command: list[str] = []  # an older llama-swap keeps it to itself
+        with suppress(ValueError):
+            command = shlex.split(str(model.get("cmd") or ""), comments=True)
         program = command[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if command else "llama-server"
         if is_llama_server(program, command):
             subjects.append(_swap_child(server, model, command))
     return tuple(subjects)
-
-
-def command_of_swap(model: dict[str, Any]) -> list[str]:
-    """The command line of a running model; empty where an older llama-swap keeps it to itself."""
-    try:
-        return shlex.split(str(model.get("cmd") or ""), comments=True)
-    except ValueError:
-        return []
 
 
 def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Subject:
@@ -88,12 +77,6 @@ def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Su
 
 
 MOST_ROUTER_MODELS = 64
-_RUNNING = ("loaded", "sleeping")
-
-
-def read_router(server: Server) -> tuple[Subject, ...]:
-    """One subject for each model that the router has loaded; nothing is loaded by asking."""
-    return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
 
 
 def loaded_models(answer: Any) -> list[dict[str, Any]]:
@@ -102,19 +85,14 @@ def loaded_models(answer: Any) -> list[dict[str, Any]]:
     running = []
     for model in models if isinstance(models, list) else []:
         status = model.get("status") if isinstance(model, dict) and isinstance(model.get("id"), str) else None
-        if isinstance(status, dict) and status.get("value") in _RUNNING:
+        if isinstance(status, dict) and status.get("value") in ("loaded", "sleeping"):
             running.append(model)
     return running[:MOST_ROUTER_MODELS]
 
 
-def command_of_router(model: dict[str, Any]) -> list[str]:
-    """The command line that the router started a model with."""
-    words = model["status"].get("args")
-    return [str(word) for word in words] if isinstance(words, list) else []
-
-
 def _router_child(server: Server, model: dict[str, Any]) -> Subject:
-    command = command_of_router(model)
+    words = model["status"].get("args")
+    command = [str(word) for word in words] if isinstance(words, list) else []
     settings = parse_settings(command, {})
     # the child itself where it is on this machine; else the router, which is told the model and not to load it
     url, query = server.url, f"?model={quote(model['id'], safe='')}&autoload=false"
@@ -143,11 +121,11 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     """The server, or the servers behind a router, at a URL; None where something else answers."""
     server = Server(system, url.rstrip("/"), api_key)
     health = server.ask("/health")
-    if is_swap(health):
+    if health.status == OK and health.body.strip() == b"OK":  # llama-swap, in two letters and no JSON
         return read_swap(server)
     props = server.ask("/props")
-    if is_router(json_if_ok(props)):
-        return read_router(server)
+    if is_router(json_if_ok(props)):  # one subject for each model that it has loaded; nothing is loaded by asking
+        return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
     return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
 
 

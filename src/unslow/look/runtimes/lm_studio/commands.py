@@ -14,9 +14,7 @@ from unslow.facts.runtime import Runtime
 from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, NOTHING_AT_HAND, PLACE, AtHand, Wanted
 
 MODEL = "MODEL"
-_URL = "http://127.0.0.1:1234"
 _UNNAMED = f"{MODEL} stands for the model: `lms ls` has its name"
-_NO_SETTING = "LM Studio has no setting for it"
 _FIELDS = {
     Knob.CONTEXT_LENGTH: "context_length",
     Knob.FLASH_ATTENTION: "flash_attention",
@@ -77,7 +75,7 @@ def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:
     unload = f"lms unload {shell_quoted(now)} && " if loaded else ""
     if _by_http(changes):
         fields = {_FIELDS[change.knob]: change.value for change in changes if change.knob in _FIELDS}
-        url = wanted.runtime.url.value_or(_URL)
+        url = wanted.runtime.url.value_or("http://127.0.0.1:1234")
         body = shell_quoted(json.dumps({"model": model, **fields}))
         return f"{unload}curl {url}/api/v1/models/load -H 'Content-Type: application/json' -d {body}"
     return f"{unload}lms load {' '.join(shell_quoted(word) for word in (model, *_flags(changes, wanted)))}"
@@ -90,7 +88,6 @@ def _model(wanted: Wanted) -> str:
 
 
 def _why_not(change: Change, wanted: Wanted) -> str:
-    """Why there is nothing to load with or to click; empty where there is."""
     match change.knob:
         case Knob.MODEL_FILE:
             return "" if change.value in wanted.at_hand.listed else f"LM Studio does not list {change.value}"
@@ -105,11 +102,10 @@ def _why_not(change: Change, wanted: Wanted) -> str:
             known = change.value is None or change.value in _LOAD_MODES
             return "" if known else f"LM Studio has no way to load by {change.value}"
         case knob:
-            return "" if knob in _FLAGS or knob in _CLICKS else _NO_SETTING
+            return "" if knob in _FLAGS or knob in _CLICKS else "LM Studio has no setting for it"
 
 
 def _missing(change: Change, wanted: Wanted) -> str:
-    """What the reader has to fill in first."""
     match change.knob:
         case Knob.CONTEXT_LENGTH | Knob.PARALLEL | Knob.KEEP_ALIVE:
             return NO_NUMBER if change.value is None else ""
@@ -122,7 +118,6 @@ def _missing(change: Change, wanted: Wanted) -> str:
 
 
 def _advice(change: Change, wanted: Wanted) -> Sequence[str]:
-    """What to do where no setting of a load makes the change."""
     if change.knob is not Knob.QUANT:
         return _ADVICE.get(change.knob, ())
     if Knob.MODEL_FILE in wanted.changes:

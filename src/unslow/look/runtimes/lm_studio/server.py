@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,12 +43,6 @@ def find(processes: Sequence[Process]) -> list[Process]:
     return outermost(own, processes)
 
 
-def servers_of(process: Process) -> list[Process]:
-    """The llama-servers that it started; it may be one itself."""
-    family = [process, *started_by(process, read_processes(process.system))]
-    return [member for member in family if is_server(member)]
-
-
 def read_homes(system: System, process: Process | None = None) -> list[str]:
     """Where it may keep its things: by the program that runs, else where it does so by default."""
     found = ""
@@ -86,21 +81,17 @@ def read_model_path(system: System, homes: Sequence[str], instance: Instance, be
     """The file of a loaded model: as `lms ps` has it, else the only one of exactly its size."""
     folders = [store.downloads(system, home) for home in homes]
     if folders and _SAFE.fullmatch(below):
-        folder = next((folder for folder in folders if _is_file(system, f"{folder}/{below}")), folders[0])
-        return reported(f"{folder}/{below}", "lms ps: path")
+        for folder in folders:
+            with suppress(LookError):
+                if system.read_head(f"{folder}/{below}", 4):
+                    return reported(f"{folder}/{below}", "lms ps: path")
+        return reported(f"{folders[0]}/{below}", "lms ps: path")
     for folder in folders:
         if path := _of_size(system, folder, instance.size_bytes):
             return estimated(path, f"the only file in {folder} of this size")
     return not_found(
         "no file of just this size lies where LM Studio keeps its models", "`lms ps --json` tells the path"
     )
-
-
-def _is_file(system: System, path: str) -> bool:
-    try:
-        return bool(system.read_head(path, 4))
-    except LookError:
-        return False
 
 
 def _of_size(system: System, folder: str, size: Fact[int]) -> str:
@@ -184,7 +175,8 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The app or the daemon: by its server where that is on, and by the llama-servers that it started."""
     system, homes = process.system, read_homes(process.system, process)
-    children = [read_server(system, found_server(child)) for child in servers_of(process)]
+    family = [process, *started_by(process, read_processes(system))]
+    children = [read_server(system, found_server(member)) for member in family if is_server(member)]
     server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
     try:
         if not greets(server):

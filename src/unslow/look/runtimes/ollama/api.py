@@ -23,18 +23,11 @@ _PARAMETER = re.compile(r"^(\w{2,30})\s+\"?([\w.-]{1,40})\"?\s*$", re.MULTILINE)
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([KMBT])")
 _POWERS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _LAYER_COUNTS = {
-    "layers": "block_count",
-    "context_trained": "context_length",
-    "width": "embedding_length",
-    "heads": "attention.head_count",
-    "kv_heads": "attention.head_count_kv",
-    "key_length": "attention.key_length",
-    "value_length": "attention.value_length",
-    "experts": "expert_count",
-    "experts_used": "expert_used_count",
-    "expert_width": "expert_feed_forward_length",
-    "vocabulary": "vocab_size",
-}
+    "layers": "block_count", "context_trained": "context_length", "width": "embedding_length",
+    "heads": "attention.head_count", "kv_heads": "attention.head_count_kv", "key_length": "attention.key_length",
+    "value_length": "attention.value_length", "experts": "expert_count", "experts_used": "expert_used_count",
+    "expert_width": "expert_feed_forward_length", "vocabulary": "vocab_size",
+}  # fmt: skip
 
 _MODEL_FIELDS = (*_LAYER_COUNTS, "name", "path", "architecture", "quant", "parameters")
 

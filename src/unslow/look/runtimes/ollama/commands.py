@@ -35,6 +35,7 @@ from unslow.look.runtimes.ollama.places import (
     option,
     variable,
     variables_set,
+    word_of,
 )
 
 _INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
@@ -114,11 +115,6 @@ _BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
         lambda runtime: [_INSTALL] if home_of(runtime) in ("service", "shell") else _anything("", runtime),
     ),
 )
-
-
-def hiding_variable(runtime: Runtime) -> str:
-    """The variable of its environment that hides a device; empty where none does."""
-    return next((name for name in _HIDES if name in runtime.environment.value_or({})), "")
 
 
 def visible_device(value: Setting, runtime: Runtime) -> tuple[str, str] | None:
@@ -274,17 +270,13 @@ def _parameter(name: str, by_itself: int | None = None) -> _Turn:
 
 def _variable(name: str) -> _Turn:
     def turn(value: Setting, _wanted: Wanted) -> _Answer:
-        return Put(variables={name: None if value is None else _word(value)})
+        return Put(variables={name: None if value is None else word_of(value)})
 
     return turn
 
 
 def _is_number(value: Setting) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _word(value: Setting) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _model_file(value: Setting, wanted: Wanted) -> _Answer:
@@ -324,14 +316,6 @@ def _context(value: Setting, wanted: Wanted) -> _Answer:
     for_all = variables_set({"OLLAMA_CONTEXT_LENGTH": str(tokens)}, _in_unit(wanted.runtime, wanted.at_hand))
     short = tuple(for_all) if is_at_least(wanted.runtime, _SERVER_CONTEXT) else ()
     return Put({"num_ctx": tokens}, short=short, missing=NO_NUMBER if value is None else "")
-
-
-def _layers(value: Setting, wanted: Wanted) -> _Answer:
-    if value is None:
-        return Put({"num_gpu": -1})
-    if value == -1:
-        return Put({"num_gpu": ALL_LAYERS})
-    return _parameter("num_gpu")(value, wanted)
 
 
 def _fit(value: Setting, wanted: Wanted) -> _Answer:
@@ -384,7 +368,7 @@ def _drafting(value: Setting, _wanted: Wanted) -> _Answer:
 def _device(value: Setting, wanted: Wanted) -> _Answer:
     """A device by its name such as CUDA1, or by its number; None takes away what hides one."""
     if value is None:
-        hiding = hiding_variable(wanted.runtime)
+        hiding = next((name for name in _HIDES if name in wanted.runtime.environment.value_or({})), "")
         return Put(variables={hiding: None}) if hiding else "which variable hides the device is not known"
     chosen = visible_device(value, wanted.runtime)
     return Put(variables=dict([chosen])) if chosen else f"{value!r} names no device"
@@ -392,11 +376,6 @@ def _device(value: Setting, wanted: Wanted) -> _Answer:
 
 def _name(wanted: Wanted) -> str:
     return wanted.at_hand.model.name.value_or("") or _MODEL
-
-
-def _restart(_value: Setting, wanted: Wanted) -> _Answer:
-    """Layers are placed when a model is loaded, and not again."""
-    return Advice([f"ollama stop {shell_quoted(_name(wanted))}", f"ollama run {shell_quoted(_name(wanted))}"])
 
 
 def _version(value: Setting, wanted: Wanted) -> _Answer:
@@ -415,21 +394,13 @@ def _version(value: Setting, wanted: Wanted) -> _Answer:
     return Advice([f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"])
 
 
-def _thinking(_value: Setting, wanted: Wanted) -> _Answer:
-    return Advice(
-        [
-            f"ollama run {shell_quoted(_name(wanted))} --think=false",
-            labelled_line(Place.CHAT, "/set nothink"),
-            labelled_line(Place.REQUEST, '"think": false'),
-        ]
-    )
-
-
 _TURNS: Mapping[Knob, _Turn] = {
     Knob.MODEL_FILE: _model_file,
     Knob.QUANT: _quant,
     Knob.CONTEXT_LENGTH: _context,
-    Knob.GPU_LAYERS: _layers,
+    Knob.GPU_LAYERS: lambda value, wanted: _parameter("num_gpu")(
+        -1 if value is None else ALL_LAYERS if value == -1 else value, wanted
+    ),
     Knob.FIT: _fit,
     Knob.FIT_MARGIN: _margin,
     Knob.KV_CACHE_TYPE: _cache_type,
@@ -439,7 +410,7 @@ _TURNS: Mapping[Knob, _Turn] = {
         else "Ollama has one type for keys and values"
     ),
     Knob.FLASH_ATTENTION: lambda value, _wanted: Put(
-        variables={"OLLAMA_FLASH_ATTENTION": None if value is None else _word(bool(value))}
+        variables={"OLLAMA_FLASH_ATTENTION": None if value is None else word_of(bool(value))}
     ),
     Knob.PARALLEL: _variable("OLLAMA_NUM_PARALLEL"),
     Knob.LOADED_MODELS: _variable("OLLAMA_MAX_LOADED_MODELS"),
@@ -465,7 +436,16 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.SPECULATIVE: _drafting,
     Knob.DEVICE: _device,
     Knob.GPU_BACKEND: lambda value, wanted: Advice(backend_lines(value, wanted.runtime)),
-    Knob.OTHER_PROCESS: _restart,
+    # layers are placed when a model is loaded, and not again
+    Knob.OTHER_PROCESS: lambda _value, wanted: Advice(
+        [f"ollama stop {shell_quoted(_name(wanted))}", f"ollama run {shell_quoted(_name(wanted))}"]
+    ),
     Knob.VERSION: _version,
-    Knob.THINKING: _thinking,
+    Knob.THINKING: lambda _value, wanted: Advice(
+        [
+            f"ollama run {shell_quoted(_name(wanted))} --think=false",
+            labelled_line(Place.CHAT, "/set nothink"),
+            labelled_line(Place.REQUEST, '"think": false'),
+        ]
+    ),
 }

@@ -29,7 +29,6 @@ _NAMED: dict[Home, re.Pattern[str]] = {
 """Systems by a word of their names, such as `Microsoft Windows 11 Pro` or `Darwin arm64`."""
 _INSTALLED = Unit("ollama.service")
 """What Ollama's installer makes on Linux."""
-_SERVE = ("ollama", "serve")
 _APP_AGAIN = labelled_line(Place.HAND, "quit Ollama and start it again")
 _MAC = re.compile(r"/Users/|/Applications/")
 
@@ -57,7 +56,7 @@ def home_of(runtime: Runtime) -> Home:
 
 def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
     """A variable of the server set, or taken away with None, and the server started again."""
-    return variables_set({name: None if value is None else _word(value)}, runtime)
+    return variables_set({name: None if value is None else word_of(value)}, runtime)
 
 
 def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list[str]:
@@ -99,12 +98,12 @@ def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
     kept = {
         name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN_KEY not in value
     }
-    return shell_line(_SERVE, {**{n: v for n, v in kept.items() if n not in variables}, **variables})
+    return shell_line(("ollama", "serve"), {**{n: v for n, v in kept.items() if n not in variables}, **variables})
 
 
 def option(name: str, value: Setting) -> list[str]:
     """An option for a chat, for a request and for a model."""
-    word = _word("N" if value is None else value)
+    word = word_of("N" if value is None else value)
     return [
         labelled_line(Place.CHAT, f"/set parameter {name} {word}"),
         labelled_line(Place.REQUEST, f'"options": {{"{name}": {word}}}'),
@@ -112,7 +111,8 @@ def option(name: str, value: Setting) -> list[str]:
     ]
 
 
-def _word(value: Setting) -> str:
+def word_of(value: Setting) -> str:
+    """A value as Ollama reads it: a switch is 1 or 0."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

@@ -93,7 +93,6 @@ TAIL_BYTES = 2 * 1024**2
 _STARTS = r"server config|Listening on|inference compute|vram-based default context"
 _UNIT = re.compile(r"/([\w@.:\\-]{1,120}\.service)\b")
 _CONTAINER = re.compile(r"\b([0-9a-f]{64})\b")
-_TIMEOUT_S = 10.0
 _START = re.compile(r"starting (?:llama-server|llama server|runner)\"? cmd=")
 _ENDS = re.compile(r"started in |Listening on|inference compute|vram-based")
 
@@ -149,7 +148,6 @@ def read_app_log(system: System) -> Log:
 
 
 def _output_file(process: Process) -> Log | None:
-    """Where its output goes, if that is a file."""
     paths = process.outputs()
     if not paths:
         return None
@@ -199,7 +197,7 @@ def _container(process: Process) -> Log | None:
 
 def _output(process: Process, command: list[str]) -> list[str]:
     """What a command prints; docker passes both of a container's outputs on."""
-    done = process.system.run(command, _TIMEOUT_S)
+    done = process.system.run(command, 10.0)
     if done.status != 0:
         message = done.stderr.strip().splitlines()
         raise LookError(f"{command[0]}: {message[-1][:200] if message else f'status {done.status}'}")
@@ -231,7 +229,6 @@ def last_load_of(log: Log, model: str) -> Part | None:
 
 
 def _part(log: Log, start: int, starts: Sequence[int]) -> Part:
-    """From what was said before a start to the next one."""
     end = next((index for index in starts if index > start), len(log.lines))
     # what Ollama says before it starts the process belongs to the load: free memory, the choice of a GPU
     while start > 0 and " level=" in log.lines[start - 1] and not _ENDS.search(log.lines[start - 1]):

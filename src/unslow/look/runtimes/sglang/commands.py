@@ -46,7 +46,6 @@ def _split(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _capacity(_value: Setting, wanted: Wanted) -> Answer:
-    """More memory for the cache of requests, smaller entries, or shorter ones."""
     fraction, shorter = wanted.runtime.gpu_memory_fraction.value_or(0.0), wanted.runtime.context_length.value_or(0) // 2
     more = f"--mem-fraction-static {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
     return Advice(

@@ -118,7 +118,6 @@ COMMANDS = CommandLines(
 
 
 LOG = "start it with its output in a file (`… > sglang.log 2>&1`), or give a log to `unslow triage`"
-_METRICS = "start SGLang with --enable-metrics"
 _ENOUGH_TOKENS = 50
 _PLACES = (
     Place("context_set", ("context_length",), count),
@@ -182,7 +181,7 @@ def read_answers(server: Server) -> Subject | None:
 def _counted(metrics: Metrics | None) -> Runtime:
     """Every rank counts the same requests, so the first of several is enough."""
     if metrics is None:
-        why = not_supported("SGLang offers no metrics", _METRICS)
+        why = not_supported("SGLang offers no metrics", "start SGLang with --enable-metrics")
         facts: dict[str, Any] = dict.fromkeys(
             ("running_requests", "busy_slots", "deferred_requests", "kv_usage", "preemptions", "prefix_hit_rate"), why
         )
@@ -209,12 +208,9 @@ def _counted(metrics: Metrics | None) -> Runtime:
     )
 
 
-_NAMES = ("sglang", "python", "pt_main_thread")
-
-
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every server; its scheduler and its other children belong to it."""
-    return find_servers(processes, _NAMES, is_server)
+    return find_servers(processes, ("sglang", "python", "pt_main_thread"), is_server)
 
 
 def is_server(words: Sequence[str]) -> bool:

@@ -109,7 +109,6 @@ def _forced_model(words: list[str], process: Process) -> Model:
 
 
 def _runtime(url: str) -> Runtime:
-    """What the server does not say, with the way to learn it."""
     facts: dict[str, Any] = dict.fromkeys(
         ("gpu_layers", "buffers", "attention", "weights_type", "threads", "busy_slots", "state"), _UNTOLD
     )

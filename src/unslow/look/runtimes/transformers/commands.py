@@ -13,8 +13,6 @@ from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, Wanted, 
 _UNNAMED = "MODEL"
 _NAMELESS = f"{_UNNAMED} stands for the folder of the model, or its name in the hub"
 _DTYPE_ARGUMENT = (4, 56)  # before, it is `torch_dtype`
-_TYPES = ("float32", "float16", "bfloat16")
-_CACHES = ("dynamic", "static", "offloaded", "offloaded_static", "quantized")
 _QUANTISED = {"q8_0": ("hqq", 8), "q4_0": ("quanto", 4)}
 """The library and the bits of a cache: quanto has four bits and fewer, hqq eight too."""
 _PACKAGES = {"hqq": "hqq", "quanto": "optimum-quanto"}
@@ -69,7 +67,6 @@ def _packages(codes: Sequence[Code]) -> str:
 
 
 def _fragments(codes: Sequence[Code]) -> Iterator[str]:
-    """The lines of a program that change, in its order, and other ways to say the same."""
     load = {name: value for code in codes for name, value in code.load.items()}
     generate = {name: value for code in codes for name, value in code.generate.items()}
     model = next((repr(code.model) for code in codes if code.model), "...")
@@ -120,7 +117,7 @@ def _call(function: str, arguments: Sequence[str]) -> str:
 
 
 def _weights_type(value: Setting, wanted: Wanted) -> _Answer:
-    if value not in (*_TYPES, "auto"):
+    if value not in ("float32", "float16", "bfloat16", "auto"):
         return f"weights can't be loaded as {value}"
     found = re.match(r"(\d{1,3})\.(\d{1,4})", wanted.runtime.version.value_or(""))
     old = found is not None and (int(found[1]), int(found[2])) < _DTYPE_ARGUMENT
@@ -142,7 +139,7 @@ def _flash(value: Setting, wanted: Wanted) -> _Answer:
 
 
 def _cache(value: Setting, _wanted: Wanted) -> _Answer:
-    if value not in _CACHES:
+    if value not in ("dynamic", "static", "offloaded", "offloaded_static", "quantized"):
         return f"Transformers has no cache of the kind {value}"
     return Code() if value == "dynamic" else Code(generate={"cache_implementation": f'"{value}"'})
 
@@ -172,7 +169,6 @@ def _compile(value: Setting, wanted: Wanted) -> _Answer:
 
 
 def _device(value: Setting, _wanted: Wanted) -> _Answer:
-    """CUDA1 is GPU 1."""
     if value is None:
         return Code({"device_map": '"cuda:N"'}, missing="which device it shall be is not known")
     named = re.fullmatch(r"(?i)(?:cuda:?|rocm:?)?(\d{1,3})", str(value))

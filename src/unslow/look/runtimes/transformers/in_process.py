@@ -100,7 +100,6 @@ def _weight_of(model: Any, getter: str) -> Any:
 
 
 def _torch() -> dict[str, Any]:
-    """What PyTorch says of its backends, where it is loaded at all."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -321,7 +320,6 @@ class _Prompt(NamedTuple):
 
 
 def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any], model: Any) -> _Prompt:
-    """Sequences and tokens of the prompt; one and none where it has another form."""
     ids = next((kwargs[name] for name in ("input_ids", "inputs") if kwargs.get(name) is not None), None)
     ids = ids if ids is not None else args[0] if args else None
     shape = _shape(ids if ids is not None else kwargs.get("inputs_embeds"))

@@ -75,7 +75,6 @@ def _model(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _with_model(model: str, command: list[str]) -> list[str]:
-    """Another model in the place of the one that is there, however it is given."""
     settings = FLAGS.settings(command, {})
     if "model" in settings:
         return [*without_flags(FLAGS, command, ["model"]), "--model", model]

@@ -208,17 +208,11 @@ def version_of(text: Fact[str]) -> Version | None:
 
 
 SINCE: dict[str, tuple[int, ...]] = {
-    "--max-model-len": (0, 2, 0),
-    "--quantization": (0, 2, 0),
-    "--enforce-eager": (0, 2, 6),
-    "--kv-cache-dtype": (0, 3, 0),
-    "--enable-prefix-caching": (0, 4, 0),
-    "--speculative-model": (0, 4, 1),
-    "VLLM_ATTENTION_BACKEND": (0, 4, 2),
-    "--no-enable-prefix-caching": (0, 6, 5),
-    "--speculative-config": (0, 8, 2),
+    "--max-model-len": (0, 2, 0), "--quantization": (0, 2, 0), "--enforce-eager": (0, 2, 6),
+    "--kv-cache-dtype": (0, 3, 0), "--enable-prefix-caching": (0, 4, 0), "--speculative-model": (0, 4, 1),
+    "VLLM_ATTENTION_BACKEND": (0, 4, 2), "--no-enable-prefix-caching": (0, 6, 5), "--speculative-config": (0, 8, 2),
     "--attention-backend": (0, 13, 0),
-}
+}  # fmt: skip
 """The release that first had each flag, by vllm/engine/arg_utils.py of every release; the others are as old as it."""
 UNTIL: dict[str, tuple[int, ...]] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
 """The release that first lacked it again."""

@@ -66,12 +66,6 @@ _PLACES = (
 )
 
 
-def parse_info(info: Any, source: str) -> Runtime:
-    """The settings that the server runs with; nothing where it does not give them."""
-    facts: dict[str, Any] = {**facts_at(value_at(info, "vllm_config"), _PLACES, source)}
-    return Runtime(**facts)
-
-
 ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
 _LONGEST_VERSION = 60
 _MOST_BYTES = 2**60
@@ -136,8 +130,10 @@ def subject_of(answers: Answers) -> Subject:
         root = first.root
         named = reported(first.name, root.source if isinstance(root, Known) else "")
         model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
-    told = parse_info(answers.info, f"{answers.url}/server_info")
-    whole = overlaid(overlaid(runtime, _counted(metrics)), told)
+    settings: dict[str, Any] = {
+        **facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
+    }
+    whole = overlaid(overlaid(runtime, _counted(metrics)), Runtime(**settings))
     return bounded(Subject(runtime=whole, model=model, run=run))
 
 
@@ -207,15 +203,13 @@ def _number(config: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= len(str(_MOST_BYTES)) else None
 
 
-_NAMES = ("vllm", "python", "pt_main_thread", "uv", "ray")
-_TITLE = "VLLM::"
 _ENGINE = "VLLM::EngineCor"  # the kernel keeps fifteen letters
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main")
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every server, and every engine that some program runs without one."""
-    servers = find_servers(processes, _NAMES, is_server)
+    servers = find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
     engines = [p for p in processes if p.name.startswith(_ENGINE)]
     alone = not_started_by(engines, servers, processes)
     by_engine = {
@@ -240,12 +234,6 @@ def takes_command(words: Sequence[str], _model: Model | None = None) -> bool:
     return is_server(words) or "serve" in words[1:6]
 
 
-def is_engine(process: Process) -> bool:
-    """Whether it is an engine rather than a server."""
-    return process.name.startswith(_TITLE)
-
-
-_PORT = "8000"
 _LOG = "start it with its output in a file (`vllm serve … > vllm.log 2>&1`), or give a log to `unslow triage`"
 _SAID_IN_LOG = ("attention", "kernel", "buffers", "kv_bytes", "device_used")
 _SAID_ON_MACHINE = (
@@ -272,7 +260,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """A server by its process; an engine without one by what can be seen of it."""
-    if is_engine(process):
+    if process.name.startswith("VLLM::"):
         return (_engine(process),)
     command, environment = process.command(), process.environment()
     words = words_of(command)
@@ -280,7 +268,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     in_file = read_config(process, FLAGS, file) if file else {}
     settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
     written = model_of(words, settings)
-    answers, url = _answers(process.system, settings, api_key, written)
+    url = url_of(settings, "8000")
+    answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
     path, log = read_own_log(process, DIALECT, _LOG)
     asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
     unanswered: dict[str, Any] = dict.fromkeys(
@@ -298,25 +287,19 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     return (Subject(runtime=runtime, model=files, run=http.run),)
 
 
-def _answers(
-    system: System, settings: dict[str, Setting], api_key: str, written: str
-) -> tuple[Answers | Unknown, Fact[str]]:
-    url = url_of(settings, _PORT)
-    if isinstance(url, Unknown):
-        return url, url
-    key = api_key or settings.get("api_key", UNSET).value
+def _answers(system: System, url: str, settings: dict[str, Setting], api_key: str, written: str) -> Answers | Unknown:
     try:
-        answers = read_answers(Server(system, url.value, key))
+        answers = read_answers(Server(system, url, api_key or settings.get("api_key", UNSET).value))
     except LookError as error:
-        return unknown(error), url
+        return unknown(error)
     if answers is None:
-        return not_found(f"something else answers at {url.value}"), url
+        return not_found(f"something else answers at {url}")
     names = {written, settings.get("served_name", Setting(written, "")).value}
     if isinstance(answers.models, list) and not names & {
         name for model in answers.models for name in (model.name, model.root.value_or(""))
     }:
-        return not_found(f"another model answers at {url.value}"), url
-    return answers, url
+        return not_found(f"another model answers at {url}")
+    return answers
 
 
 def _engine(process: Process) -> Subject:
@@ -335,6 +318,5 @@ def _engine(process: Process) -> Subject:
 
 
 def _explained(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: str) -> Runtime:
-    """The runtime with a reason for what nobody could have looked at."""
     missing = {n: not_found(why, how_to_get) for n in names if getattr(runtime, n) == NOT_LOOKED}
     return msgspec.structs.replace(runtime, **missing)
