@@ -135,11 +135,7 @@ def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -
 
 def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
     """The text of a drop-in; an empty ExecStart takes away the command that the unit has."""
-    given = [
-        f"Environment={in_unit(f'{name}={value}', always=True)}"
-        for name, value in environment.items()
-        if value is not None
-    ]
+    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
     away = [f"UnsetEnvironment={name}" for name, value in environment.items() if value is None]
     words = " ".join(in_unit(word, dollars="$$") for word in command)
     return "\n".join(["[Service]", *given, *away, *(["ExecStart=", f"ExecStart={words}"] if command else [])])

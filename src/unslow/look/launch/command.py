@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_command
@@ -14,6 +14,7 @@ from unslow.look.gguf_server_flags import FLAGS as LLAMA
 from unslow.look.gguf_server_flags import spelled_flags as llama_flags
 from unslow.look.gguf_server_flags import without_secrets as llama_shown
 from unslow.look.runtimes._engine_flags import Flag, Flags
+from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
 from unslow.look.runtimes.koboldcpp.flags import spelled_flags as kobold_flags
 from unslow.look.runtimes.koboldcpp.flags import without_secrets as kobold_shown
 from unslow.look.runtimes.sglang.server import FLAGS as SGLANG
@@ -67,11 +68,15 @@ def _is_mlx(words: Words) -> bool:
     return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
 
 
+def _places(spelled: Callable[[Words], Sequence[Any]]) -> Callable[[Words], list[Place]]:
+    return lambda words: [(flag.name, flag.start, flag.end) for flag in spelled(words)]
+
+
 def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
     return Program(
         name,
         starts,
-        lambda words: [(flag.name, flag.start, flag.end) for flag in flags.spelled(words)],
+        _places(flags.spelled),
         {setting: (own, flags.flags[own].spellings[0]) for setting, own in names.items()},
         {setting: flags.flags[own].variables for setting, own in names.items()},
         in_the_way=away,
@@ -92,20 +97,19 @@ _MLX = Flags(
     }
 )
 _KOBOLD = {
-    "host": ("host", "--host"),
-    "port": ("port", "--port"),
-    "context": ("contextsize", "--contextsize"),
-    "threads": ("threads", "--threads"),
-    "threads_batch": ("blasthreads", "--blasthreads"),
-    "batch": ("batchsize", "--blasbatchsize"),
-    "slots": ("parallelrequests", "--parallelrequests"),
+    **_WHERE,
+    "context": "contextsize",
+    "threads": "threads",
+    "threads_batch": "blasthreads",
+    "batch": "batchsize",
+    "slots": "parallelrequests",
 }
 
 PROGRAMS: tuple[Program, ...] = (
     Program(
         "llama.cpp",
         _is_llama,
-        lambda words: [(flag.name, flag.start, flag.end) for flag in llama_flags(words)],
+        _places(llama_flags),
         {name: (name, LLAMA[name].spellings[0]) for name in _LLAMA_SETTINGS},
         {name: LLAMA[name].variables for name in _LLAMA_SETTINGS},
         shown=llama_shown,
@@ -117,8 +121,8 @@ PROGRAMS: tuple[Program, ...] = (
     Program(
         "KoboldCpp",
         lambda words: _named(words[0]).startswith("koboldcpp"),
-        lambda words: [(flag.name, flag.start, flag.end) for flag in kobold_flags(words)],
-        _KOBOLD,
+        _places(kobold_flags),
+        {setting: (own, KOBOLD[own].spellings[0]) for setting, own in _KOBOLD.items()},
         {},
         health="/api/v1/model",
         shown=kobold_shown,

@@ -27,7 +27,7 @@ def program_of(
 ) -> Program:
     """The writer of an engine's command lines; without `has_model` a flag names the model."""
 
-    def model_is_set(command: Sequence[str]) -> bool:
+    def names_it(command: Sequence[str]) -> bool:
         return "model" in flags.settings(command, {})
 
     def removal(names: Sequence[str], command: Sequence[str]) -> str:
@@ -40,9 +40,8 @@ def program_of(
     def variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         return [v for setting in names for v in flags.flags[setting].variables if v in environment]
 
-    return Program(
-        name, turns, flags.spelled, flags.without_secrets, bare, no_model, has_model or model_is_set, removal, variables
-    )
+    has_model, shown = has_model or names_it, flags.without_secrets
+    return Program(name, turns, flags.spelled, shown, bare, no_model, has_model, removal, variables)
 
 
 def without_flags(flags: Flags, command: Sequence[str], names: Sequence[str]) -> list[str]:

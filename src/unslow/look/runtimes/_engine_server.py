@@ -193,13 +193,11 @@ def with_files(
     for root in roots:
         for folder in _folders(system, written, environment, root):
             try:
-                config = read_config_alone(system, f"{root}{folder}")
-                # without weights, as with `--load-format dummy`, what a log says of them is closer than an estimate
-                read = (
-                    overlaid(config_facts(config, folder), model)
-                    if config
-                    else model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
-                )
+                if config := read_config_alone(system, f"{root}{folder}"):
+                    # without weights, as with `--load-format dummy`, a log is closer than an estimate
+                    read = overlaid(config_facts(config, folder), model)
+                else:
+                    read = model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
             except LookError as error:
                 why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
                 continue
@@ -262,7 +260,7 @@ class Engine(NamedTuple):
     url_of: Callable[[Mapping[str, Setting]], Fact[str]]
     ask: Callable[[Server], Subject | None]
     """What a server answers; None where it is another engine's."""
-    marked_variables: bool
+    marked_variables: bool = True
     """Whether its variables carry its name: only such are kept, so that others may have set what no flag does."""
 
     def read_url(self, system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:

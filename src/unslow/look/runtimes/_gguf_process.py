@@ -35,8 +35,6 @@ class FoundServer(NamedTuple):
     environment: Fact[dict[str, str]]
     folder: Fact[str] = NOT_LOOKED
     resident_bytes: Fact[int] = NOT_LOOKED
-    threads: Fact[int] = NOT_LOOKED
-    allowed_cpus: Fact[int] = NOT_LOOKED
 
     @property
     def pid(self) -> int:
@@ -71,8 +69,6 @@ def found_server(process: Process) -> FoundServer:
         environment=process.environment(),
         folder=process.folder(),
         resident_bytes=status["VmRSS"],
-        threads=status["Threads"],
-        allowed_cpus=status["Cpus_allowed_list"],
     )
 
 

@@ -374,24 +374,21 @@ def http_subject(answers: Answers, url: Fact[str]) -> Subject:
 def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
     """Nothing, where the model that answers is not the model that was started: another network has the same port."""
     started, answers = settings.get("model"), http.model.path
-    if started is None or isinstance(answers, Unknown) or _name(started.value) == _name(answers.value):
+    if started is None or isinstance(answers, Unknown):
+        return http
+    if started.value.rpartition("/")[2] == answers.value.rpartition("/")[2]:
         return http
     why = not_found(f"another server, with {answers.value}, answers at {http.runtime.url.value_or('this port')}")
     return Subject(runtime=Runtime(url=why, state=why))
 
 
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
 def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runtime:
+    command = found.command
     return Runtime(
         name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
         pid=reported(found.pid, "/proc"),
         url=url,
-        command=reported(without_secrets(found.command.value), found.command.source)
-        if isinstance(found.command, Known)
-        else found.command,
+        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
         environment=found.environment,
         log_path=log_path,
         resident_bytes=found.resident_bytes,

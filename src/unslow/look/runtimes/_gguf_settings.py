@@ -57,11 +57,9 @@ class GivenSettings(NamedTuple):
         if setting is None:
             return self.missing(name, default)
         value = whole_number(setting.value)
-        return (
-            failed(f"{setting.source}: {setting.value!r} is not a number")
-            if value is None
-            else reported(value, setting.source)
-        )
+        if value is None:
+            return failed(f"{setting.source}: {setting.value!r} is not a number")
+        return reported(value, setting.source)
 
     def natural(self, name: str, default: int | None = None, *, least: int = 0) -> Fact[int]:
         """A whole number; less than `least` leaves the choice to llama.cpp."""

@@ -242,12 +242,11 @@ def requested_settings(given: Settings, version: str) -> Runtime:
 
 def _placement(given: Settings) -> dict[str, Fact[Any]]:
     margin = _count(given, "autofitpadding", 1024)
+    margin = Known(margin.value * MIB, margin.origin, margin.source) if isinstance(margin, Known) else margin
     facts: dict[str, Fact[Any]] = {
         "gpu_layers_set": _count(given, "gpulayers"),
         "fit": _fit(given),
-        "fit_margin_bytes": Known(margin.value * MIB, margin.origin, margin.source)
-        if isinstance(margin, Known)
-        else margin,
+        "fit_margin_bytes": margin,
         "device_set": _device(given),
         "main_gpu": _count(given, "maingpu"),
         "split_mode": given["splitmode"].fact if "splitmode" in given else _missing("splitmode", "layer"),

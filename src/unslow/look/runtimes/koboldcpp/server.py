@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
@@ -33,16 +35,15 @@ def read_subject(server: Server) -> Subject:
     version, source = _ask(server, VERSION), f"{server.url}{VERSION}"
     model, of_model = _ask(server, MODEL), f"{server.url}{MODEL}"
     empty = word_at(model, "result") in _NO_MODEL
-    runtime = parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}")
-    facts: dict[str, Any] = {name: getattr(runtime, name) for name in runtime.__struct_fields__}
-    facts |= {
-        "name": reported(NAME, source),
-        "version": text_fact(version, source, "version"),
-        "url": reported(server.url, "given"),
-        "context_length": count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
-        "state": not_found(f"{of_model}: no model is loaded") if empty else reported("loaded", of_model),
-    }
-    return Subject(runtime=Runtime(**facts), model=Model(name=parse_name(model, of_model)))
+    runtime = msgspec.structs.replace(
+        parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}"),
+        name=reported(NAME, source),
+        version=text_fact(version, source, "version"),
+        url=reported(server.url, "given"),
+        context_length=count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
+        state=not_found(f"{of_model}: no model is loaded") if empty else reported("loaded", of_model),
+    )
+    return Subject(runtime=runtime, model=Model(name=parse_name(model, of_model)))
 
 
 def parse_name(data: Any, source: str) -> Fact[str]:

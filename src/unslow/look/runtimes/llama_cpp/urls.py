@@ -62,14 +62,10 @@ def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Su
     if not (is_local_url(url) and is_local_url(server.url)):
         url = f"{server.url}/upstream/{quote(name, safe='')}"
     http = read_server(server.system, url, server.api_key)
-    subject = (
-        settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
-        if command
-        else http
-    )
-    source = f"{server.url}/running"
+    subject, source = http, f"{server.url}/running"
     own = Runtime(name=reported("llama.cpp", source), front=reported(f"llama-swap at {server.url}", source))
     if command:
+        subject = settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
         own = msgspec.structs.replace(own, command=reported(without_secrets(command), source))
     known = Model(name=reported(name, source)) if isinstance(subject.model.name, Unknown) else Model()
     runtime, whole = overlaid(subject.runtime, own), overlaid(subject.model, known)

@@ -59,11 +59,8 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     clicks = [line for change in have if not _by_http(have) for line in _clicked(change, wanted)]
     load = (*clicks, _load_line(have, wanted)) if have else ()
     lines = (*(load or short), *advice)
-    notes = (
-        (labelled_line(Place.HAND, _UNNAMED),)
-        if model == MODEL and any(MODEL in line.split() for line in lines)
-        else ()
-    )
+    unnamed = model == MODEL and any(MODEL in line.split() for line in lines)
+    notes = (labelled_line(Place.HAND, _UNNAMED),) if unnamed else ()
     argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
     return Commands(short if load else (), (*lines, *notes), left, argv)
 

@@ -9,7 +9,7 @@ from unslow.facts.merge import bounded, overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, estimated, not_found, not_supported, reported
+from unslow.facts.values import Known, estimated, not_found, not_supported, reported
 from unslow.look.command_line import Setting
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
@@ -159,12 +159,10 @@ def read_answers(server: Server) -> Subject | None:
     usage = value_at(states[0], "memory_usage") if isinstance(states, list) and states else None
     sizes = (("model", gibibytes(value_at(usage, "weight"))), ("kv", gibibytes(value_at(usage, "kvcache"))))
     buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
-    facts: dict[str, Any] = {
-        **facts_at(info, _PLACES, source),
-        "buffers": reported(buffers, f"{source}: memory_usage")
-        if buffers
-        else not_found(f"{source} does not say what is allocated", LOG),
-    }
+    facts: dict[str, Any] = {**facts_at(info, _PLACES, source)}
+    facts["buffers"] = not_found(f"{source} does not say what is allocated", LOG)
+    if buffers:
+        facts["buffers"] = reported(buffers, f"{source}: memory_usage")
     runtime = Runtime(
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
@@ -189,14 +187,10 @@ def _counted(metrics: Metrics | None) -> Runtime:
     one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
     running = one.whole("sglang:num_running_reqs")
     # tokens a second of one request, while some run; else by the mean time between tokens so far
-    rate, means = (
-        one.total("sglang:gen_throughput"),
-        ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"),
-    )
+    means = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
+    decode, rate = one.rate(*means, least=_ENOUGH_TOKENS), one.total("sglang:gen_throughput")
     if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
-        decode: Fact[float] = estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
-    else:
-        decode = one.rate(*means, least=_ENOUGH_TOKENS)
+        decode = estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
     return Runtime(
         running_requests=running,
         busy_slots=running,
@@ -220,6 +214,4 @@ def is_server(words: Sequence[str]) -> bool:
     return "sglang.launch_server" in head or any(head[at + 1 : at + 2] == ["serve"] for at in programs)
 
 
-ENGINE = Engine(
-    NAME, FLAGS, requested_settings, DIALECT, LOG, partial(url_of, port="30000"), read_answers, marked_variables=True
-)
+ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, partial(url_of, port="30000"), read_answers)

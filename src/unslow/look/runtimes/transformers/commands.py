@@ -70,13 +70,10 @@ def _fragments(codes: Sequence[Code]) -> Iterator[str]:
     load = {name: value for code in codes for name, value in code.load.items()}
     generate = {name: value for code in codes for name, value in code.generate.items()}
     model = next((repr(code.model) for code in codes if code.model), "...")
+    loaded = _call("AutoModelForCausalLM.from_pretrained", [model, *_arguments(load)])
     lines = [
         *(line for code in codes for line in code.before),
-        *(
-            [_call("AutoModelForCausalLM.from_pretrained", [model, *_arguments(load)])]
-            if load or model != "..."
-            else []
-        ),
+        *([loaded] if load or model != "..." else []),
         *(line for code in codes for line in code.after),
         *([_call("model.generate", ["...", *_arguments(generate)])] if generate else []),
     ]

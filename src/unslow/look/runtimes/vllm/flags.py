@@ -22,7 +22,7 @@ from unslow.facts.values import (
     not_supported,
     reported,
 )
-from unslow.look.command_line import Setting
+from unslow.look.command_line import COMMAND, Setting
 from unslow.look.logs.commands import CommandLines
 from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
 from unslow.look.runtimes._engine_server import model_of_name
@@ -146,7 +146,6 @@ def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
     return next(FLAGS.positional(words[start:]), "") if start >= 0 else ""
 
 
-_SOURCE = "command line"
 _OWN = FLAGS.spellings() - SHARED
 _MAYBE = frozenset({"--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend"})
 """Flags of serving engines: in a sentence they mean something, but not which engine it is."""
@@ -163,10 +162,10 @@ def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Sub
     named = bool(program) or own or any(name.startswith("VLLM_") for name in environment)
     runtime = msgspec.structs.replace(
         requested_settings(settings, complete=False),
-        name=reported(NAME, _SOURCE) if named else NOT_LOOKED,
-        command=reported(FLAGS.without_secrets(words), _SOURCE),
+        name=reported(NAME, COMMAND) if named else NOT_LOOKED,
+        command=reported(FLAGS.without_secrets(words), COMMAND),
     )
-    return Subject(runtime=runtime, model=model_of_name(model_of(words, settings), _SOURCE))
+    return Subject(runtime=runtime, model=model_of_name(model_of(words, settings), COMMAND))
 
 
 COMMANDS = CommandLines(
