@@ -207,9 +207,8 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
     found = [words for start in line_starts(text) if (words := _fitting(text, start, command))]
     if len(found) == 1:
         return found[0]
-    if not found and any(
-        _fitting(text, start, command) for start in [0, *(match.end() for match in re.finditer(r"\n", text))]
-    ):
+    every_line = [0, *(match.end() for match in re.finditer(r"\n", text))]
+    if not found and any(_fitting(text, start, command) for start in every_line):
         raise NotUnderstoodError("the words that the server was started with stand only in a quoted text of it")
     if "\r\n" in text:
         raise NotUnderstoodError("its lines end as on Windows, and a shell takes that for a part of their last words")

@@ -118,11 +118,10 @@ _WORDS_AFTER = {"usecuda": ("all", "mmq", "nommq", "normal", "lowvram", "rowspli
 def parse_command(command: Sequence[str]) -> dict[str, Given]:
     """The settings of a command line; a model and a port may stand there without a flag."""
     start = program_end(command)
-    found = {
-        s.name: Given(s.values, COMMAND if s.name in SECRET else f"{COMMAND}: {' '.join(command[s.start : s.end])}")
-        for s in spelled_flags(command)
-    }
-    taken = {at for s in spelled_flags(command) for at in range(s.start, s.end)}
+    found, taken = {}, set[int]()
+    for name, first, end, values in spelled_flags(command):
+        found[name] = Given(values, COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[first:end])}")
+        taken.update(range(first, end))
     bare = [w for at, w in enumerate(command) if at >= start and at not in taken and not w.startswith("-")]
     for name, word in zip(("model_param", "port"), bare, strict=False):
         found.setdefault(name, Given((word,), f"{COMMAND}: {word}"))
@@ -196,9 +195,8 @@ def _values(value: Any) -> tuple[str, ...] | None:
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
-    return with_secrets_hidden(
-        command, [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET]
-    )
+    secrets = [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET]
+    return with_secrets_hidden(command, secrets)
 
 
 OLD, NEW = (1, 76), (1, 117)

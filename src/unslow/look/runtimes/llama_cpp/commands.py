@@ -78,7 +78,6 @@ def _whole(value: Setting) -> bool:
 
 
 def _number(name: str, flag: str, least: int = 1) -> Turn:
-
     def turn(value: Setting, wanted: Wanted) -> Answer:
         if value is None:
             return Words((name,))
@@ -101,12 +100,6 @@ def _switch(name: str, flag: str, *, on: bool) -> Turn:
         return _flag(wanted, (name,), flag) if is_given else Words((name,))
 
     return turn
-
-
-def _model_file(value: Setting, _wanted: Wanted) -> Answer:
-    if not isinstance(value, str) or not value.lower().endswith(".gguf"):
-        return f"{value} is not the path of a GGUF file"
-    return Words(("model", "repository", "repository_file", "model_url"), ("-m", value))
 
 
 def _layers(value: Setting, wanted: Wanted) -> Answer:
@@ -169,11 +162,10 @@ def _slots(value: Setting, wanted: Wanted) -> Answer:
     slots, total = runtime.slots.value_or(0), runtime.context_length.value_or(0)
     apart = isinstance(runtime.kv_unified, Known) and not runtime.kv_unified.value
     is_set = "context" in _given(wanted) and Knob.CONTEXT_LENGTH not in wanted.changes
-    if not isinstance(said, Words) or not (
-        _whole(value) and 0 < int(value or 0) < slots and apart and is_set and total
-    ):
-        return said
-    return Words(("slots", "context"), (*said.words, "-c", str(total // slots * int(value or 0))))
+    fewer = int(value or 0) if _whole(value) and 0 < int(value or 0) < slots else 0
+    if isinstance(said, Words) and fewer and apart and is_set and total:
+        return Words(("slots", "context"), (*said.words, "-c", str(total // slots * fewer)))
+    return said
 
 
 def _cache_type(value: Setting, wanted: Wanted, *, keys: bool) -> Answer:
@@ -261,12 +253,6 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
     return _choice(wanted, names, "--spec-type", word)
 
 
-def _prompt_cache(value: Setting, wanted: Wanted) -> Answer:
-    if value == "swa-full":
-        return _flag(wanted, ("swa_full",), "--swa-full")
-    return _switch("prompt_cache", "--no-cache-prompt", on=False)(value, wanted)
-
-
 def _backend(value: Setting, wanted: Wanted) -> Answer:
     """What a build needs to see the GPU: in a container the devices, elsewhere also the right to open them."""
     runtime = wanted.runtime
@@ -274,9 +260,8 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
         return Words(environment={"CUDA_VISIBLE_DEVICES": None})
     handed_on = _HANDED_ON.get(str(value))
     if runtime.container.value_or("") and handed_on:
-        return Advice(
-            [f"docker run {handed_on} IMAGE", labelled_line(Place.HAND, f"IMAGE is one that is built for {value}")]
-        )
+        image = labelled_line(Place.HAND, f"IMAGE is one that is built for {value}")
+        return Advice([f"docker run {handed_on} IMAGE", image])
     closed = value == "ROCm" and _CLOSED.search(runtime.gpu_refused.value_or(""))
     allowed = ["sudo usermod -a -G render,video $USER"] if closed else []
     for_it = f" for {value}" if value else ""
@@ -284,7 +269,11 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
 
 
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.MODEL_FILE: _model_file,
+    Knob.MODEL_FILE: lambda value, _wanted: (
+        Words(("model", "repository", "repository_file", "model_url"), ("-m", value))
+        if isinstance(value, str) and value.lower().endswith(".gguf")
+        else f"{value} is not the path of a GGUF file"
+    ),
     Knob.QUANT: quant_by_file("-m"),
     Knob.FIT: _fit,
     Knob.FIT_MARGIN: _margin,
@@ -309,7 +298,11 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.NUMA: _text("numa", "--numa"),
     Knob.LOAD_MODE: _load_mode,
     Knob.SPECULATIVE: _drafting,
-    Knob.PROMPT_CACHE: _prompt_cache,
+    Knob.PROMPT_CACHE: lambda value, wanted: (
+        _flag(wanted, ("swa_full",), "--swa-full")
+        if value == "swa-full"
+        else _switch("prompt_cache", "--no-cache-prompt", on=False)(value, wanted)
+    ),
     Knob.SAMPLER: _number("top_k", "--top-k", least=0),
     Knob.GRAPHS: lambda value, _wanted: Words(
         environment={"GGML_CUDA_DISABLE_GRAPHS": "1" if value is False else None}

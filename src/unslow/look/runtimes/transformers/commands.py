@@ -135,12 +135,6 @@ def _flash(value: Setting, wanted: Wanted) -> _Answer:
     return _attention("sdpa" if value is None else "flash_attention_2" if value else "eager", wanted)
 
 
-def _cache(value: Setting, _wanted: Wanted) -> _Answer:
-    if value not in ("dynamic", "static", "offloaded", "offloaded_static", "quantized"):
-        return f"Transformers has no cache of the kind {value}"
-    return Code() if value == "dynamic" else Code(generate={"cache_implementation": f'"{value}"'})
-
-
 def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
     if value in (None, "f16", "bf16"):
         return Code()
@@ -210,8 +204,7 @@ def _drafting(value: Setting, wanted: Wanted) -> _Answer:
 
 
 def _threads(value: Setting, _wanted: Wanted) -> _Answer:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    if not whole:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         return f"{value!r} is no number of threads"
     return Code(before=(f"torch.set_num_threads({value})",), beside=(f"OMP_NUM_THREADS={value} python ...",))
 
@@ -224,7 +217,11 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.WEIGHTS_TYPE: _weights_type,
     Knob.ATTENTION: _attention,
     Knob.FLASH_ATTENTION: _flash,
-    Knob.CACHE: _cache,
+    Knob.CACHE: lambda value, _wanted: (
+        Code(generate={} if value == "dynamic" else {"cache_implementation": f'"{value}"'})
+        if value in ("dynamic", "static", "offloaded", "offloaded_static", "quantized")
+        else f"Transformers has no cache of the kind {value}"
+    ),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.COMPILE: _compile,
     Knob.GRAPHS: _compile,

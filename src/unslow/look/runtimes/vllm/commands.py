@@ -102,13 +102,6 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
 _share = share("--gpu-memory-utilization", "memory_fraction", "kv_bytes")
 
 
-def _fit(value: Setting, wanted: Wanted) -> Answer:
-    """The longest context that there is room for; of all else it takes what it is told to."""
-    if value is False or Knob.CONTEXT_LENGTH in wanted.changes:
-        return Words()
-    return Words(("context",), ("--max-model-len", "auto"))
-
-
 def _capacity(value: Setting, wanted: Wanted) -> Answer:
     """More room for the cache of requests: all blocks, a larger share of the card, or smaller entries.
 
@@ -136,12 +129,6 @@ def _cache_type(value: Setting, wanted: Wanted) -> Answer:
 
 def _graphs(value: Setting, _wanted: Wanted) -> Answer:
     return Words(("eager", "optimisation", "unoptimised"), ("--enforce-eager",) if value is False else ())
-
-
-def _weights_type(value: Setting, _wanted: Wanted) -> Answer:
-    if value is None:
-        return Words(("dtype",))
-    return Words(("dtype",), ("--dtype", str(value))) if value in _TYPES else f"vLLM computes in none of {value}"
 
 
 def _attention(value: Setting, wanted: Wanted) -> Answer:
@@ -218,7 +205,12 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.MEMORY_SHARE: _share,
     # what it leaves free is what its share leaves
     Knob.FIT_MARGIN: lambda value, wanted: Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted),
-    Knob.FIT: _fit,
+    # the longest context that there is room for; of all else it takes what it is told to
+    Knob.FIT: lambda value, wanted: (
+        Words()
+        if value is False or Knob.CONTEXT_LENGTH in wanted.changes
+        else Words(("context",), ("--max-model-len", "auto"))
+    ),
     Knob.CAPACITY: _capacity,
     Knob.CONTEXT_LENGTH: number("context", "--max-model-len"),
     Knob.PARALLEL: number("sequences", "--max-num-seqs"),
@@ -234,7 +226,11 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.PROMPT_CACHE: lambda value, _wanted: Words(
         ("prefix_cache",), () if value is None else (f"--{'no-' if value is False else ''}enable-prefix-caching",)
     ),
-    Knob.WEIGHTS_TYPE: _weights_type,
+    Knob.WEIGHTS_TYPE: lambda value, _wanted: (
+        Words(("dtype",), () if value is None else ("--dtype", str(value)))
+        if value in (None, *_TYPES)
+        else f"vLLM computes in none of {value}"
+    ),
     Knob.ATTENTION: _attention,
     Knob.FLASH_ATTENTION: _flash,
     Knob.SPLIT_MODE: _split,
