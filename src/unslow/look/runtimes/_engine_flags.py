@@ -190,9 +190,7 @@ class Given(NamedTuple):
     def untruth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
         """Off where the flag is given, as of `--disable-something`."""
         fact = self.truth(name)
-        if isinstance(fact, Known):
-            return reported(not fact.value, fact.source)
-        return self.missing(name, default)
+        return reported(not fact.value, fact.source) if isinstance(fact, Known) else self.missing(name, default)
 
     def text(self, name: str, default: str | None = None) -> Fact[str]:
         """As it was written; `auto` leaves the choice to the program."""

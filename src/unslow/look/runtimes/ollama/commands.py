@@ -212,7 +212,6 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
     if not parameters and not is_file:
         return (labelled_line(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
     if not chosen and not own:
-        # What to do for a model of which nobody knows what Ollama calls it
         lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
         return (
             labelled_line(Place.HAND, _NAMELESS),

@@ -205,15 +205,8 @@ def _output(process: Process, command: list[str]) -> list[str]:
     return [clean_line(line.encode()) for line in text.split("\n")]
 
 
-class Part(NamedTuple):
-    """The lines of a log that tell of one load."""
-
-    start: int
-    end: int
-
-
-def load_of(log: Log, port: str, model: str) -> Part | None:
-    """The last load of a process: known by its port, which no other has at the time, and its file."""
+def load_of(log: Log, port: str, model: str) -> range | None:
+    """The lines of the last load of a process: known by its port, which no other has at the time, and its file."""
     starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
     own = [
         i for i in starts if re.search(rf"--port {re.escape(port)}\b", log.lines[i]) and model in _plain(log.lines[i])
@@ -221,26 +214,26 @@ def load_of(log: Log, port: str, model: str) -> Part | None:
     return _part(log, own[-1], starts) if port and own else None
 
 
-def last_load_of(log: Log, model: str) -> Part | None:
-    """The last load of a file, where nobody knows the port of its process; without a name, that of any."""
+def last_load_of(log: Log, model: str) -> range | None:
+    """The lines of the last load of a file, where nobody knows the port of its process; without a name, that of any."""
     starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
     own = [i for i in starts if name_of_path(model) in _plain(log.lines[i])]
     return _part(log, own[-1], starts) if own else None
 
 
-def _part(log: Log, start: int, starts: Sequence[int]) -> Part:
+def _part(log: Log, start: int, starts: Sequence[int]) -> range:
     end = next((index for index in starts if index > start), len(log.lines))
     # what Ollama says before it starts the process belongs to the load: free memory, the choice of a GPU
     while start > 0 and " level=" in log.lines[start - 1] and not _ENDS.search(log.lines[start - 1]):
         start -= 1
-    return Part(start, end)
+    return range(start, end)
 
 
 def _plain(line: str) -> str:
     return line.replace("\\\\", "\\")
 
 
-def lines_of(log: Log, part: Part) -> Iterator[tuple[str, str]]:
+def lines_of(log: Log, part: range) -> Iterator[tuple[str, str]]:
     """The lines of a part with their places."""
-    for index in range(part.start, part.end):
+    for index in part:
         yield log.lines[index], log.where(index)

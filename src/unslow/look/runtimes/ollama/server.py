@@ -28,7 +28,6 @@ from unslow.look.runtimes.ollama.processes import (
     HOW_TO_GET,
     Child,
     Log,
-    Part,
     children_of,
     last_load_of,
     lines_of,
@@ -75,7 +74,7 @@ def read_child(child: Child, log: Log) -> SeenChild:
     return SeenChild(child, Subject(runtime=Runtime(**facts), model=model), logged)
 
 
-def parse_load(log: Log, part: Part | None) -> Subject:
+def parse_load(log: Log, part: range | None) -> Subject:
     """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
     if part is None:
         return Subject()
@@ -189,8 +188,8 @@ def ollama_contradictions(runtime: Runtime, model: Model) -> list[Contradiction]
             found.append(Contradiction(about="vram_share", statements=statements, meaning=meaning))
     had, environment = runtime.kv_type_v, runtime.environment
     wanted = environment.value_or({}).get("OLLAMA_KV_CACHE_TYPE", "")
-    by_log = isinstance(had, Known) and not had.source.endswith("OLLAMA_KV_CACHE_TYPE")
-    if wanted and isinstance(had, Known) and by_log and wanted != had.value:
+    told = isinstance(had, Known) and had.source.endswith("OLLAMA_KV_CACHE_TYPE")
+    if wanted and isinstance(had, Known) and not told and wanted != had.value:
         source = environment.source if isinstance(environment, Known) else ""
         statements = (
             Statement(says=f"the cache was to be {wanted}", source=f"{source}: OLLAMA_KV_CACHE_TYPE"),

@@ -292,7 +292,6 @@ class Timer:
 
     def _note(self, span: tuple[float, float], waited: float | None, prompt: "_Prompt", answer: Any) -> None:
         begin, end = span
-        # New tokens of each sequence
         shape = _shape(getattr(answer, "sequences", answer))
         made = shape[1] - (prompt.tokens if prompt.given_back else 0) if len(shape) > 1 else 0
         if made < 1 or len(self.calls) >= MOST_CALLS:

@@ -151,9 +151,7 @@ def _counted(metrics: Metrics | Unknown) -> Runtime:
         hits = metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
     elif hits.value > 1:
         hits = not_found(f"{metrics.source} counts more hits than questions")
-    # Tokens a second of one request, by the mean time between two tokens
     means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
-    # Prompt tokens that were computed, by the time that requests spent on it
     facts = {
         "running_requests": running,
         "busy_slots": running,
@@ -165,6 +163,7 @@ def _counted(metrics: Metrics | Unknown) -> Runtime:
             "vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"
         ),
         "decode_tokens_per_s": metrics.rate(*means, least=ENOUGH_TOKENS),
+        # those that were computed, by the time that requests spent on it
         "prefill_tokens_per_s": metrics.ratio(
             "vllm:request_prefill_kv_computed_tokens_sum", "vllm:request_prefill_time_seconds_sum", 0
         ),
