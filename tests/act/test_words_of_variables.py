@@ -61,7 +61,7 @@ def test_a_shell_makes_both_of_one_variable():
 
 
 def test_words_are_unsure_only_beside_each_other():
-    words = simple_commands("run -a $A $B -c $C", 0)[0].words
+    words = simple_commands("run -a $A $B -c $C", 0)[0]
     assert unsure_words(words, ["run", "-a", "1", "2", "-c", "3"]) == {2, 3}
 
 

@@ -53,13 +53,15 @@ def file_step(edit: Edit) -> FileStep:
         raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
     if now is not None:
         _check_file(real)
-    folders = _missing_folders(real)
-    folder = os.path.dirname(folders[0]) if folders else os.path.dirname(real)
+    folder, missing = os.path.dirname(real), list[str]()
+    while not os.path.isdir(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
     looks = looks_of(real) if now is not None else Looks(mode=edit.mode)
     after = digest(edit.after) or ""
-    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=folders)
+    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
 
 
 def _check_file(path: str) -> None:
@@ -77,16 +79,6 @@ def _check_file(path: str) -> None:
         raise UserError(f"{path} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
 
 
-def _missing_folders(path: str) -> tuple[str, ...]:
-    """Those that have to be made first, the outermost first."""
-    missing: list[str] = []
-    folder = os.path.dirname(path)
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    return tuple(reversed(missing))
-
-
 def prepare_file(disk: Disk, change: str, step: FileStep, before: bytes | None, after: bytes) -> None:
     """Write what will take its place, and what can take that back without asking the disk for room."""
     for folder in step.folders:
@@ -96,13 +88,6 @@ def prepare_file(disk: Disk, change: str, step: FileStep, before: bytes | None, 
     disk.write_new(step.beside(change, "new"), after, kept)  # with a time of its own
     if before is not None:
         disk.write_new(step.beside(change, "old"), before, step.looks)
-
-
-def put_file(disk: Disk, change: str, step: FileStep) -> None:
-    """The new file in the place of the old one; UserError where the old one is no longer that."""
-    if digest(read_whole(step.path)) != step.before:
-        raise UserError(f"{step.path} was changed by somebody else just now", f"{NOTHING_CHANGED}: look again")
-    disk.replace(step.beside(change, "new"), step.path)
 
 
 def file_state(step: FileStep) -> str:
@@ -145,9 +130,6 @@ def clean_file(disk: Disk, change: str, step: FileStep) -> None:
     if os.path.isdir(os.path.dirname(step.path)):
         disk.remove(step.beside(change, "new"))
         disk.remove(step.beside(change, "old"))
-
-
-_STOPPED = "it was stopped in the middle"
 
 
 class Planned(NamedTuple):
@@ -216,17 +198,18 @@ class Changes:
         for step, edit in zip(journal.files, edits, strict=True):
             prepare_file(self._disk, journal.id, step, edit.before, edit.after)
         for step in journal.files:
-            put_file(self._disk, journal.id, step)
-        made = tuple(self._created(model) for model in journal.models)
-        return self._now(msgspec.structs.replace(journal, models=made), "written")
-
-    def _created(self, model: ModelStep) -> ModelStep:
-        self._may_have_made = True
-        try:
-            return msgspec.structs.replace(model, digest=self._ollama.create(model))
-        except Refused:
-            self._may_have_made = False
-            raise
+            if digest(read_whole(step.path)) != step.before:
+                raise UserError(f"{step.path} was changed by somebody else just now", f"{NOTHING_CHANGED}: look again")
+            self._disk.replace(step.beside(journal.id, "new"), step.path)
+        made = []
+        for model in journal.models:
+            self._may_have_made = True
+            try:
+                made.append(msgspec.structs.replace(model, digest=self._ollama.create(model)))
+            except Refused:
+                self._may_have_made = False
+                raise
+        return self._now(msgspec.structs.replace(journal, models=tuple(made)), "written")
 
     def _now(self, journal: Journal, state: State, reason: str = "") -> Journal:
         return self._journals.write(msgspec.structs.replace(journal, state=state, reason=reason))
@@ -237,7 +220,6 @@ class Changes:
         return self._now(journal, "done")
 
     def _failed(self, journal: Journal, error: Exception) -> UserError:
-        """Everything taken back; what went wrong in words."""
         why, hint = _words(error)
         try:
             self._take_back(journal, models=self._may_have_made)
@@ -292,7 +274,12 @@ class Changes:
     def _recovered(self, journal: Journal) -> str:
         name = f"change {journal.id} ({journal.what})"
         try:
-            if journal.state == "written" or (journal.state == "backed up" and self._is_whole(journal)):
+            is_whole = journal.state == "written" or (
+                journal.state == "backed up"
+                and all(file_state(step) == "after" for step in journal.files)
+                and all(self._ollama.made(model) for model in journal.models)
+            )
+            if is_whole:
                 models = tuple(
                     model if model.digest else msgspec.structs.replace(model, digest=self._ollama.made(model))
                     for model in journal.models
@@ -303,15 +290,10 @@ class Changes:
                 self._undo(journal)
                 return f"taking back {name} was stopped in the middle: finished it, all is as before"
             self._take_back(journal, models=journal.state == "backed up")
-            self._now(journal, "undone", _STOPPED)
+            self._now(journal, "undone", "it was stopped in the middle")
         except (OSError, ValueError, LookError, UserError) as error:
             return f"{name} was stopped in the middle and can't be mended yet: {_words(error)[0]}"
         return f"{name} was stopped in the middle: took it back, all is as before"
-
-    def _is_whole(self, journal: Journal) -> bool:
-        return all(file_state(step) == "after" for step in journal.files) and all(
-            self._ollama.made(model) for model in journal.models
-        )
 
     def foreign(self, journal: Journal) -> list[Foreign]:
         """What of a change is no longer as it was left; LookError where a server does not say."""
@@ -355,7 +337,6 @@ class Changes:
 
 
 def _words(error: Exception) -> tuple[str, str]:
-    """What went wrong, and what to do."""
     match error:
         case UserError():
             return error.message, error.hint

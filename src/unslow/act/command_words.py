@@ -97,15 +97,12 @@ def spaced(text: str, words: Sequence[Word], quote: Callable[[str], str]) -> Sha
             raise NotUnderstoodError("a redirection between its first words")
         if not first:
             return whole.cut(first, last)
-        return [(words[n].start - _blanks_at_end(gaps[n - 1]), words[n].end) for n in range(first, last)]
+        blanks = [_BLANKS.search(gap) for gap in gaps]
+        lengths = [len(found[0]) if found else 0 for found in blanks]
+        return [(words[n].start - lengths[n - 1], words[n].end) for n in range(first, last)]
 
     whole = in_a_row(words, inserted)
     return whole._replace(cut=cut)
-
-
-def _blanks_at_end(gap: str) -> int:
-    found = _BLANKS.search(gap)
-    return len(found[0]) if found else 0
 
 
 def in_a_row(words: Sequence[Word], inserted: Callable[[str, int], str]) -> Shape:
@@ -125,8 +122,6 @@ def in_a_row(words: Sequence[Word], inserted: Callable[[str, int], str]) -> Shap
 # Which words of a text became which words of a command line, where variables without quotes make none or several.
 # `$THREADS $MORE` may have become `-t 4` as one word each, or all of it is the first: an edit of the second is
 # then wrong.
-
-Fits = Callable[[int, int, int], bool]
 
 
 def check_sure(words: Sequence[Word], old: Sequence[str], new: Sequence[str]) -> None:
@@ -162,7 +157,12 @@ def unsure_words(words: Sequence[Word], command: Sequence[str]) -> set[int]:
             return word.fits(command[first])
         return word.splits and bool(word.pattern and word.pattern.fullmatch(" ".join(command[first:last])))
 
-    before, behind = _reached(len(words), count, fits), _reaching(len(words), count, fits)
+    # how many of the command line the words before each may have become, and where the words from each on may start
+    before, behind = [{0}], [{count}]
+    for number in range(len(words)):
+        before.append({last for first in before[-1] for last in range(first, count + 1) if fits(number, first, last)})
+    for number in reversed(range(len(words))):
+        behind.insert(0, {first for last in behind[0] for first in range(last + 1) if fits(number, first, last)})
     return {
         number
         for number in range(len(words))
@@ -170,19 +170,3 @@ def unsure_words(words: Sequence[Word], command: Sequence[str]) -> set[int]:
         for last in behind[number + 1]
         if (first, last) != (number, number + 1) and last >= first and fits(number, first, last)
     }
-
-
-def _reached(words: int, count: int, fits: Fits) -> list[set[int]]:
-    """For each word, how many of the command line the words before it may have become."""
-    found: list[set[int]] = [{0}]
-    for number in range(words):
-        found.append({last for first in found[-1] for last in range(first, count + 1) if fits(number, first, last)})
-    return found
-
-
-def _reaching(words: int, count: int, fits: Fits) -> list[set[int]]:
-    """For each word, where it may start so that the words from it on become all the rest."""
-    found: list[set[int]] = [{count}]
-    for number in reversed(range(words)):
-        found.append({first for last in found[-1] for first in range(last + 1) if fits(number, first, last)})
-    return found[::-1]

@@ -32,16 +32,13 @@ def check_quotes(line: str) -> None:
     """NotUnderstoodError where a quoted value of a line is not closed in it: what follows may look like anything."""
     line, at = line.lstrip(" "), 0
     while found := _OPENING.search(line, at):
-        if _commented(line[at : found.start()]):
+        before = line[at : found.start()]
+        if before.startswith("#") or " #" in before:  # the rest is a comment
             return
         closed = _QUOTED.match(line, found.end())
         if not closed:
             raise NotUnderstoodError("a quote that is not closed in its line")
         at = closed.end()
-
-
-def _commented(text: str) -> bool:
-    return text.startswith("#") or " #" in text
 
 
 def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:
@@ -121,9 +118,8 @@ class Command(NamedTuple):
 
 def services(text: str) -> list[str]:
     """The names of all services."""
-    lines, first, last = _section(_lines(text), "services", 0)
-    inner = _inner(lines[first:last])
-    return [_key(line) for line in lines[first:last] if line.indent == inner and _key(line)]
+    _, lines = _section(_lines(text), "services", 0)
+    return [_key(line) for line in lines if line.indent == _inner(lines) and _key(line)]
 
 
 def edited_compose(text: str, service: str, old: Sequence[str], new: Sequence[str]) -> str:
@@ -152,14 +148,13 @@ def command_of(text: str, service: str) -> Command:
         raise NotUnderstoodError("tabs, several documents or other line ends")
     for line in _outside_blocks(_lines(text)):
         check_quotes(line.text)
-    lines, first, last = _section(_lines(text), "services", 0)
-    lines, first, last = _section(lines[first:last], service, _inner(lines[first:last]))
-    lines, first, last = _section(lines[first:last], "command", _inner(lines[first:last]))
-    key = lines[first - 1]
+    _, lines = _section(_lines(text), "services", 0)
+    _, lines = _section(lines, service, _inner(lines))
+    key, lines = _section(lines, "command", _inner(lines))
     value = key.text.partition(":")[2]
     at = key.start + len(key.text) - len(value.lstrip(" "))
     value = value.strip(" ")
-    rows = [line for line in lines[first:last] if line.indent >= 0]
+    rows = [line for line in lines if line.indent >= 0]
     if not value or value.startswith("#"):
         return _listed(text, rows)
     if value.startswith("["):
@@ -195,23 +190,24 @@ def _inner(lines: Sequence[Line]) -> int:
     return next((line.indent for line in lines if line.indent >= 0), -1)
 
 
-def _section(lines: list[Line], name: str, indent: int) -> tuple[list[Line], int, int]:
-    """The lines under a key: from the one after it to the next that stands no further in."""
+def _section(lines: list[Line], name: str, indent: int) -> tuple[Line, list[Line]]:
+    """A key and the lines under it: from the one after it to the next that stands no further in."""
     keys = [i for i, line in enumerate(lines) if line.indent == indent and _key(line) == name]
     if len(keys) != 1:
         raise NotUnderstoodError(f"{'no' if not keys else 'more than one'} {name!r} of its own")
-    first = keys[0] + 1
-    return lines, first, next((i for i in range(first, len(lines)) if _ends(lines[i], indent)), len(lines))
+    first = last = keys[0] + 1
+    # the dashes of a list may stand right below its key
+    while last < len(lines) and (
+        not 0 <= lines[last].indent <= indent
+        or (lines[last].indent == indent and lines[last].text.startswith("- ", indent))
+    ):
+        last += 1
+    return lines[first - 1], lines[first:last]
 
 
 def _key(line: Line) -> str:
     found = _KEY.match(line.text)
     return found[2].strip("\"'") if found else ""
-
-
-def _ends(line: Line, indent: int) -> bool:
-    """Whether a line is no more under a key; the dashes of a list may stand right below it."""
-    return 0 <= line.indent < indent or (line.indent == indent and not line.text.startswith("- ", indent))
 
 
 def _listed(text: str, rows: Sequence[Line]) -> Command:

@@ -92,7 +92,12 @@ class Journals:
             raise UserError("changes are made on Linux and macOS only", "type the lines of `unslow plan` yourself")
         import fcntl  # noqa: PLC0415 (not on Windows)
 
-        descriptor = self._opened_lock()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=_OWN_FOLDER)
+            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | OPEN_FLAGS, _PRIVATE)
+        except OSError as error:
+            hint = "set XDG_STATE_HOME, or give --journal DIR, a folder that you can write to; nothing was changed"
+            raise UserError(f"{self.folder}: {error.strerror or error}", hint) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
@@ -100,15 +105,6 @@ class Journals:
             raise UserError("another unslow is changing something right now", "wait for it to end") from error
         finally:
             os.close(descriptor)
-
-    def _opened_lock(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | OPEN_FLAGS
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=_OWN_FOLDER)
-            return os.open(self.folder / "lock", flags, _PRIVATE)
-        except OSError as error:
-            hint = "set XDG_STATE_HOME, or give --journal DIR, a folder that you can write to; nothing was changed"
-            raise UserError(f"{self.folder}: {error.strerror or error}", hint) from error
 
     def new_id(self, at: str) -> str:
         """A name for a change by its time, such as 20260102-030405-0000; after all others, whatever the clock says."""
@@ -152,21 +148,18 @@ class Journals:
 
     def all(self) -> list[Journal]:
         """Every change that was written down and can be read, the oldest first."""
-        found = []
-        for change in self.ids():
-            with contextlib.suppress(UserError):  # whoever mends them says it
-                found.append(self.read(change))
-        return [journal for journal in found if journal]
+        return [journal for journal in self._read_all() if isinstance(journal, Journal)]
 
     def damaged(self) -> list[Damaged]:
         """Every change that was written down and can't be read, the oldest first."""
-        found = []
+        return [journal for journal in self._read_all() if isinstance(journal, Damaged)]
+
+    def _read_all(self) -> Iterator[Journal | Damaged | None]:
         for change in self.ids():
             try:
-                self.read(change)
+                yield self.read(change)
             except UserError as error:
-                found.append(Damaged(change, f"{error.message}; {error.hint}"))
-        return found
+                yield Damaged(change, f"{error.message}; {error.hint}")
 
     def begin(self, journal: Journal) -> None:
         """A folder for the change, and the change in it, before anything else happens."""

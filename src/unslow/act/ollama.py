@@ -5,7 +5,6 @@ would be pulled, so it is asked for first. Parameters that are not named are tho
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from unslow.act.disk import Disk
@@ -73,13 +72,17 @@ class Ollama:
         digest = self.digests(step.url).get(full_name(step.name), "")
         if not digest or (step.digest and digest != step.digest):
             return ""
-        return digest if step.digest or self._is_as_asked(step) else ""
-
-    def _is_as_asked(self, step: ModelStep) -> bool:
-        """Whether it has the parent's weights and the parameters: no other trace is left of who made it."""
+        if step.digest:
+            return digest
+        # whether it has the parent's weights and the parameters: no other trace is left of who made it
         own, parent = self._show(step.url, step.name), self._show(step.url, step.parent)
         weights = [_FROM.findall(str(shown.get("modelfile") or "")) for shown in (own, parent)]
-        return bool(weights[0]) and weights[0] == weights[1] and _holds(own, step.parameters)
+        lines = {tuple(line.split(None, 1)) for line in str(own.get("parameters") or "").splitlines()}
+        wanted = {
+            (name, str(value).lower() if isinstance(value, bool) else str(value))
+            for name, value in step.parameters.items()
+        }
+        return digest if weights[0] and weights[0] == weights[1] and wanted <= lines else ""
 
     def _show(self, url: str, name: str) -> dict[str, Any]:
         answer = self._system.request("POST", f"{url}/api/show", {"model": name}, self._headers)
@@ -97,9 +100,15 @@ class Ollama:
 
 
 def _checked(answer: Answer, url: str) -> Answer:
-    if answer.status != _OK:
-        raise Refused(f"{url} refused ({answer.status}): {_error(answer)}")
-    return answer
+    if answer.status == _OK:
+        return answer
+    try:
+        said = answer.json()
+    except LookError:
+        said = answer.body[:_LONGEST].decode("utf-8", "replace")
+    error = said.get("error") if isinstance(said, dict) else said
+    reason = str(error)[:_LONGEST].strip() or "no reason given"
+    raise Refused(f"{url} refused ({answer.status}): {reason}")
 
 
 def _said(answer: Answer, url: str) -> dict[str, Any]:
@@ -113,22 +122,3 @@ def _said(answer: Answer, url: str) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise LookError(f"{url} answered something else than an object: {str(said)[:_LONGEST]}")
     return said
-
-
-def _error(answer: Answer) -> str:
-    """What a server says of itself, cut short."""
-    try:
-        said = answer.json()
-    except LookError:
-        said = answer.body[:_LONGEST].decode("utf-8", "replace")
-    error = said.get("error") if isinstance(said, dict) else said
-    return str(error)[:_LONGEST].strip() or "no reason given"
-
-
-def _holds(shown: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
-    """Whether a model shows these parameters: a line for each, name and value."""
-    lines = {tuple(line.split(None, 1)) for line in str(shown.get("parameters") or "").splitlines()}
-    return all(
-        (name, str(value).lower() if isinstance(value, bool) else str(value)) in lines
-        for name, value in parameters.items()
-    )

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure, rewritten, spaced
 
@@ -11,12 +10,6 @@ _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-=+?][^}\"'`$\\]*
 _ENDS = ";&|()<>"
 _WILD = "*?[]{}~`!"
 """What a shell makes something else of where it stands without quotes."""
-
-
-class Simple(NamedTuple):
-    """One command of a line, without what redirects its output."""
-
-    words: tuple[Word, ...]
 
 
 class _Reader:
@@ -80,10 +73,10 @@ class _Reader:
         self.at = found.end()
 
 
-def simple_commands(text: str, at: int) -> list[Simple]:
-    """The commands of the line that starts there, continued lines too, up to its end or its comment."""
+def simple_commands(text: str, at: int) -> list[tuple[Word, ...]]:
+    """The words of each command of the line that starts there, continued lines too; without redirections."""
     reader = _Reader(text, at)
-    found: list[Simple] = []
+    found: list[tuple[Word, ...]] = []
     words: list[Word] = []
     while True:
         reader.skip_blanks()
@@ -93,11 +86,11 @@ def simple_commands(text: str, at: int) -> list[Simple]:
         if sign in "<>" or (sign in "12&" and re.match(r"[12&]>", reader.ahead(2))):
             _skip_redirection(reader)
         elif sign in _ENDS:
-            found.append(Simple(tuple(words)))
+            found.append(tuple(words))
             words, reader.at = [], reader.at + 1
         else:
             words.append(reader.word())
-    return [simple for simple in [*found, Simple(tuple(words))] if simple.words]
+    return [command for command in [*found, tuple(words)] if command]
 
 
 def _skip_redirection(reader: _Reader) -> None:
@@ -201,7 +194,8 @@ def edited_script(
         away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in environment.items() if value is not None]
         after = after[: words[0].start] + (shlex.join(["env", *away, *given]) + " ") + after[words[0].start :]
-    _check(after, new)
+    if sum(bool(_fitting(after, start, new)) for start in line_starts(after)) != 1:
+        raise NotUnderstoodError("the edited line does not read as it was meant")
     return after
 
 
@@ -213,9 +207,8 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
     found = [words for start in line_starts(text) if (words := _fitting(text, start, command))]
     if len(found) == 1:
         return found[0]
-    if not found and any(
-        _fitting(text, start, command) for start in [0, *(match.end() for match in re.finditer(r"\n", text))]
-    ):
+    every_line = [0, *(match.end() for match in re.finditer(r"\n", text))]
+    if not found and any(_fitting(text, start, command) for start in every_line):
         raise NotUnderstoodError("the words that the server was started with stand only in a quoted text of it")
     if "\r\n" in text:
         raise NotUnderstoodError("its lines end as on Windows, and a shell takes that for a part of their last words")
@@ -226,28 +219,15 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
 def _fitting(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
     """The words of the program on a line, where they are the command line that is looked for."""
     try:
-        simples = simple_commands(text, start)
+        commands = simple_commands(text, start)
     except NotUnderstoodError:
         return ()
-    for simple in simples:
-        words = _own_words(simple.words)
-        if words and all_fit(words, command):
-            return words
+    for words in commands:
+        at = 0  # where the program stands
+        while at < len(words) and (words[at].value in _BEFORE or _ASSIGNMENT.match(words[at].value)):
+            at += 1
+            while at + 1 < len(words) and words[at].value == "-u" and words[at - 1].value != "exec":
+                at += 2  # of env: a variable that it takes away
+        if at < len(words) and all_fit(words[at:], command):
+            return words[at:]
     return ()
-
-
-def _own_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words from the program on."""
-    at = 0
-    while at < len(words) and (words[at].value in _BEFORE or _ASSIGNMENT.match(words[at].value)):
-        at += 1
-        while at + 1 < len(words) and words[at].value == "-u" and words[at - 1].value != "exec":
-            at += 2  # of env: a variable that it takes away
-    return words[at:]
-
-
-def _check(after: str, new: Sequence[str]) -> None:
-    """Read again: what was written must be what was meant."""
-    found = [words for start in line_starts(after) if (words := _fitting(after, start, new))]
-    if len(found) != 1:
-        raise NotUnderstoodError("the edited line does not read as it was meant")

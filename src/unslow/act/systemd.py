@@ -143,7 +143,11 @@ def drop_in(
         raise NotUnderstoodError("a variable with a control character")
     given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
     variables = [*given, *(f"UnsetEnvironment={name}" for name, value in environment.items() if value is None)]
-    lines = [*_kept(ours, environment), *variables, *command]
+    kept = []  # variables of an earlier change that this one does not speak of
+    for name, value in service_settings(ours):
+        if name in ("Environment", "UnsetEnvironment") and value.strip('"').partition("=")[0] not in environment:
+            kept.append(f"{name}={value}")
+    lines = [*kept, *variables, *command]
     return "\n".join([HEAD, "[Service]", *lines]) + "\n"
 
 
@@ -173,27 +177,16 @@ def _quoted(word: str, dollars: str) -> str:
     return in_unit(word, dollars=dollars)
 
 
-def _kept(ours: str, environment: Mapping[str, str | None]) -> list[str]:
-    """Variables of an earlier change that this one does not speak of."""
-    kept = []
-    for name, value in service_settings(ours):
-        variable = value.strip('"').partition("=")[0]
-        if name in ("Environment", "UnsetEnvironment") and variable not in environment:
-            kept.append(f"{name}={value}")
-    return kept
-
-
 def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None], *, command: bool) -> str:
     """A name that comes after every drop-in that would overrule it; NotUnderstoodError where there is none."""
-    others = [f for f in files[1:] if f.path.rpartition("/")[2] not in (NAME, LAST_NAME)]
-    rivals = [f.path.rpartition("/")[2] for f in others if _overrules(f, environment, command=command)]
+    rivals = []
+    for file in files[1:]:
+        values = [value for name, value in service_settings(file.text) if name.endswith("Environment")]
+        named = {value.strip("\"'").partition("=")[0] for value in values}
+        name = file.path.rpartition("/")[2]
+        if name not in (NAME, LAST_NAME) and ((command and _has_command(file.text)) or named & environment.keys()):
+            rivals.append(name)
     for name in (NAME, LAST_NAME):
         if all(rival < name for rival in rivals):
             return name
     raise NotUnderstoodError(f"{max(rivals)} would overrule it")
-
-
-def _overrules(file: UnitFile, environment: Mapping[str, str | None], *, command: bool) -> bool:
-    values = [value for name, value in service_settings(file.text) if name.endswith("Environment")]
-    named = {value.strip("\"'").partition("=")[0] for value in values}
-    return (command and _has_command(file.text)) or bool(named & environment.keys())

@@ -2,8 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -42,6 +42,11 @@ class Unit(NamedTuple):
         return cls(text.rpartition(" ")[2], of_user=text.startswith("--user "))
 
     @property
+    def service(self) -> str:
+        """Its name without the ending."""
+        return self.name.removesuffix(".service")
+
+    @property
     def words(self) -> str:
         """Those words."""
         return f"--user {self.name}" if self.of_user else self.name
@@ -75,10 +80,8 @@ NOTHING_AT_HAND = AtHand()
 
 
 Environment = Mapping[str, str | None]
-_Entry = Callable[[str, str], str]
 COMPOSED = "docker compose"
 COMPOSE_UP = "docker compose up -d"
-_ENGINES = ("docker", "podman")
 _HIDDEN = f"{SHOWN_KEY} stands for a secret that is not shown here: put it in"
 _LAST = "zz-"
 """Drop-ins are read in the order of their names: this one after `override.conf`, which `systemctl edit` writes."""
@@ -99,14 +102,6 @@ def starting_lines(
             notes.append(_RELATIVE.format(program=shown[0]))
         return (*_by_hand(notes), *drop_in(unit, environment, shown))
     return (*_by_hand(notes), shell_line(shown, environment))
-
-
-def restart_lines(shown: Sequence[str], unit: Unit = NO_UNIT) -> list[str]:
-    """The line that starts it again as it is: the service that starts it now, else its command line."""
-    if unit.name:
-        service = unit.name.removesuffix(".service")
-        return [f"systemctl --user restart {service}" if unit.of_user else f"sudo systemctl restart {service}"]
-    return [shlex.join(shown)]
 
 
 def _by_hand(notes: Sequence[str]) -> tuple[str, ...]:
@@ -135,16 +130,12 @@ def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -
         f"{made} && printf '%s\\n' {shlex.join(text.splitlines())} | {sudo}tee {folder}/{_LAST}{name}.conf"
         for name, text in texts.items()
     )
-    return (*written, f"{root} daemon-reload && {root} restart {unit.name.removesuffix('.service')}")
+    return (*written, f"{root} daemon-reload && {root} restart {unit.service}")
 
 
 def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
     """The text of a drop-in; an empty ExecStart takes away the command that the unit has."""
-    given = [
-        f"Environment={in_unit(f'{name}={value}', always=True)}"
-        for name, value in environment.items()
-        if value is not None
-    ]
+    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
     away = [f"UnsetEnvironment={name}" for name, value in environment.items() if value is None]
     words = " ".join(in_unit(word, dollars="$$") for word in command)
     return "\n".join(["[Service]", *given, *away, *(["ExecStart=", f"ExecStart={words}"] if command else [])])
@@ -160,13 +151,13 @@ def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
 def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
     """The arguments of a container: its image names the program."""
     if container == "kubernetes":
-        text = "\n".join([f"args: {_listed(shown[1:], yaml_quoted)}", *_variables(environment, "env:", _of_pod)])
+        words = f"args: [{', '.join(map(yaml_quoted, shown[1:]))}]"
+        text = "\n".join(filter(None, (words, pod_variables(environment))))
         return (labelled_line(Place.MANIFEST, text), "kubectl apply -f FILE")
-    text = "\n".join(
-        [f"command: {_listed(shown[1:], compose_quoted)}", *_variables(environment, "environment:", _of_compose)]
-    )
+    words = f"command: [{', '.join(map(compose_quoted, shown[1:]))}]"
+    text = "\n".join(filter(None, (words, composed_variables(environment))))
     composed = (labelled_line(Place.COMPOSE, text), COMPOSE_UP)
-    if container == COMPOSED or container not in _ENGINES:
+    if container == COMPOSED or container not in ("docker", "podman"):
         return composed
     given = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items() if value is not None)
     without = "".join(f", without {name}" for name, value in environment.items() if value is None)
@@ -177,30 +168,18 @@ def _in_container(shown: Sequence[str], environment: Environment, container: str
 
 def composed_variables(environment: Environment) -> str:
     """Variables for a compose file."""
-    return "\n".join(_variables(environment, "environment:", _of_compose))
+    return _variables(environment, "environment:", lambda name, value: f"  {name}: {compose_quoted(value)}")
 
 
 def pod_variables(environment: Environment) -> str:
     """Variables for the manifest of a pod."""
-    return "\n".join(_variables(environment, "env:", _of_pod))
+    return _variables(environment, "env:", lambda name, value: f"  - {{name: {name}, value: {yaml_quoted(value)}}}")
 
 
-def _listed(words: Sequence[str], quoted: Callable[[str], str]) -> str:
-    return f"[{', '.join(map(quoted, words))}]"
-
-
-def _variables(environment: Environment, head: str, entry: _Entry) -> list[str]:
+def _variables(environment: Environment, head: str, entry: Callable[[str, str], str]) -> str:
     given = [entry(name, value) for name, value in environment.items() if value is not None]
     away = [f"# without {name}" for name, value in environment.items() if value is None]
-    return [*([head, *given] if given else []), *away]
-
-
-def _of_compose(name: str, value: str) -> str:
-    return f"  {name}: {compose_quoted(value)}"
-
-
-def _of_pod(name: str, value: str) -> str:
-    return f"  - {{name: {name}, value: {yaml_quoted(value)}}}"
+    return "\n".join([*([head, *given] if given else []), *away])
 
 
 # Writes the command line of any program that is told its settings by flags: one change or many, the same words.
@@ -249,6 +228,69 @@ class Wanted(NamedTuple):
 Turn = Callable[[Setting, Wanted], Answer]
 
 
+def advice(*lines: str) -> Callable[[Setting, Wanted], Advice]:
+    """What is done by hand, whatever the value."""
+    return lambda _value, _wanted: Advice(lines)
+
+
+def restart(without_secrets: Callable[[Sequence[str]], list[str]]) -> Turn:
+    """Once memory is free, a restart takes it."""
+
+    def turn(_value: Setting, wanted: Wanted) -> Answer:
+        command, unit = without_secrets(wanted.runtime.command.value_or([])), wanted.at_hand.unit
+        service = f"{'systemctl --user' if unit.of_user else 'sudo systemctl'} restart {unit.service}"
+        return Advice([service if unit.name else shlex.join(command)] if command else [])
+
+    return turn
+
+
+def quant_by_file(flag: str) -> Turn:
+    """A quant is another file, which this flag names."""
+
+    def turn(value: Setting, wanted: Wanted) -> Answer:
+        if Knob.MODEL_FILE in wanted.changes:
+            return Words()
+        kind = value or "a smaller quant"
+        by_hand = labelled_line(Place.HAND, f"give `{flag}` the file of this model as {kind}")
+        return Advice([by_hand], f"no file of this model as {kind} was named")
+
+    return turn
+
+
+class _Added(Protocol):
+    @property
+    def missing(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=_Added)
+
+
+def answer_changes(
+    program: str,
+    turns: Mapping[Knob, Callable[[Setting, Wanted], _T | Advice | str]],
+    changes: Iterable[Change],
+    wanted: Wanted,
+) -> tuple[list[_T], tuple[str, ...], tuple[tuple[Change, str], ...]]:
+    """What the changes put in, the lines of all advice, and each change that is left out with the reason."""
+    added: list[_T] = []
+    lines: list[str] = []
+    left: list[tuple[Change, str]] = []
+    for change in changes:
+        turn = turns.get(change.knob)
+        answer = turn(change.value, wanted) if turn else ""
+        if isinstance(answer, Advice):
+            lines += answer.lines
+            why = answer.why or f"{program} has no setting for it"
+        elif isinstance(answer, str):
+            why = answer or f"{program} has no setting for it"
+        else:
+            added.append(answer)
+            why = answer.missing
+        if why:
+            left.append((change, why))
+    return added, tuple(lines), tuple(left)
+
+
 class Program(NamedTuple):
     """How a program is told its settings."""
 
@@ -271,7 +313,9 @@ class Program(NamedTuple):
     """Whether words stand on the command line in the order of `turns`, not in that of the changes."""
 
 
-def write_commands(program: Program, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand) -> Commands:
+def write_commands(
+    program: Program, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND
+) -> Commands:
     """One command line with all changes, and the way to start it by whoever starts it now.
 
     Of a server whose command line nobody saw, only the words of the changes: what else it was told must not get lost.
@@ -280,31 +324,16 @@ def write_commands(program: Program, changes: Sequence[Change], runtime: Runtime
     by_knob = {change.knob: change for change in changes}  # the last word on a knob counts
     order = [*(knob for knob in program.turns if program.ordered), *by_knob]
     asked = [by_knob[knob] for knob in dict.fromkeys(order) if knob in by_knob]
-    answers = [(change, _answer(program, change, wanted)) for change in asked]
-    words = [answer for _, answer in answers if isinstance(answer, Words)]
+    words, by_hand, left = answer_changes(program.name, program.turns, asked, wanted)
     short = tuple(dict.fromkeys(filter(None, (_short(program, each, runtime) for each in words))))
-    advice = tuple(line for _, answer in answers if isinstance(answer, Advice) for line in answer.lines)
-    left = tuple((change, why) for change, answer in answers if (why := _why_not(program, answer)))
     turned = [each for each in words if not each.missing]
     if not turned or not (runtime.command.value_or([]) or at_hand.anew):
-        return Commands(lines=(*short, *advice), left_out=left, environment=_environment(program, turned, runtime))
+        return Commands(lines=(*short, *by_hand), left_out=left, environment=_environment(program, turned, runtime))
     whole = _whole(program, turned, runtime, at_hand)
     if not whole.lines:  # all is there already, or stands elsewhere, such as in a file that the command line names
         elsewhere = tuple(_short(program, each, runtime) for each in words if each.missing or not each.words)
-        return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *advice), left_out=left)
-    return msgspec.structs.replace(whole, short=short, lines=(*whole.lines, *advice), left_out=left)
-
-
-def _answer(program: Program, change: Change, wanted: Wanted) -> Answer:
-    turn = program.turns.get(change.knob)
-    return turn(change.value, wanted) if turn else ""
-
-
-def _why_not(program: Program, answer: Answer) -> str:
-    """Why a change is not in the command line; empty where it is."""
-    if isinstance(answer, Words):
-        return answer.missing
-    return (answer.why if isinstance(answer, Advice) else answer) or f"{program.name} has no setting for it"
+        return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *by_hand), left_out=left)
+    return msgspec.structs.replace(whole, short=short, lines=(*whole.lines, *by_hand), left_out=left)
 
 
 def _short(program: Program, words: Words, runtime: Runtime) -> str:
@@ -326,7 +355,13 @@ def _short(program: Program, words: Words, runtime: Runtime) -> str:
 def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand: AtHand) -> Commands:
     """The command line that there is, changed; no line where nothing in it changes."""
     command, there = runtime.command.value_or([]), runtime.environment.value_or({})
-    argv = _changed(program, list(command) or program.bare(at_hand), turned)
+    argv = list(command) or program.bare(at_hand)
+    names = {name for words in turned for name in words.names}
+    argv = without_words(argv, ((flag.start, flag.end) for flag in program.flags(argv) if flag.name in names))
+    for words in turned:
+        argv = words.edit(argv) if words.edit else argv
+    put_in = dict.fromkeys(words.words for words in turned)  # two knobs of one switch say it once
+    argv += [word for words in put_in for word in words]
     environment = _environment(program, turned, runtime)
     if command and argv == list(command) and all(there.get(name) == value for name, value in environment.items()):
         return Commands(argv=tuple(argv), environment=environment)
@@ -342,15 +377,6 @@ def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand:
     return Commands(lines=(labelled_line(Place.HAND, program.no_model), *lines), environment=environment)
 
 
-def _changed(program: Program, command: list[str], turned: Sequence[Words]) -> list[str]:
-    names = {name for words in turned for name in words.names}
-    argv = without_words(command, ((flag.start, flag.end) for flag in program.flags(command) if flag.name in names))
-    for words in turned:
-        argv = words.edit(argv) if words.edit else argv
-    put_in = dict.fromkeys(words.words for words in turned)  # two knobs of one switch say it once
-    return [*argv, *(word for words in put_in for word in words)]
-
-
 def _environment(program: Program, turned: Sequence[Words], runtime: Runtime) -> dict[str, str | None]:
     """Variables that are needed, and None for those that would set the same again: only such as are there."""
     there = runtime.environment.value_or({})
@@ -364,19 +390,18 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
 _VALUE = r"(?:[^\s']|'[^']*')++"
 """A word as `shlex.quote` writes it."""
 _GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )++)(\S.*)")
-_ADMINISTRATOR = "in a prompt of the administrator"
 
 
 def lines_for_system(lines: Sequence[str], system: str) -> list[str]:
     """The lines for the shells of a system; as they are where it is none of Windows."""
-    return [said for line in lines for said in _on_windows(line)] if system == WINDOWS else list(lines)
-
-
-def _on_windows(line: str) -> list[str]:
-    """Older PowerShells know no `&&`, so that each command gets a line of its own."""
-    if parse_line(line).place is not Place.SHELL:
-        return [line]
-    return [said for part in line.split(" && ") for said in _command(part)]
+    if system != WINDOWS:
+        return list(lines)
+    said = []
+    for line in lines:
+        # older PowerShells know no `&&`, so that each command gets a line of its own
+        shell = parse_line(line).place is Place.SHELL
+        said += [written for part in line.split(" && ") for written in _command(part)] if shell else [line]
+    return said
 
 
 def _command(text: str) -> list[str]:
@@ -386,50 +411,45 @@ def _command(text: str) -> list[str]:
     return [_again(text)] if "'" in text else [text]
 
 
-def _unset(found: re.Match[str]) -> list[str]:
-    return [_powershell(_removed([found[1]])), labelled_line(Place.CMD, f"set {found[1]}=")]
-
-
 def _export(found: re.Match[str]) -> list[str]:
     value = _plain(found[2])
     in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if is_plain_word(value) else []
     return [_powershell(_set(found[1], found[2])), *in_cmd]
 
 
-def _without(found: re.Match[str]) -> list[str]:
-    names = re.findall(rf"-u ({_NAME})", found[1])
-    given = _GIVEN.fullmatch(found[2])
-    rest = _settings(given) if given else _again(found[2])
-    return [_powershell(f"{_removed(names)}; {rest}")]
-
-
-def _with(found: re.Match[str]) -> list[str]:
-    return [_powershell(_settings(found))]
-
-
-def _settings(found: re.Match[str]) -> str:
-    """Every variable before a command, and the command."""
+def _with_variables(command: str) -> str:
+    found = _GIVEN.fullmatch(command)
+    if not found:
+        return _again(command)
     pairs = re.findall(rf"({_NAME})=({_VALUE}) ", found[1])
     return "; ".join([*(_set(name, value) for name, value in pairs), _again(found[2])])
 
 
-def _post(found: re.Match[str]) -> list[str]:
-    """`curl` is another program in older PowerShells, and quotes inside an argument get lost on the way to it."""
-    sent = f"-Method Post -ContentType application/json -Body {powershell_word(_plain(found[2]))}"
-    return [_powershell(f"Invoke-RestMethod {found[1]} {sent}")]
-
-
-def _as_root(found: re.Match[str]) -> list[str]:
-    return [labelled_line(Place.HAND, f"{_ADMINISTRATOR}: {found[1]}")]
-
-
-_FORMS = (
-    (re.compile(rf"unset ({_NAME})"), _unset),
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...] = (
+    (
+        re.compile(rf"unset ({_NAME})"),
+        lambda found: [_powershell(_removed([found[1]])), labelled_line(Place.CMD, f"set {found[1]}=")],
+    ),
     (re.compile(rf"export ({_NAME})=(\S.*)"), _export),
-    (re.compile(rf"env((?: -u {_NAME})+) (\S.*)"), _without),
-    (re.compile(r"curl (\S+) -H 'Content-Type: application/json' -d ('.*')"), _post),
-    (_GIVEN, _with),
-    (re.compile(r"sudo (\S.*)"), _as_root),
+    (
+        re.compile(rf"env((?: -u {_NAME})+) (\S.*)"),
+        lambda found: [_powershell(f"{_removed(re.findall(rf'-u ({_NAME})', found[1]))}; {_with_variables(found[2])}")],
+    ),
+    (
+        # `curl` is another program in older PowerShells, and quotes inside an argument get lost on the way to it
+        re.compile(r"curl (\S+) -H 'Content-Type: application/json' -d ('.*')"),
+        lambda found: [
+            _powershell(
+                f"Invoke-RestMethod {found[1]} -Method Post -ContentType application/json "
+                f"-Body {powershell_word(_plain(found[2]))}"
+            )
+        ],
+    ),
+    (_GIVEN, lambda found: [_powershell(_with_variables(found[0]))]),
+    (
+        re.compile(r"sudo (\S.*)"),
+        lambda found: [labelled_line(Place.HAND, f"in a prompt of the administrator: {found[1]}")],
+    ),
 )
 
 
@@ -446,7 +466,6 @@ def _set(name: str, value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """A value without the quotes that a shell of Unix takes away."""
     words = _words(value)
     return " ".join(words) if words else value
 

@@ -116,14 +116,26 @@ SECRET = ("api_key", "hub_token")
 # A flag on the command line beats its environment variable; the last of several flags counts.
 
 _BY_SPELLING = {word: name for name, flag in FLAGS.items() for word in flag.spellings + flag.opposites}
-_REPEATABLE = ("override",)
-_EVERYTHING = "2147483647"
 
 
 def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
     """Every setting that was given, by name."""
-    settings = {name: s for name, flag in FLAGS.items() if (s := _from_environment(flag, environment))}
-    return settings | _from_command(command)
+    settings: dict[str, Setting] = {}
+    for name, flag in FLAGS.items():
+        for variable in reversed(flag.variables):  # the first counts
+            opposite = variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_")
+            if flag.opposites and opposite in environment:
+                settings[name] = Setting("off", f"{ENVIRONMENT}: {opposite}")
+            elif variable in environment:
+                settings[name] = Setting(environment[variable], f"{ENVIRONMENT}: {variable}")
+    given: dict[str, Setting] = {}
+    for name, start, end, value in spelled_flags(command):
+        source = COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[start:end])}"
+        before = f"{given[name].value}," if name == "override" and name in given else ""
+        given[name] = Setting(before + value, source)
+    if "log_level" not in given and {"-v", "--verbose", "--log-verbose"} & set(command):
+        given["log_level"] = Setting("2147483647", f"{COMMAND}: -v")
+    return settings | given
 
 
 def spelled_flags(command: Sequence[str]) -> list[Spelled]:
@@ -145,12 +157,10 @@ def spelled_flags(command: Sequence[str]) -> list[Spelled]:
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
     secrets = [flag for flag in spelled_flags(command) if flag.name in SECRET]
-    return with_secrets_hidden(command, [(flag.start, _next_flag(command, flag.end)) for flag in secrets])
-
-
-def _next_flag(command: Sequence[str], at: int) -> int:
-    """Where the next flag stands: llama-server takes no word without one, so what is left between may be a key too."""
-    return next((place for place in range(at, len(command)) if command[place].startswith("-")), len(command))
+    # up to the next flag: llama-server takes no word without one, so what is left between may be a key too
+    flags = [at for at, word in enumerate(command) if word.startswith("-")]
+    ends = [next((at for at in flags if at >= secret.end), len(command)) for secret in secrets]
+    return with_secrets_hidden(command, [(secret.start, end) for secret, end in zip(secrets, ends, strict=True)])
 
 
 def _value(flag: Flag, word: str, command: Sequence[str], at: int, attached: str | None) -> tuple[str, int]:
@@ -162,24 +172,3 @@ def _value(flag: Flag, word: str, command: Sequence[str], at: int, attached: str
     if word in FLAGS["flash_attention"].spellings and following not in (*ON, *OFF, "auto", "-1"):
         return "on", at + 1  # before b6325 the flag stood alone
     return following, min(at + 2, len(command))
-
-
-def _from_command(command: Sequence[str]) -> dict[str, Setting]:
-    settings: dict[str, Setting] = {}
-    for name, start, end, value in spelled_flags(command):
-        source = COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[start:end])}"
-        before = f"{settings[name].value}," if name in _REPEATABLE and name in settings else ""
-        settings[name] = Setting(before + value, source)
-    if "log_level" not in settings and {"-v", "--verbose", "--log-verbose"} & set(command):
-        settings["log_level"] = Setting(_EVERYTHING, f"{COMMAND}: -v")
-    return settings
-
-
-def _from_environment(flag: Flag, environment: Mapping[str, str]) -> Setting | None:
-    for variable in flag.variables:
-        opposite = variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_")
-        if flag.opposites and opposite in environment:
-            return Setting("off", f"{ENVIRONMENT}: {opposite}")
-        if variable in environment:
-            return Setting(environment[variable], f"{ENVIRONMENT}: {variable}")
-    return None

@@ -55,33 +55,32 @@ class Host(NamedTuple):
 
 def spell_machine(change: Change, host: Host = Host()) -> list[str]:  # noqa: B008 (nothing in it can change)
     """What to type or click; empty for a knob of the runtime, and where the value is not known."""
+    lines: list[str] = []
     match change.knob, change.value:
         case Knob.OTHER_LOAD, int(pid):
-            return [_later(pid, host)]
-        case ((Knob.CPU_QUOTA | Knob.MEMORY_LIMIT | Knob.VIRTUAL_CPU), _):
-            return _of_the_box(change, host)
-        case Knob.WIRED_LIMIT, int(size):
-            number = int(size or 0)
-            return _lent_to_the_gpu(number // MIB if number >= _SMALLEST_BYTES else number, host)
-        case Knob.ALLOCATOR, str(settings):
-            return [f"export PYTORCH_CUDA_ALLOC_CONF={settings}"]
-        case _:
-            return _of_the_gpu(change, host)
-
-
-def _of_the_box(change: Change, host: Host) -> list[str]:
-    """What a container, a service or a virtual machine is given."""
-    match change.knob, change.value:
+            by_hand = labelled_line(Place.HAND, f"Task Manager > Details: the priority of process {pid} = Low")
+            lines = [by_hand if host.system == "Windows" else f"renice -n 19 -p {pid}"]
         case Knob.CPU_QUOTA, int(cpus) | float(cpus):
-            return _limit(host, f"cpu: {cpus:g}", f"--cpus {cpus:g}", f"CPUQuota={cpus:.0%}")
+            lines = _limit(host, f"cpu: {cpus:g}", f"--cpus {cpus:g}", f"CPUQuota={cpus:.0%}")
         case Knob.MEMORY_LIMIT, int(size):
             gib = -(-size // GIB)
             unit = f"MemoryHigh=infinity MemoryMax={gib}G"
-            return _limit(host, f"memory: {gib}Gi", f"--memory {gib}g --memory-swap {gib}g", unit)
+            lines = _limit(host, f"memory: {gib}Gi", f"--memory {gib}g --memory-swap {gib}g", unit)
         case Knob.VIRTUAL_CPU, _:
-            return [labelled_line(Place.HAND, _SHOWN_CPU)]
-        case _:
-            return []
+            lines = [labelled_line(Place.HAND, _SHOWN_CPU)]
+        case Knob.WIRED_LIMIT, int(size):
+            lines = _lent_to_the_gpu(size // MIB if size >= _SMALLEST_BYTES else int(size), host)
+        case Knob.ALLOCATOR, str(settings):
+            lines = [f"export PYTORCH_CUDA_ALLOC_CONF={settings}"]
+        case Knob.DRIVER_FALLBACK, variable:
+            unset = f"start it without {variable} in its environment"
+            lines = [labelled_line(Place.HAND, unset if isinstance(variable, str) else _NO_FALLBACK)]
+        case Knob.POWER, value:
+            lines = _power(value, host)
+        case Knob.CLOCKS, _:
+            by_hand = labelled_line(Place.HAND, _UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))
+            lines = _UNCLOCKED.get(host.maker, [by_hand]) if host.system in ("", "Linux") else [by_hand]
+    return lines
 
 
 def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
@@ -97,20 +96,6 @@ def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
     return [by_unit] if host.unit else [by_engine, by_unit]
 
 
-def _of_the_gpu(change: Change, host: Host) -> list[str]:
-    match change.knob, change.value:
-        case Knob.DRIVER_FALLBACK, str(variable):
-            return [labelled_line(Place.HAND, f"start it without {variable} in its environment")]
-        case Knob.DRIVER_FALLBACK, _:
-            return [labelled_line(Place.HAND, _NO_FALLBACK)]
-        case Knob.POWER, value:
-            return _power(value, host)
-        case Knob.CLOCKS, _:
-            return _clocks(host)
-        case _:
-            return []
-
-
 def _lent_to_the_gpu(mebibytes: int, host: Host) -> list[str]:
     """More of a memory that GPU and processor share; Linux counts the limit in pages, and reads it at its start."""
     if host.system == "Windows":
@@ -124,13 +109,6 @@ def _lent_to_the_gpu(mebibytes: int, host: Host) -> list[str]:
     ]
 
 
-def _later(pid: int, host: Host) -> str:
-    """A process that others come before."""
-    if host.system == "Windows":
-        return labelled_line(Place.HAND, f"Task Manager > Details: the priority of process {pid} = Low")
-    return f"renice -n 19 -p {pid}"
-
-
 def _power(value: Setting, host: Host) -> list[str]:
     """A governor by its name, or a limit in watts."""
     if isinstance(value, str):
@@ -140,10 +118,3 @@ def _power(value: Setting, host: Host) -> list[str]:
     if not line or (host.system == "Windows" and host.maker != "NVIDIA"):
         return []
     return [labelled_line(Place.HAND, f"{_ADMINISTRATOR}: {line}") if host.system == "Windows" else f"sudo {line}"]
-
-
-def _clocks(host: Host) -> list[str]:
-    """What takes locked clocks back, by the maker's own tool where there is one."""
-    if host.system in ("", "Linux") and host.maker in _UNCLOCKED:
-        return _UNCLOCKED[host.maker]
-    return [labelled_line(Place.HAND, _UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))]

@@ -118,23 +118,19 @@ def parse_model_list(data: Any, source: str) -> list[ListedModel] | None:
     models = data.get("data") if isinstance(data, dict) else None
     if not isinstance(models, list):
         return None
-    return [_listed(m, source) for m in models[:MOST_MODELS] if isinstance(m, dict) and _text(m.get("id"))]
-
-
-def _listed(model: dict[str, Any], source: str) -> ListedModel:
-    root, length = _text(model.get("root")), model.get("max_model_len")
-    return ListedModel(
-        name=_text(model["id"]),
-        root=reported(root, source) if root else not_found(f"{source} does not say where the model lies"),
-        context_length=_context(length, source),
-        owner=_text(model.get("owned_by")),
-    )
-
-
-def _context(length: Any, source: str) -> Fact[int]:
-    if isinstance(length, int) and not isinstance(length, bool) and 0 < length < _MOST_TOKENS:
-        return reported(length, source)
-    return not_found(f"{source} does not say the context")
+    found = []
+    for model in models[:MOST_MODELS]:
+        if not isinstance(model, dict) or not _text(model.get("id")):
+            continue
+        root, length = _text(model.get("root")), _count(model.get("max_model_len"))
+        listed = ListedModel(
+            name=_text(model["id"]),
+            root=reported(root, source) if root else not_found(f"{source} does not say where the model lies"),
+            context_length=reported(length, source) if length else not_found(f"{source} does not say the context"),
+            owner=_text(model.get("owned_by")),
+        )
+        found.append(listed)
+    return found
 
 
 def _text(value: Any) -> str:
@@ -200,12 +196,9 @@ def parse_words(event: dict[str, Any]) -> StreamedWords | None:
     part = choice.get("delta") or choice.get("message") or choice
     if not isinstance(part, dict):
         return None
-    for name in _TEXTS:
+    for name in (*_TEXTS, *_THOUGHTS):
         if isinstance(text := part.get(name), str) and text:
-            return StreamedWords(text)
-    for name in _THOUGHTS:
-        if isinstance(text := part.get(name), str) and text:
-            return StreamedWords(text, is_thought=True)
+            return StreamedWords(text, is_thought=name in _THOUGHTS)
     return None
 
 

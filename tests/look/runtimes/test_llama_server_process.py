@@ -42,7 +42,7 @@ def test_a_server_with_its_settings_and_only_the_variables_that_matter():
     assert found.command.need() == ["/bin/llama-server", "-m", "m.gguf", "-ngl", "20"]
     assert found.environment.need() == {"LLAMA_ARG_CTX_SIZE": "4096", "CUDA_VISIBLE_DEVICES": ""}
     assert found.resident_bytes.need() == 3248856 * 1024
-    assert (found.threads.need(), found.allowed_cpus.need(), found.folder.need()) == (37, 5, "/srv")
+    assert found.folder.need() == "/srv"
     assert found.settings()["gpu_layers"].value == "20"
 
 

@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_command
@@ -14,6 +14,7 @@ from unslow.look.gguf_server_flags import FLAGS as LLAMA
 from unslow.look.gguf_server_flags import spelled_flags as llama_flags
 from unslow.look.gguf_server_flags import without_secrets as llama_shown
 from unslow.look.runtimes._engine_flags import Flag, Flags
+from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
 from unslow.look.runtimes.koboldcpp.flags import spelled_flags as kobold_flags
 from unslow.look.runtimes.koboldcpp.flags import without_secrets as kobold_shown
 from unslow.look.runtimes.sglang.server import FLAGS as SGLANG
@@ -67,16 +68,15 @@ def _is_mlx(words: Words) -> bool:
     return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
 
 
-def _is_kobold(words: Words) -> bool:
-    return _named(words[0]).startswith("koboldcpp")
+def _places(spelled: Callable[[Words], Sequence[Any]]) -> Callable[[Words], list[Place]]:
+    return lambda words: [(flag.name, flag.start, flag.end) for flag in spelled(words)]
 
 
 def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
-    """A program whose flags are kept in the manner of argparse."""
     return Program(
         name,
         starts,
-        lambda words: [(flag.name, flag.start, flag.end) for flag in flags.spelled(words)],
+        _places(flags.spelled),
         {setting: (own, flags.flags[own].spellings[0]) for setting, own in names.items()},
         {setting: flags.flags[own].variables for setting, own in names.items()},
         in_the_way=away,
@@ -97,20 +97,19 @@ _MLX = Flags(
     }
 )
 _KOBOLD = {
-    "host": ("host", "--host"),
-    "port": ("port", "--port"),
-    "context": ("contextsize", "--contextsize"),
-    "threads": ("threads", "--threads"),
-    "threads_batch": ("blasthreads", "--blasthreads"),
-    "batch": ("batchsize", "--blasbatchsize"),
-    "slots": ("parallelrequests", "--parallelrequests"),
+    **_WHERE,
+    "context": "contextsize",
+    "threads": "threads",
+    "threads_batch": "blasthreads",
+    "batch": "batchsize",
+    "slots": "parallelrequests",
 }
 
 PROGRAMS: tuple[Program, ...] = (
     Program(
         "llama.cpp",
         _is_llama,
-        lambda words: [(flag.name, flag.start, flag.end) for flag in llama_flags(words)],
+        _places(llama_flags),
         {name: (name, LLAMA[name].spellings[0]) for name in _LLAMA_SETTINGS},
         {name: LLAMA[name].variables for name in _LLAMA_SETTINGS},
         shown=llama_shown,
@@ -121,26 +120,14 @@ PROGRAMS: tuple[Program, ...] = (
     _served("MLX-LM", _is_mlx, _MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
     Program(
         "KoboldCpp",
-        _is_kobold,
-        lambda words: [(flag.name, flag.start, flag.end) for flag in kobold_flags(words)],
-        _KOBOLD,
+        lambda words: _named(words[0]).startswith("koboldcpp"),
+        _places(kobold_flags),
+        {setting: (own, KOBOLD[own].spellings[0]) for setting, own in _KOBOLD.items()},
         {},
         health="/api/v1/model",
         shown=kobold_shown,
     ),
 )
-
-
-def find_program(words: Words) -> tuple[Program, int] | None:
-    """The program that a command line starts and the word it begins at; None where it is none of those known.
-
-    What stands before it (env, numactl, taskset, an interpreter) keeps its own flags, which may look like the server's.
-    """
-    for at in range(len(words)):
-        for program in PROGRAMS:
-            if program.starts(words[at:]):
-                return program, at
-    return None
 
 
 LOOPBACK = "127.0.0.1"
@@ -176,14 +163,18 @@ def can_set(command: Sequence[str], setting: str) -> bool:
 
 
 def program_of(command: Sequence[str]) -> tuple[Program, int]:
-    """The program and the word it begins at; UserError where none is known."""
-    found = find_program(command)
-    if found is None:
-        known = ", ".join(program.name for program in PROGRAMS)
-        hint = f"give the line that starts the server itself; known are the servers of {known}"
-        line = " ".join(keyless_command(list(command)))[:200]
-        raise UserError(f"no server that can be started is in the command {line!r}", hint)
-    return found
+    """The program that a command line starts and the word it begins at; UserError where none is known.
+
+    What stands before it (env, numactl, taskset, an interpreter) keeps its own flags, which may look like the server's.
+    """
+    for at in range(len(command)):
+        for program in PROGRAMS:
+            if program.starts(command[at:]):
+                return program, at
+    known = ", ".join(program.name for program in PROGRAMS)
+    hint = f"give the line that starts the server itself; known are the servers of {known}"
+    line = " ".join(keyless_command(list(command)))[:200]
+    raise UserError(f"no server that can be started is in the command {line!r}", hint)
 
 
 def _spelled(program: Program, setting: str) -> tuple[str, str]:
@@ -216,7 +207,12 @@ class Command(NamedTuple):
 
 def parse_command(text: str) -> Command:
     """The words of a command line and the variables before them; UserError where it can't be started as it is."""
-    words = _split(text)
+    if len(text) > LONGEST or "\0" in text:
+        raise UserError("that is no command line", f"it is longer than {LONGEST} characters, or has zero bytes")
+    try:
+        words = [_at_home(word) for word in shlex.split(text.replace("\\\n", " "))]
+    except ValueError as error:
+        raise UserError(f"the command can't be read: {str(error).lower()}", "is a quote missing?") from error
     variables: dict[str, str] = {}
     while words and _VARIABLE.match(words[0]):
         name, _, value = words.pop(0).partition("=")
@@ -231,16 +227,6 @@ def parse_command(text: str) -> Command:
         raise UserError(f"{words[0]} starts a server elsewhere, where unslow could not end it again", hint)
     program_of(words)
     return Command(tuple(words), variables)
-
-
-def _split(text: str) -> list[str]:
-    if len(text) > LONGEST or "\0" in text:
-        raise UserError("that is no command line", f"it is longer than {LONGEST} characters, or has zero bytes")
-    try:
-        words = shlex.split(text.replace("\\\n", " "))
-    except ValueError as error:
-        raise UserError(f"the command can't be read: {str(error).lower()}", "is a quote missing?") from error
-    return [_at_home(word) for word in words]
 
 
 def _at_home(word: str) -> str:

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
 
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the one who asked; the end of the input follows
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     if sys.platform == "linux":
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the server become children of the guard, wherever they hide
+        # orphans of the server become children of the guard, wherever they hide
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     server = _started(command, log)
     sys.stdout.write(f"{server.pid}\n")
     sys.stdout.flush()
@@ -37,7 +38,11 @@ def main(arguments: Sequence[str]) -> None:
     with contextlib.suppress(SystemExit):
         sys.stdin.buffer.read()
     leaving.set()
-    _end(server, float(grace_s))
+    _signal(server, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(float(grace_s))
+    _signal(server, _SIGKILL)
+    server.wait()
     _end_rest(server.pid)
     # Remove the log and its folder: the one who asked may not be there any more to do it
     with contextlib.suppress(OSError):
@@ -47,6 +52,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _started(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
+    end_with_parent = None
+    if sys.platform == "linux":  # what the server does before it becomes itself: should the guard be killed, it ends
+        libc = ctypes.CDLL(None)
+        end_with_parent = lambda: libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)  # noqa: E731
     with open(log, "ab") as output:
         try:
             return subprocess.Popen(
@@ -55,37 +64,18 @@ def _started(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=sys.platform != "win32",
-                preexec_fn=_dying_with_parent() if sys.platform == "linux" else None,  # noqa: PLW1509 (no thread has started yet)
+                preexec_fn=end_with_parent,  # noqa: PLW1509 (no thread has started yet)
             )
         except OSError as error:
             output.write(f"{command[0]}: {error.strerror or error}\n".encode())
             sys.exit(COULD_NOT_START)
 
 
-def _dying_with_parent() -> Callable[[], None]:
-    """What the server does before it becomes itself: it asks the kernel to end it should the guard be killed."""
-    libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
 def _follow(server: "subprocess.Popen[bytes]", leaving: Event) -> None:
-    """Wait until the server ends by itself, and go with it."""
     status = server.wait()
     if not leaving.is_set():
         _end_rest(server.pid)
         os._exit(status if status >= 0 else 128 - status)
-
-
-def _end(server: "subprocess.Popen[bytes]", grace_s: float) -> None:
-    _signal(server, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        server.wait(grace_s)
-    _signal(server, _SIGKILL)
-    server.wait()
 
 
 def _signal(server: "subprocess.Popen[bytes]", number: int) -> None:
@@ -103,13 +93,11 @@ def _end_rest(group: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, _SIGKILL)
     for _ in range(_MOST_ROUNDS):  # each of them may leave orphans of its own
-        # The children of this process; none where the kernel does not list them
-        found: list[int] = []
-        with contextlib.suppress(OSError):
+        children: list[int] = []
+        with contextlib.suppress(OSError):  # none where the kernel does not list them
             for task in os.listdir("/proc/self/task"):
                 with open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
-                    found += [int(word) for word in file.read().split()]
-        children = found
+                    children += [int(word) for word in file.read().split()]
         if not children:
             return
         for pid in children:

@@ -27,7 +27,6 @@ from unslow.look.system import System
 START_TIMEOUT_S = 900.0
 GRACE_S = 3.0
 """How long a server may take to end; one that is generating does not listen."""
-_GUARD_S = 10.0
 
 
 class Launched(Started):
@@ -59,7 +58,7 @@ class Launched(Started):
         """End the server and all that it started."""
         if self._guard.stdin and not self._guard.stdin.closed:
             self._guard.stdin.close()  # from here on the guard ends it, whatever happens to this process
-        ended_within(self._guard, GRACE_S + _GUARD_S)  # killed, the kernel ends the server
+        ended_within(self._guard, GRACE_S + 10.0)  # killed, the kernel ends the server
         if self._guard.stdout:
             self._guard.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -79,13 +78,18 @@ def launch(
     # This program's own, with the variables of the command, without those that would set the same again
     away = variables_of(command.words, {**settings, "host": "", "port": ""})
     environment = {name: value for name, value in {**os.environ, **command.variables}.items() if name not in away}
-    url = _address(words, environment, port)
+    program, at = program_of(words)
+    own = parse_settings(words[at:], environment) if program.name == "llama.cpp" else {}
+    if "certificate" in own:
+        raise UserError("the command serves with a certificate, which is of no use on loopback", "leave it out")
+    prefix = own.get("api_prefix", UNSET).value.strip("/")
+    url = f"http://{LOOPBACK}:{port}" + (f"/{prefix}" if prefix else "")
     folder = Path(tempfile.mkdtemp(prefix="unslow-server-"))
     server = Launched(_guarded([file, *words[1:]], environment, folder / "server.log"), folder, url, tuple(words))
     try:
         server.greet()
         start = system.clock()
-        _wait(system, server, program_of(words)[0].health, timeout_s, waiting)
+        _wait(system, server, program.health, timeout_s, waiting)
         server.load_s = system.clock() - start
     except BaseException:
         server.stop()
@@ -98,15 +102,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
-
-
-def _address(words: list[str], environment: Mapping[str, str], port: int) -> str:
-    program, at = program_of(words)
-    settings = parse_settings(words[at:], environment) if program.name == "llama.cpp" else {}
-    if "certificate" in settings:
-        raise UserError("the command serves with a certificate, which is of no use on loopback", "leave it out")
-    prefix = settings.get("api_prefix", UNSET).value.strip("/")
-    return f"http://{LOOPBACK}:{port}" + (f"/{prefix}" if prefix else "")
 
 
 def _guarded(words: list[str], environment: Mapping[str, str], log: Path) -> "subprocess.Popen[str]":

@@ -79,7 +79,6 @@ def loaded() -> Loaded:
 
 
 def _load(name: str) -> Looker | str:
-    """The module, or what is wrong with it."""
     try:
         module = importlib.import_module(f"{__name__}.{name}")
     except Exception as bug:  # noqa: BLE001 (one broken module must not cost the others; the snapshot shows it)

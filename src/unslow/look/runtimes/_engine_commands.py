@@ -7,18 +7,7 @@ from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import without_words
-from unslow.look.command_writer import (
-    NO_NUMBER,
-    PLACE,
-    Advice,
-    Answer,
-    AtHand,
-    Program,
-    Turn,
-    Wanted,
-    Words,
-    restart_lines,
-)
+from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, AtHand, Program, Turn, Wanted, Words
 from unslow.look.runtimes._engine_flags import Flags, config_path
 
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
@@ -33,10 +22,13 @@ def program_of(
     turns: Mapping[Knob, Turn],
     *,
     bare: Callable[[AtHand], list[str]],
-    has_model: Callable[[Sequence[str]], bool],
     no_model: str,
+    has_model: Callable[[Sequence[str]], bool] | None = None,
 ) -> Program:
-    """The writer of an engine's command lines."""
+    """The writer of an engine's command lines; without `has_model` a flag names the model."""
+
+    def names_it(command: Sequence[str]) -> bool:
+        return "model" in flags.settings(command, {})
 
     def removal(names: Sequence[str], command: Sequence[str]) -> str:
         """What to leave out, where nobody knows whether it was put in: the flag, or its line of a file."""
@@ -48,7 +40,8 @@ def program_of(
     def variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
         return [v for setting in names for v in flags.flags[setting].variables if v in environment]
 
-    return Program(name, turns, flags.spelled, flags.without_secrets, bare, no_model, has_model, removal, variables)
+    has_model, shown = has_model or names_it, flags.without_secrets
+    return Program(name, turns, flags.spelled, shown, bare, no_model, has_model, removal, variables)
 
 
 def without_flags(flags: Flags, command: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -118,21 +111,6 @@ def visible_device(value: Setting, _wanted: Wanted) -> Answer:
     return Words(environment={"CUDA_VISIBLE_DEVICES": named[1] if named else "NUMBER"}, missing=missing)
 
 
-def advice(*lines: str) -> Turn:
-    """What is done by hand, whatever the value."""
-    return lambda _value, _wanted: Advice(lines)
-
-
 def unthinking(_value: Setting, _wanted: Wanted) -> Answer:
     """Of a model that reasons: the client switches it off."""
     return Advice([labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')])
-
-
-def restart(flags: Flags) -> Turn:
-    """Once memory is free, a restart takes it."""
-
-    def turn(_value: Setting, wanted: Wanted) -> Answer:
-        command = flags.without_secrets(wanted.runtime.command.value_or([]))
-        return Advice(restart_lines(command, wanted.at_hand.unit) if command else [])
-
-    return turn

@@ -106,7 +106,6 @@ def _value(flag: Flag, command: Sequence[str], at: int, attached: str | None) ->
 _LARGEST_BYTES = 64 * 1024
 _MOST_LINES = 500
 _LINE = re.compile(r"([A-Za-z][\w-]{0,60}) ?: {0,8}(\S.{0,500}?)?(?: {1,40}#.{0,200})?")
-_QUOTES = "\"'"
 
 
 def config_path(command: Sequence[str]) -> str:
@@ -135,19 +134,15 @@ def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
     name = path.rpartition("/")[2]
     for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
         found = _LINE.fullmatch(line.rstrip())
-        words = _words(found[1], (found[2] or "").strip(_QUOTES)) if found else []
+        if not found:
+            continue
+        written = (found[2] or "").strip("\"'")
+        flag = [] if written.lower() in ("", "false") else [f"--{found[1].replace('_', '-')}"]
+        words = [*flag, *([written] if flag and written.lower() != "true" else [])]
         for setting, (value, _) in flags.settings(["", *words], {}).items():
             secret = flags.flags[setting].secret
             given[setting] = Setting(value, name if secret else f"{name}: {line.strip()[:300]}")
     return given
-
-
-def _words(name: str, value: str) -> list[str]:
-    """A line as it would stand on the command line."""
-    flag = f"--{name.replace('_', '-')}"
-    if value.lower() in ("true", "false"):
-        return [flag] if value.lower() == "true" else []
-    return [flag, value] if value else []
 
 
 _HUMAN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([kmgKMG]?)")
@@ -195,9 +190,7 @@ class Given(NamedTuple):
     def untruth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
         """Off where the flag is given, as of `--disable-something`."""
         fact = self.truth(name)
-        if isinstance(fact, Known):
-            return reported(not fact.value, fact.source)
-        return self.missing(name, default)
+        return reported(not fact.value, fact.source) if isinstance(fact, Known) else self.missing(name, default)
 
     def text(self, name: str, default: str | None = None) -> Fact[str]:
         """As it was written; `auto` leaves the choice to the program."""

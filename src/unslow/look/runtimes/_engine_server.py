@@ -193,13 +193,11 @@ def with_files(
     for root in roots:
         for folder in _folders(system, written, environment, root):
             try:
-                config = read_config_alone(system, f"{root}{folder}")
-                # without weights, as with `--load-format dummy`, what a log says of them is closer than an estimate
-                read = (
-                    overlaid(config_facts(config, folder), model)
-                    if config
-                    else model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
-                )
+                if config := read_config_alone(system, f"{root}{folder}"):
+                    # without weights, as with `--load-format dummy`, a log is closer than an estimate
+                    read = overlaid(config_facts(config, folder), model)
+                else:
+                    read = model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
             except LookError as error:
                 why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
                 continue
@@ -215,11 +213,18 @@ def places_of(process: Process) -> dict[str, str]:
 
 
 def _folders(system: System, written: str, environment: Mapping[str, str], root: str) -> Iterator[str]:
+    """The folder that was written, or the revisions that the main branch is at in each cache of the hub."""
     if written.startswith("/"):
         yield written
-    elif _NAME.fullmatch(written):
-        for cache in _caches(environment):
-            yield from _snapshot(system, root, f"{cache}/models--{written.replace('/', '--')}")
+        return
+    for cache in _caches(environment) if _NAME.fullmatch(written) else ():
+        repository = f"{cache}/models--{written.replace('/', '--')}"
+        try:
+            revision = read_text(system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
+        except LookError:
+            continue
+        if re.fullmatch(r"[0-9a-f]{7,64}", revision):
+            yield f"{repository}/snapshots/{revision}"
 
 
 def _caches(environment: Mapping[str, str]) -> Iterator[str]:
@@ -231,16 +236,6 @@ def _caches(environment: Mapping[str, str]) -> Iterator[str]:
         yield f"{environment['HF_HOME']}/hub"
     home = environment.get("HOME", "")
     yield from (f"{place}/.cache/huggingface/hub" for place in dict.fromkeys((home, "/root")) if place.startswith("/"))
-
-
-def _snapshot(system: System, root: str, repository: str) -> Iterator[str]:
-    """The revision that the main branch is at."""
-    try:
-        revision = read_text(system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
-    except LookError:
-        return
-    if re.fullmatch(r"[0-9a-f]{7,64}", revision):
-        yield f"{repository}/snapshots/{revision}"
 
 
 _TOLD_BY_ANSWERS = ("state", "busy_slots", "running_requests", "deferred_requests", "kv_usage")
@@ -265,7 +260,7 @@ class Engine(NamedTuple):
     url_of: Callable[[Mapping[str, Setting]], Fact[str]]
     ask: Callable[[Server], Subject | None]
     """What a server answers; None where it is another engine's."""
-    marked_variables: bool
+    marked_variables: bool = True
     """Whether its variables carry its name: only such are kept, so that others may have set what no flag does."""
 
     def read_url(self, system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
@@ -282,7 +277,15 @@ class Engine(NamedTuple):
         """A server by its process: what it was told, what its log says, what it answers."""
         settings = self.flags.settings(words_of(process.command()), process.environment().value_or({}))
         url = self.url_of(settings)
-        http = self._answered(process.system, url, api_key or settings.get("api_key", UNSET).value)
+        server = Server(process.system, url.value_or(""), api_key or settings.get("api_key", UNSET).value)
+        why = url if isinstance(url, Unknown) else not_found(f"something else answers at {url.value}")
+        http = None
+        try:
+            http = self.ask(server) if isinstance(url, Known) else None
+        except LookError as error:
+            why = unknown(error)
+        unanswered: dict[str, Any] = dict.fromkeys(_TOLD_BY_ANSWERS, why)
+        http = http or Subject(runtime=Runtime(**unanswered))
         path, log = read_own_log(process, self.dialect, self.how_to_log)
         runtime = overlaid(self.told(settings, complete=self.marked_variables), log.runtime)
         runtime = overlaid(overlaid(runtime, http.runtime), of_process(process, self.name, self.flags, url, path))
@@ -290,16 +293,6 @@ class Engine(NamedTuple):
         model = overlaid(model_of_name(written, COMMAND), overlaid(log.model, http.model))
         model = with_files(process.system, model, written, places_of(process), process.roots())
         return (Subject(runtime=runtime, model=model, run=http.run),)
-
-    def _answered(self, system: System, url: Fact[str], api_key: str) -> Subject:
-        why: Unknown
-        try:
-            subject = self.ask(Server(system, url.value, api_key)) if isinstance(url, Known) else None
-            why = url if isinstance(url, Unknown) else not_found(f"something else answers at {url.value}")
-        except LookError as error:
-            subject, why = None, unknown(error)
-        facts: dict[str, Any] = dict.fromkeys(_TOLD_BY_ANSWERS, why)
-        return subject or Subject(runtime=Runtime(**facts))
 
 
 def parse_command(

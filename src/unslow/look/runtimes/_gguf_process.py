@@ -35,8 +35,6 @@ class FoundServer(NamedTuple):
     environment: Fact[dict[str, str]]
     folder: Fact[str] = NOT_LOOKED
     resident_bytes: Fact[int] = NOT_LOOKED
-    threads: Fact[int] = NOT_LOOKED
-    allowed_cpus: Fact[int] = NOT_LOOKED
 
     @property
     def pid(self) -> int:
@@ -49,8 +47,15 @@ class FoundServer(NamedTuple):
 
 
 def find_servers(processes: Sequence[Process]) -> list[Process]:
-    """Every llama-server that nobody else speaks for; a router with models is spoken for by their servers."""
-    servers = [process for process in processes if is_server(process) and not is_owned(process, processes)]
+    """Every llama-server but those of Ollama and LM Studio; a router with models is left to their servers."""
+    servers = []
+    for process in processes:
+        if not is_server(process):
+            continue
+        program = "".join(words_of(process.command())[:1])
+        of_lm_studio = any(path in program for path in _OF_LM_STUDIO)
+        if not of_lm_studio and not any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes)):
+            servers.append(process)
     parents = {process.parent_pid() for process in servers}
     return [process for process in servers if process.pid not in parents]
 
@@ -64,8 +69,6 @@ def found_server(process: Process) -> FoundServer:
         environment=process.environment(),
         folder=process.folder(),
         resident_bytes=status["VmRSS"],
-        threads=status["Threads"],
-        allowed_cpus=status["Cpus_allowed_list"],
     )
 
 
@@ -97,15 +100,6 @@ def takes_command(command: Sequence[str], model: Model) -> bool:
     program, path = name_of_path(command[0] if command else ""), name_of_path(model.path.value_or(""))
     given = parse_settings(list(command), {}).get("model", UNSET).value
     return bool(path) and name_of_path(given) == path and not program.startswith(_INTERPRETERS)
-
-
-def is_owned(process: Process, processes: Sequence[Process]) -> bool:
-    """Whether Ollama or LM Studio started it, which then speak for it."""
-    command = words_of(process.command())
-    program = command[0] if command else ""
-    if any(path in program for path in _OF_LM_STUDIO):
-        return True
-    return any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes))
 
 
 def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
@@ -150,7 +144,6 @@ def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
 ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
 """The variable by which a router tells the servers that it starts where it listens itself."""
 SWAP = "llama-swap"
-_SWAP_DEFAULT = ":8080"
 _KEY_FILE_BYTES = 65536
 
 
@@ -173,7 +166,12 @@ def front_of(found: FoundServer) -> Fact[str]:
     """The router or the llama-swap that passes requests on to it."""
     for parent in parents_of(found.process):
         if parent.name.startswith(SWAP):
-            return reported(f"{SWAP} at {_swap_url(words_of(parent.command()))}", f"/proc/{parent.pid}")
+            command = words_of(parent.command())
+            flags = [i for i, word in enumerate(command[:-1]) if word.lstrip("-") == "listen"]
+            attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
+            listen = command[flags[-1] + 1] if flags else attached[-1] if attached else ":8080"
+            host, _, port = listen.rpartition(":")
+            return reported(f"{SWAP} at http://{reachable_host(host)}:{port}", f"/proc/{parent.pid}")
         if is_server(parent):
             settings = parse_settings(words_of(parent.command()), parent.environment().value_or({}))
             return reported(f"router at {url_of(settings).value_or('an unknown address')}", f"/proc/{parent.pid}")
@@ -181,14 +179,6 @@ def front_of(found: FoundServer) -> Fact[str]:
     if re.fullmatch(r"\d{1,5}", port):
         return reported(f"router at http://127.0.0.1:{port}", f"environment: {ROUTER_PORT}")
     return not_found("nothing stands before it")
-
-
-def _swap_url(command: list[str]) -> str:
-    flags = [i for i, word in enumerate(command[:-1]) if word.lstrip("-") == "listen"]
-    attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
-    listen = command[flags[-1] + 1] if flags else attached[-1] if attached else _SWAP_DEFAULT
-    host, _, port = listen.rpartition(":")
-    return f"http://{reachable_host(host)}:{port}"
 
 
 def read_api_key(process: Process) -> str:
@@ -201,11 +191,10 @@ def read_api_key(process: Process) -> str:
     key_variables = {name: value for name, _, value in pairs if name in ("LLAMA_API_KEY", "LLAMA_ARG_API_KEY_FILE")}
     settings = parse_settings(command, key_variables)
     given = next((key for key in settings.get("api_key", UNSET).value.split(",") if key.strip()), "")
-    return given.strip() or _first_key_in_file(process, settings.get("api_key_file", UNSET).value)
-
-
-def _first_key_in_file(process: Process, path: str) -> str:
-    place = absolute_path(path, process.folder()) if path else not_found("no file of keys")
+    path = settings.get("api_key_file", UNSET).value
+    if given or not path:
+        return given.strip()
+    place = absolute_path(path, process.folder())
     if not isinstance(place, Known):
         return ""
     for root in process.roots():
@@ -214,7 +203,8 @@ def _first_key_in_file(process: Process, path: str) -> str:
             text = process.system.ask(f"{UNRECORDED}{root}{place.value}", partial(_read_file, root + place.value))
         except LookError:
             continue
-        return parse_first_key(text) if isinstance(text, str) else ""
+        lines = text.splitlines() if isinstance(text, str) else []  # one key a line, or a remark after a hash
+        return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "")
     return ""
 
 
@@ -224,11 +214,6 @@ def _read_file(path: str) -> str:
             return file.read(_KEY_FILE_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise LookError(f"{path}: {error.strerror or error}") from error
-
-
-def parse_first_key(text: str) -> str:
-    """The first key of a file, one a line; lines that start with a hash are remarks."""
-    return next((line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
 
 
 HEAD_BYTES = 8 * 1024**2
@@ -248,18 +233,14 @@ def read_log(system: System, path: str) -> LlamaLog:
 def read_own_log(system: System, found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog]:
     """The first log that can be read: the file it was told to write, else where its output goes."""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
-    for path in _log_paths(found, settings):
+    told = absolute_path(settings["log_file"].value, found.folder).value_or("") if "log_file" in settings else ""
+    for path in dict.fromkeys([*([told] if is_file_path(told) else []), *found.process.outputs()]):
         for root in found.process.roots():
             try:
                 return reported(path, f"/proc/{found.pid}"), read_log(system, root + path)
             except LookError as error:
                 why = unknown(error, why.how_to_get)
     return why, LlamaLog()
-
-
-def _log_paths(found: FoundServer, settings: dict[str, Setting]) -> list[str]:
-    told = absolute_path(settings["log_file"].value, found.folder).value_or("") if "log_file" in settings else ""
-    return list(dict.fromkeys([*([told] if is_file_path(told) else []), *found.process.outputs()]))
 
 
 ROUTER_HEAD_BYTES = 8 * 1024**2
@@ -275,7 +256,8 @@ def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[F
     port = settings.get("port", UNSET).value
     if router is None or not port.isdecimal():
         return None
-    for path in _paths(found_server(router)):
+    told = found_server(router).settings().get("log_file", UNSET).value
+    for path in dict.fromkeys([*([told] if is_file_path(told) else []), *router.outputs()]):
         try:
             text = found.process.system.read_head(path, ROUTER_HEAD_BYTES).decode("utf-8", "replace")
         except LookError:
@@ -304,8 +286,3 @@ def lines_of(text: str, port: str) -> list[str]:
     """The lines of the server at a port, without the mark; others are left blank, so that lines keep their number."""
     mark = f"[{port:>5}] "
     return [line.partition(mark)[2] for line in text.split("\n")]
-
-
-def _paths(router: FoundServer) -> list[str]:
-    told = router.settings().get("log_file", UNSET).value
-    return list(dict.fromkeys([*([told] if is_file_path(told) else []), *router.process.outputs()]))

@@ -90,22 +90,17 @@ def read_answers(system: System, url: str, api_key: str = "", query: str = "") -
         return Answers(health, health, health, health, health)  # nobody there: one wait is enough
     props = _ask(server, f"/props{query}")
     models = _ask(server, "/v1/models")
-    quiet = _must_not_ask(props)
-    if quiet:
+    if isinstance(props, dict) and props.get("is_sleeping") is True:
+        # these questions would wake it, and it loads its model again
+        quiet = Unknown("the server sleeps, and asking would wake it", absence=Absence.NOT_LOOKED)
+        return Answers(health, props, models, quiet, quiet)
+    if is_router(props):
+        quiet = not_supported("this is a router: its models run in servers of their own")
         return Answers(health, props, models, quiet, quiet)
     slots = _ask(server, f"/slots{query}")
     # reading /metrics resets the gauges that other scrapers average; counters, which are used here, are not touched
     metrics = _ask(server, f"/metrics{query}", text=True)
     return Answers(health, props, models, slots, metrics)
-
-
-def _must_not_ask(props: Any) -> Unknown | None:
-    """Some questions would wake a sleeping server, which loads its model again; a router has no slots of its own."""
-    if isinstance(props, dict) and props.get("is_sleeping") is True:
-        return Unknown("the server sleeps, and asking would wake it", absence=Absence.NOT_LOOKED)
-    if is_router(props):
-        return not_supported("this is a router: its models run in servers of their own")
-    return None
 
 
 def is_router(props: Any) -> bool:
@@ -143,14 +138,23 @@ def parse_metrics(text: Any, source: str) -> Runtime:
         untold: dict[str, Any] = dict.fromkeys(_TOLD, why)
         return Runtime(**untold)
     metrics = server_answers.parse_metrics(text, source, _PREFIX)
+    cached, computed = (metrics.total(f"{_PREFIX}prompt_tokens_{part}total") for part in ("cached_", ""))
+    prompts = cached.value_or(0.0) + computed.value_or(0.0)
+    hits: Fact[float] = not_found(f"{metrics.source} has counted too few prompt_tokens_cached_total")
+    if isinstance(cached, Known) and prompts >= ENOUGH_TOKENS:  # older builds don't count it
+        hits = estimated(cached.value / prompts, cached.source)
+    drafted, accepted = (f"{_PREFIX}spec_decode_num_{name}_tokens_total" for name in ("draft", "accepted"))
+    acceptance = metrics.ratio(accepted, drafted, ENOUGH_TOKENS)
+    if acceptance.value_or(0.0) > 1:
+        acceptance = not_found(f"{metrics.source} has accepted more than was drafted")
     return Runtime(
         busy_slots=metrics.whole(f"{_PREFIX}requests_processing"),
         deferred_requests=metrics.whole(f"{_PREFIX}requests_deferred"),
         longest_sequence=metrics.whole(f"{_PREFIX}n_tokens_max"),
         decode_tokens_per_s=_rate(metrics, "tokens_predicted"),
         prefill_tokens_per_s=_rate(metrics, "prompt"),
-        prefix_hit_rate=_share(metrics, "prompt_tokens_cached_total", "prompt_tokens_total"),
-        draft_acceptance=_accepted(metrics),
+        prefix_hit_rate=hits,
+        draft_acceptance=acceptance,
     )
 
 
@@ -162,52 +166,30 @@ def _rate(metrics: Metrics, what: str) -> Fact[float]:
     return metrics.ratio(tokens, f"{_PREFIX}{what}_seconds_total", 0)
 
 
-def _share(metrics: Metrics, part: str, rest: str) -> Fact[float]:
-    """A part of all tokens; older builds don't count it."""
-    mine, others = (metrics.total(f"{_PREFIX}{name}") for name in (part, rest))
-    if isinstance(mine, Unknown) or mine.value + others.value_or(0.0) < ENOUGH_TOKENS:
-        return not_found(f"{metrics.source} has counted too few {part}")
-    return estimated(mine.value / (mine.value + others.value_or(0.0)), mine.source)
-
-
-def _accepted(metrics: Metrics) -> Fact[float]:
-    drafted, accepted = (f"{_PREFIX}spec_decode_num_{name}_tokens_total" for name in ("draft", "accepted"))
-    fact = metrics.ratio(accepted, drafted, ENOUGH_TOKENS)
-    return fact if fact.value_or(0.0) <= 1 else not_found(f"{metrics.source} has accepted more than was drafted")
-
-
 def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
     """The facts of all answers together; `source` names each of them."""
-    props = parse_props(answers.props, source["props"])
-    return Subject(
-        runtime=_runtime(answers, props.runtime, source),
-        model=_model(props.model, parse_models(answers.models, source["models"])),
-    )
-
-
-def _runtime(answers: Answers, props: Runtime, source: Mapping[str, str]) -> Runtime:
+    told = parse_props(answers.props, source["props"])
+    props, listed = told.runtime, parse_models(answers.models, source["models"])
     slots = parse_slots(answers.slots, source["slots"])
     metrics = parse_metrics(answers.metrics, source["metrics"])
     longest = [fact for fact in (metrics.longest_sequence, slots.longest_sequence) if isinstance(fact, Known)]
-    return Runtime(
+    runtime = msgspec.structs.replace(
+        metrics,
         name=props.name,
         version=props.version,
         state=first_known(props.state, parse_health(answers.health, source["health"])),
         slots=first_known(props.slots, slots.slots),
         context_per_slot=first_known(props.context_per_slot, slots.context_per_slot),
         busy_slots=first_known(slots.busy_slots, metrics.busy_slots),
-        deferred_requests=metrics.deferred_requests,
         longest_sequence=max(longest, key=lambda fact: fact.value) if longest else metrics.longest_sequence,
-        decode_tokens_per_s=metrics.decode_tokens_per_s,
-        prefill_tokens_per_s=metrics.prefill_tokens_per_s,
-        prefix_hit_rate=metrics.prefix_hit_rate,
-        draft_acceptance=metrics.draft_acceptance,
     )
-
-
-def _model(props: Model, listed: Model) -> Model:
-    name, quant = first_known(props.name, listed.name), first_known(props.quant, listed.quant)
-    return msgspec.structs.replace(listed, name=name, path=props.path, quant=quant)
+    model = msgspec.structs.replace(
+        listed,
+        name=first_known(told.model.name, listed.name),
+        path=told.model.path,
+        quant=first_known(told.model.quant, listed.quant),
+    )
+    return Subject(runtime=runtime, model=model)
 
 
 def parse_health(health: Any, source: str) -> Fact[Any]:
@@ -229,12 +211,16 @@ def parse_props(props: Any, source: str) -> Subject:
     path = text_fact(props, source, "model_path")
     quant = text_fact(props, source, "model_ftype")
     alias = first_known(text_fact(props, source, "model_alias"), path)
+    name: Fact[str] = missing_field(props, source, "settings of llama.cpp")
+    state: Fact[Any] = name
+    if isinstance(props, dict) and "default_generation_settings" in props:
+        # a server that knows its settings has loaded its model, or has put it away for now
+        name = reported("llama.cpp", source)
+        state = reported("asleep" if props.get("is_sleeping") is True else "loaded", source)
     runtime = Runtime(
-        name=reported("llama.cpp", source)
-        if _is_props(props)
-        else missing_field(props, source, "settings of llama.cpp"),
+        name=name,
         version=text_fact(props, source, "build_info"),
-        state=_props_state(props, source),
+        state=state,
         slots=count_fact(props, source, "total_slots"),
         context_per_slot=count_fact(props, source, "default_generation_settings", "n_ctx"),
     )
@@ -244,17 +230,6 @@ def parse_props(props: Any, source: str) -> Subject:
         quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
     )
     return Subject(runtime=runtime, model=model)
-
-
-def _props_state(props: Any, source: str) -> Fact[Any]:
-    """A server that knows its settings has loaded its model, or has put it away for now."""
-    if not _is_props(props):
-        return missing_field(props, source, "settings of llama.cpp")
-    return reported("asleep" if props.get("is_sleeping") is True else "loaded", source)
-
-
-def _is_props(props: Any) -> bool:
-    return isinstance(props, dict) and "default_generation_settings" in props
 
 
 def parse_models(models: Any, source: str) -> Model:
@@ -316,49 +291,33 @@ def settled_subject(asked: Runtime, http: Subject, log: Subject, at_least: Fact[
 
 def _completed(runtime: Runtime, asked: Runtime, log: Runtime, build: int) -> Runtime:
     """What follows from the rest where nobody says it, as on a server that hides its load lines."""
-    follows: dict[str, Fact[Any]] = {
-        **with_defaults(asked, runtime.version, build),
-        "kv_unified": _unified(asked, build),
-        "flash_attention": _flash_attention(asked, log, build),
-        "threads_batch": _threads_batch(runtime, asked),
-    }
+    follows = with_defaults(asked, runtime.version, build)
+    uncounted = is_not_given(asked.slots)
+    if build >= AUTOMATIC_SLOTS and is_not_given(asked.kv_unified) and (uncounted or isinstance(asked.slots, Known)):
+        # slots that nobody counted share one cache; those that somebody counted have a part each
+        source = f"default of llama.cpp since b{AUTOMATIC_SLOTS} {'without' if uncounted else 'with'} -np"
+        follows["kv_unified"] = estimated(uncounted, source)
+    heard = isinstance(log.name, Known) and log.state.value_or("") == "loaded"
+    if heard and build >= FLASH_ATTENTION_TAKES_A_VALUE and is_not_given(asked.flash_attention):
+        # left to itself it is on; that it can't be is a warning, which no verbosity hides
+        source = "left to llama.cpp, and its log does not warn that it is off"
+        follows["flash_attention"] = estimated(value=True, source=source)
+    if is_not_given(asked.threads_batch) and isinstance(runtime.threads, Known):
+        source = f"as many as threads ({runtime.threads.source}): no -tb"
+        follows["threads_batch"] = estimated(runtime.threads.value, source)
     known = {name: first_known(getattr(runtime, name), fact) for name, fact in follows.items()}
     runtime = msgspec.structs.replace(runtime, **known)
-    length = first_known(runtime.context_length, _context_length(runtime))
+    per_slot, unified = runtime.context_per_slot, runtime.kv_unified
+    length: Fact[int] = NOT_LOOKED
+    if isinstance(per_slot, Known) and isinstance(unified, Known):
+        # one cache shared by all slots, or a part for each
+        slots = 1 if unified.value else runtime.slots.value_or(0)
+        source = f"{per_slot.source}: context of a slot, by {unified.source}"
+        length = estimated(per_slot.value * slots, source) if slots else NOT_LOOKED
+    length = first_known(runtime.context_length, length)
     batch = _at_most(runtime.batch, length)
     ubatch = _at_most(runtime.ubatch, batch)
     return msgspec.structs.replace(runtime, context_length=length, batch=batch, ubatch=ubatch)
-
-
-def _unified(asked: Runtime, build: int) -> Fact[bool]:
-    """Slots that nobody counted share one cache; those that somebody counted have a part each."""
-    chosen = is_not_given(asked.slots)
-    if build < AUTOMATIC_SLOTS or not is_not_given(asked.kv_unified) or not (chosen or isinstance(asked.slots, Known)):
-        return NOT_LOOKED
-    return estimated(chosen, f"default of llama.cpp since b{AUTOMATIC_SLOTS} {'without' if chosen else 'with'} -np")
-
-
-def _flash_attention(asked: Runtime, log: Runtime, build: int) -> Fact[bool]:
-    """Left to itself it is on; that it can't be is a warning, which no verbosity hides."""
-    heard = isinstance(log.name, Known) and log.state.value_or("") == "loaded"
-    if not is_not_given(asked.flash_attention) or not heard or build < FLASH_ATTENTION_TAKES_A_VALUE:
-        return NOT_LOOKED
-    return estimated(value=True, source="left to llama.cpp, and its log does not warn that it is off")
-
-
-def _threads_batch(runtime: Runtime, asked: Runtime) -> Fact[int]:
-    if not is_not_given(asked.threads_batch) or not isinstance(runtime.threads, Known):
-        return NOT_LOOKED
-    return estimated(runtime.threads.value, f"as many as threads ({runtime.threads.source}): no -tb")
-
-
-def _context_length(runtime: Runtime) -> Fact[int]:
-    """One cache shared by all slots, or a part for each."""
-    if not (isinstance(runtime.context_per_slot, Known) and isinstance(runtime.kv_unified, Known)):
-        return NOT_LOOKED
-    slots = 1 if runtime.kv_unified.value else runtime.slots.value_or(0)
-    source = f"{runtime.context_per_slot.source}: context of a slot, by {runtime.kv_unified.source}"
-    return estimated(runtime.context_per_slot.value * slots, source) if slots else NOT_LOOKED
 
 
 def _at_most(batch: Fact[int], limit: Fact[int]) -> Fact[int]:
@@ -383,31 +342,26 @@ MOST_PROMPTS = 8
 
 def read_server(system: System, target: FoundServer | str, api_key: str = "") -> Subject:
     """Everything that can be seen of a server, by its process or by its URL alone."""
-    return _read_url(system, target, api_key) if isinstance(target, str) else _read_process(system, target, api_key)
-
-
-def _read_url(system: System, url: str, api_key: str) -> Subject:
-    url = url.rstrip("/")
-    subject = http_subject(read_answers(system, url, api_key), reported(url, "given"))
-    return with_file(system, subject, [""]) if is_local_url(url) else subject
-
-
-def _read_process(system: System, found: FoundServer, api_key: str) -> Subject:
-    settings = found.settings()
-    url, key = url_of(settings), api_key or read_api_key(found.process)
+    if isinstance(target, str):
+        address = target.rstrip("/")
+        subject = http_subject(read_answers(system, address, api_key), reported(address, "given"))
+        return with_file(system, subject, [""]) if is_local_url(address) else subject
+    settings = target.settings()
+    url, key = url_of(settings), api_key or read_api_key(target.process)
     answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
     http = _own(http_subject(answers, url), settings)
-    path, log = read_own_log(system, found, settings)
-    if isinstance(path, Unknown):
-        path, log = read_router_log(found, settings) or (path, log)
-    asked = requested_settings(settings, complete=isinstance(found.environment, Known))
-    subject = settled_subject(
-        asked, http, Subject(runtime=log.runtime, model=log.model), oldest_possible(answers.props)
-    )
-    runtime = overlaid(subject.runtime, _of_process(found, http.runtime.url, path))
-    model = overlaid(subject.model, Model(path=_model_path(found, settings, log)))
+    log_path, log = read_own_log(system, target, settings)
+    if isinstance(log_path, Unknown):
+        log_path, log = read_router_log(target, settings) or (log_path, log)
+    asked = requested_settings(settings, complete=isinstance(target.environment, Known))
+    logged = Subject(runtime=log.runtime, model=log.model)
+    subject = settled_subject(asked, http, logged, oldest_possible(answers.props))
+    runtime = overlaid(subject.runtime, _of_process(target, http.runtime.url, log_path))
+    written = settings["model"].value if "model" in settings else log.model.path.value_or("")
+    path = absolute_path(written, target.folder) if written else not_found("the command line names no model file")
+    model = overlaid(subject.model, Model(path=path))
     whole = msgspec.structs.replace(subject, runtime=runtime, model=model, run=_run_of(log))
-    return with_file(system, whole, found.process.roots())
+    return with_file(system, whole, target.process.roots())
 
 
 def http_subject(answers: Answers, url: Fact[str]) -> Subject:
@@ -420,26 +374,21 @@ def http_subject(answers: Answers, url: Fact[str]) -> Subject:
 def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
     """Nothing, where the model that answers is not the model that was started: another network has the same port."""
     started, answers = settings.get("model"), http.model.path
-    if started is None or isinstance(answers, Unknown) or _name(started.value) == _name(answers.value):
+    if started is None or isinstance(answers, Unknown):
+        return http
+    if started.value.rpartition("/")[2] == answers.value.rpartition("/")[2]:
         return http
     why = not_found(f"another server, with {answers.value}, answers at {http.runtime.url.value_or('this port')}")
     return Subject(runtime=Runtime(url=why, state=why))
 
 
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
 def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runtime:
-    """What the process itself shows."""
-    # The command line without its keys
+    command = found.command
     return Runtime(
         name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
         pid=reported(found.pid, "/proc"),
         url=url,
-        command=reported(without_secrets(found.command.value), found.command.source)
-        if isinstance(found.command, Known)
-        else found.command,
+        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
         environment=found.environment,
         log_path=log_path,
         resident_bytes=found.resident_bytes,
@@ -457,26 +406,16 @@ def _run_of(log: LlamaLog) -> Run:
     return Run(load_s=log.load_s, logged_prompts=reported(prompts, done.source))
 
 
-def _model_path(found: FoundServer, settings: dict[str, Setting], log: LlamaLog) -> Fact[str]:
-    path = settings.get("model", Setting(log.model.path.value_or(""), "")).value
-    return absolute_path(path, found.folder) if path else not_found("the command line names no model file")
-
-
 def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
     """The header of the model file has the last word on the model; a container has a root of its own."""
     path = subject.model.path
     if isinstance(path, Unknown) or not is_absolute_path(path.value):
         return subject
     for root in roots:
-        model = _model_from_file(system, root + path.value, path.value)
-        if model is not None:
-            model = msgspec.structs.replace(model, path=path)
-            return msgspec.structs.replace(subject, model=overlaid(subject.model, model))
+        try:
+            model = model_facts(read_gguf(system, root + path.value), path.value)
+        except LookError:
+            continue
+        model = msgspec.structs.replace(model, path=path)
+        return msgspec.structs.replace(subject, model=overlaid(subject.model, model))
     return subject
-
-
-def _model_from_file(system: System, path: str, name: str) -> Model | None:
-    try:
-        return model_facts(read_gguf(system, path), name)
-    except LookError:
-        return None

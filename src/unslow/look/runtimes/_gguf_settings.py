@@ -57,23 +57,19 @@ class GivenSettings(NamedTuple):
         if setting is None:
             return self.missing(name, default)
         value = whole_number(setting.value)
-        return (
-            failed(f"{setting.source}: {setting.value!r} is not a number")
-            if value is None
-            else reported(value, setting.source)
-        )
+        if value is None:
+            return failed(f"{setting.source}: {setting.value!r} is not a number")
+        return reported(value, setting.source)
 
-    def natural(self, name: str, default: int | None = None) -> Fact[int]:
-        """A whole number; less than nought leaves the choice to llama.cpp."""
+    def natural(self, name: str, default: int | None = None, *, least: int = 0) -> Fact[int]:
+        """A whole number; less than `least` leaves the choice to llama.cpp."""
         fact = self.whole(name, default)
-        chosen = isinstance(fact, Known) and fact.value < 0
+        chosen = isinstance(fact, Known) and fact.value < least
         return not_found(f"{self.settings[name].source} lets llama.cpp choose") if chosen else fact
 
     def positive(self, name: str, default: int | None = None) -> Fact[int]:
         """A whole number; nought and less leave the choice to llama.cpp."""
-        fact = self.whole(name, default)
-        chosen = isinstance(fact, Known) and fact.value <= 0
-        return not_found(f"{self.settings[name].source} lets llama.cpp choose") if chosen else fact
+        return self.natural(name, default, least=1)
 
     def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
         """On or off; any other word leaves the choice to llama.cpp."""
@@ -120,7 +116,24 @@ ALL_LAYERS = 9999
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
     given = GivenSettings(settings, complete)
-    facts: dict[str, Any] = {**_placement(given), **_work(given), **_caches(given), **_drafting(given)}
+    facts: dict[str, Any] = {
+        **_placement(given),
+        **_work(given),
+        "context_set": given.positive("context"),
+        "slots": given.positive("slots"),
+        "kv_unified": given.truth("kv_unified"),
+        "kv_type_k": given.text("kv_type_k", default="f16"),
+        "kv_type_v": given.text("kv_type_v", default="f16"),
+        "swa_full": given.truth("swa_full", default=False),
+        "prompt_cache": given.truth("prompt_cache", default=True),
+        "cache_reuse": given.natural("cache_reuse", default=0),
+        "cache_ram_bytes": given.mebibytes("cache_ram"),
+        "speculative": given.missing("draft_model"),
+    }
+    ways = [settings[name] for name in ("draft_type", "draft_model", "draft_repository") if name in settings]
+    if way := next((way for way in ways if way.value not in ("", "none")), None):
+        facts["speculative"] = reported(way.value, way.source)
+        facts["draft_tokens"] = given.positive("draft_tokens")  # which means nothing without a way of drafting
     return Runtime(**facts)
 
 
@@ -160,30 +173,6 @@ def _work(given: GivenSettings) -> dict[str, Fact[Any]]:
     }
 
 
-def _caches(given: GivenSettings) -> dict[str, Fact[Any]]:
-    return {
-        "context_set": given.positive("context"),
-        "slots": given.positive("slots"),
-        "kv_unified": given.truth("kv_unified"),
-        "kv_type_k": given.text("kv_type_k", default="f16"),
-        "kv_type_v": given.text("kv_type_v", default="f16"),
-        "swa_full": given.truth("swa_full", default=False),
-        "prompt_cache": given.truth("prompt_cache", default=True),
-        "cache_reuse": given.natural("cache_reuse", default=0),
-        "cache_ram_bytes": given.mebibytes("cache_ram"),
-    }
-
-
-def _drafting(given: GivenSettings) -> dict[str, Fact[Any]]:
-    """The way of drafting, by its type or its model; without either, a number of tokens means nothing."""
-    names = ("draft_type", "draft_model", "draft_repository")
-    ways = [given.settings[name] for name in names if name in given.settings]
-    way = next((w for w in ways if w.value not in ("", "none")), None)
-    if way is None:
-        return {"speculative": given.missing("draft_model")}
-    return {"speculative": reported(way.value, way.source), "draft_tokens": given.positive("draft_tokens")}
-
-
 def _gpu_layers(given: GivenSettings) -> Fact[int]:
     setting = given.settings.get("gpu_layers")
     if setting is None:
@@ -214,22 +203,21 @@ def _load_mode(given: GivenSettings) -> Fact[str]:
 def _overrides(given: GivenSettings) -> Fact[list[str]]:
     """Tensors that were sent elsewhere by name, as written; none at all is a fact too."""
     names = ("override", "cpu_moe", "n_cpu_moe", "n_cpu_ffn")
-    found = [(name, given.settings[name]) for name in names if name in given.settings]
-    words = [_override(name, setting) for name, setting in found]
+    found = {name: given.settings[name] for name in names if name in given.settings}
+    words = []
+    for name, setting in found.items():
+        flag = FLAGS[name].spellings[-1]
+        if name == "override":
+            words.append(setting.value)
+        elif FLAGS[name].switch:
+            words.append(flag if setting.value in ON else "")
+        else:
+            words.append(f"{flag} {setting.value}" if whole_number(setting.value) else "")
     if any(words):
-        return reported([word for word in words if word], found[0][1].source)
+        return reported([word for word in words if word], next(iter(found.values())).source)
     if not given.complete:
         return given.missing("override")
     return reported([], f"{COMMAND}, {ENVIRONMENT}: no {FLAGS['override'].spellings[0]}")
-
-
-def _override(name: str, setting: Setting) -> str:
-    if name == "override":
-        return setting.value
-    flag = FLAGS[name].spellings[-1]
-    if FLAGS[name].switch:
-        return flag if setting.value in ON else ""
-    return f"{flag} {setting.value}" if whole_number(setting.value) else ""
 
 
 # In which build of llama.cpp what changed, and so what a setting is where nobody set it.
@@ -284,20 +272,15 @@ def is_not_given(fact: Fact[Any]) -> bool:
 def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict[str, Fact[Any]]:
     """What each setting that was looked for and not given is in this build, or in any from `at_least` on."""
     build = build_number(version)
-    silent = [default for default in DEFAULTS if is_not_given(getattr(asked, default.fact))]
-    found = {default.fact: _in_build(default, build, at_least) for default in silent}
-    return {name: fact for name, fact in found.items() if fact != NOT_LOOKED}
-
-
-def _in_build(default: Default, build: int | None, at_least: int) -> Fact[Any]:
-    if (build or at_least) >= default.since:
-        return estimated(default.value, f"default of llama.cpp since b{default.since}")
-    if build is None:
-        return NOT_LOOKED
-    return not_supported(f"b{build} is older than this setting, which came with b{default.since}")
-
-
-_DEFAULT = "default of llama.cpp: one for each core"
+    found: dict[str, Fact[Any]] = {}
+    for name, value, since in DEFAULTS:
+        if not is_not_given(getattr(asked, name)):
+            continue
+        if (build or at_least) >= since:
+            found[name] = estimated(value, f"default of llama.cpp since b{since}")
+        elif build is not None:
+            found[name] = not_supported(f"b{build} is older than this setting, which came with b{since}")
+    return found
 
 
 def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
@@ -311,6 +294,6 @@ def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
     cores = first_known(cpu.performance_cores, cpu.physical_cores) if hybrid else cpu.physical_cores
     if "threads" in settings or not isinstance(cores, Known):
         return runtime
-    threads = estimated(cores.value, f"{_DEFAULT} ({cores.source})")
+    threads = estimated(cores.value, f"default of llama.cpp: one for each core ({cores.source})")
     batch = runtime.threads_batch if "threads_batch" in settings else first_known(runtime.threads_batch, threads)
     return msgspec.structs.replace(runtime, threads=threads, threads_batch=batch)

@@ -8,12 +8,13 @@ once.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from unslow.facts.commands import Commands, Place, labelled_line
-from unslow.facts.knob import Change, Knob
+from unslow.facts.commands import Place, labelled_line
+from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
@@ -24,14 +25,13 @@ from unslow.look.command_line import COMMAND, UNSET, Setting, Spelled
 from unslow.look.command_writer import (
     DRAFT_PLACE,
     NO_DRAFT,
-    NOTHING_AT_HAND,
     Advice,
     Answer,
-    AtHand,
     Program,
     Turn,
     Wanted,
     Words,
+    advice,
     write_commands,
 )
 from unslow.look.models.safetensors import model_facts, read_checkpoint
@@ -65,12 +65,8 @@ def arguments_of(command: Sequence[str]) -> Sequence[str]:
 def parse_arguments(words: Sequence[str]) -> dict[str, Setting]:
     """The flags with their values; `--flag value` and `--flag=value` alike."""
     found: dict[str, Setting] = {}
-    for at, word in enumerate(words):
-        flag, equals, attached = word.partition("=")
-        if not flag.startswith("--"):
-            continue
-        following = words[at + 1] if at + 1 < len(words) else ""
-        value = "true" if flag in SWITCHES else attached if equals else following
+    for flag, _, _, written in _flags(words):
+        value = "true" if flag in SWITCHES else written
         found[flag] = Setting(value, f"{COMMAND}: {flag} {value}".rstrip())
     return found
 
@@ -80,10 +76,16 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
     # Whether prompts of other conversations are kept; nought keeps none
     size = _count(given, "--prompt-cache-size", 10)
     caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
+    cache_bytes: Fact[int] = not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes")
+    if limit := given.get("--prompt-cache-bytes"):
+        found = _SIZE.fullmatch(limit.value.strip())
+        amount = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
+        sane = amount < _MOST_BYTES
+        cache_bytes = reported(amount, limit.source) if sane else failed(f"{limit.source}: not a size")
     facts: dict[str, Any] = {
         "max_sequences": _count(given, "--decode-concurrency", 32),
         "batch": _count(given, "--prefill-step-size", 2048),
-        "cache_ram_bytes": _size(given, "--prompt-cache-bytes"),
+        "cache_ram_bytes": cache_bytes,
         "prompt_cache": caches,
     }
     if "--draft-model" not in given:
@@ -101,20 +103,11 @@ def _count(given: Mapping[str, Setting], flag: str, default: int) -> Fact[int]:
     return reported(int(value), source) if sane else failed(f"{source}: not a number")
 
 
-def _size(given: Mapping[str, Setting], flag: str) -> Fact[int]:
-    if flag not in given:
-        return not_found(f"{flag} was not given: the cache has no limit in bytes")
-    found = _SIZE.fullmatch(given[flag].value.strip())
-    size = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
-    return reported(size, given[flag].source) if size < _MOST_BYTES else failed(f"{given[flag].source}: not a size")
-
-
 NAME = "MLX-LM"
 DEFAULT_PORT = "8080"
 HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
-_NOT_FOUND = b"Not Found"
 _LOG_BYTES = 1 << 20
 _UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
 _WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
@@ -130,6 +123,15 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     given = parse_arguments(arguments_of(words_of(process.command())))
     url = url_of(given)
     http = _answers(Server(process.system, url, api_key))
+    longest: Fact[int] = _UNTOLD
+    for path in process.outputs():
+        try:
+            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
+        except LookError:
+            continue
+        if len(log) < _LOG_BYTES and b'"POST /' not in log:  # its log has a line for every request
+            longest = reported(0, path)
+            break
     shown = Runtime(
         name=reported(NAME, f"/proc/{process.pid}/cmdline"),
         pid=reported(process.pid, "/proc"),
@@ -138,7 +140,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         environment=process.environment(),
         container=process.container(),
         resident_bytes=found_server(process).resident_bytes,
-        longest_sequence=_longest_sequence(process),
+        longest_sequence=longest,
     )
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
     name = given.get("--model", UNSET).value
@@ -148,18 +150,6 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         reported("loaded", given["--model"].source) if name and isinstance(http.runtime.name, Known) else runtime.state
     )
     return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
-
-
-def _longest_sequence(process: Process) -> Fact[int]:
-    """Nought where its log, which has a line for every request, shows that nobody has asked it anything yet."""
-    for path in process.outputs():
-        try:
-            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
-        except LookError:
-            continue
-        if len(log) < _LOG_BYTES and b'"POST /' not in log:
-            return reported(0, path)
-    return _UNTOLD
 
 
 def url_of(given: dict[str, Setting]) -> str:
@@ -181,17 +171,14 @@ def _subject(server: Server) -> Subject | None:
     nowhere = server.ask(NOWHERE)  # where llama-server has its settings; others say what is not found in JSON
     answer = server.ask(MODELS)
     models = json_if_ok(answer)
+    listed = models.get("data") if isinstance(models, dict) else None
+    # its list says nothing of the models but their names
+    own = isinstance(listed, list) and all(isinstance(m, dict) and set(m) == _LISTED_FIELDS for m in listed)
     # without a Hugging Face cache on the machine 0.32 dies over its list, after it has said 200
     died = answer.status == OK and not answer.body.strip()
-    if nowhere.status == OK or nowhere.body.strip() != _NOT_FOUND or not (died or is_list(models)):
+    if nowhere.status == OK or nowhere.body.strip() != b"Not Found" or not (died or own):
         return None
     return described(parse_model_list(models, f"{server.url}{MODELS}") or [], server.url)
-
-
-def is_list(data: Any) -> bool:
-    """Whether this is MLX-LM's list of models, which says nothing of them but their names."""
-    models = data.get("data") if isinstance(data, dict) else None
-    return isinstance(models, list) and all(isinstance(m, dict) and set(m) == _LISTED_FIELDS for m in models)
 
 
 def described(models: list[ListedModel], url: str) -> Subject:
@@ -215,7 +202,6 @@ def described(models: list[ListedModel], url: str) -> Subject:
 
 
 def _answers(server: Server) -> Subject:
-    """What its API says; where it does not answer, that is a fact."""
     try:
         subject = _subject(server)
     except LookError as error:
@@ -243,13 +229,7 @@ _USUAL_PROMPTS = 10
 """That a cache keeps by itself (mlx_lm/server.py)."""
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now."""
-    return write_commands(_PROGRAM, changes, runtime, at_hand)
-
-
 def _flag(flag: str) -> Turn:
-    """A flag with a value; None leaves it to the server."""
     return lambda value, _wanted: Words((flag,), () if value is None else (flag, str(value)))
 
 
@@ -263,27 +243,19 @@ def _drafting(value: KnobSetting, _wanted: Wanted) -> Answer:
     return Words(("--draft-model",), words, missing=NO_DRAFT if value == DRAFT_PLACE else "")
 
 
-def _quant(value: KnobSetting, _wanted: Wanted) -> Answer:
-    kind = value or "fewer bits"
-    return Advice([labelled_line(Place.HAND, f"give `--model` a repository that holds this model in {kind}")])
-
-
-def _version(_value: KnobSetting, _wanted: Wanted) -> Answer:
-    return Advice(["pip install --upgrade mlx-lm"])
-
-
 _TURNS: Mapping[Knob, Turn] = {
     Knob.PARALLEL: _flag("--decode-concurrency"),
     Knob.BATCH: _flag("--prefill-step-size"),
     Knob.SPECULATIVE: _drafting,
     Knob.PROMPT_CACHE: _prompt_cache,
-    Knob.QUANT: _quant,
-    Knob.VERSION: _version,
+    Knob.QUANT: lambda value, _wanted: Advice(
+        [labelled_line(Place.HAND, f"give `--model` a repository that holds this model in {value or 'fewer bits'}")]
+    ),
+    Knob.VERSION: advice("pip install --upgrade mlx-lm"),
 }
 
 
 def _flags(command: Sequence[str]) -> list[Spelled]:
-    """Every flag with its value, by its own spelling."""
     found = []
     for at, word in enumerate(command):
         flag, equals, value = word.partition("=")
@@ -294,29 +266,20 @@ def _flags(command: Sequence[str]) -> list[Spelled]:
     return found
 
 
-def _bare(at_hand: AtHand) -> list[str]:
-    model = at_hand.checkpoint
-    return [at_hand.program or "mlx_lm.server", *(["--model", model] if model else [])]
-
-
-def _has_model(command: Sequence[str]) -> bool:
-    return any(flag.name == "--model" for flag in _flags(command))
-
-
-def _removal(names: Sequence[str], command: Sequence[str]) -> str:
-    return "" if command else f"remove {names[0]}"
-
-
 _PROGRAM = Program(
     "MLX-LM",
     _TURNS,
     _flags,
     list,
-    _bare,
-    "put `--model MODEL` into the line: which model it is, is not known",
-    _has_model,
-    _removal,
+    bare=lambda at_hand: [
+        at_hand.program or "mlx_lm.server",
+        *(["--model", at_hand.checkpoint] if at_hand.checkpoint else []),
+    ],
+    no_model="put `--model MODEL` into the line: which model it is, is not known",
+    has_model=lambda command: any(flag.name == "--model" for flag in _flags(command)),
+    removal=lambda names, command: "" if command else f"remove {names[0]}",
 )
+commands_for = partial(write_commands, _PROGRAM)
 
 
 PORTS = (8080,)

@@ -74,20 +74,17 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 def _subject(url: str, models: list[ListedModel]) -> Subject:
     source = f"{url}/v1/models"
     facts: dict[str, Any] = dict.fromkeys(_UNTOLD, not_supported("OpenAI's interface does not tell it", _HOW))
-    # A list of one is taken for what is loaded; a longer one is what could be
-    runtime = Runtime(
-        name=reported(_name(models), source),
-        url=reported(url, "given"),
-        state=estimated("loaded", f"{source}: the only model") if len(models) == 1 else _which(models),
-        context_length=models[0].context_length if len(models) == 1 else _which(models),
-        **facts,
-    )
-    return Subject(runtime=runtime, model=_model(models, source))
-
-
-def _name(models: list[ListedModel]) -> str:
     owners = {model.owner.lower() for model in models}
-    return next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME)
+    facts["name"] = reported(next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME), source)
+    facts["url"] = reported(url, "given")
+    if len(models) != 1:  # a list of one is taken for what is loaded; a longer one is what could be
+        which = _which(models)
+        return Subject(runtime=Runtime(state=which, context_length=which, **facts), model=Model(name=which))
+    facts["state"] = estimated("loaded", f"{source}: the only model")
+    return Subject(
+        runtime=Runtime(context_length=models[0].context_length, **facts),
+        model=Model(name=reported(models[0].name, source), path=models[0].root),
+    )
 
 
 def _which(models: list[ListedModel]) -> Unknown:
@@ -96,12 +93,6 @@ def _which(models: list[ListedModel]) -> Unknown:
     shown = ", ".join(model.name for model in models[:_SHOWN_MODELS])
     more = f" and {len(models) - _SHOWN_MODELS} more" if len(models) > _SHOWN_MODELS else ""
     return not_supported(f"the server lists {shown}{more}, and does not say which of them is loaded", _HOW)
-
-
-def _model(models: list[ListedModel], source: str) -> Model:
-    if len(models) != 1:
-        return Model(name=_which(models))
-    return Model(name=reported(models[0].name, source), path=models[0].root)
 
 
 def commands_for(
@@ -141,34 +132,22 @@ def parse_server_times(event: dict[str, Any]) -> ServerTimes | None:
     """The times in an event; None where there are none, or none that can be."""
     try:
         if "timings" in event:
-            return _from_timings(msgspec.convert(event["timings"], Timings))
+            times = msgspec.convert(event["timings"], Timings)
+            return ServerTimes(
+                prefill_s=times.prompt_ms / 1000,
+                decode_s=times.predicted_ms / 1000,
+                prompt_tokens=times.prompt_n,
+                cached_tokens=times.cache_n,
+                generated_tokens=times.predicted_n,
+            )
         if "metrics" in event:
-            return _from_metrics(msgspec.convert(event["metrics"], _Metrics))
+            told = msgspec.convert(event["metrics"], _Metrics)
+            waits = (told.time_to_first_token_ms, told.generation_time_ms, told.queue_time_ms)
+            prefill_s, decode_s, queue_s = (None if wait is None else wait / 1000 for wait in waits)
+            return ServerTimes(prefill_s, decode_s, queue_s)
     except msgspec.ValidationError:
         return None
     return None
-
-
-def _from_timings(times: Timings) -> ServerTimes:
-    return ServerTimes(
-        prefill_s=times.prompt_ms / 1000,
-        decode_s=times.predicted_ms / 1000,
-        prompt_tokens=times.prompt_n,
-        cached_tokens=times.cache_n,
-        generated_tokens=times.predicted_n,
-    )
-
-
-def _from_metrics(times: _Metrics) -> ServerTimes:
-    return ServerTimes(
-        prefill_s=_seconds(times.time_to_first_token_ms),
-        decode_s=_seconds(times.generation_time_ms),
-        queue_s=_seconds(times.queue_time_ms),
-    )
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
 
 
 # OpenAI's interface, which has no timings of its own: the client's clock has to do, unless the server adds them.
@@ -232,7 +211,11 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
             continue
         heard.last_s = seconds
         usage, extras = parse_usage(event) or usage, parse_server_times(event) or extras
-        ended = ended or _finishes(event)
+        # what comes after the last word says why the answer ended, or what was counted
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        last = choice.get("finish_reason") if isinstance(choice, dict) else isinstance(event.get("usage"), dict)
+        ended = ended or bool(last)
         words = parse_words(event)
         if words is None:
             continue
@@ -245,15 +228,6 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
     if not ended:
         raise ExchangeError("broke_off", "the answer ended without an end: did it break off?")
     return usage, extras
-
-
-def _finishes(event: dict[str, Any]) -> bool:
-    """Whether it comes after the last word: it says why the answer ended, or what was counted."""
-    choices = event.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    if isinstance(choice, dict):
-        return bool(choice.get("finish_reason"))
-    return isinstance(event.get("usage"), dict)
 
 
 def reply_of(

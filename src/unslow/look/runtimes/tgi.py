@@ -10,22 +10,20 @@ from functools import partial
 from typing import Any
 
 from unslow.facts import commands, knob
-from unslow.facts.commands import Commands
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Knob
 from unslow.facts.merge import bounded, overlaid
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, not_found, not_supported, reported
+from unslow.facts.values import Known, not_found, not_supported, reported
 from unslow.look.command_line import Setting
-from unslow.look.command_writer import NOTHING_AT_HAND, PLACE, Answer, AtHand, Turn, Wanted, Words, write_commands
+from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice, write_commands
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process
 from unslow.look.runtimes._engine_commands import (
     NO_GPUS,
-    advice,
     cache_type,
     number,
     only_away,
@@ -103,22 +101,14 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "quantization": given.text("quantization"),
         "weights_type": given.text("dtype"),
         "draft_tokens": given.number("draft_tokens"),
-        "attention": _known("attention", settings),
-        "prompt_cache": _cached(settings),
+        "attention": not_found("no variable sets the attention"),
+        "prompt_cache": not_found("no variable sets the cache of prefixes"),
     }
+    if kernel := settings.get("attention"):
+        facts["attention"] = reported(kernel.value, kernel.source)
+    if cached := settings.get("prefix_cache"):
+        facts["prompt_cache"] = reported(cached.value.lower() in ("1", "true"), cached.source)
     return Runtime(**facts)
-
-
-def _known(name: str, settings: Mapping[str, Setting]) -> Fact[Any]:
-    setting = settings.get(name)
-    return reported(setting.value, setting.source) if setting else not_found(f"no variable sets the {name}")
-
-
-def _cached(settings: Mapping[str, Setting]) -> Fact[Any]:
-    setting = settings.get("prefix_cache")
-    if setting is None:
-        return not_found("no variable sets the cache of prefixes")
-    return reported(setting.value.lower() in ("1", "true"), setting.source)
 
 
 COMMANDS = CommandLines(
@@ -134,7 +124,6 @@ COMMANDS = CommandLines(
 PORTS = (3000,)
 RANK = 2
 
-_NAMES = ("text-generation", "python")
 _LOG = "give its log to `unslow triage`: `docker logs CONTAINER`"
 _ENOUGH_REQUESTS = 3
 _PLACES = (
@@ -150,17 +139,12 @@ _UNTOLD = ("eager", "attention", "quantization", "buffers", "tensor_parallel", "
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every launcher; the router and the shards are its children."""
-    return find_servers(processes, _NAMES, is_server)
+    return find_servers(processes, ("text-generation", "python"), is_server)
 
 
 def is_server(words: Sequence[str]) -> bool:
     """Whether a command line starts a server."""
     return any(word.rpartition("/")[2] == "text-generation-launcher" for word in words[:3])
-
-
-def _url_of(settings: Mapping[str, Setting]) -> Fact[str]:
-    """Its host is that of its container, which means nothing here."""
-    return url_of({name: setting for name, setting in settings.items() if name != "host"}, str(PORTS[0]))
 
 
 def _asked(server: Server) -> Subject | None:
@@ -231,28 +215,28 @@ _TURNS: Mapping[Knob, Turn] = {
 }
 
 
-def _bare(at_hand: AtHand) -> list[str]:
-    return ["text-generation-launcher", *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else [])]
-
-
-def _has_model(command: Sequence[str]) -> bool:
-    return "model" in FLAGS.settings(command, {})
-
-
 _PROGRAM = program_of(
     NAME,
     FLAGS,
     _TURNS,
-    bare=_bare,
-    has_model=_has_model,
+    bare=lambda at_hand: [
+        "text-generation-launcher",
+        *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else []),
+    ],
     no_model="put `--model-id MODEL` into the line: which model it is, is not known",
 )
+commands_for = partial(write_commands, _PROGRAM)
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now."""
-    return write_commands(_PROGRAM, changes, runtime, at_hand)
-
-
-ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, _LOG, _url_of, _asked, marked_variables=False)
+ENGINE = Engine(
+    NAME,
+    FLAGS,
+    requested_settings,
+    DIALECT,
+    _LOG,
+    # its host is that of its container, which means nothing here
+    lambda settings: url_of({name: value for name, value in settings.items() if name != "host"}, str(PORTS[0])),
+    _asked,
+    marked_variables=False,
+)
 read, read_url = ENGINE.read, ENGINE.read_url

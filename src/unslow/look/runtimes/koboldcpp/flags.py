@@ -6,6 +6,7 @@ As in koboldcpp.py 1.76 and 1.117.1.
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from unslow.facts.runtime import Runtime
@@ -45,6 +46,10 @@ class Given(NamedTuple):
     @property
     def value(self) -> str:
         return self.values[0] if self.values else ""
+
+    @property
+    def fact(self) -> Known[str]:
+        return reported(self.value, self.source)
 
 
 class Spelled(NamedTuple):
@@ -113,11 +118,10 @@ _WORDS_AFTER = {"usecuda": ("all", "mmq", "nommq", "normal", "lowvram", "rowspli
 def parse_command(command: Sequence[str]) -> dict[str, Given]:
     """The settings of a command line; a model and a port may stand there without a flag."""
     start = program_end(command)
-    found = {
-        s.name: Given(s.values, COMMAND if s.name in SECRET else f"{COMMAND}: {' '.join(command[s.start : s.end])}")
-        for s in spelled_flags(command)
-    }
-    taken = {at for s in spelled_flags(command) for at in range(s.start, s.end)}
+    found, taken = {}, set[int]()
+    for name, first, end, values in spelled_flags(command):
+        found[name] = Given(values, COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[first:end])}")
+        taken.update(range(first, end))
     bare = [w for at, w in enumerate(command) if at >= start and at not in taken and not w.startswith("-")]
     for name, word in zip(("model_param", "port"), bare, strict=False):
         found.setdefault(name, Given((word,), f"{COMMAND}: {word}"))
@@ -152,21 +156,14 @@ def _following(name: str, command: Sequence[str], at: int) -> tuple[str, ...]:
         return ()
     if takes is Takes.ONE:
         return tuple(command[at : at + 1])
-    most = 1 if takes is Takes.PERHAPS else _MOST_VALUES
-    values: list[str] = []
-    for word in command[at : at + most]:
-        if not (
-            _NUMBER.fullmatch(word)
-            or (
-                takes is Takes.SEVERAL
-                and (
-                    (name in ("model_param", "ssl") and not word.startswith("-")) or word in _WORDS_AFTER.get(name, ())
-                )
-            )
-        ):
-            break
-        values.append(word)
-    return tuple(values)
+    if takes is Takes.PERHAPS:
+        return tuple(word for word in command[at : at + 1] if _NUMBER.fullmatch(word))
+
+    def belongs(word: str) -> bool:
+        any_word = name in ("model_param", "ssl") and not word.startswith("-")
+        return bool(_NUMBER.fullmatch(word)) or any_word or word in _WORDS_AFTER.get(name, ())
+
+    return tuple(takewhile(belongs, command[at : at + _MOST_VALUES]))
 
 
 def parse_config(data: Any, source: str) -> dict[str, Given]:
@@ -198,9 +195,8 @@ def _values(value: Any) -> tuple[str, ...] | None:
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
-    return with_secrets_hidden(
-        command, [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET]
-    )
+    secrets = [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET]
+    return with_secrets_hidden(command, secrets)
 
 
 OLD, NEW = (1, 76), (1, 117)
@@ -215,61 +211,54 @@ Settings = Mapping[str, Given]
 def requested_settings(given: Settings, version: str) -> Runtime:
     """Every setting that a command line or a file of settings decides."""
     flash = _by_version(given, version, on="flashattention", off="noflashattention", old=False, new=True)
-    work = {
+    kind = _cache_type(given)
+    facts: dict[str, Any] = {
+        **_placement(given),
+        "flash_attention": flash,
+        "load_mode": _load_mode(given, version),
         "threads": _count(given, "threads"),
         "threads_batch": _count(given, "blasthreads", positive=True),
         "batch": _count(given, "batchsize", 512),
-        **_drafting(given),
-    }
-    facts: dict[str, Any] = {**_placement(given), **_caches(given, flash), **work}
-    return Runtime(flash_attention=flash, load_mode=_load_mode(given, version), **facts)
-
-
-def _placement(given: Settings) -> dict[str, Fact[Any]]:
-    words = given["usecuda"].values if "usecuda" in given else ()
-    return {
-        "gpu_layers_set": _count(given, "gpulayers"),
-        "fit": _fit(given),
-        "fit_margin_bytes": _mebibytes(_count(given, "autofitpadding", 1024)),
-        "device_set": _device(given),
-        "main_gpu": _count(given, "maingpu"),
-        "split_mode": reported("row", given["usecuda"].source)
-        if "rowsplit" in words
-        else (
-            reported(given["splitmode"].value, given["splitmode"].source)
-            if "splitmode" in given
-            else _missing("splitmode", "layer")
-        ),
-        "tensor_split": _shares(given),
-        "tensor_overrides": _overrides(given),
-        # one of the words after --usecublas before it became a flag
-        "kv_offload": reported(value=False, source=given["usecuda"].source)
-        if "lowvram" in words
-        else _switch_fact(given, "lowvram", on=False),
-    }
-
-
-def _caches(given: Settings, flash: Fact[bool]) -> dict[str, Fact[Any]]:
-    """Without flash attention only the keys are kept quantised."""
-    kind = _cache_type(given)
-    return {
         "context_set": _count(given, "contextsize"),
         "kv_type_k": kind,
+        # without flash attention only the keys are kept quantised
         "kv_type_v": estimated("f16", "without flash attention") if flash.value_or(None) is False else kind,
         "swa_full": _switch_fact(given, "noswa", on=True),
         "prompt_cache": _switch_fact(given, "nofastforward", on=False),
         "slots": _count(given, "parallelrequests", 1),
+        "speculative": _missing("draftmodel"),
     }
-
-
-def _drafting(given: Settings) -> dict[str, Fact[Any]]:
-    """By the model's own layers, or by a smaller model; without either, a number of tokens means nothing."""
-    tokens = _count(given, "draftamount", 4)
+    # by the model's own layers, or by a smaller model; without either, a number of tokens means nothing
     if _is_on(given, "usemtp"):
-        return {"speculative": reported("draft-mtp", given["usemtp"].source), "draft_tokens": tokens}
-    if "draftmodel" in given:
-        return {"speculative": reported(given["draftmodel"].value, given["draftmodel"].source), "draft_tokens": tokens}
-    return {"speculative": _missing("draftmodel")}
+        facts["speculative"] = reported("draft-mtp", given["usemtp"].source)
+    elif "draftmodel" in given:
+        facts["speculative"] = given["draftmodel"].fact
+    if isinstance(facts["speculative"], Known):
+        facts["draft_tokens"] = _count(given, "draftamount", 4)
+    return Runtime(**facts)
+
+
+def _placement(given: Settings) -> dict[str, Fact[Any]]:
+    margin = _count(given, "autofitpadding", 1024)
+    margin = Known(margin.value * MIB, margin.origin, margin.source) if isinstance(margin, Known) else margin
+    facts: dict[str, Fact[Any]] = {
+        "gpu_layers_set": _count(given, "gpulayers"),
+        "fit": _fit(given),
+        "fit_margin_bytes": margin,
+        "device_set": _device(given),
+        "main_gpu": _count(given, "maingpu"),
+        "split_mode": given["splitmode"].fact if "splitmode" in given else _missing("splitmode", "layer"),
+        "tensor_split": _shares(given),
+        "tensor_overrides": _overrides(given),
+        "kv_offload": _switch_fact(given, "lowvram", on=False),
+    }
+    # words after --usecublas before they became flags
+    words, source = given["usecuda"] if "usecuda" in given else Given((), "")
+    if "rowsplit" in words:
+        facts["split_mode"] = reported("row", source)
+    if "lowvram" in words:
+        facts["kv_offload"] = reported(value=False, source=source)
+    return facts
 
 
 def _fit(given: Settings) -> Fact[bool]:
@@ -285,7 +274,7 @@ def _device(given: Settings) -> Fact[str]:
     if _is_on(given, "usecpu"):
         return reported("none", given["usecpu"].source)
     if "device" in given:
-        return reported(given["device"].value, given["device"].source)
+        return given["device"].fact
     for name, backend in (("usecuda", "CUDA"), ("usevulkan", "Vulkan")):
         ids = [word for word in given[name].values if word.isdecimal()] if name in given else []
         if ids:
@@ -329,7 +318,6 @@ def _load_mode(given: Settings, version: str) -> Fact[str]:
 
 
 def _by_version(given: Settings, version: str, *, on: str, off: str, old: bool, new: bool) -> Fact[bool]:
-    """A switch whose default has changed."""
     for name, value in ((on, True), (off, False)):
         if _is_on(given, name):
             return reported(value, given[name].source)
@@ -357,10 +345,6 @@ def _count(given: Settings, name: str, default: int | None = None, *, positive: 
         return failed(f"{source}: {value[:40]!r} is not a number")
     number = int(value)
     return reported(number, source) if number >= int(positive) else not_found(f"{source} lets KoboldCpp choose")
-
-
-def _mebibytes(fact: Fact[int]) -> Fact[int]:
-    return Known(fact.value * MIB, fact.origin, fact.source) if isinstance(fact, Known) else fact
 
 
 def _switch_fact(given: Settings, name: str, *, on: bool) -> Fact[bool]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
@@ -20,7 +22,6 @@ from unslow.look.system.http import is_port, reachable_host
 NAME = "KoboldCpp"
 VERSION, MODEL = "/api/extra/version", "/api/v1/model"
 CONTEXT, SPEED = "/api/extra/true_max_context_length", "/api/extra/perf"
-_HIDDEN = "koboldcpp/protected-model"
 _NO_MODEL = ("inactive", "koboldcpp/inactive", "")
 
 
@@ -32,33 +33,27 @@ def answers_as_kobold(server: Server) -> bool:
 def read_subject(server: Server) -> Subject:
     """Everything that it tells."""
     version, source = _ask(server, VERSION), f"{server.url}{VERSION}"
-    model = _ask(server, MODEL)
-    runtime = parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}")
-    facts: dict[str, Any] = {name: getattr(runtime, name) for name in runtime.__struct_fields__}
-    facts |= {
-        "name": reported(NAME, source),
-        "version": text_fact(version, source, "version"),
-        "url": reported(server.url, "given"),
-        "context_length": count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
-        "state": parse_state(model, f"{server.url}{MODEL}"),
-    }
-    return Subject(runtime=Runtime(**facts), model=Model(name=parse_name(model, f"{server.url}{MODEL}")))
+    model, of_model = _ask(server, MODEL), f"{server.url}{MODEL}"
+    empty = word_at(model, "result") in _NO_MODEL
+    runtime = msgspec.structs.replace(
+        parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}"),
+        name=reported(NAME, source),
+        version=text_fact(version, source, "version"),
+        url=reported(server.url, "given"),
+        context_length=count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
+        state=not_found(f"{of_model}: no model is loaded") if empty else reported("loaded", of_model),
+    )
+    return Subject(runtime=runtime, model=Model(name=parse_name(model, of_model)))
 
 
 def parse_name(data: Any, source: str) -> Fact[str]:
     """The model's name; whoever lacks the password is not told it."""
     name = word_at(data, "result")
-    if name == _HIDDEN:
+    if name == "koboldcpp/protected-model":
         return failed(f"{source}: a password is set", "give it with --api-key")
     if name in _NO_MODEL:
         return not_found(f"{source}: no model is loaded", "start KoboldCpp with --model FILE")
     return reported(name.removeprefix("koboldcpp/"), source)
-
-
-def parse_state(data: Any, source: str) -> Fact[Any]:
-    """Loaded, where it has a model at all."""
-    name = word_at(data, "result")
-    return not_found(f"{source}: no model is loaded") if name in _NO_MODEL else reported("loaded", source)
 
 
 def parse_speed(data: Any, source: str) -> Runtime:
@@ -101,32 +96,22 @@ def _ask(server: Server, path: str) -> Any:
         return unknown(error)
 
 
-_PROGRAM, _SCRIPT = "koboldcpp", "koboldcpp.py"
-_INTERPRETERS = ("python", "pypy")
 _MOST_WORDS = 8
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
-    return outermost([process for process in processes if _is_own(process)], processes)
-
-
-def _is_own(process: Process) -> bool:
-    if process.name.startswith(_PROGRAM):
-        return True
-    if not process.name.startswith(_INTERPRETERS):
-        return False
-    return any(word.endswith(_SCRIPT) for word in words_of(process.command())[1:_MOST_WORDS])
-
-
-def worker_of(process: Process) -> Process:
-    """The process that holds the model: the one with most memory among it and those that it started."""
-    family = [process, *started_by(process, read_processes(process.system))]
-    return max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))
+    own = []
+    for process in processes:
+        is_script = process.name.startswith(("python", "pypy")) and any(
+            word.endswith("koboldcpp.py") for word in words_of(process.command())[1:_MOST_WORDS]
+        )
+        if is_script or process.name.startswith("koboldcpp"):
+            own.append(process)
+    return outermost(own, processes)
 
 
 DEFAULT_PORT = "5001"
-_PASSWORD = "KCPP_PASSWORD"  # noqa: S105 (the name of a variable)
 _NOTHING = Given((), "")
 
 
@@ -140,20 +125,32 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """Everything that can be seen of a process."""
     given = _settings(process)
     url = url_of(given)
-    http = _answers(Server(process.system, url, api_key or _password(process, given)))
-    worker = worker_of(process)
+    # the password that it was started with is kept in no fact
+    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
+    of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
+    password = api_key or given.get("password", _NOTHING).value or of_environment
+    http = _answers(Server(process.system, url, password))
+    family = [process, *started_by(process, read_processes(process.system))]
+    worker = max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))  # which holds the model
     log_path, log = read_own_log(process.system, found_server(process), {})
     asked = requested_settings(given, http.runtime.version.value_or(""))
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
-    runtime = overlaid(decided, _of_process(process, worker, url, log_path))
-    path = given.get("model_param", _NOTHING).value
-    model = overlaid(
-        overlaid(log.model, http.model),
-        Model(
-            path=absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
-        ),
+    command = process.command()
+    shown = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        pid=reported(worker.pid, "/proc"),
+        url=reported(url, "command line"),
+        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
+        environment=process.environment(),
+        container=process.container(),
+        log_path=log_path,
+        resident_bytes=found_server(worker).resident_bytes,
     )
-    return (with_file(process.system, Subject(runtime=runtime, model=model), process.roots()),)
+    path = given.get("model_param", _NOTHING).value
+    file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
+    model = overlaid(overlaid(log.model, http.model), Model(path=file))
+    subject = Subject(runtime=overlaid(decided, shown), model=model)
+    return (with_file(process.system, subject, process.roots()),)
 
 
 def url_of(given: dict[str, Given]) -> str:
@@ -178,7 +175,6 @@ def _settings(process: Process) -> dict[str, Given]:
 
 
 def _answers(server: Server) -> Subject:
-    """What its API says; where it does not answer, that is a fact."""
     try:
         if answers_as_kobold(server):
             return read_subject(server)
@@ -186,25 +182,3 @@ def _answers(server: Server) -> Subject:
     except LookError as error:
         why = not_found(error.why, "wait until the model is loaded")
     return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why))
-
-
-def _password(process: Process, given: dict[str, Given]) -> str:
-    """The password that it was started with; it is kept in no fact."""
-    pairs = (word.partition("=") for word in process.text("environ").split("\0"))
-    of_environment = next((value for name, _, value in pairs if name == _PASSWORD), "")
-    return given.get("password", _NOTHING).value or of_environment
-
-
-def _of_process(process: Process, worker: Process, url: str, log_path: Fact[str]) -> Runtime:
-    command = process.command()
-    shown = reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command
-    return Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        pid=reported(worker.pid, "/proc"),
-        url=reported(url, "command line"),
-        command=shown,
-        environment=process.environment(),
-        container=process.container(),
-        log_path=log_path,
-        resident_bytes=found_server(worker).resident_bytes,
-    )

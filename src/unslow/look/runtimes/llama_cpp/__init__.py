@@ -5,11 +5,10 @@ log what was decided: since b9151 only with `-lv 4`. None of its answers holds t
 cache type or the threads.
 """
 
-from collections.abc import Sequence
-
 from unslow.facts.snapshot import Subject
 from unslow.look.processes import Process
-from unslow.look.runtimes._gguf_process import find_servers, found_server, takes_command
+from unslow.look.runtimes._gguf_process import find_servers as find
+from unslow.look.runtimes._gguf_process import found_server, takes_command
 from unslow.look.runtimes._gguf_server import read_server
 from unslow.look.runtimes.llama_cpp.bench import ask, score
 from unslow.look.runtimes.llama_cpp.commands import commands_for
@@ -21,29 +20,12 @@ PORTS = (8080,)
 RANK = 1  # /props is its own
 
 
-def find(processes: Sequence[Process]) -> list[Process]:
-    """Every llama-server but those of Ollama and LM Studio; a router with models is left to their servers."""
-    return find_servers(processes)
-
-
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server of a process: it holds one model, or none where it is a router."""
     return (read_server(process.system, found_server(process), api_key),)
 
 
 __all__ = [
-    "COMMANDS",
-    "NAME",
-    "PORTS",
-    "RANK",
-    "ask",
-    "commands_for",
-    "find",
-    "read",
-    "read_options",
-    "read_own_options",
-    "read_url",
-    "score",
-    "takes_command",
-    "with_log",
-]
+    "COMMANDS", "NAME", "PORTS", "RANK", "ask", "commands_for", "find", "read", "read_options", "read_own_options",
+    "read_url", "score", "takes_command", "with_log",
+]  # fmt: skip

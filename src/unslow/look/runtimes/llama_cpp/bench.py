@@ -10,7 +10,7 @@ import msgspec
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Count, Known
 from unslow.facts.verification import LogProbability, Scored
-from unslow.look.openai_api import OK, Server, Timings, parse_event
+from unslow.look.openai_api import OK, Server, Timings, json_if_ok, parse_event
 from unslow.look.processes import Process
 from unslow.look.requests import (
     PartialAnswer,
@@ -27,7 +27,6 @@ from unslow.look.runtimes._gguf_process import read_api_key
 from unslow.look.system import ExchangeError, Line, LookError, System
 
 _TEMPLATE_PATH = "/apply-template"
-_TEMPLATE_TIMEOUT_S = 30.0
 _TURNS = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "What is the capital of France?"},
@@ -46,7 +45,7 @@ def read_written_turns(system: System, target: Target) -> str:
     if not target.runtime.endswith("llama.cpp"):
         raise LookError(f"{target.runtime} does not show how it writes a conversation", Absence.NOT_SUPPORTED)
     named = {"model": target.model} if target.model else {}  # a router wants it
-    answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, _TEMPLATE_TIMEOUT_S)
+    answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, 30.0)
     if answer.status != OK:
         raise LookError(f"{target.url}{_TEMPLATE_PATH} answered {answer.status}", Absence.NOT_SUPPORTED)
     return parse_written_turns(answer.json())
@@ -168,31 +167,26 @@ def read_key_of(system: System, runtime: Runtime) -> str:
     return read_api_key(Process(system, runtime.pid.value, "")) if isinstance(runtime.pid, Known) else ""
 
 
-def read_unused_slot(server: Server) -> int | None:
-    """A slot that has held no conversation yet, so that measuring on it pushes none out; None where there is none."""
+def _read_slots(server: Server) -> Any:
     try:
-        answer = server.ask("/slots")
-        return parse_unused_slot(answer.json()) if answer.status == OK else None
+        return json_if_ok(server.ask("/slots"))
     except LookError:
         return None
 
 
+def read_unused_slot(server: Server) -> int | None:
+    """A slot that has held no conversation yet, so that measuring on it pushes none out; None where there is none."""
+    return parse_unused_slot(_read_slots(server))
+
+
 def read_free_slots(server: Server) -> FreeSlots:
     """What /slots says now; nothing where the server does not tell."""
-    try:
-        answer = server.ask("/slots")
-        return parse_free_slots(answer.json()) if answer.status == OK else FreeSlots()
-    except LookError:
-        return FreeSlots()
+    return parse_free_slots(_read_slots(server))
 
 
 def read_used_slots(server: Server) -> int:
     """How many slots hold a conversation; 0 where the server does not tell."""
-    try:
-        answer = server.ask("/slots")
-        return parse_used_slots(answer.json()) if answer.status == OK else 0
-    except LookError:
-        return 0
+    return parse_used_slots(_read_slots(server))
 
 
 def parse_used_slots(slots: Any) -> int:
@@ -227,7 +221,6 @@ def _only_measured(slot: dict[str, Any]) -> bool:
 
 _CERTAIN = 10_000.0
 """Far above the logits of any model."""
-_TIMEOUT_S = 300.0
 
 
 class _Top(msgspec.Struct):
@@ -252,7 +245,11 @@ def score(system: System, target: Target, text: ScoredText) -> Scored:
     end = system.clock() + text.seconds
     found: list[tuple[int, _Token]] = []
     for place in scored_places(len(tokens), text.places):
-        found.append((place, _asked(server, scoring_body(target, tokens, place, text.slot), tokens[place])))
+        answer = server.ask(_PATH, "POST", scoring_body(target, tokens, place, text.slot), 300.0)
+        if answer.status != OK:
+            said = answer.body[:200].decode("utf-8", "replace").strip()
+            raise LookError(f"{server.url}{_PATH} answered {answer.status}: {said}", Absence.FAILED)
+        found.append((place, parse_token(answer.json(), tokens[place])))
         if system.clock() > end:
             break
     return Scored(
@@ -278,14 +275,6 @@ def scoring_body(target: Target, tokens: list[int], place: int, slot: int | None
         **named,
         **placed,
     }
-
-
-def _asked(server: Server, body: dict[str, Any], wanted: int) -> _Token:
-    answer = server.ask(_PATH, "POST", body, _TIMEOUT_S)
-    if answer.status != OK:
-        said = answer.body[:200].decode("utf-8", "replace").strip()
-        raise LookError(f"{server.url}{_PATH} answered {answer.status}: {said}", Absence.FAILED)
-    return parse_token(answer.json(), wanted)
 
 
 def parse_token(answer: Any, wanted: int) -> _Token:

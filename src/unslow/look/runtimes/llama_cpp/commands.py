@@ -2,23 +2,23 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from unslow.facts.commands import Commands, Place, labelled_line
-from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.runtime import Runtime
+from unslow.facts.commands import Place, labelled_line
+from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import MIB, Known
 from unslow.look.command_writer import (
     DRAFT_PLACE,
     NO_DRAFT,
-    NOTHING_AT_HAND,
     Advice,
     Answer,
-    AtHand,
     Program,
     Turn,
     Wanted,
     Words,
-    restart_lines,
+    advice,
+    quant_by_file,
+    restart,
     write_commands,
 )
 from unslow.look.gguf_server_flags import FLAGS, spelled_flags, without_secrets
@@ -30,8 +30,6 @@ _LARGEST = 2**31 - 1  # llama.cpp reads numbers as `int`
 _USUAL_BATCH = 2048  # what every build takes where nobody says how large a batch is
 _QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _CACHE_TYPES = ("f32", "f16", "bf16", *_QUANTISED)
-_SPLITS = ("none", "layer", "row", "tensor")
-_SWITCHED_OFF = ("off", "0", "false", "disabled")
 _DRAFTED = "draft-simple"
 """How llama-server calls guesses by a model of their own."""
 _OLD_LOAD_MODES = {
@@ -47,11 +45,6 @@ _NATIVE = (
 _HANDED_ON = {"CUDA": "--gpus all", "ROCm": "--device /dev/kfd --device /dev/dri"}
 _CLOSED = re.compile(r"(?i)permission|/dev/kfd|no ROCm-capable device")
 """What ROCm says where it may not open the device."""
-
-
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now."""
-    return write_commands(_PROGRAM, changes, runtime, at_hand)
 
 
 def _options(wanted: Wanted) -> Options:
@@ -85,8 +78,6 @@ def _whole(value: Setting) -> bool:
 
 
 def _number(name: str, flag: str, least: int = 1) -> Turn:
-    """A flag with a number; None leaves it to llama.cpp."""
-
     def turn(value: Setting, wanted: Wanted) -> Answer:
         if value is None:
             return Words((name,))
@@ -98,51 +89,17 @@ def _number(name: str, flag: str, least: int = 1) -> Turn:
 
 
 def _text(name: str, flag: str) -> Turn:
-    """A flag with a word of its own; None leaves it to llama.cpp."""
+    return lambda value, wanted: Words((name,)) if value is None else _flag(wanted, (name,), flag, str(value))
+
+
+def _switch(name: str, flag: str, *, on: bool) -> Turn:
+    """A flag that turns something on which is off by itself, or the other way round."""
 
     def turn(value: Setting, wanted: Wanted) -> Answer:
-        if value is None:
-            return Words((name,))
-        return _flag(wanted, (name,), flag, str(value))
+        is_given = bool(value) if on else value is False
+        return _flag(wanted, (name,), flag) if is_given else Words((name,))
 
     return turn
-
-
-def _off_by(name: str, flag: str) -> Turn:
-    """A switch that is on by itself."""
-
-    def turn(value: Setting, wanted: Wanted) -> Answer:
-        if value is not False:
-            return Words((name,))
-        return _flag(wanted, (name,), flag)
-
-    return turn
-
-
-def _on_by(name: str, flag: str) -> Turn:
-    """A switch that is off by itself."""
-
-    def turn(value: Setting, wanted: Wanted) -> Answer:
-        if not value:
-            return Words((name,))
-        return _flag(wanted, (name,), flag)
-
-    return turn
-
-
-def _model_file(value: Setting, _wanted: Wanted) -> Answer:
-    if not isinstance(value, str) or not value.lower().endswith(".gguf"):
-        return f"{value} is not the path of a GGUF file"
-    return Words(("model", "repository", "repository_file", "model_url"), ("-m", value))
-
-
-def _quant(value: Setting, wanted: Wanted) -> Answer:
-    """A quant is another file."""
-    if Knob.MODEL_FILE in wanted.changes:
-        return Words()
-    kind = value or "a smaller quant"
-    by_hand = labelled_line(Place.HAND, f"give `-m` the file of this model as {kind}")
-    return Advice([by_hand], f"no file of this model as {kind} was named")
 
 
 def _layers(value: Setting, wanted: Wanted) -> Answer:
@@ -205,31 +162,23 @@ def _slots(value: Setting, wanted: Wanted) -> Answer:
     slots, total = runtime.slots.value_or(0), runtime.context_length.value_or(0)
     apart = isinstance(runtime.kv_unified, Known) and not runtime.kv_unified.value
     is_set = "context" in _given(wanted) and Knob.CONTEXT_LENGTH not in wanted.changes
-    if not isinstance(said, Words) or not (
-        _whole(value) and 0 < int(value or 0) < slots and apart and is_set and total
-    ):
-        return said
-    return Words(("slots", "context"), (*said.words, "-c", str(total // slots * int(value or 0))))
+    fewer = int(value or 0) if _whole(value) and 0 < int(value or 0) < slots else 0
+    if isinstance(said, Words) and fewer and apart and is_set and total:
+        return Words(("slots", "context"), (*said.words, "-c", str(total // slots * fewer)))
+    return said
 
 
-def _cache_type(value: Setting, wanted: Wanted) -> Answer:
-    """Keys and values, unless values have a change of their own."""
-    values = Knob.VALUE_CACHE_TYPE not in wanted.changes
-    names = ("kv_type_k", "kv_type_v") if values else ("kv_type_k",)
+def _cache_type(value: Setting, wanted: Wanted, *, keys: bool) -> Answer:
+    """Of keys and values, unless values have a change of their own, or of values alone."""
+    flags = {"kv_type_k": "-ctk"} if keys else {}
+    if not keys or Knob.VALUE_CACHE_TYPE not in wanted.changes:
+        flags["kv_type_v"] = "-ctv"
     if value is None:
-        return Words(names)
+        return Words(tuple(flags))
     if value not in _CACHE_TYPES:
         return _WRONG.format(value=value)
-    keys = ("-ctk", str(value))
-    return _with_attention(names, (*keys, "-ctv", str(value)), wanted) if values else Words(names, keys)
-
-
-def _value_type(value: Setting, wanted: Wanted) -> Answer:
-    if value is None:
-        return Words(("kv_type_v",))
-    if value not in _CACHE_TYPES:
-        return _WRONG.format(value=value)
-    return _with_attention(("kv_type_v",), ("-ctv", str(value)), wanted)
+    words = tuple(word for flag in flags.values() for word in (flag, str(value)))
+    return _with_attention(tuple(flags), words, wanted) if "kv_type_v" in flags else Words(tuple(flags), words)
 
 
 def _with_attention(names: tuple[str, ...], words: tuple[str, ...], wanted: Wanted) -> Answer:
@@ -240,7 +189,7 @@ def _with_attention(names: tuple[str, ...], words: tuple[str, ...], wanted: Want
         return "a quantised cache of values needs flash attention, which is to be off"
     given = _given(wanted).get("flash_attention", "")
     automatic = _options(wanted).takes("-fa", "on")
-    if given not in _SWITCHED_OFF and (automatic or given):
+    if given not in ("off", "0", "false", "disabled") and (automatic or given):
         return Words(names, words)
     return Words((*names, "flash_attention"), (*words, "-fa", *(("on",) if automatic else ())))
 
@@ -258,15 +207,11 @@ def _batch(value: Setting, wanted: Wanted) -> Answer:
     """No micro-batch is larger than its batch, which grows with it."""
     if value is None or not _whole(value):
         return _number("ubatch", "-ub")(value, wanted)
-    logical = wanted.changes.get(Knob.LOGICAL_BATCH) or _given_batch(wanted)
-    grown = Knob.LOGICAL_BATCH not in wanted.changes and int(value) > int(logical)
-    more = Words(("ubatch", "batch"), ("-ub", str(value), "-b", str(value)))
-    return more if grown else _number("ubatch", "-ub")(value, wanted)
-
-
-def _given_batch(wanted: Wanted) -> int:
     given = _given(wanted).get("batch", "")
-    return int(given) if given.isdecimal() else _USUAL_BATCH
+    logical = int(given) if given.isdecimal() else _USUAL_BATCH
+    if Knob.LOGICAL_BATCH not in wanted.changes and int(value) > logical:
+        return Words(("ubatch", "batch"), ("-ub", str(value), "-b", str(value)))
+    return _number("ubatch", "-ub")(value, wanted)
 
 
 def _logical_batch(value: Setting, wanted: Wanted) -> Answer:
@@ -278,7 +223,7 @@ def _logical_batch(value: Setting, wanted: Wanted) -> Answer:
 def _split(value: Setting, wanted: Wanted) -> Answer:
     if value is None:
         return Words(("split_mode",))
-    if value not in _SPLITS:
+    if value not in ("none", "layer", "row", "tensor"):
         return _WRONG.format(value=value)
     return _choice(wanted, ("split_mode",), "-sm", str(value))
 
@@ -297,7 +242,6 @@ def _load_mode(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _drafting(value: Setting, wanted: Wanted) -> Answer:
-    """A draft model by its file, or a way of drafting without one."""
     names = ("draft_model", "draft_repository", "draft_type", "draft_tokens")
     if not value or value == "none":
         return Words(names)
@@ -309,16 +253,6 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
     return _choice(wanted, names, "--spec-type", word)
 
 
-def _prompt_cache(value: Setting, wanted: Wanted) -> Answer:
-    if value == "swa-full":
-        return _flag(wanted, ("swa_full",), "--swa-full")
-    return _off_by("prompt_cache", "--no-cache-prompt")(value, wanted)
-
-
-def _graphs(value: Setting, _wanted: Wanted) -> Answer:
-    return Words(environment={"GGML_CUDA_DISABLE_GRAPHS": "1" if value is False else None})
-
-
 def _backend(value: Setting, wanted: Wanted) -> Answer:
     """What a build needs to see the GPU: in a container the devices, elsewhere also the right to open them."""
     runtime = wanted.runtime
@@ -326,36 +260,21 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
         return Words(environment={"CUDA_VISIBLE_DEVICES": None})
     handed_on = _HANDED_ON.get(str(value))
     if runtime.container.value_or("") and handed_on:
-        return Advice(
-            [f"docker run {handed_on} IMAGE", labelled_line(Place.HAND, f"IMAGE is one that is built for {value}")]
-        )
+        image = labelled_line(Place.HAND, f"IMAGE is one that is built for {value}")
+        return Advice([f"docker run {handed_on} IMAGE", image])
     closed = value == "ROCm" and _CLOSED.search(runtime.gpu_refused.value_or(""))
     allowed = ["sudo usermod -a -G render,video $USER"] if closed else []
     for_it = f" for {value}" if value else ""
     return Advice([labelled_line(Place.HAND, f"install a llama.cpp build{for_it} and its driver"), *allowed])
 
 
-def _restart(_value: Setting, wanted: Wanted) -> Answer:
-    """Once the memory is free, a restart fits the layers anew."""
-    command = without_secrets(wanted.runtime.command.value_or([]))
-    return Advice(restart_lines(command, wanted.at_hand.unit) if command else [])
-
-
-def _version(value: Setting, _wanted: Wanted) -> Answer:
-    return Advice([labelled_line(Place.HAND, f"install llama.cpp {value or 'anew, in a newer build'}")])
-
-
-def _loaded_models(value: Setting, _wanted: Wanted) -> Answer:
-    return Advice([f"--models-max {value or 'N'}"])  # of the router, whose command is another
-
-
-def _advice(*lines: str) -> Turn:
-    return lambda _value, _wanted: Advice(lines)
-
-
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.MODEL_FILE: _model_file,
-    Knob.QUANT: _quant,
+    Knob.MODEL_FILE: lambda value, _wanted: (
+        Words(("model", "repository", "repository_file", "model_url"), ("-m", value))
+        if isinstance(value, str) and value.lower().endswith(".gguf")
+        else f"{value} is not the path of a GGUF file"
+    ),
+    Knob.QUANT: quant_by_file("-m"),
     Knob.FIT: _fit,
     Knob.FIT_MARGIN: _margin,
     Knob.GPU_LAYERS: _layers,
@@ -367,50 +286,44 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.TENSOR_SPLIT: _text("tensor_split", "-ts"),
     Knob.CONTEXT_LENGTH: _number("context", "-c", least=0),
     Knob.PARALLEL: _slots,
-    Knob.KV_UNIFIED: _on_by("kv_unified", "-kvu"),
-    Knob.KV_CACHE_TYPE: _cache_type,
-    Knob.VALUE_CACHE_TYPE: _value_type,
-    Knob.KV_OFFLOAD: _off_by("kv_offload", "-nkvo"),
+    Knob.KV_UNIFIED: _switch("kv_unified", "-kvu", on=True),
+    Knob.KV_CACHE_TYPE: partial(_cache_type, keys=True),
+    Knob.VALUE_CACHE_TYPE: partial(_cache_type, keys=False),
+    Knob.KV_OFFLOAD: _switch("kv_offload", "-nkvo", on=False),
     Knob.FLASH_ATTENTION: _attention,
     Knob.BATCH: _batch,
     Knob.LOGICAL_BATCH: _logical_batch,
-    Knob.OP_OFFLOAD: _off_by("op_offload", "--no-op-offload"),
+    Knob.OP_OFFLOAD: _switch("op_offload", "--no-op-offload", on=False),
     Knob.THREADS: _number("threads", "-t"),
     Knob.NUMA: _text("numa", "--numa"),
     Knob.LOAD_MODE: _load_mode,
     Knob.SPECULATIVE: _drafting,
-    Knob.PROMPT_CACHE: _prompt_cache,
+    Knob.PROMPT_CACHE: lambda value, wanted: (
+        _flag(wanted, ("swa_full",), "--swa-full")
+        if value == "swa-full"
+        else _switch("prompt_cache", "--no-cache-prompt", on=False)(value, wanted)
+    ),
     Knob.SAMPLER: _number("top_k", "--top-k", least=0),
-    Knob.GRAPHS: _graphs,
+    Knob.GRAPHS: lambda value, _wanted: Words(
+        environment={"GGML_CUDA_DISABLE_GRAPHS": "1" if value is False else None}
+    ),
     Knob.KEEP_ALIVE: _number("sleep_idle", "--sleep-idle-seconds", least=-1),
     Knob.GPU_BACKEND: _backend,
-    Knob.OTHER_PROCESS: _restart,
-    Knob.VERSION: _version,
-    Knob.NATIVE_BUILD: _advice(labelled_line(Place.HAND, _NATIVE)),
-    Knob.THINKING: _advice(
+    Knob.OTHER_PROCESS: restart(without_secrets),
+    Knob.VERSION: lambda value, _wanted: Advice(
+        [labelled_line(Place.HAND, f"install llama.cpp {value or 'anew, in a newer build'}")]
+    ),
+    Knob.NATIVE_BUILD: advice(labelled_line(Place.HAND, _NATIVE)),
+    Knob.THINKING: advice(
         "--reasoning-budget 0", labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')
     ),
-    Knob.LOADED_MODELS: _loaded_models,
+    # of the router, whose command is another
+    Knob.LOADED_MODELS: lambda value, _wanted: Advice([f"--models-max {value or 'N'}"]),
 }
 """In the order in which their words stand: overrides by name come before the experts, and so win."""
 
 
-def _bare(at_hand: AtHand) -> list[str]:
-    path = at_hand.model.path.value_or("")
-    return [at_hand.program or "llama-server", *(("-m", path) if path else ())]
-
-
-def _has_model(command: Sequence[str]) -> bool:
-    return any(flag.name in ("model", "repository", "model_url", "models_folder") for flag in spelled_flags(command))
-
-
-def _removal(names: Sequence[str], command: Sequence[str]) -> str:
-    flags = [FLAGS[name] for name in names]
-    return "" if command else f"remove {'/'.join((flag.opposites or flag.spellings)[0] for flag in flags)}"
-
-
 def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The variables that give these settings, or the opposite of a switch."""
     known = [(variable, flag) for name in names for flag in (FLAGS[name],) for variable in flag.variables]
     opposites = [variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_", 1) for variable, flag in known if flag.opposites]
     return [variable for variable in (*(v for v, _ in known), *opposites) if variable in environment]
@@ -421,10 +334,18 @@ _PROGRAM = Program(
     _TURNS,
     spelled_flags,
     without_secrets,
-    _bare,
-    "put `-m FILE` into the line: which file the model is in is not known",
-    _has_model,
-    _removal,
-    _variables,
+    bare=lambda at_hand: [
+        at_hand.program or "llama-server",
+        *(["-m", path] if (path := at_hand.model.path.value_or("")) else []),
+    ],
+    no_model="put `-m FILE` into the line: which file the model is in is not known",
+    has_model=lambda command: any(
+        flag.name in ("model", "repository", "model_url", "models_folder") for flag in spelled_flags(command)
+    ),
+    removal=lambda names, command: (
+        "" if command else f"remove {'/'.join((FLAGS[name].opposites or FLAGS[name].spellings)[0] for name in names)}"
+    ),
+    variables=_variables,
     ordered=True,
 )
+commands_for = partial(write_commands, _PROGRAM)

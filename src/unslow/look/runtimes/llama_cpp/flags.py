@@ -8,8 +8,8 @@ import msgspec
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
-from unslow.look.command_line import Setting, name_of_path
+from unslow.facts.values import NOT_LOOKED, Known, reported
+from unslow.look.command_line import name_of_path
 from unslow.look.gguf_server_flags import FLAGS, parse_settings, without_secrets
 from unslow.look.logs.commands import CommandLines
 from unslow.look.runtimes._gguf_settings import (
@@ -21,7 +21,6 @@ from unslow.look.runtimes._gguf_settings import (
 from unslow.look.system import LookError, System
 
 _FLAG = re.compile(r"(-{1,2}[A-Za-z][\w.-]{0,60})(,\s*)?")
-_REMOVED = "argument has been removed"
 _TIMEOUT_S = 15.0  # a build for CUDA looks for its devices first
 _LONGEST = 2**20  # of the text: it is about 60 kB
 _SERVERS = re.compile(r"llama-server[\w.-]{0,40}|llama(?:\.exe)?|server(?:\.exe)?")
@@ -50,7 +49,12 @@ def read_options(system: System, program: str, subcommand: str = "") -> Mapping[
     for asked, words, options in _ASKED:
         if asked is system and words == (program, subcommand):
             return options
-    found = _read(system, [program, *([subcommand] if subcommand else []), "--help"])
+    try:
+        said = system.run([program, *([subcommand] if subcommand else []), "--help"], _TIMEOUT_S)
+        found = parse_help((said.stdout or said.stderr)[:_LONGEST])
+    except LookError:
+        found = {}
+    found = found if len(found) >= _FEWEST else {}
     _ASKED.append((system, (program, subcommand), found))
     del _ASKED[:-_MOST_KEPT]
     return found
@@ -61,15 +65,6 @@ _ASKED: list[tuple[System, tuple[str, str], Mapping[str, str]]] = []
 _MOST_KEPT = 8
 
 
-def _read(system: System, words: Sequence[str]) -> Mapping[str, str]:
-    try:
-        said = system.run(words, _TIMEOUT_S)
-    except LookError:
-        return {}
-    options = parse_help((said.stdout or said.stderr)[:_LONGEST])
-    return options if len(options) >= _FEWEST else {}
-
-
 def parse_help(text: str) -> dict[str, str]:
     """Every flag with its part of the text; those that are only there to say that they are gone are left out."""
     entries: list[list[str]] = []
@@ -78,22 +73,14 @@ def parse_help(text: str) -> dict[str, str]:
             entries.append([line])
         elif entries and line.startswith(" "):
             entries[-1].append(line)
-    return {
-        flag: "\n".join(lines)
-        for lines in entries
-        if _REMOVED not in " ".join(" ".join(lines).split())
-        for flag in _spellings(lines[0])
-    }
-
-
-def _spellings(line: str) -> list[str]:
-    """The flags at the start of a line, up to the first that no comma follows."""
-    found, at = [], 0
-    while match := _FLAG.match(line, at):
-        found.append(match[1])
-        at = match.end()
-        if not match[2]:
-            break
+    found = {}
+    for lines in entries:
+        if "argument has been removed" in " ".join(" ".join(lines).split()):
+            continue
+        at = 0
+        while match := _FLAG.match(lines[0], at):  # the flags at its start, up to the first that no comma follows
+            found[match[1]] = "\n".join(lines)
+            at = match.end() if match[2] else len(lines[0])
     return found
 
 
@@ -102,23 +89,10 @@ def _spellings(line: str) -> list[str]:
 # 2024-09).
 
 SINCE: Mapping[str, int] = {
-    "-dev": 4168,
-    "-ot": 5028,
-    "--no-op-offload": 5346,
-    "--swa-full": 5429,
-    "--reasoning-budget": 5488,
-    "-kvu": 5913,
-    "-cmoe": 6089,
-    "-ncmoe": 6089,
-    "--fit": 7407,
-    "-fitt": 7407,
-    "--sleep-idle-seconds": 7492,
-    "-dio": 7668,
-    "--no-cache-prompt": 7716,
-    "--spec-type": 7864,
-    "--spec-draft-n-max": 8955,
-    "-lm": LOAD_MODE,
-}
+    "-dev": 4168, "-ot": 5028, "--no-op-offload": 5346, "--swa-full": 5429, "--reasoning-budget": 5488, "-kvu": 5913,
+    "-cmoe": 6089, "-ncmoe": 6089, "--fit": 7407, "-fitt": 7407, "--sleep-idle-seconds": 7492, "-dio": 7668,
+    "--no-cache-prompt": 7716, "--spec-type": 7864, "--spec-draft-n-max": 8955, "-lm": LOAD_MODE,
+}  # fmt: skip
 VALUES_SINCE: Mapping[tuple[str, str], int] = {
     ("-fa", "on"): FLASH_ATTENTION_TAKES_A_VALUE,
     ("-ngl", "all"): 7553,
@@ -186,24 +160,19 @@ def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Sub
     """What the command asks for."""
     settings = parse_settings(command, environment)
     runtime = requested_settings(settings, complete=False)
-    path, name = _model(settings)
+    model = Model()
+    if "model" in settings:
+        path = settings["model"].value
+        stem = re.split(r"[/\\]", path)[-1].removesuffix(".gguf")
+        model = Model(path=reported(path, _SOURCE), name=reported(stem, _SOURCE) if stem else NOT_LOOKED)
+    elif "repository" in settings:
+        model = Model(name=reported(settings["repository"].value, _SOURCE))
     return Subject(
         runtime=msgspec.structs.replace(
             runtime, name=reported("llama.cpp", _SOURCE), command=reported(without_secrets(command), _SOURCE)
         ),
-        model=Model(path=path, name=name),
+        model=model,
     )
-
-
-def _model(settings: Mapping[str, Setting]) -> tuple[Fact[str], Fact[str]]:
-    """The file, and the name that a file or a repository goes by."""
-    if "model" in settings:
-        path = settings["model"].value
-        stem = re.split(r"[/\\]", path)[-1].removesuffix(".gguf")
-        return reported(path, _SOURCE), reported(stem, _SOURCE) if stem else NOT_LOOKED
-    if "repository" in settings:
-        return NOT_LOOKED, reported(settings["repository"].value, _SOURCE)
-    return NOT_LOOKED, NOT_LOOKED
 
 
 COMMANDS = CommandLines(

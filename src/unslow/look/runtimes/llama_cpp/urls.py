@@ -1,6 +1,7 @@
 """Servers that are not among the processes: at a URL, behind a router or llama-swap, or started here."""
 
 import shlex
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
-from unslow.look.command_line import UNSET, Setting
+from unslow.look.command_line import UNSET
 from unslow.look.contradictions import added_contradictions
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
 from unslow.look.openai_api import LOCKED, OK, Server, json_if_ok
@@ -34,11 +35,6 @@ from unslow.look.system.http import is_local_url, is_port
 MOST_SWAP_MODELS = 64
 
 
-def is_swap(health: Answer) -> bool:
-    """Whether /health answers as llama-swap does, in two letters and no JSON."""
-    return health.status == OK and health.body.strip() == b"OK"
-
-
 def read_swap(server: Server) -> tuple[Subject, ...] | None:
     """One subject for each llama-server that runs behind it; None where it is no llama-swap."""
     try:
@@ -48,76 +44,59 @@ def read_swap(server: Server) -> tuple[Subject, ...] | None:
     if not isinstance(running, list):
         return None
     named = [m for m in running[:MOST_SWAP_MODELS] if isinstance(m, dict) and isinstance(m.get("model"), str)]
-    return tuple(_child(server, model) for model in named if _may_be_llama_server(command_of_swap(model)))
+    subjects = []
+    for model in named:
+        command: list[str] = []  # an older llama-swap keeps it to itself
+        with suppress(ValueError):
+            command = shlex.split(str(model.get("cmd") or ""), comments=True)
+        program = command[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if command else "llama-server"
+        if is_llama_server(program, command):
+            subjects.append(_swap_child(server, model, command))
+    return tuple(subjects)
 
 
-def command_of_swap(model: dict[str, Any]) -> list[str]:
-    """The command line of a running model; empty where an older llama-swap keeps it to itself."""
-    try:
-        return shlex.split(str(model.get("cmd") or ""), comments=True)
-    except ValueError:
-        return []
-
-
-def _may_be_llama_server(command: list[str]) -> bool:
-    name = command[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if command else "llama-server"
-    return is_llama_server(name, command)
-
-
-def _child(server: Server, model: dict[str, Any]) -> Subject:
-    name, command = model["model"], command_of_swap(model)
-    http = read_server(server.system, _address(server, model), server.api_key)
-    subject = (
-        settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
-        if command
-        else http
-    )
-    source = f"{server.url}/running"
+def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Subject:
+    name = model["model"]
+    # its own address where that is on this machine; else through the proxy, which passes on to what runs already
+    url = str(model.get("proxy") or "").rstrip("/").replace("//localhost", "//127.0.0.1")
+    if not (is_local_url(url) and is_local_url(server.url)):
+        url = f"{server.url}/upstream/{quote(name, safe='')}"
+    http = read_server(server.system, url, server.api_key)
+    subject, source = http, f"{server.url}/running"
     own = Runtime(name=reported("llama.cpp", source), front=reported(f"llama-swap at {server.url}", source))
     if command:
+        subject = settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
         own = msgspec.structs.replace(own, command=reported(without_secrets(command), source))
     known = Model(name=reported(name, source)) if isinstance(subject.model.name, Unknown) else Model()
     runtime, whole = overlaid(subject.runtime, own), overlaid(subject.model, known)
     return msgspec.structs.replace(subject, runtime=runtime, model=whole)
 
 
-def _address(server: Server, model: dict[str, Any]) -> str:
-    """Its own where that is on this machine; else through the proxy, which passes on to what runs already."""
-    own = str(model.get("proxy") or "").rstrip("/").replace("//localhost", "//127.0.0.1")
-    here = is_local_url(own) and is_local_url(server.url)
-    return own if here else f"{server.url}/upstream/{quote(model['model'], safe='')}"
-
-
 MOST_ROUTER_MODELS = 64
-_RUNNING = ("loaded", "sleeping")
-
-
-def read_router(server: Server) -> tuple[Subject, ...]:
-    """One subject for each model that the router has loaded; nothing is loaded by asking."""
-    return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
 
 
 def loaded_models(answer: Any) -> list[dict[str, Any]]:
     """The models of /models that run now."""
     models = answer.get("data") if isinstance(answer, dict) else None
-    return [model for model in models if _is_running(model)][:MOST_ROUTER_MODELS] if isinstance(models, list) else []
-
-
-def _is_running(model: Any) -> bool:
-    status = model.get("status") if isinstance(model, dict) and isinstance(model.get("id"), str) else None
-    return isinstance(status, dict) and status.get("value") in _RUNNING
-
-
-def command_of_router(model: dict[str, Any]) -> list[str]:
-    """The command line that the router started a model with."""
-    words = model["status"].get("args")
-    return [str(word) for word in words] if isinstance(words, list) else []
+    running = []
+    for model in models if isinstance(models, list) else []:
+        status = model.get("status") if isinstance(model, dict) and isinstance(model.get("id"), str) else None
+        if isinstance(status, dict) and status.get("value") in ("loaded", "sleeping"):
+            running.append(model)
+    return running[:MOST_ROUTER_MODELS]
 
 
 def _router_child(server: Server, model: dict[str, Any]) -> Subject:
-    command = command_of_router(model)
+    words = model["status"].get("args")
+    command = [str(word) for word in words] if isinstance(words, list) else []
     settings = parse_settings(command, {})
-    url, query = _router_address(server, model["id"], settings)
+    # the child itself where it is on this machine; else the router, which is told the model and not to load it
+    url, query = server.url, f"?model={quote(model['id'], safe='')}&autoload=false"
+    port = settings.get("port", UNSET).value
+    if is_local_url(server.url) and is_port(port):
+        with suppress(LookError):  # a child in a container listens where only its router can reach it
+            server._replace(url=f"http://127.0.0.1:{port}").ask("/health")
+            url, query = f"http://127.0.0.1:{port}", ""
     answers = read_answers(server.system, url, server.api_key, query)
     http = http_subject(answers._replace(models={"data": [model]}), reported(url, f"{server.url}/models"))
     # what the router's own environment adds can't be seen from here
@@ -131,23 +110,6 @@ def _router_child(server: Server, model: dict[str, Any]) -> Subject:
     return with_file(server.system, whole, [""]) if is_local_url(server.url) else whole
 
 
-def _router_address(server: Server, name: str, settings: dict[str, Setting]) -> tuple[str, str]:
-    """The child itself where it is on this machine; else the router, which is told the model and not to load it."""
-    port = settings.get("port", UNSET).value
-    if is_local_url(server.url) and is_port(port) and _answers(server, f"http://127.0.0.1:{port}"):
-        return f"http://127.0.0.1:{port}", ""
-    return server.url, f"?model={quote(name, safe='')}&autoload=false"
-
-
-def _answers(server: Server, url: str) -> bool:
-    """A child in a container listens where only its router can reach it."""
-    try:
-        server._replace(url=url).ask("/health")
-    except LookError:
-        return False
-    return True
-
-
 _LOADING = 503
 
 
@@ -155,11 +117,11 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     """The server, or the servers behind a router, at a URL; None where something else answers."""
     server = Server(system, url.rstrip("/"), api_key)
     health = server.ask("/health")
-    if is_swap(health):
+    if health.status == OK and health.body.strip() == b"OK":  # llama-swap, in two letters and no JSON
         return read_swap(server)
     props = server.ask("/props")
-    if is_router(json_if_ok(props)):
-        return read_router(server)
+    if is_router(json_if_ok(props)):  # one subject for each model that it has loaded; nothing is loaded by asking
+        return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
     return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
 
 

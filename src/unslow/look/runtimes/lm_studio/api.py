@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -52,54 +53,52 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
     if not isinstance(value_at(data, "models"), list):
         return None  # older versions answer whatever they are asked with status 200 and an error
     models = [model for model in objects_at(data, "models") if word_at(model, "type") != "embedding"]
-    return [_v1(model, loaded, source) for model in models for loaded in objects_at(model, "loaded_instances", most=64)]
-
-
-def _v1(model: dict[str, Any], loaded: dict[str, Any], source: str) -> Instance:
-    config, key = loaded.get("config"), word_at(model, "key")
-    context = count_fact(config, source, "context_length")
-    runtime = Runtime(
-        state=reported("loaded", source),
-        context_set=context,
-        context_length=context,
-        batch=count_fact(config, source, "eval_batch_size"),
-        slots=count_fact(config, source, "parallel"),
-        flash_attention=truth_fact(config, source, "flash_attention"),
-        kv_offload=truth_fact(config, source, "offload_kv_cache_to_gpu"),
-    )
-    described = Model(
-        name=text_fact(model, source, "key"),
-        architecture=text_fact(model, source, "architecture"),
-        quant=text_fact(model, source, "quantization", "name"),
-        parameters=parse_parameters(word_at(model, "params_string"), source),
-        context_trained=count_fact(model, source, "max_context_length"),
-        experts_used=count_fact(config, source, "num_experts"),
-    )
-    size = count_fact(model, source, "size_bytes")
-    return Instance(word_at(loaded, "id") or key, key, runtime, described, size, word_at(model, "format"))
+    pairs = [(model, loaded) for model in models for loaded in objects_at(model, "loaded_instances", most=64)]
+    found = []
+    for model, loaded in pairs:
+        config, key = loaded.get("config"), word_at(model, "key")
+        context = count_fact(config, source, "context_length")
+        runtime = Runtime(
+            state=reported("loaded", source),
+            context_set=context,
+            context_length=context,
+            batch=count_fact(config, source, "eval_batch_size"),
+            slots=count_fact(config, source, "parallel"),
+            flash_attention=truth_fact(config, source, "flash_attention"),
+            kv_offload=truth_fact(config, source, "offload_kv_cache_to_gpu"),
+        )
+        described = Model(
+            name=text_fact(model, source, "key"),
+            architecture=text_fact(model, source, "architecture"),
+            quant=text_fact(model, source, "quantization", "name"),
+            parameters=parse_parameters(word_at(model, "params_string"), source),
+            context_trained=count_fact(model, source, "max_context_length"),
+            experts_used=count_fact(config, source, "num_experts"),
+        )
+        size, kind = count_fact(model, source, "size_bytes"), word_at(model, "format")
+        found.append(Instance(word_at(loaded, "id") or key, key, runtime, described, size, kind))
+    return found
 
 
 def parse_v0(data: Any, source: str) -> list[Instance] | None:
     """The models that are loaded; None where this is no such list."""
     if not isinstance(value_at(data, "data"), list):
         return None
-    return [
-        _v0(m, source) for m in objects_at(data, "data") if m.get("state") == "loaded" and m.get("type") != "embeddings"
-    ]
-
-
-def _v0(model: dict[str, Any], source: str) -> Instance:
-    name = word_at(model, "id")
-    context = count_fact(model, source, "loaded_context_length")
-    described = Model(
-        name=text_fact(model, source, "id"),
-        architecture=text_fact(model, source, "arch"),
-        quant=text_fact(model, source, "quantization"),
-        context_trained=count_fact(model, source, "max_context_length"),
-    )
-    runtime = Runtime(state=reported("loaded", source), context_set=context, context_length=context)
-    unsized = not_found(f"{source} does not say how large the model is")
-    return Instance(name, name, runtime, described, unsized, word_at(model, "compatibility_type"))
+    found = []
+    for model in objects_at(data, "data"):
+        if model.get("state") != "loaded" or model.get("type") == "embeddings":
+            continue
+        name, context = word_at(model, "id"), count_fact(model, source, "loaded_context_length")
+        described = Model(
+            name=text_fact(model, source, "id"),
+            architecture=text_fact(model, source, "arch"),
+            quant=text_fact(model, source, "quantization"),
+            context_trained=count_fact(model, source, "max_context_length"),
+        )
+        runtime = Runtime(state=reported("loaded", source), context_set=context, context_length=context)
+        unsized = not_found(f"{source} does not say how large the model is")
+        found.append(Instance(name, name, runtime, described, unsized, word_at(model, "compatibility_type")))
+    return found
 
 
 def parse_parameters(written: str, source: str) -> Fact[int]:
@@ -126,7 +125,6 @@ PROGRAM = "lms"
 _SELECTED = re.compile(r"(\S{1,120})@(\d[\w.+-]{0,40})\s+✓\s+(\S.{0,80})")
 _GPU_WORDS = {"cuda": "CUDA", "rocm": "ROCm", "vulkan": "Vulkan", "metal": "Metal", "mlx": "MLX"}
 _FOR_EVER_S = -1.0
-_IDLE = "idle"
 
 
 class LoadedModel(NamedTuple):
@@ -155,15 +153,11 @@ def read_lms(system: System, port: int, homes: Sequence[str]) -> Lms:
             if error.absence is Absence.NOT_FOUND:
                 continue
             return Lms()
-        return Lms(parse_ps(listed, f"{PROGRAM} ps"), _read_engines(system, program, port))
+        engines = None
+        with suppress(LookError):
+            engines = parse_engines(_run(system, program, "runtime", "ls", "--port", str(port)))
+        return Lms(parse_ps(listed, f"{PROGRAM} ps"), engines)
     return Lms()
-
-
-def _read_engines(system: System, program: str, port: int) -> dict[str, str] | None:
-    try:
-        return parse_engines(_run(system, program, "runtime", "ls", "--port", str(port)))
-    except LookError:
-        return None
 
 
 def _run(system: System, program: str, *arguments: str) -> str:
@@ -179,28 +173,22 @@ def parse_ps(printed: str, source: str) -> tuple[LoadedModel, ...]:
         listed = Answer(0, printed[printed.find("[") :].encode()).json()
     except LookError:
         return ()
-    models = objects_at({"models": listed}, "models")
-    return tuple(_loaded(m, source) for m in models if word_at(m, "type") != "embedding" and word_at(m, "identifier"))
-
-
-def _loaded(model: dict[str, Any], source: str) -> LoadedModel:
-    context, status = count_fact(model, source, "contextLength"), word_at(model, "status")
-    runtime = Runtime(
-        context_length=context,
-        slots=count_fact(model, source, "parallel"),
-        busy_slots=reported(0, source) if status == _IDLE else failed(f'{source} says "{status[:40]}"'),
-        deferred_requests=count_fact(model, source, "queued"),
-        keep_alive_s=_keep_alive(model, source),
-    )
-    return LoadedModel(word_at(model, "identifier"), word_at(model, "modelKey"), word_at(model, "path"), runtime)
-
-
-def _keep_alive(model: dict[str, Any], source: str) -> Fact[float]:
-    """How long it stays after its last request; null is for ever."""
-    if "ttlMs" in model and model["ttlMs"] is None:
-        return reported(_FOR_EVER_S, source)
-    milliseconds = amount_fact(model, source, "ttlMs")
-    return reported(milliseconds.value / 1000, source) if isinstance(milliseconds, Known) else milliseconds
+    found = []
+    for model in objects_at({"models": listed}, "models"):
+        name, status = word_at(model, "identifier"), word_at(model, "status")
+        if not name or word_at(model, "type") == "embedding":
+            continue
+        idle = amount_fact(model, source, "ttlMs")  # how long it stays after its last request; null is for ever
+        idle = reported(idle.value / 1000, source) if isinstance(idle, Known) else idle
+        runtime = Runtime(
+            context_length=count_fact(model, source, "contextLength"),
+            slots=count_fact(model, source, "parallel"),
+            busy_slots=reported(0, source) if status == "idle" else failed(f'{source} says "{status[:40]}"'),
+            deferred_requests=count_fact(model, source, "queued"),
+            keep_alive_s=reported(_FOR_EVER_S, source) if model.get("ttlMs", 0) is None else idle,
+        )
+        found.append(LoadedModel(name, word_at(model, "modelKey"), word_at(model, "path"), runtime))
+    return tuple(found)
 
 
 def parse_engines(printed: str) -> dict[str, str]:

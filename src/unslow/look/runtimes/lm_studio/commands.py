@@ -14,9 +14,7 @@ from unslow.facts.runtime import Runtime
 from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, NOTHING_AT_HAND, PLACE, AtHand, Wanted
 
 MODEL = "MODEL"
-_URL = "http://127.0.0.1:1234"
 _UNNAMED = f"{MODEL} stands for the model: `lms ls` has its name"
-_NO_SETTING = "LM Studio has no setting for it"
 _FIELDS = {
     Knob.CONTEXT_LENGTH: "context_length",
     Knob.FLASH_ATTENTION: "flash_attention",
@@ -57,20 +55,14 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     to_fill_in = [change for change in asked if not _why_not(change, wanted) and _missing(change, wanted)]
     short = tuple(_load_line([change], wanted) for change in to_fill_in)
     advice = tuple(line for change in asked for line in _advice(change, wanted))
-    load, model = _load_lines(have, wanted) if have else (), _model(wanted)
+    model = _model(wanted)
+    clicks = [line for change in have if not _by_http(have) for line in _clicked(change, wanted)]
+    load = (*clicks, _load_line(have, wanted)) if have else ()
     lines = (*(load or short), *advice)
-    notes = (
-        (labelled_line(Place.HAND, _UNNAMED),)
-        if model == MODEL and any(MODEL in line.split() for line in lines)
-        else ()
-    )
+    unnamed = model == MODEL and any(MODEL in line.split() for line in lines)
+    notes = (labelled_line(Place.HAND, _UNNAMED),) if unnamed else ()
     argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
     return Commands(short if load else (), (*lines, *notes), left, argv)
-
-
-def _load_lines(changes: Sequence[Change], wanted: Wanted) -> tuple[str, ...]:
-    clicks = () if _by_http(changes) else tuple(line for change in changes for line in _clicked(change, wanted))
-    return (*clicks, _load_line(changes, wanted))
 
 
 def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:
@@ -80,7 +72,7 @@ def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:
     unload = f"lms unload {shell_quoted(now)} && " if loaded else ""
     if _by_http(changes):
         fields = {_FIELDS[change.knob]: change.value for change in changes if change.knob in _FIELDS}
-        url = wanted.runtime.url.value_or(_URL)
+        url = wanted.runtime.url.value_or("http://127.0.0.1:1234")
         body = shell_quoted(json.dumps({"model": model, **fields}))
         return f"{unload}curl {url}/api/v1/models/load -H 'Content-Type: application/json' -d {body}"
     return f"{unload}lms load {' '.join(shell_quoted(word) for word in (model, *_flags(changes, wanted)))}"
@@ -93,7 +85,6 @@ def _model(wanted: Wanted) -> str:
 
 
 def _why_not(change: Change, wanted: Wanted) -> str:
-    """Why there is nothing to load with or to click; empty where there is."""
     match change.knob:
         case Knob.MODEL_FILE:
             return "" if change.value in wanted.at_hand.listed else f"LM Studio does not list {change.value}"
@@ -108,11 +99,10 @@ def _why_not(change: Change, wanted: Wanted) -> str:
             known = change.value is None or change.value in _LOAD_MODES
             return "" if known else f"LM Studio has no way to load by {change.value}"
         case knob:
-            return "" if knob in _FLAGS or knob in _CLICKS else _NO_SETTING
+            return "" if knob in _FLAGS or knob in _CLICKS else "LM Studio has no setting for it"
 
 
 def _missing(change: Change, wanted: Wanted) -> str:
-    """What the reader has to fill in first."""
     match change.knob:
         case Knob.CONTEXT_LENGTH | Knob.PARALLEL | Knob.KEEP_ALIVE:
             return NO_NUMBER if change.value is None else ""
@@ -125,7 +115,6 @@ def _missing(change: Change, wanted: Wanted) -> str:
 
 
 def _advice(change: Change, wanted: Wanted) -> Sequence[str]:
-    """What to do where no setting of a load makes the change."""
     if change.knob is not Knob.QUANT:
         return _ADVICE.get(change.knob, ())
     if Knob.MODEL_FILE in wanted.changes:
@@ -175,10 +164,6 @@ def _number(flag: str) -> "Callable[[Setting, Wanted], list[str]]":
     return lambda value, _wanted: [flag, PLACE if value is None else str(value)]
 
 
-def _gpu(value: Setting, wanted: Wanted) -> list[str]:
-    return ["--gpu", share_of(value, wanted.runtime.layers.value_or(0)) or "SHARE"]
-
-
 def _draft(value: Setting, _wanted: Wanted) -> list[str]:
     if not value or value == "none":
         return []
@@ -187,7 +172,7 @@ def _draft(value: Setting, _wanted: Wanted) -> list[str]:
 
 
 _FLAGS: Mapping[Knob, Callable[[Setting, Wanted], list[str]]] = {
-    Knob.GPU_LAYERS: _gpu,
+    Knob.GPU_LAYERS: lambda value, wanted: ["--gpu", share_of(value, wanted.runtime.layers.value_or(0)) or "SHARE"],
     Knob.CONTEXT_LENGTH: _number("--context-length"),
     Knob.PARALLEL: _number("--parallel"),
     Knob.KEEP_ALIVE: _number("--ttl"),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,16 +20,7 @@ from unslow.look.openai_api import Server
 from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
 from unslow.look.runtimes._gguf_process import found_server, is_server, read_log
 from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
-from unslow.look.runtimes.lm_studio.api import (
-    Instance,
-    Lms,
-    LoadedModel,
-    backends_of,
-    greets,
-    read_instances,
-    read_lms,
-    with_size,
-)
+from unslow.look.runtimes.lm_studio.api import Instance, Lms, backends_of, greets, read_instances, read_lms, with_size
 from unslow.look.server_answers import value_at
 from unslow.look.system import Answer, LookError, System
 from unslow.look.system.http import is_local_url
@@ -43,19 +35,12 @@ _SMALL = 65536
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """The app or the daemon; the many processes that they start are theirs, unless nothing else is to be seen."""
-    return outermost([process for process in processes if _is_own(process)], processes)
-
-
-def _is_own(process: Process) -> bool:
-    if process.name.startswith(_APPS):
-        return True
-    return process.name in _WORKERS and bool(_home_in(words_of(process.command())))
-
-
-def servers_of(process: Process) -> list[Process]:
-    """The llama-servers that it started; it may be one itself."""
-    family = [process, *started_by(process, read_processes(process.system))]
-    return [member for member in family if is_server(member)]
+    own = [
+        process
+        for process in processes
+        if process.name.startswith(_APPS) or (process.name in _WORKERS and _home_in(words_of(process.command())))
+    ]
+    return outermost(own, processes)
 
 
 def read_homes(system: System, process: Process | None = None) -> list[str]:
@@ -96,21 +81,17 @@ def read_model_path(system: System, homes: Sequence[str], instance: Instance, be
     """The file of a loaded model: as `lms ps` has it, else the only one of exactly its size."""
     folders = [store.downloads(system, home) for home in homes]
     if folders and _SAFE.fullmatch(below):
-        folder = next((folder for folder in folders if _is_file(system, f"{folder}/{below}")), folders[0])
-        return reported(f"{folder}/{below}", "lms ps: path")
+        for folder in folders:
+            with suppress(LookError):
+                if system.read_head(f"{folder}/{below}", 4):
+                    return reported(f"{folder}/{below}", "lms ps: path")
+        return reported(f"{folders[0]}/{below}", "lms ps: path")
     for folder in folders:
         if path := _of_size(system, folder, instance.size_bytes):
             return estimated(path, f"the only file in {folder} of this size")
     return not_found(
         "no file of just this size lies where LM Studio keeps its models", "`lms ps --json` tells the path"
     )
-
-
-def _is_file(system: System, path: str) -> bool:
-    try:
-        return bool(system.read_head(path, 4))
-    except LookError:
-        return False
 
 
 def _of_size(system: System, folder: str, size: Fact[int]) -> str:
@@ -145,7 +126,9 @@ def read_logged(system: System, homes: Sequence[str], subject: Subject) -> Subje
             continue
         noted = msgspec.structs.replace(subject.runtime, log_path=reported(path, home))
         subject = msgspec.structs.replace(subject, runtime=noted)
-        if not _same_file(log.model.path, subject.model.path):
+        paths = [log.model.path.value_or(""), subject.model.path.value_or("")]
+        logged, loaded = (path.replace("\\", "/").rpartition("/")[2] for path in paths)
+        if logged != loaded or not all(paths):  # it speaks of another model
             return subject
         decided = settled_subject(Runtime(), subject, Subject(runtime=log.runtime, model=log.model))
         named = msgspec.structs.replace(decided.runtime, name=noted.name, url=noted.url)
@@ -161,18 +144,10 @@ def _newest(system: System, folder: str) -> str:
     names = [name for name in system.list_dir(f"{folder}/{months[-1]}") if name.endswith(".log")]
     if not names:
         raise LookError(f"{folder}/{months[-1]}: no logs")
-    return f"{folder}/{months[-1]}/{max(names, key=_in_order)}"
-
-
-def _in_order(name: str) -> tuple[str, int]:
-    day, _, number = name.removesuffix(".log").partition(".")
-    return day, int(number) if number.isdecimal() else 0
-
-
-def _same_file(logged: Fact[str], loaded: Fact[str]) -> bool:
-    """Whether a log speaks of the model that is loaded; both know its file by name."""
-    names = [fact.value.replace("\\", "/").rpartition("/")[2] for fact in (logged, loaded) if isinstance(fact, Known)]
-    return len(names) == 2 and names[0] == names[1]  # noqa: PLR2004 (both are known)
+    # by the day, and then by the number, where it has one
+    parted = [name.removesuffix(".log").partition(".") for name in names]
+    keys = [(day, int(number) if number.isdecimal() else 0) for day, _, number in parted]
+    return f"{folder}/{months[-1]}/{names[keys.index(max(keys))]}"
 
 
 NAME = "LM Studio"
@@ -200,7 +175,8 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The app or the daemon: by its server where that is on, and by the llama-servers that it started."""
     system, homes = process.system, read_homes(process.system, process)
-    children = [read_server(system, found_server(child)) for child in servers_of(process)]
+    family = [process, *started_by(process, read_processes(system))]
+    children = [read_server(system, found_server(member)) for member in family if is_server(member)]
     server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
     try:
         if not greets(server):
@@ -210,40 +186,39 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         why = not_found(f"its server does not tell: {error.why}", error.how_to_get or _SERVER_OFF)
         silent = Subject(runtime=Runtime(url=why, state=why), model=Model(name=why, path=why))
         subjects, otherwise = [], silent
-    joined = _joined(subjects, children) or [otherwise]
-    return tuple(_with_process(subject, process) for subject in joined)
+    found = []
+    for subject in _joined(subjects, children) or [otherwise]:
+        runtime = subject.runtime
+        shown = msgspec.structs.replace(
+            runtime,
+            name=reported(NAME, f"/proc/{process.pid}/comm"),
+            version=_NO_VERSION,  # that of the engine is not the app's
+            pid=runtime.pid if isinstance(runtime.pid, Known) else reported(process.pid, "/proc"),
+            command=runtime.command if isinstance(runtime.command, Known) else process.command(),
+            environment=runtime.environment if isinstance(runtime.environment, Known) else process.environment(),
+            container=process.container(),
+        )
+        found.append(msgspec.structs.replace(subject, runtime=shown))
+    return tuple(found)
 
 
 def _served(server: Server, homes: list[str]) -> tuple[Subject, ...]:
     """The models that a server has loaded; `homes` are those of this machine, and none for a server elsewhere."""
     instances = read_instances(server)
-    told = read_lms(server.system, _port(server.url), homes) if homes and instances else Lms()
+    parts = urlsplit(server.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    told = read_lms(server.system, port, homes) if homes and instances else Lms()
     return tuple(_subject(server, instance, told, homes) for instance in instances)
 
 
 def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) -> Subject:
+    system, url = server.system, server.url
     loaded = next((one for one in told.loaded if one.id == instance.id), None)
-    model = with_size(instance)
-    path = (
-        read_model_path(server.system, homes, instance, loaded.path if loaded else "")
-        if homes
-        else not_supported("the file lies on another machine", "run unslow there")
-    )
-    subject = Subject(
-        runtime=_runtime(server.url, instance, loaded, told), model=msgspec.structs.replace(model, path=path)
-    )
-    subject = (
-        with_folder(server.system, subject) if instance.format == "mlx" else with_file(server.system, subject, [""])
-    )
-    subject = read_logged(server.system, homes, subject) if homes else subject
-    named = msgspec.structs.replace(subject.model, name=reported(instance.id, server.url))
-    return msgspec.structs.replace(subject, model=named)
-
-
-def _runtime(url: str, instance: Instance, loaded: LoadedModel | None, told: Lms) -> Runtime:
+    path: Fact[str] = not_supported("the file lies on another machine", "run unslow there")
+    if homes:
+        path = read_model_path(system, homes, instance, loaded.path if loaded else "")
     untold: dict[str, Any] = dict.fromkeys(_NOT_IN_API, _UNTOLD)
     engine = (told.engines or {}).get(instance.format or "gguf", "")
-    known = overlaid(instance.runtime, loaded.runtime) if loaded else instance.runtime
     named = Runtime(
         name=reported(NAME, url),
         url=reported(url, "given"),
@@ -251,7 +226,13 @@ def _runtime(url: str, instance: Instance, loaded: LoadedModel | None, told: Lms
         backends=backends_of(engine, "lms runtime ls") if told.engines is not None else _UNTOLD,
         **untold,
     )
-    return overlaid(named, known)
+    known = overlaid(instance.runtime, loaded.runtime) if loaded else instance.runtime
+    model = msgspec.structs.replace(with_size(instance), path=path)
+    subject = Subject(runtime=overlaid(named, known), model=model)
+    subject = with_folder(system, subject) if instance.format == "mlx" else with_file(system, subject, [""])
+    subject = read_logged(system, homes, subject) if homes else subject
+    model = msgspec.structs.replace(subject.model, name=reported(instance.id, url))
+    return msgspec.structs.replace(subject, model=model)
 
 
 def _idle(url: str) -> Subject:
@@ -267,36 +248,12 @@ def _joined(served: list[Subject], children: list[Subject]) -> list[Subject]:
         path = subject.model.path.value_or("")
         by_file = [child for child in left if path and child.model.path.value_or("") == path]
         child = next(iter(by_file), left[0] if alone and left else None)
-        if child:
-            left.remove(child)
-        result.append(_over(subject, child) if child else subject)
+        if child is None:
+            result.append(subject)
+            continue
+        left.remove(child)
+        # clients know LM Studio's address and its name for the model: any other name could make it load one
+        runtime, model = overlaid(subject.runtime, child.runtime), overlaid(subject.model, child.model)
+        runtime = msgspec.structs.replace(runtime, url=subject.runtime.url)
+        result.append(Subject(runtime=runtime, model=msgspec.structs.replace(model, name=subject.model.name)))
     return result + left
-
-
-def _over(subject: Subject, child: Subject) -> Subject:
-    """Clients know LM Studio's address and its name for the model: any other name could make it load one."""
-    runtime = overlaid(subject.runtime, child.runtime)
-    model = overlaid(subject.model, child.model)
-    return Subject(
-        runtime=msgspec.structs.replace(runtime, url=subject.runtime.url),
-        model=msgspec.structs.replace(model, name=subject.model.name),
-    )
-
-
-def _with_process(subject: Subject, process: Process) -> Subject:
-    runtime = subject.runtime
-    shown = msgspec.structs.replace(
-        runtime,
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        version=_NO_VERSION,  # that of the engine is not the app's
-        pid=runtime.pid if isinstance(runtime.pid, Known) else reported(process.pid, "/proc"),
-        command=runtime.command if isinstance(runtime.command, Known) else process.command(),
-        environment=runtime.environment if isinstance(runtime.environment, Known) else process.environment(),
-        container=process.container(),
-    )
-    return msgspec.structs.replace(subject, runtime=shown)
-
-
-def _port(url: str) -> int:
-    parts = urlsplit(url)
-    return parts.port or (443 if parts.scheme == "https" else 80)

@@ -8,7 +8,7 @@ import msgspec
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import MIB, Fact, Known, Unknown, estimated, failed, first_known, reported
+from unslow.facts.values import MIB, Fact, Known, estimated, failed, first_known, reported
 from unslow.look.command_line import is_absolute_path
 from unslow.look.logs.ollama_commands import option_facts
 from unslow.look.openai_api import OK, Server
@@ -23,18 +23,11 @@ _PARAMETER = re.compile(r"^(\w{2,30})\s+\"?([\w.-]{1,40})\"?\s*$", re.MULTILINE)
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([KMBT])")
 _POWERS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _LAYER_COUNTS = {
-    "layers": "block_count",
-    "context_trained": "context_length",
-    "width": "embedding_length",
-    "heads": "attention.head_count",
-    "kv_heads": "attention.head_count_kv",
-    "key_length": "attention.key_length",
-    "value_length": "attention.value_length",
-    "experts": "expert_count",
-    "experts_used": "expert_used_count",
-    "expert_width": "expert_feed_forward_length",
-    "vocabulary": "vocab_size",
-}
+    "layers": "block_count", "context_trained": "context_length", "width": "embedding_length",
+    "heads": "attention.head_count", "kv_heads": "attention.head_count_kv", "key_length": "attention.key_length",
+    "value_length": "attention.value_length", "experts": "expert_count", "experts_used": "expert_used_count",
+    "expert_width": "expert_feed_forward_length", "vocabulary": "vocab_size",
+}  # fmt: skip
 
 _MODEL_FIELDS = (*_LAYER_COUNTS, "name", "path", "architecture", "quant", "parameters")
 
@@ -64,9 +57,20 @@ def read_version(server: Server) -> Fact[str]:
 
 def read_loaded(server: Server) -> list[Loaded]:
     """The models that are loaded now; LookError where the server does not tell."""
-    source = f"{server.url}/api/ps"
-    models = objects_at(server.json("/api/ps"), "models", most=MOST_MODELS)
-    return [_loaded(server, model, source) for model in models]
+    found = []
+    for model in objects_at(server.json("/api/ps"), "models", most=MOST_MODELS):
+        name = word_at(model, "name") or word_at(model, "model")
+        try:
+            shown = server.json("/api/show", "POST", {"model": name})
+        except LookError:
+            shown = {}
+        listed = parse_loaded(model, f"{server.url}/api/ps")
+        described, asked = parse_shown(shown, f"{server.url}/api/show")
+        merged = {
+            field: first_known(getattr(described, field), getattr(listed.model, field)) for field in _MODEL_FIELDS
+        }
+        found.append(Loaded(name, Subject(runtime=listed.runtime, model=Model(**merged)), asked))
+    return found
 
 
 def read_names(server: Server) -> list[str]:
@@ -79,27 +83,18 @@ def read_names(server: Server) -> list[str]:
     return [name for model in models if _NAME.fullmatch(name := word_at(model, "name"))]
 
 
-def _loaded(server: Server, model: Any, source: str) -> Loaded:
-    name = word_at(model, "name") or word_at(model, "model")
-    try:
-        shown = server.json("/api/show", "POST", {"model": name})
-    except LookError:
-        shown = {}
-    subject = parse_loaded(model, source)
-    described, asked = parse_shown(shown, f"{server.url}/api/show")
-    merged = {field: first_known(getattr(described, field), getattr(subject.model, field)) for field in _MODEL_FIELDS}
-    return Loaded(name, Subject(runtime=subject.runtime, model=Model(**merged)), asked)
-
-
 def parse_loaded(model: Any, source: str) -> Subject:
     """One entry of /api/ps: bytes that were planned, and the context of one request."""
     size, vram = count_fact(model, source, "size"), count_fact(model, source, "size_vram")
     context = count_fact(model, source, "context_length")
+    share: Fact[float] = failed(f"{source} tells no share of a size")
+    if isinstance(vram, Known) and 0 < size.value_or(0) >= vram.value:
+        share = estimated(vram.value / size.value_or(0), f"{source}: size_vram / size, planned")
     runtime = Runtime(
         state=reported("loaded", source),
         size_bytes=size,
         size_vram_bytes=vram,
-        vram_share=_share(size, vram, source),
+        vram_share=share,
         context_per_slot=context if context.value_or(0) else failed(f"{source} tells no context: it is before 0.9.6"),
     )
     described = Model(
@@ -109,13 +104,6 @@ def parse_loaded(model: Any, source: str) -> Subject:
         parameters=_parameters(word_at(model, "details", "parameter_size"), source),
     )
     return Subject(runtime=runtime, model=described)
-
-
-def _share(size: Fact[int], vram: Fact[int], source: str) -> Fact[float]:
-    whole, part = size.value_or(0), vram.value_or(0)
-    if not whole or part > whole or isinstance(vram, Unknown):
-        return failed(f"{source} tells no share of a size")
-    return estimated(part / whole, f"{source}: size_vram / size, planned")
 
 
 def with_doubt(subject: Subject, warnings: list[str]) -> Subject:
@@ -136,7 +124,8 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
     kind = word_at(info, "general.architecture")
     facts: dict[str, Any] = {name: count_fact(info, source, f"{kind}.{key}") for name, key in _LAYER_COUNTS.items()}
     # The Modelfile; its comments name other files
-    path = _FROM.search("\n".join(line for line in _text(shown, "modelfile").splitlines() if not line.startswith("#")))
+    base = _FROM.search("\n".join(line for line in _text(shown, "modelfile").splitlines() if not line.startswith("#")))
+    path = base[1].strip() if base else ""
     model = Model(
         **facts,
         architecture=text_fact(info, source, "general.architecture"),
@@ -145,7 +134,7 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
             count_fact(info, source, "general.parameter_count"),
             _parameters(word_at(shown, "details", "parameter_size"), source),
         ),
-        path=_path(path[1].strip(), source) if path else failed(f"{source} names no file"),
+        path=reported(path, source) if is_absolute_path(path) else failed(f"{source} names no file"),
     )
     options: dict[str, str] = dict(_PARAMETER.findall(_text(shown, "parameters")))
     return model, Runtime(**option_facts(options, f"{source}: parameters"))
@@ -154,10 +143,6 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
 def _text(shown: Any, name: str) -> str:
     value = value_at(shown, name)
     return value[:100_000] if isinstance(value, str) else ""
-
-
-def _path(path: str, source: str) -> Fact[str]:
-    return reported(path, source) if is_absolute_path(path) else failed(f"{source} names no file")
 
 
 def _quant(data: Any, source: str) -> Fact[str]:

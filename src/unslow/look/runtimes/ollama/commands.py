@@ -25,6 +25,7 @@ from unslow.look.command_writer import (
     Advice,
     AtHand,
     Wanted,
+    answer_changes,
 )
 from unslow.look.runtimes.ollama.places import (
     derived_name,
@@ -34,6 +35,7 @@ from unslow.look.runtimes.ollama.places import (
     option,
     variable,
     variables_set,
+    word_of,
 )
 
 _INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
@@ -100,30 +102,19 @@ def _other_target(runtime: Runtime) -> list[str]:
     return variable("HSA_OVERRIDE_GFX_VERSION", _SIBLINGS[found[1]], runtime)
 
 
-def _integrated(runtime: Runtime) -> list[str]:
-    return variable("OLLAMA_IGPU_ENABLE", 1, runtime)
-
-
-def _newer_driver(_runtime: Runtime) -> list[str]:
-    return [labelled_line(Place.HAND, "install a newer driver of the GPU, and start the machine again")]
-
-
-def _libraries(runtime: Runtime) -> list[str]:
-    return [_INSTALL] if home_of(runtime) in ("service", "shell") else _anything("", runtime)
-
-
 _BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
     (r"permission|/dev/kfd|kfd driver", _opened),
-    (r"driver.{0,20}too old|old CUDA driver", _newer_driver),
-    (r"iGPU|integrated GPU", _integrated),
+    (
+        r"driver.{0,20}too old|old CUDA driver",
+        lambda _: [labelled_line(Place.HAND, "install a newer driver of the GPU, and start the machine again")],
+    ),
+    (r"iGPU|integrated GPU", lambda runtime: variable("OLLAMA_IGPU_ENABLE", 1, runtime)),
     (r"gfx\w+|amdgpu is not supported|no rocblas support", _other_target),
-    (r"no compatible rocm library|verify rocm library", _libraries),
+    (
+        r"no compatible rocm library|verify rocm library",
+        lambda runtime: [_INSTALL] if home_of(runtime) in ("service", "shell") else _anything("", runtime),
+    ),
 )
-
-
-def hiding_variable(runtime: Runtime) -> str:
-    """The variable of its environment that hides a device; empty where none does."""
-    return next((name for name in _HIDES if name in runtime.environment.value_or({})), "")
 
 
 def visible_device(value: Setting, runtime: Runtime) -> tuple[str, str] | None:
@@ -157,6 +148,7 @@ ALL_LAYERS = 999
 """More than any model has: less than nought leaves the number to Ollama."""
 
 
+_MAPPED = {"none": "false", "mmap": "true"}
 _USUAL_DRAFT = 4
 _MODEL = "MODEL"
 _NAMELESS = (
@@ -186,11 +178,14 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     """The service's variables first, then the model that has the parameters."""
     asked = {change.knob: change for change in changes}  # the last word on a knob counts
     wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
-    answers = [(change, _answer(change, wanted)) for change in asked.values()]
-    puts = [answer for _, answer in answers if isinstance(answer, Put)]
-    advice = tuple(line for _, answer in answers if isinstance(answer, Advice) for line in answer.lines)
-    left = tuple((change, why) for change, answer in answers if (why := _why_not(answer)))
-    short = tuple(line for put in puts for line in _short(put))
+    turns = {knob: _of_version(turn) for knob, turn in _TURNS.items()}
+    puts, advice, left = answer_changes("Ollama", turns, asked.values(), wanted)
+    short: list[str] = []
+    for put in puts:
+        # for one chat or request; where a value is to be filled in, for a model too, which then has no whole file
+        places = 3 if put.missing else 2
+        short += [line for name, value in put.parameters.items() for line in option(name, value)[:places]]
+        short += put.short
     turned = [put for put in puts if not put.missing]
     there = runtime.environment.value_or({})
     variables = {name: value for put in turned for name, value in put.variables.items()}
@@ -198,7 +193,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     lines = (*variables_set(needed, _in_unit(runtime, at_hand)), *_model_lines(turned, runtime, at_hand))
     if not lines:
         return Commands(lines=(*short, *advice), left_out=left, environment=needed)
-    return Commands(short, (*lines, *advice), left, environment=needed)
+    return Commands(tuple(short), (*lines, *advice), left, environment=needed)
 
 
 def _in_unit(runtime: Runtime, at_hand: AtHand) -> Runtime:
@@ -206,24 +201,6 @@ def _in_unit(runtime: Runtime, at_hand: AtHand) -> Runtime:
     if not at_hand.unit.name or isinstance(runtime.unit, Known):
         return runtime
     return msgspec.structs.replace(runtime, unit=reported(at_hand.unit.words, "its control group"))
-
-
-def _answer(change: Change, wanted: Wanted) -> _Answer:
-    turn = _TURNS.get(change.knob)
-    answer = turn(change.value, wanted) if turn else "Ollama has no setting for it"
-    return _too_new(answer, wanted.runtime) or answer if isinstance(answer, Put) else answer
-
-
-def _why_not(answer: _Answer) -> str:
-    if isinstance(answer, Put):
-        return answer.missing
-    return answer if isinstance(answer, str) else answer.why or "Ollama has no setting for it"
-
-
-def _short(put: Put) -> tuple[str, ...]:
-    """For one chat or one request; where a value is to be filled in, for a model too, which then has no whole file."""
-    places = 3 if put.missing else 2
-    return (*(line for name, value in put.parameters.items() for line in option(name, value)[:places]), *put.short)
 
 
 def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tuple[str, ...]:
@@ -235,7 +212,6 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
     if not parameters and not is_file:
         return (labelled_line(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
     if not chosen and not own:
-        # What to do for a model of which nobody knows what Ollama calls it
         lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
         return (
             labelled_line(Place.HAND, _NAMELESS),
@@ -262,14 +238,21 @@ def _instead(own: str) -> str:
     return f" in place of {own}" if own else ""
 
 
-def _too_new(put: Put, runtime: Runtime) -> str:
-    """Why a version can't have something; empty where it can."""
-    for name in (*put.parameters, *(name for name, value in put.variables.items() if value is not None)):
-        since = next((version for start, version in SINCE.items() if name.startswith(start)), (0,))
-        if not is_at_least(runtime, since):
-            at = runtime.version.value_or("")
-            return f"Ollama {at} does not read {name}, which {'.'.join(map(str, since))} is the first to do"
-    return ""
+def _of_version(turn: _Turn) -> _Turn:
+    """The turn, or why the version at hand can't have what it puts in."""
+
+    def checked(value: Setting, wanted: Wanted) -> _Answer:
+        put = turn(value, wanted)
+        if not isinstance(put, Put):
+            return put
+        for name in (*put.parameters, *(name for name, value in put.variables.items() if value is not None)):
+            since = next((version for start, version in SINCE.items() if name.startswith(start)), (0,))
+            if not is_at_least(wanted.runtime, since):
+                at = wanted.runtime.version.value_or("")
+                return f"Ollama {at} does not read {name}, which {'.'.join(map(str, since))} is the first to do"
+        return put
+
+    return checked
 
 
 def _parameter(name: str, by_itself: int | None = None) -> _Turn:
@@ -286,17 +269,13 @@ def _parameter(name: str, by_itself: int | None = None) -> _Turn:
 
 def _variable(name: str) -> _Turn:
     def turn(value: Setting, _wanted: Wanted) -> _Answer:
-        return Put(variables={name: None if value is None else _word(value)})
+        return Put(variables={name: None if value is None else word_of(value)})
 
     return turn
 
 
 def _is_number(value: Setting) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _word(value: Setting) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _model_file(value: Setting, wanted: Wanted) -> _Answer:
@@ -338,14 +317,6 @@ def _context(value: Setting, wanted: Wanted) -> _Answer:
     return Put({"num_ctx": tokens}, short=short, missing=NO_NUMBER if value is None else "")
 
 
-def _layers(value: Setting, wanted: Wanted) -> _Answer:
-    if value is None:
-        return Put({"num_gpu": -1})
-    if value == -1:
-        return Put({"num_gpu": ALL_LAYERS})
-    return _parameter("num_gpu")(value, wanted)
-
-
 def _fit(value: Setting, wanted: Wanted) -> _Answer:
     """On unless something stops it: a number of layers, or a variable of llama-server."""
     if value is False:
@@ -375,20 +346,6 @@ def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
     return Put(variables={"OLLAMA_KV_CACHE_TYPE": str(value), **({} if on else {"OLLAMA_FLASH_ATTENTION": "1"})})
 
 
-def _value_type(value: Setting, wanted: Wanted) -> _Answer:
-    keys = wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("f16"))
-    return Put() if value == keys else "Ollama has one type for keys and values"
-
-
-def _attention(value: Setting, _wanted: Wanted) -> _Answer:
-    return Put(variables={"OLLAMA_FLASH_ATTENTION": None if value is None else _word(bool(value))})
-
-
-def _logical_batch(value: Setting, wanted: Wanted) -> _Answer:
-    micro = wanted.changes.get(Knob.BATCH, wanted.runtime.ubatch.value_or(0))
-    return Put() if value == micro else "Ollama has one size for both batches"
-
-
 def _split(value: Setting, wanted: Wanted) -> _Answer:
     """Spread over all GPUs, or kept on one; other ways are llama-server's."""
     if value == "none":
@@ -396,15 +353,6 @@ def _split(value: Setting, wanted: Wanted) -> _Answer:
     if value == "layer":
         return Put(variables={"OLLAMA_SCHED_SPREAD": "1"})
     return Put(variables={"LLAMA_ARG_SPLIT_MODE": None if value is None else str(value)})
-
-
-def _load_mode(value: Setting, _wanted: Wanted) -> _Answer:
-    known = {"none": "false", "mmap": "true"}
-    return Put({"use_mmap": known[str(value)]}) if value in known else f"Ollama has no way to load by {value}"
-
-
-def _kv_offload(value: Setting, _wanted: Wanted) -> _Answer:
-    return Put(variables={"LLAMA_ARG_KV_OFFLOAD": "0" if value is False else None})
 
 
 def _drafting(value: Setting, _wanted: Wanted) -> _Answer:
@@ -419,7 +367,7 @@ def _drafting(value: Setting, _wanted: Wanted) -> _Answer:
 def _device(value: Setting, wanted: Wanted) -> _Answer:
     """A device by its name such as CUDA1, or by its number; None takes away what hides one."""
     if value is None:
-        hiding = hiding_variable(wanted.runtime)
+        hiding = next((name for name in _HIDES if name in wanted.runtime.environment.value_or({})), "")
         return Put(variables={hiding: None}) if hiding else "which variable hides the device is not known"
     chosen = visible_device(value, wanted.runtime)
     return Put(variables=dict([chosen])) if chosen else f"{value!r} names no device"
@@ -427,15 +375,6 @@ def _device(value: Setting, wanted: Wanted) -> _Answer:
 
 def _name(wanted: Wanted) -> str:
     return wanted.at_hand.model.name.value_or("") or _MODEL
-
-
-def _backend(value: Setting, wanted: Wanted) -> _Answer:
-    return Advice(backend_lines(value, wanted.runtime))
-
-
-def _restart(_value: Setting, wanted: Wanted) -> _Answer:
-    """Layers are placed when a model is loaded, and not again."""
-    return Advice([f"ollama stop {shell_quoted(_name(wanted))}", f"ollama run {shell_quoted(_name(wanted))}"])
 
 
 def _version(value: Setting, wanted: Wanted) -> _Answer:
@@ -454,31 +393,33 @@ def _version(value: Setting, wanted: Wanted) -> _Answer:
     return Advice([f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"])
 
 
-def _thinking(_value: Setting, wanted: Wanted) -> _Answer:
-    return Advice(
-        [
-            f"ollama run {shell_quoted(_name(wanted))} --think=false",
-            labelled_line(Place.CHAT, "/set nothink"),
-            labelled_line(Place.REQUEST, '"think": false'),
-        ]
-    )
-
-
 _TURNS: Mapping[Knob, _Turn] = {
     Knob.MODEL_FILE: _model_file,
     Knob.QUANT: _quant,
     Knob.CONTEXT_LENGTH: _context,
-    Knob.GPU_LAYERS: _layers,
+    Knob.GPU_LAYERS: lambda value, wanted: _parameter("num_gpu")(
+        -1 if value is None else ALL_LAYERS if value == -1 else value, wanted
+    ),
     Knob.FIT: _fit,
     Knob.FIT_MARGIN: _margin,
     Knob.KV_CACHE_TYPE: _cache_type,
-    Knob.VALUE_CACHE_TYPE: _value_type,
-    Knob.FLASH_ATTENTION: _attention,
+    Knob.VALUE_CACHE_TYPE: lambda value, wanted: (
+        Put()
+        if value == wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("f16"))
+        else "Ollama has one type for keys and values"
+    ),
+    Knob.FLASH_ATTENTION: lambda value, _wanted: Put(
+        variables={"OLLAMA_FLASH_ATTENTION": None if value is None else word_of(bool(value))}
+    ),
     Knob.PARALLEL: _variable("OLLAMA_NUM_PARALLEL"),
     Knob.LOADED_MODELS: _variable("OLLAMA_MAX_LOADED_MODELS"),
     Knob.KEEP_ALIVE: _keep_alive,
     Knob.BATCH: _parameter("num_batch"),
-    Knob.LOGICAL_BATCH: _logical_batch,
+    Knob.LOGICAL_BATCH: lambda value, wanted: (
+        Put()
+        if value == wanted.changes.get(Knob.BATCH, wanted.runtime.ubatch.value_or(0))
+        else "Ollama has one size for both batches"
+    ),
     Knob.THREADS: _parameter("num_thread", by_itself=0),
     Knob.SAMPLER: _parameter("top_k"),
     Knob.MAIN_GPU: _parameter("main_gpu"),
@@ -486,13 +427,24 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.TENSOR_SPLIT: _variable("LLAMA_ARG_TENSOR_SPLIT"),
     Knob.TENSOR_OVERRIDE: _variable("LLAMA_ARG_OVERRIDE_TENSOR"),
     Knob.EXPERTS_ON_CPU: _variable("LLAMA_ARG_N_CPU_MOE"),
-    Knob.KV_OFFLOAD: _kv_offload,
+    Knob.KV_OFFLOAD: lambda value, _wanted: Put(variables={"LLAMA_ARG_KV_OFFLOAD": "0" if value is False else None}),
     Knob.NUMA: _variable("LLAMA_ARG_NUMA"),
-    Knob.LOAD_MODE: _load_mode,
+    Knob.LOAD_MODE: lambda value, _wanted: (
+        Put({"use_mmap": _MAPPED[str(value)]}) if value in _MAPPED else f"Ollama has no way to load by {value}"
+    ),
     Knob.SPECULATIVE: _drafting,
     Knob.DEVICE: _device,
-    Knob.GPU_BACKEND: _backend,
-    Knob.OTHER_PROCESS: _restart,
+    Knob.GPU_BACKEND: lambda value, wanted: Advice(backend_lines(value, wanted.runtime)),
+    # layers are placed when a model is loaded, and not again
+    Knob.OTHER_PROCESS: lambda _value, wanted: Advice(
+        [f"ollama stop {shell_quoted(_name(wanted))}", f"ollama run {shell_quoted(_name(wanted))}"]
+    ),
     Knob.VERSION: _version,
-    Knob.THINKING: _thinking,
+    Knob.THINKING: lambda _value, wanted: Advice(
+        [
+            f"ollama run {shell_quoted(_name(wanted))} --think=false",
+            labelled_line(Place.CHAT, "/set nothink"),
+            labelled_line(Place.REQUEST, '"think": false'),
+        ]
+    ),
 }

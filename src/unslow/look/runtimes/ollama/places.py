@@ -29,9 +29,7 @@ _NAMED: dict[Home, re.Pattern[str]] = {
 """Systems by a word of their names, such as `Microsoft Windows 11 Pro` or `Darwin arm64`."""
 _INSTALLED = Unit("ollama.service")
 """What Ollama's installer makes on Linux."""
-_SERVE = ("ollama", "serve")
 _APP_AGAIN = labelled_line(Place.HAND, "quit Ollama and start it again")
-_STOPPED = labelled_line(Place.HAND, "stop the server, then start it again so")
 _MAC = re.compile(r"/Users/|/Applications/")
 
 
@@ -39,38 +37,26 @@ def home_of(runtime: Runtime) -> Home:
     """How it was started, by its control group and by the paths that it shows; as a service, where it shows nothing."""
     if container := runtime.container.value_or(""):
         return "compose" if container == COMPOSED else "pod" if container == "kubernetes" else "container"
-    home = _system_of(runtime)
-    return "shell" if home == "service" and _is_in_no_unit(runtime) else home
-
-
-def _system_of(runtime: Runtime) -> Home:
-    if named := _named(runtime.system.value_or("")):
-        return named
-    paths = " ".join(
-        [
-            *runtime.command.value_or([]),
-            *runtime.environment.value_or({}).values(),
-            runtime.log_path.value_or(""),
-            *(load.model.value_or("") for load in runtime.loads.value_or([])[-1:]),
-        ]
-    )
-    if _WINDOWS.search(paths):
-        return "windows"
-    return "mac" if _MAC.search(paths) else "service"
-
-
-def _named(system: str) -> Home | None:
-    return next((home for home, name in _NAMED.items() if name.search(system)), None)
-
-
-def _is_in_no_unit(runtime: Runtime) -> bool:
-    """Whether its process was seen, and no service of systemd starts it."""
-    return isinstance(runtime.unit, Unknown) and runtime.unit.absence is Absence.NOT_FOUND
+    system = runtime.system.value_or("")
+    home = next((home for home, name in _NAMED.items() if name.search(system)), None)
+    if home is None:
+        paths = " ".join(
+            [
+                *runtime.command.value_or([]),
+                *runtime.environment.value_or({}).values(),
+                runtime.log_path.value_or(""),
+                *(load.model.value_or("") for load in runtime.loads.value_or([])[-1:]),
+            ]
+        )
+        home = "windows" if _WINDOWS.search(paths) else "mac" if _MAC.search(paths) else "service"
+    # its process was seen, and no service of systemd starts it
+    in_no_unit = isinstance(runtime.unit, Unknown) and runtime.unit.absence is Absence.NOT_FOUND
+    return "shell" if home == "service" and in_no_unit else home
 
 
 def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
     """A variable of the server set, or taken away with None, and the server started again."""
-    return variables_set({name: None if value is None else _word(value)}, runtime)
+    return variables_set({name: None if value is None else word_of(value)}, runtime)
 
 
 def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list[str]:
@@ -78,26 +64,21 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
     if not variables:
         return []
     match home_of(runtime):
+        case "service" if isinstance(runtime.unit, Known):
+            return list(drop_in(Unit.named(runtime.unit.value), variables))
         case "service":
-            lines = _of_service(variables, runtime)
+            by_shell = f"this is for the service that its installer makes; in a shell: {_served(variables, runtime)}"
+            return [*drop_in(_INSTALLED, variables), labelled_line(Place.HAND, by_shell)]
         case "shell":
-            lines = [_STOPPED, _served(variables, runtime)]
+            lines = [labelled_line(Place.HAND, "stop the server, then start it again so"), _served(variables, runtime)]
         case "windows":
-            lines = [
-                *(
-                    (rf"reg delete HKCU\Environment /F /V {name}" if value is None else f'setx {name} "{value}"')
-                    for name, value in variables.items()
-                ),
-                _APP_AGAIN,
-            ]
+            away, given = r"reg delete HKCU\Environment /F /V {}", 'setx {} "{}"'
+            lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
+            lines.append(_APP_AGAIN)
         case "mac":
-            lines = [
-                *(
-                    (f"launchctl unsetenv {name}" if value is None else f'launchctl setenv {name} "{value}"')
-                    for name, value in variables.items()
-                ),
-                _APP_AGAIN,
-            ]
+            away, given = "launchctl unsetenv {}", 'launchctl setenv {} "{}"'
+            lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
+            lines.append(_APP_AGAIN)
         case "compose":
             lines = [labelled_line(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP]
         case "pod":
@@ -106,17 +87,8 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
             given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
             away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)
             parts = [f"with `{given}`" if given else "", f"without `{away}`" if away else ""]
-            of_container = labelled_line(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")
-            lines = [of_container]
+            lines = [labelled_line(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")]
     return lines
-
-
-def _of_service(variables: Mapping[str, str | None], runtime: Runtime) -> list[str]:
-    """In drop-ins of its unit; of one that nobody saw, of the installer's, with a word that this is a guess."""
-    if isinstance(runtime.unit, Known):
-        return list(drop_in(Unit.named(runtime.unit.value), variables))
-    by_shell = f"this is for the service that its installer makes; in a shell: {_served(variables, runtime)}"
-    return [*drop_in(_INSTALLED, variables), labelled_line(Place.HAND, by_shell)]
 
 
 def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
@@ -126,12 +98,12 @@ def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
     kept = {
         name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN_KEY not in value
     }
-    return shell_line(_SERVE, {**{n: v for n, v in kept.items() if n not in variables}, **variables})
+    return shell_line(("ollama", "serve"), {**{n: v for n, v in kept.items() if n not in variables}, **variables})
 
 
 def option(name: str, value: Setting) -> list[str]:
     """An option for a chat, for a request and for a model."""
-    word = _word("N" if value is None else value)
+    word = word_of("N" if value is None else value)
     return [
         labelled_line(Place.CHAT, f"/set parameter {name} {word}"),
         labelled_line(Place.REQUEST, f'"options": {{"{name}": {word}}}'),
@@ -139,7 +111,8 @@ def option(name: str, value: Setting) -> list[str]:
     ]
 
 
-def _word(value: Setting) -> str:
+def word_of(value: Setting) -> str:
+    """A value as Ollama reads it: a switch is 1 or 0."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

@@ -32,33 +32,25 @@ class Child(NamedTuple):
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every `ollama serve`; what it started belongs to it."""
-    return [process for process in processes if _serves(process)]
-
-
-def _serves(process: Process) -> bool:
-    if not process.name.startswith(_NAMES) or process.name.startswith(_OLDEST_RUNNER):
-        return False
-    words = words_of(process.command())
-    return "serve" in words[1:3]
+    own = [p for p in processes if p.name.startswith(_NAMES) and not p.name.startswith(_OLDEST_RUNNER)]
+    return [process for process in own if "serve" in words_of(process.command())[1:3]]
 
 
 def children_of(process: Process) -> list[Child]:
     """The processes with models, by their pids; those that only look for GPUs hold none."""
-    own = started_by(process, read_processes(process.system))
-    return [child for p in own if (child := _child(p))]
-
-
-def _child(process: Process) -> Child | None:
-    words = words_of(process.command())
-    kind: Kind
-    if is_server(process):
-        kind = "llama-server"
-    elif process.name.startswith(_OLDEST_RUNNER) or (process.name.startswith(_NAMES) and "runner" in words[1:2]):
-        kind = "mlx" if "--mlx-engine" in words else "runner"
-    else:
-        return None
-    model = _after(words, "--model")
-    return Child(process, kind, model, _after(words, "--port")) if model else None
+    found = []
+    for child in started_by(process, read_processes(process.system)):
+        words = words_of(child.command())
+        kind: Kind
+        if is_server(child):
+            kind = "llama-server"
+        elif child.name.startswith(_OLDEST_RUNNER) or (child.name.startswith(_NAMES) and "runner" in words[1:2]):
+            kind = "mlx" if "--mlx-engine" in words else "runner"
+        else:
+            continue
+        if model := _after(words, "--model"):
+            found.append(Child(child, kind, model, _after(words, "--port")))
+    return found
 
 
 def _after(words: list[str], flag: str) -> str:
@@ -101,7 +93,6 @@ TAIL_BYTES = 2 * 1024**2
 _STARTS = r"server config|Listening on|inference compute|vram-based default context"
 _UNIT = re.compile(r"/([\w@.:\\-]{1,120}\.service)\b")
 _CONTAINER = re.compile(r"\b([0-9a-f]{64})\b")
-_TIMEOUT_S = 10.0
 _START = re.compile(r"starting (?:llama-server|llama server|runner)\"? cmd=")
 _ENDS = re.compile(r"started in |Listening on|inference compute|vram-based")
 
@@ -126,7 +117,7 @@ class Log(NamedTuple):
 def read_log(process: Process) -> Log:
     """The log of a server, or why there is none to read."""
     why: Unknown = not_found("its output goes to no log that was found", HOW_TO_GET)
-    for reader in (_file, _journal, _container):
+    for reader in (_output_file, _journal, _container):
         try:
             log = reader(process)
         except LookError as error:
@@ -156,18 +147,17 @@ def read_app_log(system: System) -> Log:
     return Log(why, [])
 
 
-def _file(process: Process) -> Log | None:
-    """Where its output goes, if that is a file; of a long one the start and the end."""
+def _output_file(process: Process) -> Log | None:
     paths = process.outputs()
-    return _read_file(process, paths[0]) if paths else None
-
-
-def _read_file(process: Process, path: str) -> Log:
-    place = f"/proc/{process.pid}/root{path}"  # a container has files of its own
-    return Log(reported(path, f"/proc/{process.pid}/fd"), _read_lines(process.system, place), name_of_path(path))
+    if not paths:
+        return None
+    place = f"/proc/{process.pid}/root{paths[0]}"  # a container has files of its own
+    lines = _read_lines(process.system, place)
+    return Log(reported(paths[0], f"/proc/{process.pid}/fd"), lines, name_of_path(paths[0]))
 
 
 def _read_lines(system: System, place: str) -> list[str]:
+    """The lines of a file; of a long one those of its start and its end."""
     head = system.read_head(place, HEAD_BYTES)
     lines = head.split(b"\n")
     if len(head) == HEAD_BYTES:
@@ -207,7 +197,7 @@ def _container(process: Process) -> Log | None:
 
 def _output(process: Process, command: list[str]) -> list[str]:
     """What a command prints; docker passes both of a container's outputs on."""
-    done = process.system.run(command, _TIMEOUT_S)
+    done = process.system.run(command, 10.0)
     if done.status != 0:
         message = done.stderr.strip().splitlines()
         raise LookError(f"{command[0]}: {message[-1][:200] if message else f'status {done.status}'}")
@@ -215,15 +205,8 @@ def _output(process: Process, command: list[str]) -> list[str]:
     return [clean_line(line.encode()) for line in text.split("\n")]
 
 
-class Part(NamedTuple):
-    """The lines of a log that tell of one load."""
-
-    start: int
-    end: int
-
-
-def load_of(log: Log, port: str, model: str) -> Part | None:
-    """The last load of a process: known by its port, which no other has at the time, and its file."""
+def load_of(log: Log, port: str, model: str) -> range | None:
+    """The lines of the last load of a process: known by its port, which no other has at the time, and its file."""
     starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
     own = [
         i for i in starts if re.search(rf"--port {re.escape(port)}\b", log.lines[i]) and model in _plain(log.lines[i])
@@ -231,31 +214,26 @@ def load_of(log: Log, port: str, model: str) -> Part | None:
     return _part(log, own[-1], starts) if port and own else None
 
 
-def last_load_of(log: Log, model: str) -> Part | None:
-    """The last load of a file, where nobody knows the port of its process; without a name, that of any."""
+def last_load_of(log: Log, model: str) -> range | None:
+    """The lines of the last load of a file, where nobody knows the port of its process; without a name, that of any."""
     starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
     own = [i for i in starts if name_of_path(model) in _plain(log.lines[i])]
     return _part(log, own[-1], starts) if own else None
 
 
-def _part(log: Log, start: int, starts: Sequence[int]) -> Part:
-    """From what was said before a start to the next one."""
-    later = [index for index in starts if index > start]
-    return Part(_beginning(log, start), later[0] if later else len(log.lines))
+def _part(log: Log, start: int, starts: Sequence[int]) -> range:
+    end = next((index for index in starts if index > start), len(log.lines))
+    # what Ollama says before it starts the process belongs to the load: free memory, the choice of a GPU
+    while start > 0 and " level=" in log.lines[start - 1] and not _ENDS.search(log.lines[start - 1]):
+        start -= 1
+    return range(start, end)
 
 
 def _plain(line: str) -> str:
     return line.replace("\\\\", "\\")
 
 
-def _beginning(log: Log, start: int) -> int:
-    """What Ollama says before it starts the process belongs to the load: free memory, the choice of a GPU."""
-    while start > 0 and " level=" in log.lines[start - 1] and not _ENDS.search(log.lines[start - 1]):
-        start -= 1
-    return start
-
-
-def lines_of(log: Log, part: Part) -> Iterator[tuple[str, str]]:
+def lines_of(log: Log, part: range) -> Iterator[tuple[str, str]]:
     """The lines of a part with their places."""
-    for index in range(part.start, part.end):
+    for index in part:
         yield log.lines[index], log.where(index)

@@ -28,7 +28,6 @@ from unslow.look.runtimes.ollama.processes import (
     HOW_TO_GET,
     Child,
     Log,
-    Part,
     children_of,
     last_load_of,
     lines_of,
@@ -53,17 +52,11 @@ class SeenChild(NamedTuple):
 
 def read_child(child: Child, log: Log) -> SeenChild:
     """Everything that can be seen of one process."""
-    shown = (
-        read_server(child.process.system, found_server(child.process))
-        if child.kind == "llama-server"
-        else _read_runner(child)
-    )
-    return SeenChild(child, shown, parse_load(log, load_of(log, child.port, child.model)))
-
-
-def _read_runner(child: Child) -> Subject:
-    """Ollama's own runner answers no questions; MLX has neither layers nor a file of GGUF."""
     process = child.process
+    logged = parse_load(log, load_of(log, child.port, child.model))
+    if child.kind == "llama-server":
+        return SeenChild(child, read_server(process.system, found_server(process)), logged)
+    # Ollama's own runner answers no questions; MLX has neither layers nor a file of GGUF
     command = process.command()
     status = parse_status(process.text("status"), f"/proc/{process.pid}/status")
     facts: dict[str, Any] = {
@@ -73,14 +66,15 @@ def _read_runner(child: Child) -> Subject:
         "environment": process.environment(),
         "resident_bytes": status["VmRSS"],
     }
+    model = Model(path=reported(child.model, "command line"))
     if child.kind == "mlx":
         facts["backends"] = reported(["MLX"], f"/proc/{process.pid}/cmdline")
         facts |= dict.fromkeys(("gpu_layers", "layers"), not_supported("MLX holds every layer in one memory"))
-        return Subject(runtime=Runtime(**facts), model=Model(name=reported(child.model, "command line")))
-    return Subject(runtime=Runtime(**facts), model=Model(path=reported(child.model, "command line")))
+        model = Model(name=reported(child.model, "command line"))
+    return SeenChild(child, Subject(runtime=Runtime(**facts), model=model), logged)
 
 
-def parse_load(log: Log, part: Part | None) -> Subject:
+def parse_load(log: Log, part: range | None) -> Subject:
     """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
     if part is None:
         return Subject()
@@ -89,15 +83,9 @@ def parse_load(log: Log, part: Part | None) -> Subject:
         for reader in readers:
             reader.take(line, where)
     outer, inner = (reader.seen(log.name).subject for reader in readers)
-    whole = overlaid(outer.runtime, inner.runtime)
-    kept = {
-        name: getattr(outer.runtime, name)
-        for name in ("loads", "device_used")
-        if isinstance(getattr(outer.runtime, name), Known)
-    }
-    runtime = msgspec.structs.replace(whole, **kept)
+    kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := getattr(outer.runtime, name), Known)}
     return Subject(
-        runtime=runtime,
+        runtime=msgspec.structs.replace(overlaid(outer.runtime, inner.runtime), **kept),
         model=overlaid(outer.model, inner.model),
         run=overlaid(outer.run, inner.run),
         contradictions=outer.contradictions,
@@ -154,7 +142,12 @@ def settled_subject(
     model = exact_model(exact_model(told.model, shown.model), logged.model)
     if loaded:
         model = msgspec.structs.replace(model, name=first_known(told.model.name, model.name))
-    asked = overlaid(_asked(whole), loaded.asked if loaded else Runtime())
+    # what is asked for by a variable and not had is a contradiction, not an estimate
+    environment = whole.environment
+    given = asked_facts(environment.value, environment.source) if isinstance(environment, Known) else {}
+    wished = {name: given[name] for name in ("kv_type_k", "kv_type_v", "flash_attention") if name in given}
+    wishes = msgspec.structs.replace(Runtime(), **{n: reported(f.value, f.source) for n, f in wished.items()})
+    asked = overlaid(wishes, loaded.asked if loaded else Runtime())
     sources = [
         ("asked for", asked),
         ("passed on", shown.runtime),
@@ -163,66 +156,48 @@ def settled_subject(
     ]
     found = added_contradictions(contradictions(sources, model, Machine()), ollama_contradictions(runtime, model))
     found = added_contradictions(found, logged.contradictions)
-    subject = Subject(runtime=_completed(runtime, asked), model=model, run=logged.run, contradictions=found)
-    return with_doubt(subject, list(warnings))
-
-
-def _asked(whole: Runtime) -> Runtime:
-    """The variables as wishes: what is asked for and not had is a contradiction, not an estimate."""
-    environment = whole.environment
-    given = asked_facts(environment.value, environment.source) if isinstance(environment, Known) else {}
-    wished = {name: given[name] for name in ("kv_type_k", "kv_type_v", "flash_attention") if name in given}
-    return msgspec.structs.replace(Runtime(), **{n: reported(f.value, f.source) for n, f in wished.items()})
-
-
-def _completed(runtime: Runtime, asked: Runtime) -> Runtime:
-    """The context of all requests together, where only that of one is told."""
+    # the context of all requests together, where only that of one is told
     per_slot, slots = runtime.context_per_slot, runtime.slots.value_or(1)
-    whole: Fact[int] = NOT_LOOKED
+    length: Fact[int] = NOT_LOOKED
     if isinstance(per_slot, Known):
-        whole = estimated(per_slot.value * slots, f"{per_slot.source}: for each of {slots}")
-    length = first_known(runtime.context_length, whole)
-    layers = first_known(runtime.gpu_layers_set, asked.gpu_layers_set)
-    return msgspec.structs.replace(runtime, context_length=length, gpu_layers_set=layers)
+        length = estimated(per_slot.value * slots, f"{per_slot.source}: for each of {slots}")
+    runtime = msgspec.structs.replace(
+        runtime,
+        context_length=first_known(runtime.context_length, length),
+        gpu_layers_set=first_known(runtime.gpu_layers_set, asked.gpu_layers_set),
+    )
+    subject = Subject(runtime=runtime, model=model, run=logged.run, contradictions=found)
+    return with_doubt(subject, list(warnings))
 
 
 def ollama_contradictions(runtime: Runtime, model: Model) -> list[Contradiction]:
     """What `ollama ps` says of the GPU against the buffers that were allocated, and of a cache against its type."""
-    return [c for c in (_share(runtime, model), _cache(runtime)) if c]
-
-
-def _share(runtime: Runtime, model: Model) -> Contradiction | None:
+    found = []
     share, buffers = runtime.vram_share, runtime.buffers
-    if not isinstance(share, Known) or not isinstance(buffers, Known) or share.value < 1:
-        return None
-    host = sum(b.bytes for b in buffers.value if b.kind == "model" and not b.on_gpu)
-    table = model.token_table_bytes.value_or(0)
-    if not any(b.on_gpu for b in buffers.value) or host <= table + _NOTABLE_BYTES:
-        return None
-    return Contradiction(
-        about="vram_share",
-        statements=(
-            Statement(says="100% GPU", source=share.source),
-            Statement(says=f"{host} bytes of weights are in system memory", source=buffers.source),
-        ),
-        meaning="the share counts layers that are on GPUs as whole; experts or other parts of them were left behind",
-    )
-
-
-def _cache(runtime: Runtime) -> Contradiction | None:
-    wanted = runtime.environment.value_or({}).get("OLLAMA_KV_CACHE_TYPE", "")
-    had = runtime.kv_type_v
-    if not wanted or not isinstance(had, Known) or had.source.endswith("OLLAMA_KV_CACHE_TYPE") or wanted == had.value:
-        return None
-    source = runtime.environment.source if isinstance(runtime.environment, Known) else ""
-    return Contradiction(
-        about="kv_type_v",
-        statements=(
+    if isinstance(share, Known) and isinstance(buffers, Known) and share.value >= 1:
+        host = sum(b.bytes for b in buffers.value if b.kind == "model" and not b.on_gpu)
+        notable = host > model.token_table_bytes.value_or(0) + _NOTABLE_BYTES
+        if notable and any(b.on_gpu for b in buffers.value):
+            statements = (
+                Statement(says="100% GPU", source=share.source),
+                Statement(says=f"{host} bytes of weights are in system memory", source=buffers.source),
+            )
+            meaning = (
+                "the share counts layers that are on GPUs as whole; experts or other parts of them were left behind"
+            )
+            found.append(Contradiction(about="vram_share", statements=statements, meaning=meaning))
+    had, environment = runtime.kv_type_v, runtime.environment
+    wanted = environment.value_or({}).get("OLLAMA_KV_CACHE_TYPE", "")
+    told = isinstance(had, Known) and had.source.endswith("OLLAMA_KV_CACHE_TYPE")
+    if wanted and isinstance(had, Known) and not told and wanted != had.value:
+        source = environment.source if isinstance(environment, Known) else ""
+        statements = (
             Statement(says=f"the cache was to be {wanted}", source=f"{source}: OLLAMA_KV_CACHE_TYPE"),
             Statement(says=f"values are cached as {had.value}", source=had.source),
-        ),
-        meaning="a quantised cache needs flash attention, which this model or device does not have",
-    )
+        )
+        meaning = "a quantised cache needs flash attention, which this model or device does not have"
+        found.append(Contradiction(about="kv_type_v", statements=statements, meaning=meaning))
+    return found
 
 
 NAME = "Ollama"
@@ -244,23 +219,18 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     whole = msgspec.structs.replace(known, **untold)
     loaded = read_loaded(server)
     log = read_app_log(system) if here else Log(_ELSEWHERE, [])
-    whole = _with_log(whole, log) if log.lines else whole
+    if log.lines:  # its own answers say which version it is
+        told = overlaid(whole, server_facts(log, not_supported("no process of it can be seen")))
+        version = first_known(whole.version, told.version)
+        whole = msgspec.structs.replace(told, log_path=log.path, version=version)
     whole = _with_count(whole, loaded)
-    subjects = [_by_url(system, whole, each, log, here=here) for each in loaded]
+    subjects = []
+    for each in loaded:
+        path = each.subject.model.path.value_or("")
+        logged = parse_load(log, last_load_of(log, path) if path else None)
+        subject = settled_subject(whole, each, whole.warnings.value_or(()), logged=logged)
+        subjects.append(_described(system, subject, [""]) if here else subject)
     return _with_failed_load(subjects, whole, log) or (_idle(whole, read_names(server)),)
-
-
-def _with_log(whole: Runtime, log: Log) -> Runtime:
-    """The server with what its log tells of it; its own answers say which version it is."""
-    told = overlaid(whole, server_facts(log, not_supported("no process of it can be seen")))
-    return msgspec.structs.replace(told, log_path=log.path, version=first_known(whole.version, told.version))
-
-
-def _by_url(system: System, whole: Runtime, loaded: Loaded, log: Log, *, here: bool) -> Subject:
-    path = loaded.subject.model.path.value_or("")
-    logged = parse_load(log, last_load_of(log, path) if path else None)
-    subject = settled_subject(whole, loaded, whole.warnings.value_or(()), logged=logged)
-    return _described(system, subject, [""]) if here else subject
 
 
 def _described(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
@@ -273,21 +243,37 @@ def _described(system: System, subject: Subject, roots: Sequence[str]) -> Subjec
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server and every process that it started for a model, with its log and its answers."""
     log = read_log(process)
-    whole = _of_process(process, log)
+    told = server_facts(log, process.environment())  # its variables are in its log where nobody may read them
+    shown = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        url=url_of(told.environment),
+        pid=reported(process.pid, "/proc"),
+        command=process.command(),
+        log_path=log.path,
+        container=process.container(),
+        unit=unit_fact(process),
+    )
+    whole = overlaid(told, shown)
     server = Server(process.system, whole.url.value_or(""), api_key)
     try:
         loaded, silent = read_loaded(server), None
-        whole = _with_count(msgspec.structs.replace(whole, version=_version(server, whole)), loaded)
+        version = read_version(server)
+        version = version if isinstance(version, Known) else whole.version
+        whole = _with_count(msgspec.structs.replace(whole, version=version), loaded)
     except LookError as error:
         loaded, silent = [], unknown(error)
-    children = [read_child(child, log) for child in children_of(process)]
-    subjects = [_subject(whole, each, seen) for each, seen in _matched(loaded, children)]
-    seen = _with_failed_load(subjects, whole, log)
-    return seen or (
-        Subject(runtime=msgspec.structs.replace(whole, state=silent), model=Model(name=silent, path=silent))
-        if silent
-        else _idle(whole, read_names(server)),
-    )
+    subjects, warnings = [], whole.warnings.value_or(())
+    for each, seen in _matched(loaded, [read_child(child, log) for child in children_of(process)]):
+        if seen is None:
+            subjects.append(settled_subject(whole, each, warnings))
+            continue
+        subject = settled_subject(whole, each, warnings, shown=seen.shown, logged=seen.logged)
+        subjects.append(_described(process.system, subject, seen.child.process.roots()))
+    if found := _with_failed_load(subjects, whole, log):
+        return found
+    if silent:
+        return (Subject(runtime=msgspec.structs.replace(whole, state=silent), model=Model(name=silent, path=silent)),)
+    return (_idle(whole, read_names(server)),)
 
 
 def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
@@ -303,26 +289,6 @@ def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> 
     return (*subjects, settled_subject(whole, None, whole.warnings.value_or(()), logged=logged))
 
 
-def _of_process(process: Process, log: Log) -> Runtime:
-    """What is true of the server, whatever it has loaded; its variables are in its log where nobody may read them."""
-    told = server_facts(log, process.environment())
-    shown = Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        url=url_of(told.environment),
-        pid=reported(process.pid, "/proc"),
-        command=process.command(),
-        log_path=log.path,
-        container=process.container(),
-        unit=unit_fact(process),
-    )
-    return overlaid(told, shown)
-
-
-def _version(server: Server, whole: Runtime) -> Fact[str]:
-    version = read_version(server)
-    return version if isinstance(version, Known) else whole.version
-
-
 def _matched(loaded: list[Loaded], children: list[SeenChild]) -> list[tuple[Loaded | None, SeenChild | None]]:
     """Each model with its process, by the file of both; what is left over stands alone."""
     left, pairs = list(children), list[tuple[Loaded | None, SeenChild | None]]()
@@ -336,14 +302,6 @@ def _matched(loaded: list[Loaded], children: list[SeenChild]) -> list[tuple[Load
             left.remove(own)
         pairs.append((each, own))
     return [*pairs, *((None, child) for child in left)]
-
-
-def _subject(whole: Runtime, loaded: Loaded | None, seen: SeenChild | None) -> Subject:
-    warnings = whole.warnings.value_or(())
-    if seen is None:
-        return settled_subject(whole, loaded, warnings)
-    subject = settled_subject(whole, loaded, warnings, shown=seen.shown, logged=seen.logged)
-    return _described(seen.child.process.system, subject, seen.child.process.roots())
 
 
 def _idle(whole: Runtime, names: Sequence[str]) -> Subject:

@@ -1,27 +1,16 @@
 """The commands of SGLang: every knob as a flag, and what is none as advice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 
-from unslow.facts.commands import Commands, Place, labelled_line
-from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.runtime import Runtime
-from unslow.look.command_writer import (
-    NOTHING_AT_HAND,
-    PLACE,
-    Advice,
-    Answer,
-    AtHand,
-    Turn,
-    Wanted,
-    Words,
-    write_commands,
-)
+from unslow.facts.commands import Place, labelled_line
+from unslow.facts.knob import Knob, Setting
+from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, advice, write_commands
 from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
     MOST_MEMORY,
     NO_GPUS,
     SHORTEST_CONTEXT,
-    advice,
     cache_type,
     gpus_in_use,
     number,
@@ -42,15 +31,6 @@ _CACHE_TYPES = {
 """By the nearest that it has; e5m2 needs no scales in the checkpoint (srt/server_args.py)."""
 
 
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now."""
-    return write_commands(_PROGRAM, changes, runtime, at_hand)
-
-
-def _kernel(value: Setting, _wanted: Wanted) -> Answer:
-    return Words(("quantization",), ("--quantization", str(value)) if value else ())
-
-
 def _split(value: Setting, wanted: Wanted) -> Answer:
     """Every layer on so many GPUs, or with `layer` whole layers on each of those that are in use."""
     names = ("tensor_parallel", "pipeline_parallel")
@@ -65,14 +45,7 @@ def _split(value: Setting, wanted: Wanted) -> Answer:
     return Words(names, (flag, count), missing=NO_GPUS if count == PLACE else "")
 
 
-def _attention(value: Setting, _wanted: Wanted) -> Answer:
-    if value is None:
-        return Words(("attention",))
-    return Words(("attention",), ("--attention-backend", "triton" if value is False else "flashinfer"))
-
-
 def _capacity(_value: Setting, wanted: Wanted) -> Answer:
-    """More memory for the cache of requests, smaller entries, or shorter ones."""
     fraction, shorter = wanted.runtime.gpu_memory_fraction.value_or(0.0), wanted.runtime.context_length.value_or(0) // 2
     more = f"--mem-fraction-static {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
     return Advice(
@@ -88,11 +61,6 @@ def _capacity(_value: Setting, wanted: Wanted) -> Answer:
 _share = share("--mem-fraction-static", "memory_fraction")
 
 
-def _margin(value: Setting, wanted: Wanted) -> Answer:
-    """What it leaves free is what its share leaves."""
-    return Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted)
-
-
 _TURNS: Mapping[Knob, Turn] = {
     Knob.CONTEXT_LENGTH: number("context", "--context-length"),
     Knob.KV_CACHE_TYPE: cache_type("--kv-cache-dtype", _CACHE_TYPES, "SGLang"),
@@ -101,12 +69,15 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.SPLIT_MODE: _split,
     Knob.GPU_LAYERS: only_away("cpu_offload"),
     Knob.GRAPHS: switched_off_by("no_graphs", "--disable-cuda-graph"),
-    Knob.QUANT_KERNEL: _kernel,
+    Knob.QUANT_KERNEL: lambda value, _wanted: Words(("quantization",), ("--quantization", str(value)) if value else ()),
     Knob.SPECULATIVE: only_away("speculative", "draft_model", "draft_tokens"),
     Knob.PROMPT_CACHE: switched_off_by("no_prefix_cache", "--disable-radix-cache"),
-    Knob.FLASH_ATTENTION: _attention,
+    Knob.FLASH_ATTENTION: lambda value, _wanted: Words(
+        ("attention",), () if value is None else ("--attention-backend", "triton" if value is False else "flashinfer")
+    ),
     Knob.MEMORY_SHARE: _share,
-    Knob.FIT_MARGIN: _margin,
+    # what it leaves free is what its share leaves
+    Knob.FIT_MARGIN: lambda value, wanted: Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted),
     Knob.DEVICE: visible_device,
     Knob.CAPACITY: _capacity,
     Knob.QUANT: advice(labelled_line(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
@@ -115,20 +86,14 @@ _TURNS: Mapping[Knob, Turn] = {
 }
 
 
-def _bare(at_hand: AtHand) -> list[str]:
-    model = at_hand.checkpoint
-    return [at_hand.program or "python3", "-m", "sglang.launch_server", *(["--model-path", model] if model else [])]
-
-
-def _has_model(command: Sequence[str]) -> bool:
-    return "model" in FLAGS.settings(command, {})
-
-
 _PROGRAM = program_of(
     "SGLang",
     FLAGS,
     _TURNS,
-    bare=_bare,
-    has_model=_has_model,
+    bare=lambda at_hand: [
+        *(at_hand.program or "python3", "-m", "sglang.launch_server"),
+        *(["--model-path", at_hand.checkpoint] if at_hand.checkpoint else []),
+    ],
     no_model="put `--model-path MODEL` into the line: which model it is, is not known",
 )
+commands_for = partial(write_commands, _PROGRAM)

@@ -9,7 +9,7 @@ from unslow.facts.merge import bounded, overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, estimated, not_found, not_supported, reported
+from unslow.facts.values import Known, estimated, not_found, not_supported, reported
 from unslow.look.command_line import Setting
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
@@ -118,7 +118,6 @@ COMMANDS = CommandLines(
 
 
 LOG = "start it with its output in a file (`… > sglang.log 2>&1`), or give a log to `unslow triage`"
-_METRICS = "start SGLang with --enable-metrics"
 _ENOUGH_TOKENS = 50
 _PLACES = (
     Place("context_set", ("context_length",), count),
@@ -155,7 +154,15 @@ def read_answers(server: Server) -> Subject | None:
     source = f"{server.url}{path}"
     listed = answer_if_offered(server, "/v1/models")
     models = parse_model_list(listed[0], f"{server.url}/v1/models") if listed else None
-    facts: dict[str, Any] = {**facts_at(info, _PLACES, source), **_memory(info, source)}
+    # what one scheduler says that it holds, in GiB
+    states = value_at(info, "internal_states")
+    usage = value_at(states[0], "memory_usage") if isinstance(states, list) and states else None
+    sizes = (("model", gibibytes(value_at(usage, "weight"))), ("kv", gibibytes(value_at(usage, "kvcache"))))
+    buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
+    facts: dict[str, Any] = {**facts_at(info, _PLACES, source)}
+    facts["buffers"] = not_found(f"{source} does not say what is allocated", LOG)
+    if buffers:
+        facts["buffers"] = reported(buffers, f"{source}: memory_usage")
     runtime = Runtime(
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
@@ -169,27 +176,21 @@ def read_answers(server: Server) -> Subject | None:
     return bounded(Subject(runtime=whole, model=overlaid(model_of_name(written, source), known)))
 
 
-def _memory(info: Any, source: str) -> dict[str, Any]:
-    """What one scheduler says that it holds, in GiB."""
-    states = value_at(info, "internal_states")
-    usage = value_at(states[0], "memory_usage") if isinstance(states, list) and states else None
-    sizes = (("model", gibibytes(value_at(usage, "weight"))), ("kv", gibibytes(value_at(usage, "kvcache"))))
-    buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
-    if not buffers:
-        return {"buffers": not_found(f"{source} does not say what is allocated", LOG)}
-    return {"buffers": reported(buffers, f"{source}: memory_usage")}
-
-
 def _counted(metrics: Metrics | None) -> Runtime:
     """Every rank counts the same requests, so the first of several is enough."""
     if metrics is None:
-        why = not_supported("SGLang offers no metrics", _METRICS)
+        why = not_supported("SGLang offers no metrics", "start SGLang with --enable-metrics")
         facts: dict[str, Any] = dict.fromkeys(
             ("running_requests", "busy_slots", "deferred_requests", "kv_usage", "preemptions", "prefix_hit_rate"), why
         )
         return Runtime(**facts)
     one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
     running = one.whole("sglang:num_running_reqs")
+    # tokens a second of one request, while some run; else by the mean time between tokens so far
+    means = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
+    decode, rate = one.rate(*means, least=_ENOUGH_TOKENS), one.total("sglang:gen_throughput")
+    if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
+        decode = estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
     return Runtime(
         running_requests=running,
         busy_slots=running,
@@ -197,26 +198,13 @@ def _counted(metrics: Metrics | None) -> Runtime:
         kv_usage=one.largest_share("sglang:token_usage"),
         prefix_hit_rate=one.largest_share("sglang:cache_hit_rate"),
         preemptions=one.whole("sglang:num_retracted_reqs", "sglang:num_retracted_requests_total"),
-        decode_tokens_per_s=_decode(one, running),
+        decode_tokens_per_s=decode,
     )
-
-
-def _decode(metrics: Metrics, running: Fact[int]) -> Fact[float]:
-    """Tokens a second of one request, while some run; else by the mean time between tokens so far."""
-    rate = metrics.total("sglang:gen_throughput")
-    if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
-        return estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
-    means = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
-    return metrics.rate(*means, least=_ENOUGH_TOKENS)
-
-
-_NAMES = ("sglang", "python", "pt_main_thread")
-_PORT = "30000"
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every server; its scheduler and its other children belong to it."""
-    return find_servers(processes, _NAMES, is_server)
+    return find_servers(processes, ("sglang", "python", "pt_main_thread"), is_server)
 
 
 def is_server(words: Sequence[str]) -> bool:
@@ -226,8 +214,4 @@ def is_server(words: Sequence[str]) -> bool:
     return "sglang.launch_server" in head or any(head[at + 1 : at + 2] == ["serve"] for at in programs)
 
 
-def _url_of(settings: Mapping[str, Setting]) -> Fact[str]:
-    return url_of(settings, _PORT)
-
-
-ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, _url_of, read_answers, marked_variables=True)
+ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, partial(url_of, port="30000"), read_answers)

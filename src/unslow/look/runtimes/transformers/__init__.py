@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
+from unslow.look.command_line import COMMAND
 from unslow.look.kernel.processors import read_own_pid
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import Server, read_model_list
@@ -27,6 +29,13 @@ RANK = 7
 
 _SIGNS = frozenset({"/load_model", "/reset", "/v1/responses"})
 """Addresses that `transformers serve` has and other servers with OpenAI's interface lack."""
+_TOLD = {
+    "attention": "attn-implementation",
+    "quantization": "quantization",
+    "weights_type": "dtype",
+    "device_set": "device",
+}
+"""Facts by the options that tell them."""
 _UNTOLD = not_supported(
     "`transformers serve` does not say it", "use `with unslow.watch(model):` in a program of your own"
 )
@@ -34,46 +43,58 @@ _UNTOLD = not_supported(
 
 def read_model(system: System, model: Any) -> Subject:
     """A model that lives in this process, as it describes itself."""
-    return subject_of(system.ask("transformers model", lambda: describe(model)), _own_pid(system))
-
-
-def _own_pid(system: System) -> int:
-    """This process, or the one that was recorded; systems without /proc have only the first."""
+    described = system.ask("transformers model", lambda: describe(model))
     try:
-        return read_own_pid(system)
-    except LookError:
-        return os.getpid()
+        pid = read_own_pid(system)  # of the process that was recorded
+    except LookError:  # systems without /proc
+        pid = os.getpid()
+    return subject_of(described, pid)
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every `transformers serve`; other programs that use Transformers look like any Python."""
-    return [p for p in processes if p.name.startswith(("python", "transformers")) and _serves(words_of(p.command()))]
-
-
-def _serves(words: list[str]) -> bool:
-    places = [n for n, word in enumerate(words[:4]) if word.rpartition("/")[2] == "transformers"]
-    return any(words[n + 1 : n + 2] == ["serve"] for n in places)
+    found = []
+    for process in processes:
+        if process.name.startswith(("python", "transformers")):
+            words = words_of(process.command())
+            places = [n for n, word in enumerate(words[:4]) if word.rpartition("/")[2] == "transformers"]
+            if any(words[n + 1 : n + 2] == ["serve"] for n in places):
+                found.append(process)
+    return found
 
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server of a process, by its command line and its answers."""
     words = words_of(process.command())
-    # The flags of a command line with their values; a switch is on
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for at, word in enumerate(words):
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             following = words[at + 1] if at + 1 < len(words) else ""
-            found[name] = value if equals else "on" if following.startswith("-") or not following else following
-    options = found
+            options[name] = value if equals else "on" if following.startswith("-") or not following else following
     host, port = options.get("host", ""), options.get("port", "")
     url = f"http://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{port if is_port(port) else PORTS[0]}"
     subjects = read_url(process.system, url, api_key) or (Subject(runtime=_runtime(url)),)
-    told, model = _told(words, options), _forced(words, process)
-    return tuple(_of_process(subject, process, told, model) for subject in subjects)
+    compiled = "compile" in options or options.get("cb-use-cuda-graph") == "on"
+    told: dict[str, Any] = {
+        "eager": reported(not compiled, COMMAND),
+        "command": reported(words, COMMAND),
+        "pid": reported(process.pid, "/proc"),
+        "container": process.container(),
+    }
+    for fact, option in _TOLD.items():
+        if options.get(option):
+            told[fact] = reported(options[option], f"{COMMAND}: {options[option]}")
+    model = _forced_model(words, process)
+    return tuple(
+        msgspec.structs.replace(
+            subject, runtime=msgspec.structs.replace(subject.runtime, **told), model=overlaid(subject.model, model)
+        )
+        for subject in subjects
+    )
 
 
-def _forced(words: list[str], process: Process) -> Model:
+def _forced_model(words: list[str], process: Process) -> Model:
     """The one model that the server was told to serve, with its files where they can be read."""
     at = words.index("serve") + 1 if "serve" in words else len(words)
     name = words[at] if at < len(words) and not words[at].startswith("-") else ""
@@ -84,31 +105,10 @@ def _forced(words: list[str], process: Process) -> Model:
         facts = model_facts(read_checkpoint(process.system, folder), name)
     except LookError:
         facts = Model()
-    return overlaid(facts, Model(name=reported(name, "command line")))
-
-
-def _told(words: list[str], options: dict[str, str]) -> dict[str, Any]:
-    source = "command line"
-    facts: dict[str, Any] = {
-        "attention": options.get("attn-implementation"),
-        "quantization": options.get("quantization"),
-        "weights_type": options.get("dtype"),
-        "device_set": options.get("device"),
-    }
-    known = {name: reported(value, f"{source}: {value}") for name, value in facts.items() if value}
-    compiled = "compile" in options or options.get("cb-use-cuda-graph") == "on"
-    return {**known, "eager": reported(not compiled, source), "command": reported(words, source)}
-
-
-def _of_process(subject: Subject, process: Process, told: dict[str, Any], model: Model) -> Subject:
-    runtime = msgspec.structs.replace(
-        subject.runtime, pid=reported(process.pid, "/proc"), container=process.container(), **told
-    )
-    return msgspec.structs.replace(subject, runtime=runtime, model=overlaid(subject.model, model))
+    return overlaid(facts, Model(name=reported(name, COMMAND)))
 
 
 def _runtime(url: str) -> Runtime:
-    """What the server does not say, with the way to learn it."""
     facts: dict[str, Any] = dict.fromkeys(
         ("gpu_layers", "buffers", "attention", "weights_type", "threads", "busy_slots", "state"), _UNTOLD
     )
@@ -125,13 +125,9 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
         return None
     if not isinstance(paths, dict) or not paths.keys() >= _SIGNS:
         return None
-    return (Subject(runtime=_runtime(url), model=Model(name=_only_model(server))),)
-
-
-def _only_model(server: Server) -> Fact[str]:
-    """The model, where the server has just one to offer; without a cache of the hub it can't list any."""
-    try:
+    name: Fact[str] = _UNTOLD
+    with suppress(LookError):  # without a cache of the hub it can't list any
         models = read_model_list(server) or []
-    except LookError:
-        return _UNTOLD
-    return reported(models[0].name, f"{server.url}/v1/models") if len(models) == 1 else _UNTOLD
+        if len(models) == 1:
+            name = reported(models[0].name, f"{server.url}/v1/models")
+    return (Subject(runtime=_runtime(url), model=Model(name=name)),)

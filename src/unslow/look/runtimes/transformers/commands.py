@@ -8,16 +8,15 @@ from unslow.facts.commands import Commands, Place, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import is_absolute_path
-from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, Wanted
+from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, Wanted, advice, answer_changes
 
 _UNNAMED = "MODEL"
 _NAMELESS = f"{_UNNAMED} stands for the folder of the model, or its name in the hub"
 _DTYPE_ARGUMENT = (4, 56)  # before, it is `torch_dtype`
-_TYPES = ("float32", "float16", "bfloat16")
-_CACHES = ("dynamic", "static", "offloaded", "offloaded_static", "quantized")
 _QUANTISED = {"q8_0": ("hqq", 8), "q4_0": ("quanto", 4)}
 """The library and the bits of a cache: quanto has four bits and fewer, hqq eight too."""
 _PACKAGES = {"hqq": "hqq", "quanto": "optimum-quanto"}
+_UNSEEN = "{value} is no folder of this machine and no checkpoint that was seen"
 _BITS = {"nf4": "load_in_4bit", "4bit": "load_in_4bit", "8bit": "load_in_8bit", "int8": "load_in_8bit"}
 _ATTENTION = re.compile(r"[a-z][\w-]{1,40}(?:/[\w.-]{1,80})?")
 
@@ -50,30 +49,17 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     """One program with all changes; where a program runs already, what to change in it."""
     asked = {change.knob: change for change in changes}  # the last word on a knob counts
     wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
-    answers = [(change, _answer(change, wanted)) for change in asked.values()]
-    codes = [answer for _, answer in answers if isinstance(answer, Code)]
-    advice = tuple(line for _, answer in answers if isinstance(answer, Advice) for line in answer.lines)
-    left = tuple((change, why) for change, answer in answers if (why := _why_not(answer)))
+    codes, by_hand, left = answer_changes("Transformers", _TURNS, asked.values(), wanted)
     if not at_hand.anew:
-        return Commands(lines=(*_fragments(codes), *advice), left_out=left)
+        return Commands(lines=(*_fragments(codes), *by_hand), left_out=left)
     codes = [code for code in codes if not code.missing]
     if not codes:
-        return Commands(lines=advice, left_out=left)
+        return Commands(lines=by_hand, left_out=left)
     model = next((code.model for code in codes if code.model), "") or at_hand.checkpoint or _UNNAMED
     notes = (labelled_line(Place.HAND, _NAMELESS),) if model == _UNNAMED else ()
     needed = (f"pip install {packages}",) if (packages := _packages(codes)) else ()
-    return Commands(lines=(*needed, labelled_line(Place.PYTHON, program(model, codes)), *notes, *advice), left_out=left)
-
-
-def _answer(change: Change, wanted: Wanted) -> _Answer:
-    turn = _TURNS.get(change.knob)
-    return turn(change.value, wanted) if turn else ""
-
-
-def _why_not(answer: _Answer) -> str:
-    if isinstance(answer, Code):
-        return answer.missing
-    return (answer.why if isinstance(answer, Advice) else answer) or "Transformers has no setting for it"
+    whole = labelled_line(Place.PYTHON, program(model, codes))
+    return Commands(lines=(*needed, whole, *notes, *by_hand), left_out=left)
 
 
 def _packages(codes: Sequence[Code]) -> str:
@@ -81,17 +67,13 @@ def _packages(codes: Sequence[Code]) -> str:
 
 
 def _fragments(codes: Sequence[Code]) -> Iterator[str]:
-    """The lines of a program that change, in its order, and other ways to say the same."""
     load = {name: value for code in codes for name, value in code.load.items()}
     generate = {name: value for code in codes for name, value in code.generate.items()}
     model = next((repr(code.model) for code in codes if code.model), "...")
+    loaded = _call("AutoModelForCausalLM.from_pretrained", [model, *_arguments(load)])
     lines = [
         *(line for code in codes for line in code.before),
-        *(
-            [_call("AutoModelForCausalLM.from_pretrained", [model, *_arguments(load)])]
-            if load or model != "..."
-            else []
-        ),
+        *([loaded] if load or model != "..." else []),
         *(line for code in codes for line in code.after),
         *([_call("model.generate", ["...", *_arguments(generate)])] if generate else []),
     ]
@@ -132,7 +114,7 @@ def _call(function: str, arguments: Sequence[str]) -> str:
 
 
 def _weights_type(value: Setting, wanted: Wanted) -> _Answer:
-    if value not in (*_TYPES, "auto"):
+    if value not in ("float32", "float16", "bfloat16", "auto"):
         return f"weights can't be loaded as {value}"
     found = re.match(r"(\d{1,3})\.(\d{1,4})", wanted.runtime.version.value_or(""))
     old = found is not None and (int(found[1]), int(found[2])) < _DTYPE_ARGUMENT
@@ -151,12 +133,6 @@ def _flash(value: Setting, wanted: Wanted) -> _Answer:
     if Knob.ATTENTION in wanted.changes:
         return Code()
     return _attention("sdpa" if value is None else "flash_attention_2" if value else "eager", wanted)
-
-
-def _cache(value: Setting, _wanted: Wanted) -> _Answer:
-    if value not in _CACHES:
-        return f"Transformers has no cache of the kind {value}"
-    return Code() if value == "dynamic" else Code(generate={"cache_implementation": f'"{value}"'})
 
 
 def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
@@ -184,7 +160,6 @@ def _compile(value: Setting, wanted: Wanted) -> _Answer:
 
 
 def _device(value: Setting, _wanted: Wanted) -> _Answer:
-    """CUDA1 is GPU 1."""
     if value is None:
         return Code({"device_map": '"cuda:N"'}, missing="which device it shall be is not known")
     named = re.fullmatch(r"(?i)(?:cuda:?|rocm:?)?(\d{1,3})", str(value))
@@ -219,46 +194,34 @@ def _seen(value: Setting, wanted: Wanted) -> bool:
     return is_absolute_path(str(value)) or str(value) in wanted.at_hand.listed
 
 
-def _model_file(value: Setting, wanted: Wanted) -> _Answer:
-    why = f"{value} is no folder of this machine and no checkpoint that was seen"
-    return Code(model=str(value)) if _seen(value, wanted) else why
-
-
 def _drafting(value: Setting, wanted: Wanted) -> _Answer:
     if not value or value == "none":
         return Code()
     if not _seen(value, wanted):
-        return f"{value} is no folder of this machine and no checkpoint that was seen"
+        return _UNSEEN.format(value=value)
     line = f"draft = AutoModelForCausalLM.from_pretrained({str(value)!r}, device_map=model.device)"
     return Code(generate={"assistant_model": "draft"}, after=(line,), packages=("accelerate",))
 
 
 def _threads(value: Setting, _wanted: Wanted) -> _Answer:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    if not whole:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         return f"{value!r} is no number of threads"
     return Code(before=(f"torch.set_num_threads({value})",), beside=(f"OMP_NUM_THREADS={value} python ...",))
 
 
-def _prompt_cache(value: Setting, _wanted: Wanted) -> _Answer:
-    return Code(generate={"use_cache": str(value is not False)})
-
-
-def _context(_value: Setting, _wanted: Wanted) -> _Answer:
-    return "the cache of Transformers is as long as each conversation"
-
-
-def _advice(line: str) -> _Turn:
-    return lambda _value, _wanted: Advice([line])
-
-
 _TURNS: Mapping[Knob, _Turn] = {
-    Knob.MODEL_FILE: _model_file,
+    Knob.MODEL_FILE: lambda value, wanted: (
+        Code(model=str(value)) if _seen(value, wanted) else _UNSEEN.format(value=value)
+    ),
     Knob.QUANT: _quant,
     Knob.WEIGHTS_TYPE: _weights_type,
     Knob.ATTENTION: _attention,
     Knob.FLASH_ATTENTION: _flash,
-    Knob.CACHE: _cache,
+    Knob.CACHE: lambda value, _wanted: (
+        Code(generate={} if value == "dynamic" else {"cache_implementation": f'"{value}"'})
+        if value in ("dynamic", "static", "offloaded", "offloaded_static", "quantized")
+        else f"Transformers has no cache of the kind {value}"
+    ),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.COMPILE: _compile,
     Knob.GRAPHS: _compile,
@@ -266,12 +229,12 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.GPU_LAYERS: _layers,
     Knob.SPECULATIVE: _drafting,
     Knob.THREADS: _threads,
-    Knob.PROMPT_CACHE: _prompt_cache,
-    Knob.CONTEXT_LENGTH: _context,
-    Knob.GPU_BACKEND: _advice(
+    Knob.PROMPT_CACHE: lambda value, _wanted: Code(generate={"use_cache": str(value is not False)}),
+    Knob.CONTEXT_LENGTH: lambda _value, _wanted: "the cache of Transformers is as long as each conversation",
+    Knob.GPU_BACKEND: advice(
         labelled_line(
             Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`"
         )
     ),
-    Knob.THINKING: _advice(labelled_line(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")),
+    Knob.THINKING: advice(labelled_line(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")),
 }

@@ -2,10 +2,12 @@
 
 import functools
 import importlib.metadata
+import math
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 from unslow.facts.model import Model
@@ -24,13 +26,21 @@ _EXPERT = re.compile(r"\.experts?\.")
 def describe(model: Any) -> dict[str, Any]:
     """What the model object tells of itself: placement, types, kernels, cache. Plain JSON, bounded."""
     config = getattr(model, "config", None)
+    try:
+        settings = dict(parse_config(config.to_json_string(use_diff=False).encode(), "config"))  # type: ignore[union-attr]
+    except Exception:  # noqa: BLE001 (a stranger's class: without its config the rest still holds)
+        settings = {}
+    try:
+        version = importlib.metadata.version("transformers")
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
     generation = getattr(model, "generation_config", None)
     found = getattr(model, "hf_device_map", None)
     device_map = {str(k): str(v) for k, v in list(found.items())[:MOST_PLACES]} if isinstance(found, dict) else {}
     return {
         "class": type(model).__name__,
         "name": str(getattr(config, "_name_or_path", "") or "")[:200],
-        "config": _config(config),
+        "config": settings,
         "weights": _weights(model),
         "device_map": device_map,
         "attention": _text(getattr(config, "_attn_implementation", None)),
@@ -44,7 +54,7 @@ def describe(model: Any) -> dict[str, Any]:
         },
         "compiled": type(model).__name__ == "OptimizedModule"
         or getattr(model, "_compiled_call_impl", None) is not None,
-        "transformers": _version("transformers"),
+        "transformers": version,
         "torch": _torch(),
     }
 
@@ -55,28 +65,20 @@ def _text(value: object) -> str | None:
     return str(getattr(value, "value", value))[:100]
 
 
-def _config(config: Any) -> dict[str, Any]:
-    try:
-        return dict(parse_config(config.to_json_string(use_diff=False).encode(), "config"))
-    except Exception:  # noqa: BLE001 (a stranger's class: without its config the rest still holds)
-        return {}
-
-
 def _weights(model: Any) -> dict[str, Any]:
     """Bytes by device, by type, of the layers on each device, of the token table, the output and the experts."""
     found: dict[str, Any] = {
         "devices": {},
         "types": {},
         "layers": {},
-        "table": 0,
-        "output": 0,
-        "experts": 0,
-        "count": 0,
+        **dict.fromkeys(("table", "output", "experts", "count"), 0),
     }
     table, output = _weight_of(model, "get_input_embeddings"), _weight_of(model, "get_output_embeddings")
-    for name, tensor in _tensors(model):
+    # every weight once; those that are shared come under their first name
+    for name, tensor in islice(model.named_parameters(), MOST_TENSORS):
         size, device = int(tensor.numel()) * int(tensor.element_size()), str(tensor.device)
-        found["count"] += _elements(tensor)
+        packed = getattr(getattr(tensor, "quant_state", None), "shape", None)  # then a byte holds two or more weights
+        found["count"] += int(tensor.numel()) if packed is None else math.prod(int(length) for length in packed)
         found["devices"][device] = found["devices"].get(device, 0) + size
         kind = str(tensor.dtype).removeprefix("torch.")
         found["types"][kind] = found["types"].get(kind, 0) + size
@@ -90,25 +92,6 @@ def _weights(model: Any) -> dict[str, Any]:
     return found
 
 
-def _elements(tensor: Any) -> int:
-    """Weights that a tensor stands for: packed ones hold two or more in a byte."""
-    shape = getattr(getattr(tensor, "quant_state", None), "shape", None)
-    if shape is None:
-        return int(tensor.numel())
-    count = 1
-    for length in shape:
-        count *= int(length)
-    return count
-
-
-def _tensors(model: Any) -> Iterator[tuple[str, Any]]:
-    """Every weight once, with its name; weights that are shared come under their first name."""
-    for number, (name, tensor) in enumerate(model.named_parameters()):
-        if number >= MOST_TENSORS:
-            return
-        yield name, tensor
-
-
 def _weight_of(model: Any, getter: str) -> Any:
     try:
         return getattr(model, getter)().weight
@@ -116,15 +99,7 @@ def _weight_of(model: Any, getter: str) -> Any:
         return None
 
 
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
 def _torch() -> dict[str, Any]:
-    """What PyTorch says of its backends, where it is loaded at all."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -152,56 +127,58 @@ _COMPILED_CACHES = ("static", "offloaded_static", "hybrid", "sliding_window")
 
 def subject_of(raw: dict[str, Any], pid: int) -> Subject:
     """The runtime and the model, as the model object tells them."""
-    return Subject(runtime=_runtime(raw, pid), model=_model(raw))
-
-
-def _runtime(raw: dict[str, Any], pid: int) -> Runtime:
     torch, weights = raw.get("torch", {}), raw.get("weights", {})
-    on_gpu, layers = _layers(weights.get("layers", {}))
+    layers, types, source = weights.get("layers", {}), weights.get("types", {}), "model.named_parameters()"
+    on_gpu = sum(all(_is_gpu(device) for device in devices) for devices in layers.values())
     buffers = [
         Buffer(device=device, kind="model", bytes=size, on_gpu=_is_gpu(device))
         for device, size in weights.get("devices", {}).items()
     ]
-    return Runtime(
+    # PyTorch names the highest level of instructions, which has all below it
+    capability = torch.get("cpu", "")
+    below = _LEVELS[_LEVELS.index(capability.upper()) :] if capability.upper() in _LEVELS else ()
+    features = [name for level in below for name in _INSTRUCTIONS[level]] or ([capability] if capability else None)
+    cached = raw.get("generation", {}).get("use_cache")
+    runtime = Runtime(
         name=reported(NAME, SOURCE),
         version=_some(raw.get("transformers"), "installed package"),
         pid=reported(pid, "this process"),
         state=reported("loaded", SOURCE),
-        weights_type=_main_type(weights),
+        weights_type=reported(max(types, key=types.get), source) if types else NOT_LOOKED,
         quantization=_some(raw.get("quantization"), "model.quantization_method"),
         attention=_some(raw.get("attention"), "model.config._attn_implementation"),
-        prompt_cache=_truth(raw.get("generation", {}).get("use_cache"), "generation_config.use_cache"),
+        prompt_cache=_some(cached if isinstance(cached, bool) else None, "generation_config.use_cache"),
         eager=_eager(raw),
         threads=_some(torch.get("threads"), "torch.get_num_threads()"),
-        backends=_backends(torch),
         build_architectures=_some(torch.get("architectures") or None, "torch.cuda.get_arch_list()"),
-        build_features=_some(_features(torch.get("cpu", "")), "torch.backends.cpu"),
-        gpu_refused=_refused(torch),
+        build_features=_some(features, "torch.backends.cpu"),
         gpu_layers=reported(on_gpu, SOURCE) if layers else NOT_LOOKED,
-        layers=reported(layers, SOURCE) if layers else NOT_LOOKED,
-        buffers=reported(buffers, "model.named_parameters()"),
+        layers=reported(len(layers), SOURCE) if layers else NOT_LOOKED,
+        buffers=reported(buffers, source),
+        **_gpu_facts(torch),
     )
+    return Subject(runtime=runtime, model=_model(raw, weights, runtime))
 
 
 def _some(value: Any, source: str) -> Fact[Any]:
     return reported(value, source) if value not in (None, "") else not_found(f"{source} says nothing")
 
 
-def _features(capability: str) -> list[str] | None:
-    """The instructions that PyTorch uses: it names the highest level, which has all below it."""
-    level = capability.upper()
-    if level not in _LEVELS:
-        return [capability] if capability else None
-    return [name for part in _LEVELS[_LEVELS.index(level) :] for name in _INSTRUCTIONS[part]]
-
-
-def _truth(value: object, source: str) -> Fact[bool]:
-    return reported(value, source) if isinstance(value, bool) else not_found(f"{source} says nothing")
-
-
-def _main_type(weights: dict[str, Any]) -> Fact[str]:
-    types = weights.get("types", {})
-    return reported(max(types, key=types.get), "model.named_parameters()") if types else NOT_LOOKED
+def _gpu_facts(torch: dict[str, Any]) -> dict[str, Any]:
+    """The backends that PyTorch has, and why it drives no GPU; unknown where it drives one."""
+    refused = not_found("torch does not refuse a GPU")
+    if not torch:
+        return {"backends": not_found("torch is not loaded in this process"), "gpu_refused": refused}
+    gpu = ["ROCm" if torch.get("hip") else "CUDA"] if torch.get("gpu_available") else []
+    backends = reported([*gpu, *(["Metal"] if torch.get("metal") else []), "CPU"], "torch")
+    if gpu or torch.get("metal"):
+        return {"backends": backends, "gpu_refused": refused}
+    version = f"torch {torch.get('version', '')}"
+    if torch.get("cuda") or torch.get("hip"):
+        why = reported(f"{version} finds no GPU: torch.cuda.is_available() is False", "torch.cuda")
+    else:
+        why = reported(f"{version} is a build without CUDA and ROCm", "torch.version")
+    return {"backends": backends, "gpu_refused": why}
 
 
 def _eager(raw: dict[str, Any]) -> Fact[bool]:
@@ -216,44 +193,24 @@ def _eager(raw: dict[str, Any]) -> Fact[bool]:
     )
 
 
-def _backends(torch: dict[str, Any]) -> Fact[list[str]]:
-    if not torch:
-        return not_found("torch is not loaded in this process")
-    gpu = "ROCm" if torch.get("hip") else "CUDA"
-    names = [gpu] if torch.get("gpu_available") else []
-    return reported([*names, *(["Metal"] if torch.get("metal") else []), "CPU"], "torch")
-
-
-def _refused(torch: dict[str, Any]) -> Fact[str]:
-    """Why PyTorch drives no GPU; unknown where it drives one."""
-    if not torch or torch.get("gpu_available") or torch.get("metal"):
-        return not_found("torch does not refuse a GPU")
-    version = torch.get("version", "")
-    if not torch.get("cuda") and not torch.get("hip"):
-        return reported(f"torch {version} is a build without CUDA and ROCm", "torch.version")
-    return reported(f"torch {version} finds no GPU: torch.cuda.is_available() is False", "torch.cuda")
-
-
 def _is_gpu(device: str) -> bool:
     return device.startswith(("cuda", "xpu", "mps", "hip"))
 
 
-def _layers(layers: dict[str, dict[str, int]]) -> tuple[int, int]:
-    """How many layers lie on GPUs as a whole, and of how many."""
-    return sum(all(_is_gpu(device) for device in devices) for devices in layers.values()), len(layers)
-
-
-def _model(raw: dict[str, Any]) -> Model:
-    weights, shape = raw.get("weights", {}), hf_shape(raw["config"]) if raw.get("config") else {}
-    total, source = sum(weights.get("devices", {}).values()), "model.named_parameters()"
+def _model(raw: dict[str, Any], weights: dict[str, Any], runtime: Runtime) -> Model:
+    shape, source = hf_shape(raw["config"]) if raw.get("config") else {}, "model.named_parameters()"
     counts = {name: shape.get(key) for name, key in _SHAPE.items()}
     facts: dict[str, Any] = {k: reported(int(v), "config") for k, v in counts.items() if isinstance(v, int | float)}
+    kind = runtime.weights_type.value_or("")
+    quant: Fact[str] = reported(_QUANTS.get(kind, kind), "model.dtype") if kind else NOT_LOOKED
+    if raw.get("quantization"):
+        quant = reported(str(raw["quantization"]), "model.quantization_method")
     return Model(
         name=reported(raw.get("name") or raw.get("class", "unknown"), "config"),
         architecture=_some(raw.get("config", {}).get("model_type"), "config"),
-        quant=_quant(raw, weights),
+        quant=quant,
         parameters=reported(weights.get("count", 0), source),
-        weights_bytes=reported(total, source),
+        weights_bytes=reported(sum(weights.get("devices", {}).values()), source),
         token_table_bytes=reported(weights.get("table", 0), source),
         output_bytes=reported(weights.get("output", 0), source),
         output_tied=reported(bool(weights.get("tied")), source),
@@ -268,13 +225,6 @@ _SHAPE = {
     "experts_used": "experts_used", "expert_width": "expert_intermediate",
 }  # fmt: skip
 _QUANTS = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
-
-
-def _quant(raw: dict[str, Any], weights: dict[str, Any]) -> Fact[str]:
-    if raw.get("quantization"):
-        return reported(str(raw["quantization"]), "model.quantization_method")
-    kind = _main_type(weights).value_or("")
-    return reported(_QUANTS.get(kind, kind), "model.dtype") if kind else NOT_LOOKED
 
 
 # Times calls of `generate` from within: the first step reads the prompt, each later one makes a token.
@@ -327,7 +277,7 @@ class Timer:
         @functools.wraps(generate)
         def timed(*args: Any, **kwargs: Any) -> Any:
             self._steps = []
-            hook = self.model.register_forward_pre_hook(self._step)
+            hook = self.model.register_forward_pre_hook(lambda *_: self._steps.append(self._clock()))
             begin, before = self._clock(), self._waited()
             try:
                 answer = generate(*args, **kwargs)
@@ -340,17 +290,15 @@ class Timer:
 
         return timed
 
-    def _step(self, _module: Any, _inputs: Any) -> None:
-        self._steps.append(self._clock())
-
     def _note(self, span: tuple[float, float], waited: float | None, prompt: "_Prompt", answer: Any) -> None:
         begin, end = span
-        # New tokens of each sequence
         shape = _shape(getattr(answer, "sequences", answer))
         made = shape[1] - (prompt.tokens if prompt.given_back else 0) if len(shape) > 1 else 0
         if made < 1 or len(self.calls) >= MOST_CALLS:
             return
-        prompt_done = self._prompt_done(begin, end)
+        prompt_done = end if self._steps else begin  # compiled models skip hooks: nothing tells prompt and answer apart
+        if len(self._steps) > 1:
+            prompt_done = self._steps[1]
         completion = Completion(
             prompt_tokens=prompt.tokens,
             generated_tokens=made,
@@ -360,12 +308,6 @@ class Timer:
             waited_s=waited,
         )
         self.calls.append(Call(prompt.sequences, completion, prompt.use_cache))
-
-    def _prompt_done(self, begin: float, end: float) -> float:
-        """When the answer began; a single step is all prompt."""
-        if len(self._steps) > 1:
-            return self._steps[1]
-        return end if self._steps else begin  # compiled models skip hooks: the prompt can't be told from the answer
 
 
 class _Prompt(NamedTuple):
@@ -377,7 +319,6 @@ class _Prompt(NamedTuple):
 
 
 def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any], model: Any) -> _Prompt:
-    """Sequences and tokens of the prompt; one and none where it has another form."""
     ids = next((kwargs[name] for name in ("input_ids", "inputs") if kwargs.get(name) is not None), None)
     ids = ids if ids is not None else args[0] if args else None
     shape = _shape(ids if ids is not None else kwargs.get("inputs_embeds"))

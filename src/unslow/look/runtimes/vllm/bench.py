@@ -54,7 +54,7 @@ def parse_scored(answer: Any, tokens: list[int], places: tuple[int, ...]) -> Sco
             tokens=tuple(tokens),
             at=places,
             log_probabilities=tuple(min(0.0, entries[token].logprob) for entries, token in found),
-            likeliest=tuple(_likeliest(entries) for entries, _ in found),
+            likeliest=tuple(int(max(entries, key=lambda number: entries[number].logprob)) for entries, _ in found),
         )
     except (msgspec.ValidationError, LookupError, ValueError) as error:
         raise LookError(f"the server gave no probabilities of the prompt: {error}", Absence.NOT_SUPPORTED) from error
@@ -65,8 +65,3 @@ def _entry(listed: list[dict[str, _Entry] | None], place: int) -> dict[str, _Ent
     if not entries:
         raise LookupError(f"nothing at place {place}")
     return entries
-
-
-def _likeliest(entries: dict[str, _Entry]) -> int:
-    number, _ = max(entries.items(), key=lambda item: item[1].logprob)
-    return int(number)

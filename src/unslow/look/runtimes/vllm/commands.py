@@ -5,25 +5,23 @@ It has no layers on the CPU, no slots and no unloading; those knobs have no word
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
-from unslow.facts.commands import Commands, Place, labelled_line
-from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.runtime import Runtime
+from unslow.facts.commands import Place, labelled_line
+from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import Known
 from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import (
     DRAFT_PLACE,
     NO_DRAFT,
-    NOTHING_AT_HAND,
     PLACE,
     Advice,
     Answer,
-    AtHand,
     Turn,
     Wanted,
     Words,
+    restart,
     write_commands,
 )
 from unslow.look.runtimes._engine_commands import (
@@ -33,7 +31,6 @@ from unslow.look.runtimes._engine_commands import (
     gpus_in_use,
     number,
     program_of,
-    restart,
     share,
     unthinking,
     visible_device,
@@ -52,11 +49,6 @@ ALL_BLOCKS = "all blocks"
 USUAL_MEMORY = 0.9
 """Of a GPU's memory: what every version takes by itself, or a little less."""
 _DRAFTING = ("speculative", "draft_model", "draft_tokens")
-
-
-def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now."""
-    return write_commands(_PROGRAM, changes, runtime, at_hand)
 
 
 def _of_version(turn: Turn) -> Turn:
@@ -83,7 +75,6 @@ def _model(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _with_model(model: str, command: list[str]) -> list[str]:
-    """Another model in the place of the one that is there, however it is given."""
     settings = FLAGS.settings(command, {})
     if "model" in settings:
         return [*without_flags(FLAGS, command, ["model"]), "--model", model]
@@ -111,18 +102,6 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
 _share = share("--gpu-memory-utilization", "memory_fraction", "kv_bytes")
 
 
-def _margin(value: Setting, wanted: Wanted) -> Answer:
-    """What it leaves free is what its share leaves."""
-    return Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted)
-
-
-def _fit(value: Setting, wanted: Wanted) -> Answer:
-    """The longest context that there is room for; of all else it takes what it is told to."""
-    if value is False or Knob.CONTEXT_LENGTH in wanted.changes:
-        return Words()
-    return Words(("context",), ("--max-model-len", "auto"))
-
-
 def _capacity(value: Setting, wanted: Wanted) -> Answer:
     """More room for the cache of requests: all blocks, a larger share of the card, or smaller entries.
 
@@ -148,25 +127,8 @@ def _cache_type(value: Setting, wanted: Wanted) -> Answer:
     return Words(("kv_type",), ("--kv-cache-dtype", word))
 
 
-def _value_type(value: Setting, wanted: Wanted) -> Answer:
-    keys = wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("auto"))
-    return Words() if value == keys else "vLLM has one type for keys and values"
-
-
 def _graphs(value: Setting, _wanted: Wanted) -> Answer:
     return Words(("eager", "optimisation", "unoptimised"), ("--enforce-eager",) if value is False else ())
-
-
-def _prefixes(value: Setting, _wanted: Wanted) -> Answer:
-    if value is None:
-        return Words(("prefix_cache",))
-    return Words(("prefix_cache",), ("--no-enable-prefix-caching" if value is False else "--enable-prefix-caching",))
-
-
-def _weights_type(value: Setting, _wanted: Wanted) -> Answer:
-    if value is None:
-        return Words(("dtype",))
-    return Words(("dtype",), ("--dtype", str(value))) if value in _TYPES else f"vLLM computes in none of {value}"
 
 
 def _attention(value: Setting, wanted: Wanted) -> Answer:
@@ -203,15 +165,6 @@ def _split(value: Setting, wanted: Wanted) -> Answer:
     return Words(names, (flag, str(count)))
 
 
-def _layers(value: Setting, _wanted: Wanted) -> Answer:
-    return Words(("cpu_offload",)) if value in (None, -1) else "vLLM computes no layers on the CPU beside a GPU"
-
-
-def _kernel(value: Setting, _wanted: Wanted) -> Answer:
-    """Left out, the fastest kernel is chosen by the checkpoint."""
-    return Words(("quantization",), ("--quantization", str(value)) if value and "marlin" not in str(value) else ())
-
-
 def _drafting(value: Setting, wanted: Wanted) -> Answer:
     if not value or value == "none":
         return Words(_DRAFTING)
@@ -246,54 +199,66 @@ def _backend(value: Setting, wanted: Wanted) -> Answer:
     )
 
 
-def _version(value: Setting, _wanted: Wanted) -> Answer:
-    return Advice([f"pip install vllm=={value}" if value else "pip install --upgrade vllm"])
-
-
 _TURNS: Mapping[Knob, Turn] = {
     Knob.MODEL_FILE: _model,
     Knob.QUANT: _quant,
     Knob.MEMORY_SHARE: _share,
-    Knob.FIT_MARGIN: _margin,
-    Knob.FIT: _fit,
+    # what it leaves free is what its share leaves
+    Knob.FIT_MARGIN: lambda value, wanted: Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted),
+    # the longest context that there is room for; of all else it takes what it is told to
+    Knob.FIT: lambda value, wanted: (
+        Words()
+        if value is False or Knob.CONTEXT_LENGTH in wanted.changes
+        else Words(("context",), ("--max-model-len", "auto"))
+    ),
     Knob.CAPACITY: _capacity,
     Knob.CONTEXT_LENGTH: number("context", "--max-model-len"),
     Knob.PARALLEL: number("sequences", "--max-num-seqs"),
     Knob.BATCH: number("batched_tokens", "--max-num-batched-tokens"),
     Knob.KV_CACHE_TYPE: _cache_type,
-    Knob.VALUE_CACHE_TYPE: _value_type,
+    Knob.VALUE_CACHE_TYPE: lambda value, wanted: (
+        Words()
+        if value == wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("auto"))
+        else "vLLM has one type for keys and values"
+    ),
     Knob.GRAPHS: _graphs,
     Knob.COMPILE: _graphs,
-    Knob.PROMPT_CACHE: _prefixes,
-    Knob.WEIGHTS_TYPE: _weights_type,
+    Knob.PROMPT_CACHE: lambda value, _wanted: Words(
+        ("prefix_cache",), () if value is None else (f"--{'no-' if value is False else ''}enable-prefix-caching",)
+    ),
+    Knob.WEIGHTS_TYPE: lambda value, _wanted: (
+        Words(("dtype",), () if value is None else ("--dtype", str(value)))
+        if value in (None, *_TYPES)
+        else f"vLLM computes in none of {value}"
+    ),
     Knob.ATTENTION: _attention,
     Knob.FLASH_ATTENTION: _flash,
     Knob.SPLIT_MODE: _split,
-    Knob.GPU_LAYERS: _layers,
-    Knob.QUANT_KERNEL: _kernel,
+    Knob.GPU_LAYERS: lambda value, _wanted: (
+        Words(("cpu_offload",)) if value in (None, -1) else "vLLM computes no layers on the CPU beside a GPU"
+    ),
+    # left out, the fastest kernel is chosen by the checkpoint
+    Knob.QUANT_KERNEL: lambda value, _wanted: Words(
+        ("quantization",), ("--quantization", str(value)) if value and "marlin" not in str(value) else ()
+    ),
     Knob.SPECULATIVE: _drafting,
     Knob.DEVICE: visible_device,
     Knob.THREADS: _threads,
     Knob.GPU_BACKEND: _backend,
-    Knob.VERSION: _version,
+    Knob.VERSION: lambda value, _wanted: Advice(
+        [f"pip install vllm=={value}" if value else "pip install --upgrade vllm"]
+    ),
     Knob.THINKING: unthinking,
-    Knob.OTHER_PROCESS: restart(FLAGS),
+    Knob.OTHER_PROCESS: restart(FLAGS.without_secrets),
 }
-
-
-def _bare(at_hand: AtHand) -> list[str]:
-    return [at_hand.program or "vllm", "serve", *([at_hand.checkpoint] if at_hand.checkpoint else [])]
-
-
-def _has_model(command: Sequence[str]) -> bool:
-    return bool(model_of(command, FLAGS.settings(command, {})))
 
 
 _PROGRAM = program_of(
     "vLLM",
     FLAGS,
     {knob: _of_version(turn) for knob, turn in _TURNS.items()},
-    bare=_bare,
-    has_model=_has_model,
+    bare=lambda at_hand: [at_hand.program or "vllm", "serve", *([at_hand.checkpoint] if at_hand.checkpoint else [])],
+    has_model=lambda command: bool(model_of(command, FLAGS.settings(command, {}))),
     no_model="put the model after `vllm serve`: which one it is, is not known",
 )
+commands_for = partial(write_commands, _PROGRAM)

@@ -22,7 +22,7 @@ from unslow.facts.values import (
     not_supported,
     reported,
 )
-from unslow.look.command_line import Setting
+from unslow.look.command_line import COMMAND, Setting
 from unslow.look.logs.commands import CommandLines
 from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
 from unslow.look.runtimes._engine_server import model_of_name
@@ -101,6 +101,11 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     # On a CPU: while it binds threads to cores, their number is its own, and its log tells it
     binding = given.settings.get("binding")
     unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
+    # without graphs by its own switch, or by the lowest level of optimisation
+    level, lowest = given.settings.get("optimisation"), given.truth("unoptimised")
+    eager = lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
+    if level and level.value == "0":
+        eager = reported(value=True, source=level.source)
     way: Fact[Any] = first_known(given.text("draft_model"), given.within("speculative", "method", "model"))
     tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
     known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
@@ -118,7 +123,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "max_sequences": given.number("sequences"),
         "max_batched_tokens": given.number("batched_tokens"),
         "prompt_cache": given.truth("prefix_cache"),
-        "eager": _eager(given),
+        "eager": eager,
         "attention": first_known(given.text("attention"), given.text("attention_config")),
         "tensor_parallel": given.number("tensor_parallel", default=1),
         "pipeline_parallel": given.number("pipeline_parallel", default=1),
@@ -132,15 +137,6 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     return Runtime(**facts)
 
 
-def _eager(given: Given) -> Fact[bool]:
-    """Without graphs by its own switch, or by the lowest level of optimisation."""
-    level = given.settings.get("optimisation")
-    if level and level.value == "0":
-        return reported(value=True, source=level.source)
-    lowest = given.truth("unoptimised")
-    return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
-
-
 def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
     """The model as it was written: a folder, or a name in a hub; empty where there is none."""
     if "model" in settings:
@@ -150,7 +146,6 @@ def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
     return next(FLAGS.positional(words[start:]), "") if start >= 0 else ""
 
 
-_SOURCE = "command line"
 _OWN = FLAGS.spellings() - SHARED
 _MAYBE = frozenset({"--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend"})
 """Flags of serving engines: in a sentence they mean something, but not which engine it is."""
@@ -167,10 +162,10 @@ def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Sub
     named = bool(program) or own or any(name.startswith("VLLM_") for name in environment)
     runtime = msgspec.structs.replace(
         requested_settings(settings, complete=False),
-        name=reported(NAME, _SOURCE) if named else NOT_LOOKED,
-        command=reported(FLAGS.without_secrets(words), _SOURCE),
+        name=reported(NAME, COMMAND) if named else NOT_LOOKED,
+        command=reported(FLAGS.without_secrets(words), COMMAND),
     )
-    return Subject(runtime=runtime, model=model_of_name(model_of(words, settings), _SOURCE))
+    return Subject(runtime=runtime, model=model_of_name(model_of(words, settings), COMMAND))
 
 
 COMMANDS = CommandLines(
@@ -212,17 +207,11 @@ def version_of(text: Fact[str]) -> Version | None:
 
 
 SINCE: dict[str, tuple[int, ...]] = {
-    "--max-model-len": (0, 2, 0),
-    "--quantization": (0, 2, 0),
-    "--enforce-eager": (0, 2, 6),
-    "--kv-cache-dtype": (0, 3, 0),
-    "--enable-prefix-caching": (0, 4, 0),
-    "--speculative-model": (0, 4, 1),
-    "VLLM_ATTENTION_BACKEND": (0, 4, 2),
-    "--no-enable-prefix-caching": (0, 6, 5),
-    "--speculative-config": (0, 8, 2),
+    "--max-model-len": (0, 2, 0), "--quantization": (0, 2, 0), "--enforce-eager": (0, 2, 6),
+    "--kv-cache-dtype": (0, 3, 0), "--enable-prefix-caching": (0, 4, 0), "--speculative-model": (0, 4, 1),
+    "VLLM_ATTENTION_BACKEND": (0, 4, 2), "--no-enable-prefix-caching": (0, 6, 5), "--speculative-config": (0, 8, 2),
     "--attention-backend": (0, 13, 0),
-}
+}  # fmt: skip
 """The release that first had each flag, by vllm/engine/arg_utils.py of every release; the others are as old as it."""
 UNTIL: dict[str, tuple[int, ...]] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
 """The release that first lacked it again."""

@@ -66,12 +66,6 @@ _PLACES = (
 )
 
 
-def parse_info(info: Any, source: str) -> Runtime:
-    """The settings that the server runs with; nothing where it does not give them."""
-    facts: dict[str, Any] = {**facts_at(value_at(info, "vllm_config"), _PLACES, source)}
-    return Runtime(**facts)
-
-
 ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
 _LONGEST_VERSION = 60
 _MOST_BYTES = 2**60
@@ -89,105 +83,87 @@ class Answers(NamedTuple):
 
 def read_answers(server: Server) -> Answers | None:
     """Ask a server everything that costs it nothing; None where it is not vLLM, LookError where nobody answers."""
-    version = _version(server)
-    if version is None:
+    version = word_at(json_if_ok(server.ask("/version")), "version")
+    if not version:
         return None
-    metrics, models = _metrics(server), _models(server)
+    metrics: Metrics | Unknown
+    models: list[ListedModel] | Unknown
+    try:
+        metrics = parse_metrics(server.text("/metrics"), f"{server.url}/metrics", "vllm:")
+    except LookError as error:
+        metrics = unknown(error)
+    try:
+        listed = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
+        models = not_found(f"{server.url}/v1/models lists no models") if listed is None else listed
+    except LookError as error:
+        models = unknown(error)
     own = isinstance(metrics, Metrics) and metrics.samples
     if not own and not (isinstance(models, list) and any(model.owner == "vllm" for model in models)):
         return None
-    return Answers(server.url, version, models, metrics, _info(server))
-
-
-def _version(server: Server) -> Fact[str] | None:
-    version = word_at(json_if_ok(server.ask("/version")), "version")
-    return reported(version[:_LONGEST_VERSION], f"{server.url}/version") if version else None
-
-
-def _metrics(server: Server) -> Metrics | Unknown:
     try:
-        return parse_metrics(server.text("/metrics"), f"{server.url}/metrics", "vllm:")
+        # its whole configuration, which it gives in development mode only; the first time it may take too long for us
+        info = server.json("/server_info?config_format=json")
     except LookError as error:
-        return unknown(error)
-
-
-def _models(server: Server) -> list[ListedModel] | Unknown:
-    try:
-        models = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
-    except LookError as error:
-        return unknown(error)
-    return not_found(f"{server.url}/v1/models lists no models") if models is None else models
-
-
-def _info(server: Server) -> Any:
-    """Its whole configuration, which it gives in development mode only; the first time it may take too long for us."""
-    try:
-        return server.json("/server_info?config_format=json")
-    except LookError as error:
-        return unknown(error, "start vLLM with VLLM_SERVER_DEV_MODE=1")
+        info = unknown(error, "start vLLM with VLLM_SERVER_DEV_MODE=1")
+    known = reported(version[:_LONGEST_VERSION], f"{server.url}/version")
+    return Answers(server.url, known, models, metrics, info)
 
 
 def subject_of(answers: Answers) -> Subject:
     """The facts of all answers together."""
-    models = answers.models
+    models, metrics = answers.models, answers.metrics
     first = models[0] if isinstance(models, list) and models else None
     source = f"{answers.url}/v1/models"
+    why = models if isinstance(models, Unknown) else not_found(f"{source} lists no model")
     runtime = Runtime(
         name=reported(NAME, f"{answers.url}/version"),
         version=answers.version,
         url=reported(answers.url, "given"),
-        state=reported("loaded", source) if first else _why(models, source),
-        context_length=first.context_length if first else _why(models, source),
+        state=reported("loaded", source) if first else why,
+        context_length=first.context_length if first else why,
     )
-    counted = _counted(answers.metrics) if isinstance(answers.metrics, Metrics) else _uncounted(answers.metrics)
-    run = (
-        Run(
-            queue_s=answers.metrics.ratio(
-                "vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count"
-            )
-        )
-        if isinstance(answers.metrics, Metrics)
-        else Run()
-    )
-    told = parse_info(answers.info, f"{answers.url}/server_info")
-    whole = overlaid(overlaid(runtime, counted), told)
-    return bounded(Subject(runtime=whole, model=_model(first) if first else Model(), run=run))
+    run, model = Run(), Model()
+    if isinstance(metrics, Metrics):
+        waits = "vllm:request_queue_time_seconds"
+        run = Run(queue_s=metrics.ratio(f"{waits}_sum", f"{waits}_count"))
+    if first:
+        root = first.root
+        named = reported(first.name, root.source if isinstance(root, Known) else "")
+        model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
+    settings: dict[str, Any] = {
+        **facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
+    }
+    whole = overlaid(overlaid(runtime, _counted(metrics)), Runtime(**settings))
+    return bounded(Subject(runtime=whole, model=model, run=run))
 
 
-def _why(models: Any, source: str) -> Unknown:
-    return models if isinstance(models, Unknown) else not_found(f"{source} lists no model")
-
-
-def _model(listed: ListedModel) -> Model:
-    root = listed.root.value_or("")
-    source = listed.root.source if isinstance(listed.root, Known) else ""
-    return Model(name=reported(listed.name, source), path=listed.root if root.startswith("/") else Model().path)
-
-
-def _uncounted(why: Unknown) -> Runtime:
-    names = ("running_requests", "deferred_requests", "busy_slots", "kv_usage", "preemptions", "prefix_hit_rate")
-    facts: dict[str, Any] = dict.fromkeys(names, why)
-    return Runtime(**facts)
-
-
-def _counted(metrics: Metrics) -> Runtime:
+def _counted(metrics: Metrics | Unknown) -> Runtime:
     """What its counters say; older versions have other names."""
+    facts: dict[str, Any]
+    if isinstance(metrics, Unknown):
+        names = ("running_requests", "deferred_requests", "busy_slots", "kv_usage", "preemptions", "prefix_hit_rate")
+        facts = dict.fromkeys(names, metrics)
+        return Runtime(**facts)
     running = metrics.whole("vllm:num_requests_running")
     config = metrics.labels("vllm:cache_config_info")
-    # Tokens a second of one request, by the mean time between two tokens
+    hits = metrics.ratio("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
+    if isinstance(hits, Unknown):
+        hits = metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
+    elif hits.value > 1:
+        hits = not_found(f"{metrics.source} counts more hits than questions")
     means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
-    # Prompt tokens that were computed, by the time that requests spent on it
-    facts: dict[str, Any] = {
+    facts = {
         "running_requests": running,
         "busy_slots": running,
         "deferred_requests": metrics.whole("vllm:num_requests_waiting"),
         "kv_usage": metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
         "preemptions": metrics.whole("vllm:num_preemptions_total", "vllm:num_preemptions"),
-        "prefix_hit_rate": _hits(metrics),
+        "prefix_hit_rate": hits,
         "draft_acceptance": metrics.ratio(
             "vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"
         ),
         "decode_tokens_per_s": metrics.rate(*means, least=ENOUGH_TOKENS),
+        # those that were computed, by the time that requests spent on it
         "prefill_tokens_per_s": metrics.ratio(
             "vllm:request_prefill_kv_computed_tokens_sum", "vllm:request_prefill_time_seconds_sum", 0
         ),
@@ -196,13 +172,6 @@ def _counted(metrics: Metrics) -> Runtime:
     if metrics.values("vllm:engine_sleep_state", sleep_state="awake") == [0.0]:
         facts["state"] = reported("asleep", f"{metrics.source}: vllm:engine_sleep_state")
     return Runtime(**facts)
-
-
-def _hits(metrics: Metrics) -> Fact[float]:
-    rate = metrics.ratio("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
-    if isinstance(rate, Unknown):
-        return metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
-    return rate if rate.value <= 1 else not_found(f"{metrics.source} counts more hits than questions")
 
 
 def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
@@ -233,15 +202,13 @@ def _number(config: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= len(str(_MOST_BYTES)) else None
 
 
-_NAMES = ("vllm", "python", "pt_main_thread", "uv", "ray")
-_TITLE = "VLLM::"
 _ENGINE = "VLLM::EngineCor"  # the kernel keeps fifteen letters
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main")
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every server, and every engine that some program runs without one."""
-    servers = find_servers(processes, _NAMES, is_server)
+    servers = find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
     engines = [p for p in processes if p.name.startswith(_ENGINE)]
     alone = not_started_by(engines, servers, processes)
     by_engine = {
@@ -266,12 +233,6 @@ def takes_command(words: Sequence[str], _model: Model | None = None) -> bool:
     return is_server(words) or "serve" in words[1:6]
 
 
-def is_engine(process: Process) -> bool:
-    """Whether it is an engine rather than a server."""
-    return process.name.startswith(_TITLE)
-
-
-_PORT = "8000"
 _LOG = "start it with its output in a file (`vllm serve … > vllm.log 2>&1`), or give a log to `unslow triage`"
 _SAID_IN_LOG = ("attention", "kernel", "buffers", "kv_bytes", "device_used")
 _SAID_ON_MACHINE = (
@@ -298,7 +259,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """A server by its process; an engine without one by what can be seen of it."""
-    if is_engine(process):
+    if process.name.startswith("VLLM::"):
         return (_engine(process),)
     command, environment = process.command(), process.environment()
     words = words_of(command)
@@ -306,10 +267,14 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     in_file = read_config(process, FLAGS, file) if file else {}
     settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
     written = model_of(words, settings)
-    answers, url = _answers(process.system, settings, api_key, written)
+    url = url_of(settings, "8000")
+    answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
     path, log = read_own_log(process, DIALECT, _LOG)
     asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
-    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=_unanswered(answers))
+    unanswered: dict[str, Any] = dict.fromkeys(
+        ("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), answers
+    )
+    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=Runtime(**unanswered))
     version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
     runtime = overlaid(
         overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
@@ -321,30 +286,19 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     return (Subject(runtime=runtime, model=files, run=http.run),)
 
 
-def _answers(
-    system: System, settings: dict[str, Setting], api_key: str, written: str
-) -> tuple[Answers | Unknown, Fact[str]]:
-    url = url_of(settings, _PORT)
-    if isinstance(url, Unknown):
-        return url, url
-    key = api_key or settings.get("api_key", UNSET).value
+def _answers(system: System, url: str, settings: dict[str, Setting], api_key: str, written: str) -> Answers | Unknown:
     try:
-        answers = read_answers(Server(system, url.value, key))
+        answers = read_answers(Server(system, url, api_key or settings.get("api_key", UNSET).value))
     except LookError as error:
-        return unknown(error), url
+        return unknown(error)
     if answers is None:
-        return not_found(f"something else answers at {url.value}"), url
+        return not_found(f"something else answers at {url}")
     names = {written, settings.get("served_name", Setting(written, "")).value}
     if isinstance(answers.models, list) and not names & {
         name for model in answers.models for name in (model.name, model.root.value_or(""))
     }:
-        return not_found(f"another model answers at {url.value}"), url
-    return answers, url
-
-
-def _unanswered(why: Unknown) -> Runtime:
-    facts: dict[str, Any] = dict.fromkeys(("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), why)
-    return Runtime(**facts)
+        return not_found(f"another model answers at {url}")
+    return answers
 
 
 def _engine(process: Process) -> Subject:
@@ -363,6 +317,5 @@ def _engine(process: Process) -> Subject:
 
 
 def _explained(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: str) -> Runtime:
-    """The runtime with a reason for what nobody could have looked at."""
     missing = {n: not_found(why, how_to_get) for n in names if getattr(runtime, n) == NOT_LOOKED}
     return msgspec.structs.replace(runtime, **missing)
