@@ -22,11 +22,6 @@ def is_kept(architecture: str, name: str, shape: tuple[int, ...]) -> bool:
     return bool(_parts(architecture, "kept").search(name)) or name in _kept_names(architecture)
 
 
-def is_eight_bits(architecture: str, name: str) -> bool:
-    """Whether an architecture wants Q8_0 here in every mix of quantised types."""
-    return bool(_parts(architecture, "eight_bits").search(name))
-
-
 def stored_type(architecture: str, name: str, shape: tuple[int, ...], wide: str) -> str:
     """The type of a tensor in a file that is not quantised, whose matrices are of the type `wide`."""
     for group in sensitive(architecture):
@@ -198,7 +193,8 @@ def _type(mix: Mix, model: _Model, place: _Place) -> str:
         return mix.tables
     if main in WIDE:
         return main
-    if is_eight_bits(model.architecture, place.name):
+    # Whether an architecture wants Q8_0 here in every mix of quantised types
+    if bool(_parts(model.architecture, "eight_bits").search(place.name)):
         return _fitting("Q8_0", place.shape[0])
     if place.role == "output" or (place.role == "token_table" and model.tied):
         return _fitting(_output_type(mix, model, place.shape[0]), place.shape[0])

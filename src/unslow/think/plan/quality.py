@@ -48,8 +48,8 @@ def nearest_figure(
 ) -> tuple[Figure, float] | None:
     """The figure to take, and its number; of models of about the same size the worst, because newer ones lose more."""
     found = [(f, n) for f in figures_about(architecture, among) if (n := number(f)) is not None]
-    for spoils in (_is_older, _is_by_the_word):
-        found = [(f, n) for f, n in found if not spoils(f)] or found
+    found = [(f, n) for f, n in found if not f.table.older] or found
+    found = [(f, n) for f, n in found if f.table.per != "word"] or found
     if not found or parameters <= 0:
         return None
     nearest = min((f for f, _ in found), key=lambda f: _distance(f, parameters))
@@ -61,14 +61,6 @@ def figures_about(architecture: str, among: Iterable[Figure]) -> list[Figure]:
     """Figures of models that are built like it where there are such, else those that speak for every model."""
     among = list(among)
     return [f for f in among if architecture in f.table.only_for] or [f for f in among if not f.table.only_for]
-
-
-def _is_older(figure: Figure) -> bool:
-    return figure.table.older
-
-
-def _is_by_the_word(figure: Figure) -> bool:
-    return figure.table.per == "word"
 
 
 def _distance(figure: Figure, parameters: int) -> float:
@@ -117,24 +109,22 @@ def never_worse_than(quant: str) -> frozenset[str]:
 
 @cache
 def _better() -> dict[str, frozenset[str]]:
-    by_table = [worst for t in tables() if not tables()[t].only_for and (worst := _worst_of(t))]
+    by_table = []
+    for table in tables().values():
+        if not table.only_for:  # without an importance matrix where there are both
+            worst: dict[str, float] = {}
+            for row in table.rows:
+                share = Figure(table, row).increase
+                if row.quant and share is not None:
+                    worst[row.quant] = max(share, worst.get(row.quant, 0.0))
+            by_table.append(worst)
     quants = {quant for worst in by_table for quant in worst}
-    return {a: frozenset(b for b in quants if a != b and _is_better(b, a, by_table)) for a in quants}
 
+    def is_better(one: str, other: str) -> bool:
+        both = [worst for worst in by_table if one in worst and other in worst]
+        return len(both) >= _TABLES_AGREE and all(worst[one] < worst[other] for worst in both)
 
-def _is_better(one: str, other: str, by_table: list[dict[str, float]]) -> bool:
-    both = [worst for worst in by_table if one in worst and other in worst]
-    return len(both) >= _TABLES_AGREE and all(worst[one] < worst[other] for worst in both)
-
-
-def _worst_of(name: str) -> dict[str, float]:
-    """The increase of each quant in one table; without an importance matrix where there are both."""
-    worst: dict[str, float] = {}
-    for row in tables()[name].rows:
-        share = Figure(tables()[name], row).increase
-        if row.quant and share is not None:
-            worst[row.quant] = max(share, worst.get(row.quant, 0.0))
-    return worst
+    return {a: frozenset(b for b in quants if a != b and is_better(b, a)) for a in quants}
 
 
 _WIDE_CACHE = {"", "auto", "f16", "fp16", "float16", "half", "bf16", "bfloat16", "f32", "fp32", "float32"}

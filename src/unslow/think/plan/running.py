@@ -45,20 +45,16 @@ def seen_memory(case: Case, gpus: Sequence[Gpu]) -> Hardware:
     rooms = tuple(room._replace(others_bytes=max(0, room.others_bytes - int(own))) for room, own in pairs)
     unified = bool(rooms) and all(room.unified for room in rooms)
     found = memory._replace(rooms=rooms, host_room=None if unified else _host(case, memory.host_room))
-    return _as_unified(case, gpus, found)
-
-
-def _as_unified(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
-    """The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart."""
-    rooms, host = memory.rooms, memory.host_room
+    # The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart
+    rooms, host = found.rooms, found.host_room
     apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
     if not apple or host is None or any(room.unified for room in rooms):
-        return memory
+        return found
     own = 0 if isinstance(case.runtime.resident_bytes, Known) else int(given_back(case, gpus)[0])
     limit, others = rooms[0].capacity_bytes, max(0, host.others_bytes - own)
     beyond = max(0, host.capacity_bytes - limit - others)  # what others hold need not be of the GPU's part
     room = Room(rooms[0].name, host.capacity_bytes, others, beyond, unified=True, context_bytes=0)
-    return memory._replace(rooms=(room,), host_room=None)
+    return found._replace(rooms=(room,), host_room=None)
 
 
 def _sized(case: Case, gpu: Gpu) -> Gpu:

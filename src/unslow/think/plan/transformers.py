@@ -213,7 +213,13 @@ class Pace:
         """All users in one batch; `generate` reads the whole conversation anew each time."""
         goal = self.question.goal
         read = goal.kept_tokens + goal.prompt_tokens
-        step = self._step(choice, laid)
+        # Tokens per second of each conversation
+        depth = read + goal.answer_tokens / 2
+        q = self._ask(choice, laid, depth)._replace(tokens=float(goal.users))
+        terms = tuple(step_terms(q))
+        alone = float(total_of_terms(terms, learned_speed().factors)) + self._beside(choice, laid, q)
+        seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
+        step = self._interval(1 / seconds, self._group(laid, depth), q, terms)
         # Prompt tokens per second; the whole prompt is one batch
         q = self._ask(choice, laid, 0.0)
         terms = tuple(prompt_terms(q, float(read), float(read)))
@@ -222,16 +228,6 @@ class Pace:
         prompt = self._interval(read / seconds, PREFILL, q, terms)
         ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
         return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
-
-    def _step(self, choice: Choice, laid: Laid) -> Interval:
-        """Tokens per second of each conversation."""
-        goal = self.question.goal
-        depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
-        q = self._ask(choice, laid, depth)._replace(tokens=float(goal.users))
-        terms = tuple(step_terms(q))
-        alone = float(total_of_terms(terms, learned_speed().factors)) + self._beside(choice, laid, q)
-        seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
-        return self._interval(1 / seconds, self._group(laid, depth), q, terms)
 
     def _ask(self, choice: Choice, laid: Laid, depth: float) -> SpeedQuestion:
         question, device = self.question, self.question.hardware.device
@@ -364,27 +360,17 @@ def priced_point(question: TransformersPlanQuestion, pace: Pace, choice: Choice)
     if not laid.fits or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
         return None  # `generate` compiles only for one device that holds everything
     paced = pace.paced(choice, laid)
-    context = longest_fitting(question, choice)
-    return Point(choice, laid, context, paced, _worth_of_choice(question, choice, context, paced))
-
-
-def _worth_of_choice(question: TransformersPlanQuestion, choice: Choice, context: int, paced: Paced) -> Worth:
-    goal, changes = question.goal, differing(choice, question.now)
-    bits = {"f16": 16.0, "q8": 8.0}.get(question.types, 4.0)
-    return Worth(
+    context, goal = longest_fitting(question, choice), question.goal
+    worth = Worth(
         speed=1 / paced.request_s.mid,
         context=float(context),
-        weight_bits=bits,
+        weight_bits={"f16": 16.0, "q8": 8.0}.get(question.types, 4.0),
         cache_bits=4.0 if choice.cache == "quantized" else 16.0,
         aggregate=goal.users * goal.answer_tokens / paced.request_s.mid,
         left=1.0,
-        ease=-float(len(changes)),
+        ease=-float(sum(one != other for one, other in zip(choice, question.now, strict=True))),
     )
-
-
-def differing(choice: Choice, now: Choice) -> tuple[str, ...]:
-    """The knobs that differ."""
-    return tuple(name for name in Choice._fields if getattr(choice, name) != getattr(now, name))
+    return Point(choice, laid, context, paced, worth)
 
 
 COMPILING_S = 40
@@ -514,7 +500,7 @@ def transformers_options(question: TransformersPlanQuestion) -> TransformersPlan
     if not fine:
         reason, hint = _why_nothing(question, found.points)
         return TransformersPlan(Planned((), None, (), found.seen, (), reason, hint), current)
-    points = pareto_front(fine, _worth, _effort)
+    points = pareto_front(fine, _worth, lambda point: (-point.worth.ease,))
     chosen = max(_as_good(question, points) or points, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
     options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.worth.ease or not before]
     planned = Planned(
@@ -528,10 +514,6 @@ def transformers_options(question: TransformersPlanQuestion) -> TransformersPlan
 
 def _worth(point: Point) -> Worth:
     return point.worth
-
-
-def _effort(point: Point) -> tuple[float, ...]:
-    return (-point.worth.ease,)
 
 
 def _is_fine(question: TransformersPlanQuestion, point: Point) -> bool:

@@ -133,11 +133,6 @@ def _basis(group: str, spread: Spread, trust: Trust) -> str:
     return "; ".join((text, *trust.reasons))
 
 
-def size_refused(base: Base) -> str:
-    """Why a size can't be."""
-    return f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB"
-
-
 @lru_cache(maxsize=MOST_KEPT)
 def spilled_base(names: Cells, scale: float, depth_block: float) -> Base:
     """The base of rows whose weights are larger than the memory, with what fits on the GPUs."""
@@ -315,7 +310,10 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
     table.refuse(rows[fine & np.isnan(gibs)], f"{SIZE} is no size")
     rows = rows[fine & ~np.isnan(gibs)]
     scales = _scales(base, table.gibs[rows])
-    table.refuse(rows[scales == 0], size_refused(base))
+    table.refuse(
+        rows[scales == 0],
+        f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB",
+    )
     rows, scales = rows[scales > 0], scales[scales > 0]
     spills = base.on_gpu_bytes * scales > base.room_bytes
     yield _part(base, rows[~spills], scales[~spills], table)

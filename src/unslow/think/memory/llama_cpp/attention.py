@@ -69,7 +69,15 @@ class Heads(NamedTuple):
 
 def heads_of(build: Build, layer: int, x: Node) -> Heads:
     """All of them, ready for attention."""
-    return rotated_heads(build, layer, plain_heads(build, layer, x))
+    # With the norms of the heads, the rotary positions, and what scales the queries
+    heads = plain_heads(build, layer, x)
+    graph, habits = build.graph, build.hyper.habits
+    query, key, value, gate = heads
+    query = _scaled(build, layer, _turned(build, layer, query, "q"))
+    key = key and _turned(build, layer, key, "k")
+    if value is not None and habits.norms_values:
+        value = graph.norm(value)
+    return Heads(query, key, value, gate)
 
 
 def plain_heads(build: Build, layer: int, x: Node) -> Heads:
@@ -119,17 +127,6 @@ def _gated_heads(build: Build, joined: Node, key: Node, value: Node, shape: tupl
     step = row_bytes("F32", 2 * length)
     query, gate = (graph.view(joined, shape, (step, step * heads)) for _ in range(2))
     return Heads(query, key, value, graph.cont(gate, length * heads, tokens))
-
-
-def rotated_heads(build: Build, layer: int, heads: Heads) -> Heads:
-    """With the norms of the heads, the rotary positions, and what scales the queries."""
-    graph, habits = build.graph, build.hyper.habits
-    query, key, value, gate = heads
-    query = _scaled(build, layer, _turned(build, layer, query, "q"))
-    key = key and _turned(build, layer, key, "k")
-    if value is not None and habits.norms_values:
-        value = graph.norm(value)
-    return Heads(query, key, value, gate)
 
 
 def _turned(build: Build, layer: int, x: Node, part: str) -> Node:

@@ -47,19 +47,15 @@ def delta_rule(build: Build, layer: int, heads: Heads, memory: Node) -> Answer:
     """As one kernel, or spelled out; the memory is (length, length, heads, sequences)."""
     single = heads.query.shape[2] == 1
     if build.kernels.delta_step if single else build.kernels.delta_chunk:
-        return _fused(build, layer, heads, memory)
+        graph = build.graph
+        length, count, tokens, sequences = heads.value.shape
+        width = length * count
+        result = graph.special("gated_delta_net", (width, (tokens + length) * sequences, 1, 1), *heads, memory)
+        build.fused.append((layer, result))
+        row = row_bytes("F32", width)
+        output = graph.view(result, heads.value.shape, (row_bytes("F32", length), row, row * tokens))
+        return Answer(output, graph.view(result, memory.shape))
     return _step(build.graph, heads, memory) if single else _chunks(build.graph, heads, memory)
-
-
-def _fused(build: Build, layer: int, heads: Heads, memory: Node) -> Answer:
-    graph = build.graph
-    length, count, tokens, sequences = heads.value.shape
-    width = length * count
-    result = graph.special("gated_delta_net", (width, (tokens + length) * sequences, 1, 1), *heads, memory)
-    build.fused.append((layer, result))
-    row = row_bytes("F32", width)
-    output = graph.view(result, heads.value.shape, (row_bytes("F32", length), row, row * tokens))
-    return Answer(output, graph.view(result, memory.shape))
 
 
 def _step(graph: Graph, heads: Heads, memory: Node) -> Answer:
@@ -258,24 +254,20 @@ def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, 
     """The channels of the convolution, and the output gate."""
     name = build.block(layer)
     if not build.has(f"{name}.attn_qkv.weight"):
-        return _projected_at_once(build, layer, x, sizes)
+        # The same of older files: one product, in which all parts of a key head lie side by side
+        graph = build.graph
+        joined = build.linear(x, f"{build.block(layer)}.ssm_in")
+        by_head = sizes.key_heads, sizes.tokens, sizes.sequences
+        joined = graph.reshape(joined, joined.shape[0] // sizes.key_heads, *by_head)
+        lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.shared,) * 2)
+        query, key, value, gate = (graph.view(joined, (n, *by_head), joined.strides[1:]) for n in lengths)
+        gate = graph.cont(gate)
+        query, key, value = (
+            graph.cont(n, n.shape[0] * sizes.key_heads, sizes.tokens, sizes.sequences) for n in (query, key, value)
+        )
+        return graph.concat(graph.concat(query, key, 0), value, 0), gate
     mixed = build.linear(x, f"{name}.attn_qkv")
     return by_sequence(build, mixed), build.linear(x, f"{name}.attn_gate")
-
-
-def _projected_at_once(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
-    """The same of older files: one product, in which all parts of a key head lie side by side."""
-    graph = build.graph
-    joined = build.linear(x, f"{build.block(layer)}.ssm_in")
-    by_head = sizes.key_heads, sizes.tokens, sizes.sequences
-    joined = graph.reshape(joined, joined.shape[0] // sizes.key_heads, *by_head)
-    lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.shared,) * 2)
-    query, key, value, gate = (graph.view(joined, (n, *by_head), joined.strides[1:]) for n in lengths)
-    gate = graph.cont(gate)
-    query, key, value = (
-        graph.cont(n, n.shape[0] * sizes.key_heads, sizes.tokens, sizes.sequences) for n in (query, key, value)
-    )
-    return graph.concat(graph.concat(query, key, 0), value, 0), gate
 
 
 def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:

@@ -30,6 +30,13 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
         for knob, value in set_
         if value != was.get(knob)
     )
+    found = []
+    if choice.share >= _TIGHT:
+        found.append("little memory stays free: start nothing else on the GPU")
+    if choice.kv.startswith("fp8"):
+        found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
+    if question.checkpoints[choice.checkpoint].packed_at_load:
+        found.append("the weights are rounded while they load: compare answers before you trust it")
     return OptionShown(
         name=choice_name(question, choice),
         quant=question.checkpoints[choice.checkpoint].quant,
@@ -45,7 +52,7 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
         quality=choice_quality(question, choice),
         devices=shown_cards(question, choice),
         costs=option_costs(question, point, before),
-        risk=option_risk(question, choice),
+        risk="; ".join(found),
         speedup=before.served.request_s.mid / served.request_s.mid if before else None,
     )
 
@@ -130,18 +137,6 @@ def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None)
         more = (before.worth.left - point.worth.left) * question.card_bytes / GIB
         found.append(f"{more:.1f} GiB more of GPU memory")
     return tuple(found)
-
-
-def option_risk(question: VllmPlanQuestion, choice: Choice) -> str:
-    """What may go wrong."""
-    found = []
-    if choice.share >= _TIGHT:
-        found.append("little memory stays free: start nothing else on the GPU")
-    if choice.kv.startswith("fp8"):
-        found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
-    if question.checkpoints[choice.checkpoint].packed_at_load:
-        found.append("the weights are rounded while they load: compare answers before you trust it")
-    return "; ".join(found)
 
 
 def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:

@@ -98,19 +98,13 @@ class Search:
         """A choice priced."""
         at_once, keeps = self._places(choice)
         served = self.pace.served(choice, at_once, self.question.goal.users, keeps=keeps)
-        changed = differing(choice, self.question.now)
-        return Point(choice, served, self._worth(choice, served, len(changed)), changed)
-
-    def _places(self, choice: Choice) -> tuple[int, bool]:
-        """How many of the users find a place at once, and whether all that they said before stays cached."""
-        holds, users = self.pool.holds(choice), self.question.goal.users
-        return max(1, min(holds, choice.sequences, users)), holds >= users and self.question.prefix_caching
-
-    def _worth(self, choice: Choice, served: Served, changes: int) -> Worth:
+        # The knobs that differ; a context is only counted as changed where it is another than what is set
+        changed = tuple(name for name in Choice._fields if getattr(choice, name) != getattr(self.question.now, name))
+        changes = len(changed)
         of = self.question.checkpoints[choice.checkpoint]
         most = max(1, min(self.pool.holds(choice), choice.sequences))
         full = self.pace.served(choice, most, most, keeps=self.question.prefix_caching)
-        return Worth(
+        worth = Worth(
             speed=1 / served.request_s.mid,
             context=float(choice.context),
             weight_bits=of.bits,
@@ -119,6 +113,12 @@ class Search:
             left=len(self.question.hardware.rooms) - choice.cards * choice.share,
             ease=-float(changes),
         )
+        return Point(choice, served, worth, changed)
+
+    def _places(self, choice: Choice) -> tuple[int, bool]:
+        """How many of the users find a place at once, and whether all that they said before stays cached."""
+        holds, users = self.pool.holds(choice), self.question.goal.users
+        return max(1, min(holds, choice.sequences, users)), holds >= users and self.question.prefix_caching
 
 
 def shares_of(most: float) -> list[float]:
@@ -127,11 +127,6 @@ def shares_of(most: float) -> list[float]:
         return []
     count = max(0, round((most - LEAST_SHARE) / STEP))
     return [round(most - STEP * n, 2) for n in range(count, -1, -1)]
-
-
-def differing(choice: Choice, now: Choice) -> tuple[str, ...]:
-    """The knobs that differ; a context is only counted as changed where it is another than what is set."""
-    return tuple(name for name in Choice._fields if getattr(choice, name) != getattr(now, name))
 
 
 def admitted_points(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
