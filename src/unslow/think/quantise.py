@@ -193,8 +193,7 @@ def _type(mix: Mix, model: _Model, place: _Place) -> str:
         return mix.tables
     if main in WIDE:
         return main
-    # Whether an architecture wants Q8_0 here in every mix of quantised types
-    if bool(_parts(model.architecture, "eight_bits").search(place.name)):
+    if _parts(model.architecture, "eight_bits").search(place.name):  # in every mix of quantised types
         return _fitting("Q8_0", place.shape[0])
     if place.role == "output" or (place.role == "token_table" and model.tied):
         return _fitting(_output_type(mix, model, place.shape[0]), place.shape[0])

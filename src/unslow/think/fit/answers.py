@@ -77,18 +77,14 @@ _WHOLE_BITS = {"F32": 32, "F16": 16, "BF16": 16, "FP16": 16, "FP32": 32, "MXFP4"
 
 def rule_of_thumb(parameters: int, quant: str, room_bytes: int | None, needs_bytes: int) -> RuleShown | None:
     """What it says of a quant by the digit in its name; None where the name has none."""
-    bits = next((b for name, b in _WHOLE_BITS.items() if quant.upper().startswith(name)), 0) or _digit(quant)
+    digit = re.search(r"(?:Q|FP|INT)(\d)", quant.upper())
+    bits = next((b for name, b in _WHOLE_BITS.items() if quant.upper().startswith(name)), int(digit[1]) if digit else 0)
     if not bits or not parameters:
         return None
     says = int(parameters * bits / 8 * _SHARE)
     text = f"{parameters / 1e9:.1f}B parameters x {bits} bits x {_SHARE}"
     fits = None if room_bytes is None else says <= room_bytes
     return RuleShown(text=text, says_bytes=says, says_fits=fits, needs_bytes=needs_bytes)
-
-
-def _digit(quant: str) -> int:
-    match = re.search(r"(?:Q|FP|INT)(\d)", quant.upper())
-    return int(match[1]) if match else 0
 
 
 _MASK_BYTES = 8
@@ -116,19 +112,24 @@ def _cache_bytes(setup: Setup, context: int) -> int:
 def shown_needs(setup: Setup) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     """The needs beside the memory there is."""
     *devices, host = setup.memory().needs
-    pairs = zip(devices, setup.hardware.rooms, strict=True)
-    shown = tuple(_shown_device(n, r, setup) for n, r in pairs)
+    shown = tuple(
+        shown_memory(
+            room.name,
+            parts_of(need),
+            room,
+            room.context_bytes,
+            setup.workspace_bytes if need.total else 0,
+            setup.least_free_bytes,
+        )
+        for need, room in zip(devices, setup.hardware.rooms, strict=True)
+    )
     room = setup.host_room(devices)
-    return shown, shown_memory(room.name if room else "host", _parts(host), room)
+    return shown, shown_memory(room.name if room else "host", parts_of(host), room)
 
 
-def _parts(need: Need) -> Parts:
+def parts_of(need: Need) -> Parts:
+    """What llama.cpp asks of one memory."""
     return Parts(need.weights, need.cache, need.compute)
-
-
-def _shown_device(need: Need, room: Room, setup: Setup) -> MemoryShown:
-    used = setup.workspace_bytes if need.total else 0
-    return shown_memory(room.name, _parts(need), room, room.context_bytes, used, setup.least_free_bytes)
 
 
 def most_layers(setup: Setup) -> int | None:
@@ -276,19 +277,18 @@ def vllm_answer(
     crowded = any(room.others_bytes > (1 - cards.utilization) * smallest for room in rooms)
     devices = tuple(_vllm_shown(held, room, memory) for held, room in zip(memory.devices, rooms, strict=True))
     needed = sum(d.total_bytes for d in devices)
-    shortened = _shortened(wished, settings, cards) if memory.fits else ()
-    notes = (*_vllm_notes(memory, cards, crowded=crowded), *shortened)
+    # Tight where it starts unless the first run of this model takes more than such runs usually do
+    verdict: Verdict = "fits" if memory.needed_bytes <= memory.available.low else "tight"
+    notes = _vllm_notes(memory, cards, crowded=crowded)
+    if memory.fits and cards.max_model_len != settings.max_model_len:
+        lacking = (wished.needed_bytes - wished.available.mid) / GIB
+        why = f"lacks {lacking:.1f} GiB on each card" if lacking > 0 else "may not find room at the first start"
+        wish = f"{settings.max_model_len:,} tokens that the model was trained for"
+        notes.append(f"the {wish} do not fit: one such request {why}")
     return FitAnswer(
-        devices, shown_memory("host", Parts(0, 0, 0), None), _verdict(memory, crowded=crowded),
-        longest.max_model_len_low or longest.max_model_len or None, needed, notes, cards.max_model_len,
+        devices, shown_memory("host", Parts(0, 0, 0), None), "does_not_fit" if crowded or not memory.fits else verdict,
+        longest.max_model_len_low or longest.max_model_len or None, needed, tuple(notes), cards.max_model_len,
     )  # fmt: skip
-
-
-def _verdict(memory: VllmMemory, *, crowded: bool) -> Verdict:
-    """Tight where it starts unless the first run of this model takes more than such runs usually do."""
-    if crowded or not memory.fits:
-        return "does_not_fit"
-    return "fits" if memory.needed_bytes <= memory.available.low else "tight"
 
 
 def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
@@ -300,15 +300,7 @@ def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
     return shown_memory(room.name, parts, room, beyond, margin=margin)
 
 
-def _shortened(wished: VllmMemory, settings: VllmSettings, cards: VllmSettings) -> tuple[str, ...]:
-    if cards.max_model_len == settings.max_model_len:
-        return ()
-    lacking = (wished.needed_bytes - wished.available.mid) / GIB
-    why = f"lacks {lacking:.1f} GiB on each card" if lacking > 0 else "may not find room at the first start"
-    return (f"the {settings.max_model_len:,} tokens that the model was trained for do not fit: one such request {why}",)
-
-
-def _vllm_notes(memory: VllmMemory, settings: VllmSettings, *, crowded: bool) -> tuple[str, ...]:
+def _vllm_notes(memory: VllmMemory, settings: VllmSettings, *, crowded: bool) -> list[str]:
     notes = [f"vLLM takes {settings.utilization:.0%} of each card (--gpu-memory-utilization) and fills it with cache"]
     if memory.kv_tokens:
         low, high = memory.kv_tokens_range
@@ -320,7 +312,7 @@ def _vllm_notes(memory: VllmMemory, settings: VllmSettings, *, crowded: bool) ->
         notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
     if memory.available.mid <= 0:
         notes.append("the weights and the peak of a first run alone are more than vLLM's share of a card")
-    return tuple(notes)
+    return notes
 
 
 _LARGE_HOST = 2**43

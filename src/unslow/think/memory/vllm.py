@@ -266,7 +266,7 @@ def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
     if not kinds:
         return []
     keyed = {kind: layers for kind, layers in kinds.items() if kind not in {LayerKind.RECURRENT, LayerKind.BARE}}
-    pages = {kind: _token_bytes(shape, settings, layers[0]) for kind, layers in keyed.items()}
+    pages: dict[LayerKind, float] = {kind: _token_bytes(shape, settings, layers[0]) for kind, layers in keyed.items()}
     block = settings.block_size
     if LayerKind.RECURRENT in kinds:
         block = _attention_block(shape, settings, max(pages.values(), default=0))

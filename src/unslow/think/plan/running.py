@@ -108,7 +108,9 @@ def _own_resident(case: Case) -> int:
 def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
     """That memory with its speed; MissingFactError where nobody knows how fast a GPU is."""
     beside, host = host_setting(case, _NOTHING), memory.host_room
-    slower = _slower(case) if gpus else 1.0
+    known = calibration_of(case) if gpus and case.calibrations else None
+    # By how much a server here was slower than expected when it was calibrated
+    slower = known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
     return memory._replace(
         chips=tuple(_scaled(chip_of_gpu(gpu)[0], slower) for gpu in gpus),
         setting=gpu_setting(case, gpus[0]) if gpus else beside,
@@ -119,12 +121,6 @@ def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware
         year=build_year(case),
         peers=all(_has_peers(gpu) for gpu in gpus),
     )
-
-
-def _slower(case: Case) -> float:
-    """By how much a server here was slower than expected when it was calibrated."""
-    known = calibration_of(case) if case.calibrations else None
-    return known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
 
 
 def _scaled(chip: Chip, slower: float) -> Chip:

@@ -24,8 +24,15 @@ from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good
 from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, prompt_terms, step_terms, trust_in, widened
-from unslow.think.speed.report import RateShown
+from unslow.think.speed.question import (
+    USUAL_LINK,
+    SpeedQuestion,
+    prompt_terms,
+    shown_rate,
+    step_terms,
+    trust_in,
+    widened,
+)
 from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, PREFILL, SEVERAL
 
 RECENT = (5, 17)
@@ -425,11 +432,6 @@ def settings_of(choice: Choice) -> list[tuple[str, Setting]]:
         (Knob.COMPILE.value, choice.compiled),
         (Knob.DEVICE.value, choice.device_map),
     ]
-
-
-def shown_rate(interval: Interval) -> RateShown:
-    """As the report has it."""
-    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
 
 
 def option_costs(question: TransformersPlanQuestion, point: Point, before: Point | None) -> Iterator[str]:

@@ -248,22 +248,14 @@ def stale_because(calibration: Calibration, machine: Machine, runtime: Runtime, 
         yield f"the GPU driver is now {', '.join(mark.drivers)}, and was {', '.join(then.drivers) or 'unknown'}"
     if mark.kernel and then.kernel and mark.kernel != then.kernel:
         yield f"the kernel is now {mark.kernel}, and was {then.kernel}"
-    yield from _memory_speed(calibration, machine)
-    yield from _age(calibration.taken_at, now)
-
-
-def _memory_speed(calibration: Calibration, machine: Machine) -> Iterator[str]:
     before, after = calibration.ram_read_bytes_per_s, machine.memory.read_bytes_per_s.value_or(0.0)
     if before and after and not 1 / MEMORY_SPEED_OFF < after / before < MEMORY_SPEED_OFF:
         yield f"memory is now read at {after / GB:.0f} GB/s, and was at {before / GB:.0f}"
-
-
-def _age(taken_at: str, now: str) -> Iterator[str]:
-    then, today = _day(taken_at), _day(now)
-    if then is None:  # a file that was edited by hand
-        yield f"its time is {taken_at[:40]!r}, which is none"
-    elif today is not None and today - then > OLD_DAYS:
-        yield f"it is {today - then:.0f} days old"
+    taken, today = _day(calibration.taken_at), _day(now)
+    if taken is None:  # a file that was edited by hand
+        yield f"its time is {calibration.taken_at[:40]!r}, which is none"
+    elif today is not None and today - taken > OLD_DAYS:
+        yield f"it is {today - taken:.0f} days old"
 
 
 def _day(time: str) -> float | None:

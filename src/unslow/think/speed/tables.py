@@ -278,7 +278,10 @@ def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Flo
     empty = np.full(count, "", dtype=object)
     table = _Table(depths, gibs, empty, empty.copy())
     buckets: dict[Hashable, list[TablePart]] = defaultdict(list)
-    for cells, rows in _by_names(names).items():
+    by_names: dict[Cells, list[int]] = defaultdict(list)
+    for n, cells in enumerate(names):
+        by_names[cells].append(n)
+    for cells, rows in by_names.items():
         known = dict(zip(columns, cells, strict=True))
         whole = tuple([known.get(name, "") for name in NAMES])
         for part in _parts(whole, np.asarray(rows, dtype=np.intp), table):
@@ -288,13 +291,6 @@ def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Flo
         speeds[:, np.concatenate([part.rows for part in parts])] = table_rates(parts, depths)
     low, mid, high = speeds
     return Predictions(low, mid, high, table.basis.tolist(), table.reasons.tolist())
-
-
-def _by_names(names: Iterable[Cells]) -> dict[Cells, list[int]]:
-    found: dict[Cells, list[int]] = defaultdict(list)
-    for n, cells in enumerate(names):
-        found[cells].append(n)
-    return found
 
 
 def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
@@ -309,7 +305,9 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
     table.refuse(rows[~fine], f"{DEPTH} is no number of tokens that can be")
     table.refuse(rows[fine & np.isnan(gibs)], f"{SIZE} is no size")
     rows = rows[fine & ~np.isnan(gibs)]
-    scales = _scales(base, table.gibs[rows])
+    # How many times larger the weights are than those of the quant; 0 where no file of it can be so large
+    scales = table.gibs[rows] * GIB / max(1.0, base.file_bytes)
+    scales = np.where(table.gibs[rows] == 0, 1.0, scales * ((scales > 1 / OFF) & (scales < OFF)))
     table.refuse(
         rows[scales == 0],
         f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB",
@@ -323,13 +321,6 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
         for block in np.unique(blocks):
             some = same[blocks == block]
             yield _part(spilled_base(cells, float(scale), float(block)), some, np.ones(len(some)), table)
-
-
-def _scales(base: Base, gibs: Floats) -> Floats:
-    """How many times larger the weights are than those of the quant; 0 where no file of it can be so large."""
-    scales = gibs * GIB / max(1.0, base.file_bytes)
-    possible = (scales > 1 / OFF) & (scales < OFF)
-    return np.where(gibs == 0, 1.0, scales * possible)
 
 
 def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> TablePart:

@@ -6,17 +6,13 @@ from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError
 
 def gated_activation(build: Build, layer: int, gate: Node, up: Node, what: str) -> Node:
     """The inner values of a layer's experts (`exp`), or of its other network (`shexp`)."""
-    number = build.hyper.blueprint.number
-    if number("activation.situ_beta"):
-        return _squashed(build.graph, gate, up, both=number("activation.situ_linear_beta") > 0)
+    graph, number = build.graph, build.hyper.blueprint.number
+    if number("activation.situ_beta"):  # squashed by a hyperbolic tangent, the gate or both (Kimi K3)
+        both = number("activation.situ_linear_beta") > 0
+        gate = graph.mul(_bounded(graph, gate), graph.unary(gate))
+        return graph.mul(gate, _bounded(graph, up) if both else up)
     first = build.hyper.habits.clamps_first
-    return build.graph.gated(gate, up, clamps=build.hyper.clamps(what, layer), clamps_first=first)
-
-
-def _squashed(graph: Graph, gate: Node, up: Node, *, both: bool) -> Node:
-    """By a hyperbolic tangent, the gate or both (Kimi K3)."""
-    gate = graph.mul(_bounded(graph, gate), graph.unary(gate))
-    return graph.mul(gate, _bounded(graph, up) if both else up)
+    return graph.gated(gate, up, clamps=build.hyper.clamps(what, layer), clamps_first=first)
 
 
 def _bounded(graph: Graph, x: Node) -> Node:
@@ -115,7 +111,6 @@ def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None
         result = graph.mul(result, weights)
     graph.expand(result)
     # The experts' results added one after the other
-    graph = build.graph
     width, _, tokens = result.shape[:3]
     parts = [graph.expand(graph.view(result, (width, tokens), (result.strides[2],))) for _ in range(used)]
     total = parts[0]
@@ -125,7 +120,6 @@ def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None
 
 
 def _inside(build: Build, layer: int, x: Node, chosen: Node, kind: str) -> Node:
-    """The experts' gate and up matrices and their activation."""
     graph, name = build.graph, f"{build.block(layer)}.ffn"
     if build.has(f"{name}_gate_up_{kind}.weight"):
         both = _expert_linear(build, x, f"{name}_gate_up_{kind}", chosen)
@@ -192,9 +186,11 @@ def _activated(build: Build, layer: int, x: Node) -> Node:
 
 def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
     """What the experts say; some read and answer in a narrower space (Nemotron 3 Super, Kimi K3)."""
-    name = f"{build.block(layer)}.ffn"
-    if build.has(f"{name}_up_chexps.weight"):
-        return _twice(build, layer, x)
+    graph, name = build.graph, f"{build.block(layer)}.ffn"
+    if build.has(f"{name}_up_chexps.weight"):  # then smaller ones that whole groups of them share (GroveMoE)
+        scores = build.linear(x, f"{name}_gate_inp")
+        first = experts_output(build, layer, x, scores)
+        return graph.add(first, graph.scale(experts_output(build, layer, first, scores, "chexps")))
     space = next((s for s in ("latent", "routed") if build.has(f"{name}_{s}_down.weight")), "")
     if not space:
         return experts_output(build, layer, x, scores)
@@ -203,14 +199,6 @@ def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
     if build.has(f"{name}_{space}_norm.weight"):
         answer = build.norm(answer, f"{name}_{space}_norm")
     return build.linear(answer, f"{name}_{space}_up")
-
-
-def _twice(build: Build, layer: int, x: Node) -> Node:
-    """Experts, then smaller ones that whole groups of them share (GroveMoE)."""
-    graph = build.graph
-    scores = build.linear(x, f"{build.block(layer)}.ffn_gate_inp")
-    first = experts_output(build, layer, x, scores)
-    return graph.add(first, graph.scale(experts_output(build, layer, first, scores, "chexps")))
 
 
 def _shared(build: Build, layer: int, x: Node) -> Node:

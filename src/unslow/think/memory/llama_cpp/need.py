@@ -143,10 +143,9 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
         kernels, estimated = usable_kernels(hyper, settings, places, backends), ""
         compute = compute_bytes(partial(Build, hyper, settings, places, kernels), backends)
     except _UNSOUND as error:
-        kernels, estimated = (
-            Kernels(flash_attention=settings.flash_attention is not False),
-            str(error) if isinstance(error, UnknownLayoutError) else "the numbers of its header do not belong together",
-        )
+        kernels = Kernels(flash_attention=settings.flash_attention is not False)
+        known = isinstance(error, UnknownLayoutError)
+        estimated = str(error) if known else "the numbers of its header do not belong together"
         compute = estimated_compute(hyper, settings, places, kernels)
     caches = cache_bytes(hyper, settings, places, backends)
     needs = [Need(*parts) for parts in zip(weights, caches, compute, strict=True)]

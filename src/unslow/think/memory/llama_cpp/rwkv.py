@@ -188,27 +188,19 @@ class Rwkv:
         before = load_state(build, cache, self._rows)
         before = build.graph.reshape(before, x.shape[0], build.hyper.token_shifts, x.shape[2])
         normed = build.norm(x, f"{name}.attn_norm")
-        mixed = self._time_mixed(layer, Neighbours(normed, _shifted(build, before, normed)))
-        if not build.has(f"{name}.channel_mix_key.weight"):
+        neighbours = Neighbours(normed, _shifted(build, before, normed))
+        if build.has(f"{name}.time_mix_decay.weight"):
+            mixed = time_mixed_6(build, layer, neighbours, self._rows)
+        else:
+            mixed, self._first_value = time_mixed_7(build, layer, neighbours, self._rows, self._first_value)
+        if not build.has(f"{name}.channel_mix_key.weight"):  # the second half is as in a transformer (QRWKV)
             store_state(build, cache, _last(build, normed))
-            return self._fed_forward(layer, build.graph.add(mixed, x))
+            middle = self._wanted(layer, build.graph.add(mixed, x))
+            return build.graph.add(feed_forward(build, layer, build.norm(middle, f"{name}.ffn_norm")), middle)
         middle = build.graph.add(mixed, x)
         normed_2 = build.norm(middle, f"{name}.attn_norm_2")
         store_state(build, cache, build.graph.concat(_last(build, normed), _last(build, normed_2), 1))
         return self._channel_mixed(layer, middle, Neighbours(normed_2, _shifted(build, before, normed_2)))
-
-    def _time_mixed(self, layer: int, x: Neighbours) -> Node:
-        if self._build.has(f"{self._build.block(layer)}.time_mix_decay.weight"):
-            return time_mixed_6(self._build, layer, x, self._rows)
-        mixed, self._first_value = time_mixed_7(self._build, layer, x, self._rows, self._first_value)
-        return mixed
-
-    def _fed_forward(self, layer: int, middle: Node) -> Node:
-        """The second half as in a transformer (QRWKV)."""
-        build = self._build
-        middle = self._wanted(layer, middle)
-        result = feed_forward(build, layer, build.norm(middle, f"{build.block(layer)}.ffn_norm"))
-        return build.graph.add(result, middle)
 
     def _channel_mixed(self, layer: int, middle: Node, normed: Neighbours) -> Node:
         """The second half, in which a token is mixed with the one before it once more."""
@@ -243,5 +235,4 @@ def _shifted(build: Build, before: Node, x: Node) -> Node:
 
 
 def _last(build: Build, x: Node) -> Node:
-    """The last token of each sequence."""
     return build.graph.view(x, (x.shape[0], 1, x.shape[2]), x.strides[1:3])

@@ -36,7 +36,12 @@ class Layouts(NamedTuple):
     def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
         """The memory, and what each GPU and at the end the host lacks."""
         setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
-        memory = self._memory(setup)
+        # As the build lays it out; where that is not known, the larger of both: only experts make a difference
+        ways = (self.fuses,) if self.fuses is not None else (True, False) if self.pieces.is_sparse else (True,)
+        memory, *others = (setup.memory(settings._replace(fuses=fuses)) for fuses in ways)
+        for other in others:
+            both = zip(memory.needs, other.needs, strict=True)
+            memory = memory._replace(needs=[mine if mine.total >= its.total else its for mine, its in both])
         *devices, host = memory.needs
         # What the rounded prompt takes more than with the largest micro-batch that was measured
         more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
@@ -46,16 +51,6 @@ class Layouts(NamedTuple):
         room = setup.host_room(devices)
         lacking.append(host.total - room.usable_bytes if room else 0)
         return memory, tuple(lacking)
-
-    def _memory(self, setup: Setup) -> Memory:
-        """As the build lays it out; where that is not known, the larger of both: only experts make a difference."""
-        known = self.fuses
-        ways = (known,) if known is not None else (True, False) if self.pieces.is_sparse else (True,)
-        first, *others = (setup.memory(setup.settings._replace(fuses=fuses)) for fuses in ways)
-        for other in others:
-            pairs = zip(first.needs, other.needs, strict=True)
-            first = first._replace(needs=[mine if mine.total >= its.total else its for mine, its in pairs])
-        return first
 
 
 Allowed = Callable[[Placing], bool] | None
@@ -90,14 +85,11 @@ class Quickest:
                 prices = guard.pricing.prices(settings, some, self._threads)
                 kept = [ok and guard.allows(price) for ok, price in zip(kept, prices, strict=True)]
             guarded = [placing for placing, ok in zip(some, kept, strict=True) if ok]
-            self._known[key] = self._first(settings, guarded), placings
+            self._counted.priced += len(guarded)
+            prices = self._pricing.prices(settings, guarded, self._threads)
+            tried = [Priced(price, *placing) for price, placing in zip(prices, guarded, strict=True)]
+            self._known[key] = min(tried, key=lambda each: each.price.request_s, default=None), placings
         return self._known[key][0]
-
-    def _first(self, settings: Settings, placings: Sequence[Placed]) -> Priced | None:
-        self._counted.priced += len(placings)
-        prices = self._pricing.prices(settings, placings, self._threads)
-        tried = [Priced(price, *placing) for price, placing in zip(prices, placings, strict=True)]
-        return min(tried, key=lambda each: each.price.request_s, default=None)
 
 
 # A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
@@ -249,8 +241,7 @@ class Search:
         if best is None or best.price.request_s >= below_s:
             self._learn_base(way)
             best = self._best_placing(way)
-        best = best if best and best.price.request_s < below_s else None
-        if best is None:
+        if best is None or best.price.request_s >= below_s:
             return None
         placing, split = best.placing, self._evened(way, best)
         settings = placed_settings(way.settings, placing, self.pieces, split)
@@ -265,7 +256,6 @@ class Search:
         return FoundSettings(settings, placing, split, self.threads, price, memory, easy)
 
     def _learn(self, way: _Way, best: Priced, memory: Memory, lacking: Sequence[int]) -> None:
-        """What a layout says of this placing and of others."""
         placing, gpu_bytes = best.placing, way.ledger.gpu_bytes(best.placing)
         if not any(best.split):
             way.tried.close_host()
@@ -298,14 +288,12 @@ class Search:
         return self._quickest.of(way.settings, self._placings(way, guesses), self.guards, self.allowed)
 
     def _placings(self, way: _Way, guesses: Guesses | None = None) -> Sequence[Placed]:
-        """All that can be the quickest, as far as buffers are known."""
         least = self.buffers.least(way.settings, guesses)
         rooms = self._fitting.rooms(lambda kind: self._room(least, kind))
         return self._fitting.placings(way.ledger, rooms, way.tried)
 
     @cached_property
     def _combinations(self) -> int:
-        """Placings that there are, about."""
         return sum(1 + len(layer.pieces) for layer in self.pieces.layers) ** 2 // 2
 
     def _room(self, least: Least, kind: Kind) -> tuple[float, ...]:

@@ -100,7 +100,6 @@ class Search:
         served = self.pace.served(choice, at_once, self.question.goal.users, keeps=keeps)
         # The knobs that differ; a context is only counted as changed where it is another than what is set
         changed = tuple(name for name in Choice._fields if getattr(choice, name) != getattr(self.question.now, name))
-        changes = len(changed)
         of = self.question.checkpoints[choice.checkpoint]
         most = max(1, min(self.pool.holds(choice), choice.sequences))
         full = self.pace.served(choice, most, most, keeps=self.question.prefix_caching)
@@ -111,7 +110,7 @@ class Search:
             cache_bits=CACHE_BITS.get(choice.kv, 8.0),
             aggregate=most * self.question.goal.answer_tokens / full.request_s.mid,
             left=len(self.question.hardware.rooms) - choice.cards * choice.share,
-            ease=-float(changes),
+            ease=-float(len(changed)),
         )
         return Point(choice, served, worth, changed)
 
@@ -159,20 +158,16 @@ def keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
 
 def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | None:
     """What the goal wants most, of the least effort; without a floor of quality, as good as what was asked for."""
+    good = list(points)
+    if question.goal.worst_perplexity_increase is None:
+        asked = choice_cost(question, question.now)
+        good = [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
     # Where only a smaller cache has room: with the weights that were asked for
     return max(
-        _as_good(question, points) or [p for p in points if p.choice.checkpoint == 0] or points,
+        good or [p for p in points if p.choice.checkpoint == 0] or points,
         key=lambda p: (ranked(question.goal, p.worth), p.worth.ease, p.worth.left),
         default=None,
     )
-
-
-def _as_good(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
-    """With answers that nobody could tell from those of what runs, or of the model that was named; all with a floor."""
-    if question.goal.worst_perplexity_increase is not None:
-        return list(points)
-    asked = choice_cost(question, question.now)
-    return [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
 
 
 OFFLOADED = RejectedShown(
@@ -184,7 +179,10 @@ OFFLOADED = RejectedShown(
 def rejected_options(search: Search, chosen: Point) -> list[RejectedShown]:
     """What was tried in vain around the recommendation."""
     found = [r for what, choice in _tries(search, chosen.choice) if (r := _judged(search, chosen, what, choice))]
-    return [*found, *_shorter(search, chosen), OFFLOADED]
+    if search.pool.holds(chosen.choice) >= search.question.goal.users:
+        because = "it frees nothing: pages of the cache are handed out as requests grow, the limit reserves none"
+        found.append(RejectedShown(what="a shorter --max-model-len", because=because))
+    return [*found, OFFLOADED]
 
 
 def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
@@ -240,10 +238,3 @@ def _serving(pool: Pool, choice: Choice) -> Choice | None:
         if most and pool.serves(choice._replace(share=share)):
             return choice._replace(share=share)
     return None
-
-
-def _shorter(search: Search, chosen: Point) -> Iterator[RejectedShown]:
-    """A shorter limit saves nothing where it has room."""
-    if search.pool.holds(chosen.choice) >= search.question.goal.users:
-        because = "it frees nothing: pages of the cache are handed out as requests grow, the limit reserves none"
-        yield RejectedShown(what="a shorter --max-model-len", because=because)

@@ -80,7 +80,10 @@ class Pace:
         together = float(math.ceil(at_once / choice.pipeline))
         q = self._ask(choice, depth)._replace(tokens=together)
         found = decode_outcome(q, self._group(choice, depth))
-        rate = _spread(found.rate, self._setting(choice).backend) if together > 1 else found.rate
+        rate = found.rate
+        if together > 1:  # the interval of several conversations was measured apart
+            spread = spread_of(BATCHED, q.setting.backend)
+            rate = Interval(min(rate.low, rate.mid * spread.low), rate.mid, max(rate.high, rate.mid * spread.high))
         rate = widened(rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         more = self._narrow(choice) + (together - 1) * self._sent_s(choice)
         share = found.seconds / (found.seconds + more)
@@ -116,14 +119,10 @@ class Pace:
         # Seconds of a prompt token for what cards tell each other, beyond what was counted for it. The physics
         # learned it over PCIe, where it grows with every card. Over links of their own each card sends to the next
         # one only, so that it grows no more.
-        share = found.seconds / (
-            found.seconds
-            + (
-                self._sent_s(choice) - found.parts.get(LINK, 0.0)
-                if choice.tensor > 1 and self.linked
-                else self._narrow(choice)
-            )
-        )
+        more = self._narrow(choice)
+        if choice.tensor > 1 and self.linked:
+            more = self._sent_s(choice) - found.parts.get(LINK, 0.0)
+        share = found.seconds / (found.seconds + more)
         return Interval(*(end * share for end in wide))
 
     def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
@@ -174,9 +173,3 @@ def fetching(served: Served, seconds: float, goal: GoalShown) -> Served:
 def _speed_part(choice: Choice) -> Choice:
     """The same for all choices that are as fast with as many conversations."""
     return choice._replace(share=0.0, context=0, sequences=0, batched=0)
-
-
-def _spread(rate: Interval, backend: str) -> Interval:
-    """The interval of several conversations, which were measured apart."""
-    spread = spread_of(BATCHED, backend)
-    return Interval(min(rate.low, rate.mid * spread.low), rate.mid, max(rate.high, rate.mid * spread.high))
