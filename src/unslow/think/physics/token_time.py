@@ -267,8 +267,7 @@ def _rate_of(kind: str, rates: Rates) -> _Rate:
             return _Rate(rate.decode_bytes_per_s, rate.prefill_bytes_per_s, 1.0)
     family = [rate for rate in known if _family(rate.type) == _family(kind)]
     near = min(family or known, key=lambda rate: abs(_bits(rate.type) - _bits(kind)))
-    # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic
-    # decides
+    # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic decides
     return _Rate(
         near.decode_bytes_per_s,
         near.prefill_bytes_per_s * _bits(kind) / _bits(near.type),

@@ -204,7 +204,7 @@ def _by_hand(build: Build, layer: int, operands: Operands, extras: Extras) -> No
     """Scores, softmax and sum one after the other; the scores of all heads are the largest tensor by far."""
     graph = build.graph
     scores = graph.mul_mat(operands.keys, operands.query)
-    if build.hyper.caps_scores:
+    if build.hyper.habits.caps_scores:
         scores = graph.scale(graph.unary(graph.scale(scores)))
     if extras.score_bias is not None:
         scores = graph.add(scores, extras.score_bias)

@@ -36,10 +36,9 @@ class AltUp:
         activated = graph.add(build.norm(fed, f"{name}.post_ffw_norm"), middle)
         # With the layer's own embeddings added to all versions but the first
         corrected = self._corrected(layer, predictions, activated)
-        build, graph = self._build, self._build.graph
         if self._for_layers is None:
             return corrected
-        scale = build.weight(f"{build.block(layer)}.altup_correct_scale.weight")
+        scale = build.weight(f"{name}.altup_correct_scale.weight")
         own = embedding_for_layer(build, layer, graph.mul(_first(build, corrected), scale), self._for_layers)
         return graph.concat(_first(build, corrected), graph.add(self._rest(corrected), own), 2)
 

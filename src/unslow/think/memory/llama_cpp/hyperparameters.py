@@ -22,11 +22,6 @@ class Traits:
         return self.blueprint.number(key, default) if key in self.habits.heeds else default
 
     @cached_property
-    def caps_scores(self) -> bool:
-        """Whether attention scores are squeezed into a range."""
-        return self.habits.caps_scores
-
-    @cached_property
     def norms_turned_heads(self) -> bool:
         """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
         return self.habits.norms_turned_heads and self.experts != self.habits.norms_not_with_experts
@@ -155,28 +150,20 @@ class Hyper(Traits):
         """Without the layers that only predict further tokens."""
         self.width = blueprint.count("embedding_length")
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
-        self.kv_heads = self._kv_heads()
+        grouped = f"{blueprint.architecture}.attention.head_count_kv" in blueprint.metadata
+        self.kv_heads = blueprint.per_layer("attention.head_count_kv", self.all_layers) if grouped else self.heads
         self.experts_used = blueprint.per_layer("expert_used_count", self.all_layers)
         self.window = self._window()
-        self.positions = self._positions()
+        sections = blueprint.metadata.get(f"{blueprint.architecture}.rope.dimension_sections")
+        in_space = self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2])
+        self.positions = _POSITIONS_IN_SPACE if in_space else self.habits.positions
         """Position numbers for each token."""
-
-    def _kv_heads(self) -> list[int]:
-        if f"{self.blueprint.architecture}.attention.head_count_kv" in self.blueprint.metadata:
-            return self.blueprint.per_layer("attention.head_count_kv", self.all_layers)
-        return self.heads
 
     def _window(self) -> int:
         if not self.habits.has_windows or self.all_layers < self.habits.window_layers_from:
             return 0
         said = self.blueprint.count("attention.sliding_window", self.habits.window)
         return self.habits.window_fixed or said if said else 0
-
-    def _positions(self) -> int:
-        sections = self.blueprint.metadata.get(f"{self.blueprint.architecture}.rope.dimension_sections")
-        if self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2]):
-            return _POSITIONS_IN_SPACE
-        return self.habits.positions
 
     def block(self, layer: int) -> str:
         """What the names of a layer's tensors begin with."""
@@ -294,14 +281,9 @@ class Hyper(Traits):
         return feeds and mixes
 
     @property
-    def has_cache(self) -> bool:
-        """Whether it keeps keys and values at all."""
-        return self.habits.has_cache
-
-    @property
     def reads_cache(self) -> bool:
         """Whether attention reads the cache, and not the tokens of the batch alone."""
-        return self.has_cache and self.habits.reads_cache
+        return self.habits.has_cache and self.habits.reads_cache
 
     def keeps_keys(self, layer: int) -> bool:
         """Whether a layer makes keys and values of its own, and does not read those of another."""
@@ -309,7 +291,7 @@ class Hyper(Traits):
 
     def has_own_cache(self, layer: int) -> bool:
         """Whether a layer keeps anything of its own."""
-        if not self.has_cache or (layer >= self.layers and not self.habits.caches_drafts):
+        if not self.habits.has_cache or (layer >= self.layers and not self.habits.caches_drafts):
             return False
         if self.recurrent[layer]:
             return True

@@ -102,7 +102,8 @@ class ResidualAttention:
         read = self._mixed(x, f"{name}.attn_res_score")
         anew = layer % self._period == 0
         if anew:
-            self._keep(x)
+            sums = graph.reshape(x, x.shape[0], 1, x.shape[1])
+            self._kept = sums if self._kept is None else graph.concat(self._kept, sums, 1)
         mixed = mix(build.norm(read, f"{name}.attn_norm"))
         x = mixed if anew else graph.add(x, mixed)
         read = self._mixed(x, f"{name}.ffn_res_score")
@@ -111,11 +112,6 @@ class ResidualAttention:
     def ended(self, x: Node) -> Node:
         """What the last norm reads: the last mix, of the wanted tokens."""
         return self._build.graph.get_rows(self._mixed(x, "output_res_score"), self._build.wanted)
-
-    def _keep(self, x: Node) -> None:
-        graph = self._build.graph
-        sums = graph.reshape(x, x.shape[0], 1, x.shape[1])
-        self._kept = sums if self._kept is None else graph.concat(self._kept, sums, 1)
 
     def _mixed(self, x: Node, name: str) -> Node:
         """The sum so far and all kept ones, weighed by their scores."""

@@ -6,6 +6,7 @@ from unslow.facts.values import padded
 from unslow.think.memory.llama_cpp.attention import Heads, Operands, hadamard, rotated_for_cache, turned_by_rope
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import CacheInputs, cells_of, store_in_cache, store_index_keys
+from unslow.think.memory.llama_cpp.delta_net import Answer
 from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
 
@@ -149,22 +150,15 @@ def _heads(build: Build, layer: int, x: Node) -> _Heads:
     return _Heads(query, key, value)
 
 
-class _Answer(NamedTuple):
-    """What the tokens read, and the memory after them."""
-
-    output: Node
-    memory: Node
-
-
-def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> _Answer:
+def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> Answer:
     """One token for each sequence."""
     fading = _fading(graph, rates)
     value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (heads.value, heads.key))
     memory = graph.add(graph.mul(memory, fading), graph.mul_mat(key, value))
-    return _Answer(graph.mul_mat(memory, graph.permute(heads.query, 0, 2, 1, 3)), memory)
+    return Answer(graph.mul_mat(memory, graph.permute(heads.query, 0, 2, 1, 3)), memory)
 
 
-def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> _Answer:
+def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> Answer:
     """A prompt: what its tokens say to each other, and what the memory says to them."""
     graph = build.graph
     _, count, tokens, sequences = heads.query.shape
@@ -184,7 +178,7 @@ def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> _Answer:
     output = graph.expand(graph.add(before, graph.mul_mat(value, scores)))
     faded = graph.mul(memory, _fading(graph, rates))
     written = graph.cont(graph.permute(graph.mul(heads.key, until), 1, 2, 0, 3))
-    return _Answer(output, graph.add(faded, graph.mul_mat(written, value)))
+    return Answer(output, graph.add(faded, graph.mul_mat(written, value)))
 
 
 def _fading(graph: Graph, rates: Node) -> Node:
