@@ -28,8 +28,7 @@ from unslow.think.memory.vllm import VllmMemory, VllmSettings, vllm_memory
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.setup import Setup
 
-_MUCH = 4 * GIB
-"""A host has so much; a model that asks more of one whose memory nobody knows can't be judged."""
+_MUCH = 4 * GIB  # a host has so much; a model that asks more of one whose memory nobody knows can't be judged
 
 
 class Parts(NamedTuple):
@@ -239,8 +238,7 @@ def shown_cache(setup: Setup) -> tuple[KvShown, ...]:
     )
 
 
-SHORTEST_USEFUL = 2048
-"""Tokens: a chat of a few turns. A server for less than that is of no use to anybody."""
+SHORTEST_USEFUL = 2048  # tokens: a chat of a few turns. A server for less than that is of no use to anybody
 
 
 class FitAnswer(NamedTuple):

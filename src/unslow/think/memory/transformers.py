@@ -41,10 +41,8 @@ class TransformersSettings(NamedTuple):
 
 
 SINGLE_CARD_SHARE = 0.9
-HOST_SHARE = 0.9
-"""Of free memory, where the user states no limits; of several cards, all of it."""
-BUFFER = 1.25
-"""Balanced cards get a share and so many layers on top."""
+HOST_SHARE = 0.9  # of free memory, where the user states no limits; of several cards, all of it
+BUFFER = 1.25  # balanced cards get a share and so many layers on top
 
 
 class Module(NamedTuple):
@@ -101,8 +99,7 @@ def place_modules(modules: Sequence[Module], cards: Sequence[int], host_bytes: i
     return places
 
 
-STATE_BYTES = 4
-"""Recurrent states are kept in float32."""
+STATE_BYTES = 4  # recurrent states are kept in float32
 
 
 def cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
@@ -146,8 +143,7 @@ def token_numbers(shape: HfShape, settings: TransformersSettings, layer: int) ->
 
 STREAM_COPIES = 4
 """Of the hidden state in a feed-forward: the embeddings, the layer's input, the residual, the normalised one."""
-ATTENTION_COPIES = 3
-"""Of it in attention, where the layer's input is the residual."""
+ATTENTION_COPIES = 3  # of it in attention, where the layer's input is the residual
 FLOAT_BYTES = 4
 
 
@@ -254,10 +250,8 @@ def _repeats(shape: HfShape, settings: TransformersSettings) -> int:
     return 3 if _writes_scores(shape, settings) else 0
 
 
-PEAK_LOW, PEAK_HIGH = 0.97, 1.05
-"""How far measured peaks lie from the sum, of kinds of models that were measured."""
-UNMEASURED_HIGH = 1.3
-"""Of latents and recurrent layers, whose kernels were only read."""
+PEAK_LOW, PEAK_HIGH = 0.97, 1.05  # how far measured peaks lie from the sum, of kinds of models that were measured
+UNMEASURED_HIGH = 1.3  # of latents and recurrent layers, whose kernels were only read
 LONGEST = 2**24
 
 

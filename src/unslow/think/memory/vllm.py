@@ -136,12 +136,9 @@ def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
 # The run pushes `max_num_batched_tokens` through the model and then samples for `max_num_seqs` requests. On large
 # cards, where 1024 requests are the default, it is the logits in several copies that peak, not the layers.
 
-HIDDEN_COPIES = 4
-"""Of the hidden state while a feed-forward runs: the stream, the residual, its input and its output."""
-KEPT_COPIES = 2
-"""Of them while the sampler runs."""
-PASSED_COPIES = 2
-"""Of them that a pipeline stage hands to the next."""
+HIDDEN_COPIES = 4  # of the hidden state while a feed-forward runs: the stream, the residual, its input and its output
+KEPT_COPIES = 2  # of them while the sampler runs
+PASSED_COPIES = 2  # of them that a pipeline stage hands to the next
 LOGIT_BYTES = 4
 CAPTURE_SIZES_USUAL = 51
 UNLINKED = 1.5

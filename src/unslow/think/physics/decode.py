@@ -62,8 +62,7 @@ class Amounts(NamedTuple):
 # Up to a few conversations, each is multiplied as if it were alone. Beyond, the matrix units take over: they cost more
 # to begin with and next to nothing for each further conversation, up to the ridge where they are busy all the time.
 
-FEW = 8
-"""As many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)."""
+FEW = 8  # as many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)
 
 
 def batched_product_terms(
@@ -244,8 +243,7 @@ HOST_ATTENTION = "host attention"
 FUSED_ON_CPU, PACKED_ON_CPU = 1.7, 1.33
 """Flash attention on a CPU, and of a cache in q8_0: at 4,096 tokens of depth a layer of Llama 3.1 8B beside an H200
 took 16 threads 1.39 ms, and 1.86 with q8_0 (lab/plan_gpu), where a server's plain kernels are expected to take 0.83."""
-READING, COMPUTING = "reading", "computing"
-"""The two sides of a token on a CPU."""
+READING, COMPUTING = "reading", "computing"  # the two sides of a token on a CPU
 
 
 def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:

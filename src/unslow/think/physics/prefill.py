@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 #     + attention, which grows with depth
 # The largest GPUs do not reach what their matrix units could do, because they would have to draw more than they may.
 
-_ACTIVATIONS = 20
-"""Numbers of two bytes that a token writes and reads in each layer, for each of its width, about."""
+_ACTIVATIONS = 20  # numbers of two bytes that a token writes and reads in each layer, for each of its width, about
 PICO = 1e-12
 
 

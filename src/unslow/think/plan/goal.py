@@ -59,8 +59,7 @@ class Goal(NamedTuple):
         )
 
 
-_FEWEST = 2
-"""One request alone may be anything."""
+_FEWEST = 2  # one request alone may be anything
 
 
 class SeenWork(NamedTuple):

@@ -6,8 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from unslow.think.plan.report import GoalShown, OptionShown, RejectedShown, SearchedShown
 
-SAME = 0.01
-"""A difference that nobody notices, and far below what a prediction is off: no reason to turn a knob."""
+SAME = 0.01  # a difference that nobody notices, and far below what a prediction is off: no reason to turn a knob
 MOST_SHOWN = 8
 NEAR = (0, 10, 0, 0, 10, 10, 0)
 """For each thing that counts, by how many hundredths less of it the fastest is shown in place of the best: nobody

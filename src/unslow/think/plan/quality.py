@@ -392,8 +392,7 @@ def shown_quality(cost: Cost) -> QualityShown:
 
 FULL = "full precision: nothing is lost"
 _PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
-_CACHES = {"quantized": "int4"}
-"""Caches of Transformers by the type that they keep."""
+_CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they keep
 
 
 def hf_cost(quant: str, types: str, cache: str, parameters: int, architecture: str) -> Cost:

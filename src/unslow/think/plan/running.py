@@ -26,8 +26,7 @@ from unslow.think.speed.question import USUAL_LINK
 # Its memory is what is free and what it holds itself; its speed is what its processors and GPUs were seen to do.
 
 _NOTHING = Placement(0, output_on_gpu=False)
-_MAPPED = "Mapped"
-"""In the names of buffers that are pages of the model's file, which the system counts as available."""
+_MAPPED = "Mapped"  # in the names of buffers that are pages of the model's file, which the system counts as available
 
 
 def gpus_at_work(case: Case) -> tuple[Gpu, ...]:
@@ -192,16 +191,12 @@ def shape_of_facts(model: Model) -> HfShape | None:
 # What runs at a speed that is not predicted: with more than its GPUs hold, or with settings that have no price.
 # The driver lends it memory of the host then; or somebody split rows, or took a cache that no kernel is made for.
 
-_FAR_BELOW = 0.7
-"""Of the low end of a prediction: so slow a server suffers from more than its settings."""
-_SURELY_LACKING = 256 * MIB
-"""Less may be an error in what is counted as its own."""
+_FAR_BELOW = 0.7  # of the low end of a prediction: so slow a server suffers from more than its settings
+_SURELY_LACKING = 256 * MIB  # less may be an error in what is counted as its own
 _WORTH_A_CHANGE = 1.05
 UNPRICED = "what a setting of now costs is not predicted: gains are against the measured speed"
-_WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")
-"""Types of cache that every build computes on the GPU."""
-_SLOWER = "times slower"
-"""In costs that are held against the prediction for what runs, which does not count then."""
+_WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")  # types of cache that every build computes on the GPU
+_SLOWER = "times slower"  # in costs that are held against the prediction for what runs, which does not count then
 LENT = "it takes more than the GPU has: the driver keeps some of it in the host's memory, so its speed is as measured"
 
 

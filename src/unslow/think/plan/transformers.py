@@ -35,13 +35,11 @@ from unslow.think.speed.question import (
 )
 from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, PREFILL, SEVERAL
 
-RECENT = (5, 17)
-"""The version whose memory was measured: what is planned for where nothing runs yet."""
+RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
 AS_STORED_SINCE = (5, 0)
 """From here on weights are loaded as they are stored; before, as float32 unless `dtype` says otherwise."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-ALL_ON_ONE, SPREAD_OUT = "cuda:0", "auto"
-"""Values of `device_map`."""
+ALL_ON_ONE, SPREAD_OUT = "cuda:0", "auto"  # values of `device_map`
 
 
 class Choice(NamedTuple):
@@ -115,12 +113,9 @@ class TransformersPlanQuestion(NamedTuple):
 
 QUANTIZED_SHARE = 4.5 / 16
 """Of the bytes of a plain cache: 4 bits with a scale and a shift of 16 bits for each 64 numbers (`QuantizedCache`)."""
-RESIDUAL_TOKENS = 128
-"""The newest tokens, which a quantised cache keeps as they are."""
-OFFLOADED_LAYERS = 2
-"""Of an offloaded cache on the card: the layer at work and the one that is fetched for it."""
-_LARGE_HOST = 2**43
-"""Of a host that nobody knows."""
+RESIDUAL_TOKENS = 128  # the newest tokens, which a quantised cache keeps as they are
+OFFLOADED_LAYERS = 2  # of an offloaded cache on the card: the layer at work and the one that is fetched for it
+_LARGE_HOST = 2**43  # of a host that nobody knows
 
 
 class Laid(NamedTuple):
@@ -197,8 +192,7 @@ PYTHON_SPREAD = 1.3
 COPIES = {"dynamic": 2.0, "static": 0.0, "quantized": 6.0, "offloaded": 2.0}
 """How often the bytes of the plain cache go over the memory for a token beyond being looked at: read and written to be
 joined; of a quantised one written in three steps of unpacking and read again."""
-UNPACKING_LAYER_S = 250e-6
-"""More launches in each layer of a quantised cache: a dozen small operations at 20 us each."""
+UNPACKING_LAYER_S = 250e-6  # more launches in each layer of a quantised cache: a dozen small operations at 20 us each
 THIS_YEAR = 2026.8
 
 

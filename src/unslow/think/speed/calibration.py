@@ -103,8 +103,7 @@ def _attention(plan: Blueprint, depth: int, kv_types: tuple[str, str]) -> tuple[
     return elements, count
 
 
-LEAST_SHARE = 0.2
-"""A type's rate is learned where it makes up this much of the weights of a model."""
+LEAST_SHARE = 0.2  # a type's rate is learned where it makes up this much of the weights of a model
 FEWEST_POINTS = 3
 
 
@@ -189,10 +188,8 @@ def _solved(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[f
 
 
 OLD_DAYS = 180
-MEMORY_SPEED_OFF = 1.3
-"""Two readings of the same memory differ by less than this on a machine that is left alone."""
-MEMORY_SIZE_OFF = 0.05
-"""A kernel keeps a little more or less for itself after each start."""
+MEMORY_SPEED_OFF = 1.3  # two readings of the same memory differ by less than this on a machine that is left alone
+MEMORY_SIZE_OFF = 0.05  # a kernel keeps a little more or less for itself after each start
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _YEAR = 365.2425
 

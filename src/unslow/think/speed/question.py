@@ -38,13 +38,11 @@ if TYPE_CHECKING:
     from unslow.think.physics.terms import Number
 
 USUAL_MICRO_BATCH = 512
-USUAL_LINK = 12e9
-"""PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it."""
+USUAL_LINK = 12e9  # PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it
 MAPPED_BYTES_PER_S = 9e9
 """Copies from a mapped file, however fast the link: a core of the host moves them to pinned memory first. Beside an
 H200 with 50 GB/s, prompts were read as if at 8 to 11 GB/s with mmap and at 42 without (lab/plan_gpu)."""
-PIPELINES_SINCE = 2024.2
-"""llama.cpp began to work on several micro-batches at once, one on each GPU, in March 2024."""
+PIPELINES_SINCE = 2024.2  # llama.cpp began to work on several micro-batches at once, one on each GPU, in March 2024
 
 
 class Host(NamedTuple):
@@ -262,8 +260,7 @@ def ridge(question: SpeedQuestion) -> float | None:
     return float(ridge_tokens(bytes_per_weight, question.chip))
 
 
-WIDER = 1.5
-"""How much wider an interval gets, in logarithms, for each thing that nobody measured."""
+WIDER = 1.5  # how much wider an interval gets, in logarithms, for each thing that nobody measured
 
 
 class Trust(NamedTuple):

@@ -37,11 +37,9 @@ _BACKENDS = {
     "vulkan": "vulkan", "opencl": "vulkan", "cpu": "cpu", "blas": "cpu",
 }  # fmt: skip
 _RUNTIMES = ("vllm", "exllama", "mlx", "mlc", "transformers", "tensorrt", "sglang")
-_CPU_FORKS = ("ik_llama",)
-"""Forks of llama.cpp with faster kernels for CPUs."""
+_CPU_FORKS = ("ik_llama",)  # forks of llama.cpp with faster kernels for CPUs
 _TEST = re.compile(r"(tg|pp)\s?(\d+)?")
-_FUSES_SINCE = 2025.65
-"""llama.cpp uses flash attention by default, where it can, since the end of August 2025."""
+_FUSES_SINCE = 2025.65  # llama.cpp uses flash attention by default, where it can, since the end of August 2025
 _SPLITS_ROWS_UNTIL = 2024.05
 """llama.cpp split every matrix by rows until January 2024 (pull request 4766), whole layers since."""
 _TENSOR_SPLIT = re.compile(r"sm tensor|sm row|split-mode (?:tensor|row|graph)|tensor parallel|\btp ?[=:]? ?\d")
@@ -310,12 +308,9 @@ def _layers_on_gpus(load: ModelLoad, asked: int | None) -> int:
     return every if asked is None else min(asked, every)
 
 
-USABLE = 0.97
-"""Of a card's memory, after what its driver keeps."""
-BESIDE_BYTES = GIB
-"""What a runtime's own context and its compute buffers take on each GPU, about."""
-BLOCK = 4096
-"""Caches are made larger than what is in them: in steps of so many tokens here."""
+USABLE = 0.97  # of a card's memory, after what its driver keeps
+BESIDE_BYTES = GIB  # what a runtime's own context and its compute buffers take on each GPU, about
+BLOCK = 4096  # caches are made larger than what is in them: in steps of so many tokens here
 
 
 def is_open(asked: AskedRow) -> bool:

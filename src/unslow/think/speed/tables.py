@@ -45,18 +45,15 @@ NAMES = (
     "threads", "batch", "date_or_build", "note",
 )  # fmt: skip
 """The columns that are looked up; together they name a base."""
-DEPTH, SIZE = "ctx_or_depth", "model_size_gib"
-"""The columns whose numbers may differ from row to row."""
+DEPTH, SIZE = "ctx_or_depth", "model_size_gib"  # the columns whose numbers may differ from row to row
 _TRICKS = re.compile(r"(?i)spec|mtp|draft|claimed")
 _MOST_GPUS = 1024
 _LONGEST = 1000
 DEEPEST = 2.0**27
 _NOTHING_SAID = frozenset({"none", "nan", "n/a", "-", "?", "short", "default"})
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
-MOST_KEPT = 20_000
-"""Bases that are kept from one piece of a table to the next, of a few kB each."""
-OFF = 8.0
-"""How many times larger or smaller than the model in its quant a file may be said to be."""
+MOST_KEPT = 20_000  # bases that are kept from one piece of a table to the next, of a few kB each
+OFF = 8.0  # how many times larger or smaller than the model in its quant a file may be said to be
 
 Cells = tuple[str, ...]
 
@@ -157,8 +154,7 @@ def cells_number(cell: str) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-Rates: TypeAlias = tuple[Floats, Floats, Floats]
-"""Low, most likely, high."""
+Rates: TypeAlias = tuple[Floats, Floats, Floats]  # low, most likely, high
 
 
 class TablePart(NamedTuple):

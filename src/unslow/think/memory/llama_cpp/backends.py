@@ -10,8 +10,7 @@ _HOST_ALIGNMENT = 32
 _CUDA_ALIGNMENT = 128
 _CUDA_ROW_PADDING = 512
 _VECTOR_ROWS = 2
-_OFFLOAD_MIN_BATCH = 32
-"""From so many rows on a GPU computes with weights that lie on the host, copying them first."""
+_OFFLOAD_MIN_BATCH = 32  # from so many rows on a GPU computes with weights that lie on the host, copying them first
 
 
 class Backend(NamedTuple):

@@ -85,8 +85,7 @@ def value_width(hyper: Hyper, settings: Settings, layer: int) -> int:
     return hyper.widest_values if settings.transposes_values else hyper.value_length(layer) * hyper.kv_heads[layer]
 
 
-_ROTATION = 64
-"""The smallest matrix that quantised keys and values are rotated with."""
+_ROTATION = 64  # the smallest matrix that quantised keys and values are rotated with
 
 
 class CacheInputs(NamedTuple):

@@ -20,8 +20,7 @@ from unslow.think.memory.llama_cpp.recurrent import (
 
 _CHUNK, _CHUNK_BY_CHANNEL = 64, 16
 """Tokens of a chunk: where a head fades as a whole, and where each of its channels fades by itself."""
-_MOST_CHUNKS = 1024
-"""Beyond that a graph would take seconds to lay out."""
+_MOST_CHUNKS = 1024  # beyond that a graph would take seconds to lay out
 
 
 class Heads(NamedTuple):

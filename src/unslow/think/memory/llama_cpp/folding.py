@@ -17,8 +17,7 @@ from unslow.think.memory.llama_cpp.places import Places
 
 _LONGEST_PERIOD = 12
 _KEPT_PERIODS = 4
-_CYCLE = 6
-"""The gaps alternate from layer to layer, or come back after three: only whole cycles can be left out."""
+_CYCLE = 6  # the gaps alternate from layer to layer, or come back after three: only whole cycles can be left out
 
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
@@ -195,7 +194,5 @@ class Settling:
         yield from range(back + 1, reached + 1)
 
 
-_MORE = 3
-"""Layers that are laid out beyond one that goes where none went before: the next would as a rule."""
-_WORTH = 0.5
-"""Of all layers; with more of them a try that fails costs as much as it can save."""
+_MORE = 3  # layers that are laid out beyond one that goes where none went before: the next would as a rule
+_WORTH = 0.5  # of all layers; with more of them a try that fails costs as much as it can save

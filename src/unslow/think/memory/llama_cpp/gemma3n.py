@@ -4,8 +4,7 @@ from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.graph import Node
 from unslow.think.memory.llama_cpp.transformer import Mixer, Start, embedding_for_layer
 
-_SPARSE_LAYERS = 10
-"""So many layers, from the first, keep only their strongest activations."""
+_SPARSE_LAYERS = 10  # so many layers, from the first, keep only their strongest activations
 
 
 class AltUp:

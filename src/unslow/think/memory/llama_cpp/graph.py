@@ -115,8 +115,7 @@ def four(shape: Sequence[int]) -> Shape:
     return a, b, c, d
 
 
-MOST_NODES = 400_000
-"""Ten times what the largest model has; a file may claim anything."""
+MOST_NODES = 400_000  # ten times what the largest model has; a file may claim anything
 
 
 class UnknownLayoutError(Exception):

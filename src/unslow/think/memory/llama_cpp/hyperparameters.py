@@ -111,14 +111,11 @@ class Traits:
         return self._said("expert_weights_scale") not in (0, 1)
 
 
-MOST_LAYERS = 512
-"""As many as llama.cpp takes (LLAMA_MAX_LAYERS)."""
+MOST_LAYERS = 512  # as many as llama.cpp takes (LLAMA_MAX_LAYERS)
 
-LOW_RATIO, HIGH_RATIO = 4, 128
-"""The tokens that make up a compressed row: few, of which an indexer picks, or many."""
+LOW_RATIO, HIGH_RATIO = 4, 128  # the tokens that make up a compressed row: few, of which an indexer picks, or many
 
-_POSITIONS_IN_SPACE = 4
-"""Time, height, width and one more, where images have places too."""
+_POSITIONS_IN_SPACE = 4  # time, height, width and one more, where images have places too
 
 _STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
 """A layer that has one of them keeps a state."""

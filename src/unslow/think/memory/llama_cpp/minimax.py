@@ -10,8 +10,7 @@ from unslow.think.memory.llama_cpp.delta_net import Answer
 from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
 
-_RESERVED_POSITIONS = 256
-"""So many positions llama.cpp reserves memory for, however long the context is."""
+_RESERVED_POSITIONS = 256  # so many positions llama.cpp reserves memory for, however long the context is
 
 
 def is_block_sparse(build: Build, layer: int) -> bool:

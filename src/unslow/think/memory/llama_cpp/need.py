@@ -94,11 +94,9 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
     return kernels
 
 
-_IN_FLIGHT = 4
-"""Batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)."""
+_IN_FLIGHT = 4  # batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)
 
-_TRIES = 3
-"""With few layers, before as many are laid out as surely do."""
+_TRIES = 3  # with few layers, before as many are laid out as surely do
 
 
 class Need(NamedTuple):

@@ -14,8 +14,7 @@ from unslow.think.memory.llama_cpp.graph import Node, four
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.settings import Settings
 
-_TOKENS, _SEQUENCES = 512, 3
-"""The sizes of the operations that are tried."""
+_TOKENS, _SEQUENCES = 512, 3  # the sizes of the operations that are tried
 
 _TABLES = frozenset({"ffn_gate_tid2eid.weight", "attn_compressor_ape.weight", "indexer_compressor_ape.weight"})
 """Weights that are looked up."""
@@ -63,8 +62,7 @@ _INPUT = re.compile(r"(token_embd|position_embd|token_types|per_layer_token_embd
 """Tables that are only looked up: they stay on the host."""
 _FIRST_LAYER = re.compile(r"(token_embd_norm|per_layer_model_proj|per_layer_proj_norm)\b")
 """What comes before the layers, and goes where the first one is."""
-_PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")
-"""What all layers read, each on its own device."""
+_PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")  # what all layers read, each on its own device
 
 
 class _Name(NamedTuple):
@@ -90,8 +88,7 @@ def _read(name: str) -> _Name:
     )
 
 
-OUTPUT = -1
-"""The layer that the output counts as."""
+OUTPUT = -1  # the layer that the output counts as
 _gpu = cuda_backend("any")
 
 

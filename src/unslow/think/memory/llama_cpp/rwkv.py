@@ -14,8 +14,7 @@ from unslow.think.memory.llama_cpp.recurrent import (
     store_state,
 )
 
-_MIXES = "wkvrg"
-"""What a token and its predecessor are mixed for: decay, key, value, receptance, gate."""
+_MIXES = "wkvrg"  # what a token and its predecessor are mixed for: decay, key, value, receptance, gate
 
 
 class Neighbours(NamedTuple):
@@ -116,8 +115,7 @@ def _repeated(build: Build, layer: int, x: Node) -> Node:
     return build.graph.repeat(apart, size, heads // kv_heads, kv_heads, tokens)
 
 
-_MIXES_OF_7 = (5, 6)
-"""Of a token and its predecessor, for each layer: without a gate, and with one."""
+_MIXES_OF_7 = (5, 6)  # of a token and its predecessor, for each layer: without a gate, and with one
 
 
 def time_mixed_7(

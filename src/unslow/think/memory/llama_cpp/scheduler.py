@@ -16,8 +16,7 @@ from unslow.think.memory.llama_cpp.graph import VIEW_OPS, Node
 # weights of the experts, and from what the experts say to its weighted sum. Of a long prompt that can be much: what all
 # experts say once more.
 
-UNFUSED_UNTIL = 10586
-"""The last build that is known to keep nothing."""
+UNFUSED_UNTIL = 10586  # the last build that is known to keep nothing
 _FEWEST_SUMMED, _MOST_SUMMED = 2, 15
 _LARGEST_POWER = 512
 _ODD_COUNTS = frozenset({288, 576})
@@ -94,10 +93,8 @@ def _has_kernel(chosen: Node) -> bool:
 # copies are tensors too, and weights that a GPU borrows from the host for a long prompt are the largest of them.
 
 _NOWHERE = -1
-_MOST_INPUTS = 30
-"""Copies that a split begins with at most."""
-_MOST_SOURCES = 10
-"""Of a node."""
+_MOST_INPUTS = 30  # copies that a split begins with at most
+_MOST_SOURCES = 10  # of a node
 _NO_CHOICE = frozenset({"rope", "flash_attn"})  # their weights are too small to decide where they run
 
 

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from unslow.facts.values import padded
 
-CELLS_PADDING = 256
-"""The context, and the cells of each slot, are multiples of this."""
+CELLS_PADDING = 256  # the context, and the cells of each slot, are multiples of this
 
 
 def ollama_micro_batch(context: int) -> int:

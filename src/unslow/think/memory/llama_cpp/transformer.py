@@ -71,8 +71,7 @@ def embedding_for_layer(build: Build, layer: int, x: Node, for_layers: Node) -> 
     return build.norm(build.linear(graph.mul(gate, own), f"{name}.proj"), f"{name}.post_norm")
 
 
-Mixer = Callable[[Node], Node]
-"""What lets the tokens of a layer see each other."""
+Mixer = Callable[[Node], Node]  # what lets the tokens of a layer see each other
 
 
 class _Norms(NamedTuple):

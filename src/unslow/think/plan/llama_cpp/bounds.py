@@ -13,8 +13,7 @@ from unslow.think.plan.llama_cpp.question import Abilities
 # Placings that leave the same sort of work to the host need the same buffers, or nearly. As a rule a larger micro-batch
 # needs no smaller ones, and more with the host doesn't either; a part of what those need is a bound.
 
-Sizes = tuple[int, ...]
-"""Of each GPU."""
+Sizes = tuple[int, ...]  # of each GPU
 Guesses = Mapping[Kind, Sizes]
 _SMALLEST = 0.6
 """Of what a model needs with less on the host, what it needs at least: as a rule more, but with all layers of Falcon-H1
@@ -138,8 +137,7 @@ def _name(settings: Settings) -> Settings:
     return settings._replace(micro_batch=0, batch=0)
 
 
-Split = tuple[int, ...]
-"""How many layers each GPU has."""
+Split = tuple[int, ...]  # how many layers each GPU has
 
 
 class Tried:
@@ -199,8 +197,7 @@ class Tried:
 
 Rooms = Mapping[Kind, tuple[float, ...]]
 """What each GPU has for weights and cache, by the sort of placing: every sort has buffers of its own."""
-Placed = tuple[Placing, tuple[int, ...]]
-"""A placing, and how many layers each GPU has."""
+Placed = tuple[Placing, tuple[int, ...]]  # a placing, and how many layers each GPU has
 
 _NOTHING = Tried()
 

@@ -22,14 +22,10 @@ from unslow.think.plan.llama_cpp.price import FoundSettings, Price, Pricing, oth
 from unslow.think.plan.quality import is_equal_quality
 from unslow.think.plan.report import RejectedShown
 
-_SAME = 1.01
-"""A difference that nobody notices."""
-_LONGER = (2, 4)
-"""Times the context that was asked for, as far as the model was trained for it."""
-_SEARCHED_WHOLE = 2
-"""Types of cache of which the best settings are searched among all: those that cost no quality."""
-_NEIGHBOURS = 2
-"""So many quants that are coarser than the given one are looked at: finer ones are never faster."""
+_SAME = 1.01  # a difference that nobody notices
+_LONGER = (2, 4)  # times the context that was asked for, as far as the model was trained for it
+_SEARCHED_WHOLE = 2  # types of cache of which the best settings are searched among all: those that cost no quality
+_NEIGHBOURS = 2  # so many quants that are coarser than the given one are looked at: finer ones are never faster
 
 
 class Chosen(NamedTuple):

@@ -121,10 +121,8 @@ def _where(variant: Variant, found: FoundSettings) -> Iterator[Turned]:
         yield Turned(Knob.TENSOR_SPLIT, ",".join(map(str, found.split)), "layers of each GPU")
 
 
-_LITTLE_ROOM = 512 * MIB
-"""A desktop and a browser take about so much of a GPU now and then."""
-_NOTICED = 1.05
-"""Less of a difference is not worth a word."""
+_LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU now and then
+_NOTICED = 1.05  # less of a difference is not worth a word
 
 
 class Shown:

@@ -91,8 +91,7 @@ class Placing(NamedTuple):
 
 
 Kind = tuple[int, int, int]
-SEVERAL = 3
-"""Layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow as a rule."""
+SEVERAL = 3  # layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow as a rule
 
 
 class Ledger:

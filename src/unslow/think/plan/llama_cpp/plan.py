@@ -25,8 +25,7 @@ from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown
 # What it gains hangs on how many guesses are right, which nobody knows before it was tried: so it is shown, with the
 # share from which on it gains anything, and never recommended.
 
-USUAL_ACCEPTANCE = 0.7
-"""Of a draft model of the same family on ordinary text."""
+USUAL_ACCEPTANCE = 0.7  # of a draft model of the same family on ordinary text
 _MOST_UNLIKE = 128
 """Tokens that a vocabulary may have more or fewer (SPEC_VOCAB_MAX_SIZE_DIFFERENCE in llama.cpp's speculative.cpp)."""
 _SAME = {

@@ -51,8 +51,7 @@ class Point(NamedTuple):
         return 1.0 if known is None else known
 
 
-_CACHE = "Q8_0"
-"""The smallest that costs no quality."""
+_CACHE = "Q8_0"  # the smallest that costs no quality
 
 
 def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
@@ -120,10 +119,8 @@ def valued_placing(search: Search, base: Settings, placing: Placing, split: tupl
     return FoundSettings(settings, placing, split, search.threads, price, memory)
 
 
-NEARLY = 1.03
-"""Within so much, plans are alike: the simpler one is taken."""
-MUCH = 1.15
-"""What a setting must gain that turns against its user once a conversation is longer than usual."""
+NEARLY = 1.03  # within so much, plans are alike: the simpler one is taken
+MUCH = 1.15  # what a setting must gain that turns against its user once a conversation is longer than usual
 
 
 MOST_TOKENS = 2**27

@@ -21,10 +21,8 @@ from unslow.think.plan.llama_cpp.question import Current
 from unslow.think.plan.report import ChangeShown
 
 _USUAL_BATCH = 2048
-UNMAPPED = ("none", "mlock", "dio")
-"""Ways of loading that put weights with the host into memory of the GPU's own kind."""
-_COUNTED = ("--n-cpu-moe ", "--cpu-moe")
-"""How experts that are counted by layers stand among the overrides."""
+UNMAPPED = ("none", "mlock", "dio")  # ways of loading that put weights with the host into memory of the GPU's own kind
+_COUNTED = ("--n-cpu-moe ", "--cpu-moe")  # how experts that are counted by layers stand among the overrides
 
 
 class Seen(NamedTuple):

@@ -53,8 +53,7 @@ class Layouts(NamedTuple):
         return memory, tuple(lacking)
 
 
-Allowed = Callable[[Placing], bool] | None
-"""Which placings may be chosen; None for all of them."""
+Allowed = Callable[[Placing], bool] | None  # which placings may be chosen; None for all of them
 
 
 class Priced(NamedTuple):
@@ -101,10 +100,8 @@ _USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
 """What no plan goes below: the first prompt took 74 to 126 MiB beside all buffers on an H200, and 172 to 236 with
 experts, the more the larger the micro-batch (lab/plan_gpu)."""
-_PADDED = 0.999
-"""Of weights and cache, what they take without padding, which differs between GPUs and host."""
-_MOST_TRIES = 60
-"""Of placings of one way that are laid out: what is left then is not proved."""
+_PADDED = 0.999  # of weights and cache, what they take without padding, which differs between GPUs and host
+_MOST_TRIES = 60  # of placings of one way that are laid out: what is left then is not proved
 _FEWEST_TRIES, _LAYERS_TRIED = 10, 800
 """Of placings of all ways, where nothing is to be proved: as many as make so many layers, for those take the time."""
 EXACTLY, ABOUT = 1.01, 1.05

@@ -15,10 +15,8 @@ from unslow.think.memory.vllm import VllmSettings, stage_layers, stage_weight_by
 from unslow.think.plan.report import GoalShown, RejectedShown
 from unslow.think.speed.chips import has_links
 
-RECENT = (0, 28)
-"""The newest version whose memory was read in its sources: what is planned for where nothing runs yet."""
-DEFAULT_SHARE = 0.0
-"""Of `Choice.share`: what the version takes by itself."""
+RECENT = (0, 28)  # the newest version whose memory was read in its sources: what is planned for where nothing runs yet
+DEFAULT_SHARE = 0.0  # of `Choice.share`: what the version takes by itself
 
 
 class Checkpoint(NamedTuple):
@@ -271,8 +269,7 @@ def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
 
 
 BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
-POWERS = frozenset({2, 4, 8, 16, 32, 64})
-"""Numbers of cards that heads can be shared by; and all cards that there are."""
+POWERS = frozenset({2, 4, 8, 16, 32, 64})  # numbers of cards that heads can be shared by; and all cards that there are
 SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 FEWER = 4
 FP8_CACHE = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
@@ -284,8 +281,7 @@ PACKS_AT_LOAD = frozenset({"ampere", "ga100", "ada", "hopper", "blackwell", "cdn
 FP8_CACHE_SINCE = (0, 11)
 """Since then the V1 engine has kernels for it on more than one architecture
 (https://github.com/vllm-project/vllm/pull/24577, September 2025)."""
-LATENT_FP8 = frozenset({"hopper", "blackwell"})
-"""Chips whose kernels for latents take FP8 (FlashMLA, CUTLASS)."""
+LATENT_FP8 = frozenset({"hopper", "blackwell"})  # chips whose kernels for latents take FP8 (FlashMLA, CUTLASS)
 
 
 def choices(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:

@@ -14,8 +14,7 @@ from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_p
 from unslow.think.plan.vllm.speed import fetching
 from unslow.think.speed.question import USUAL_LINK, shown_rate
 
-_TIGHT = 0.95
-"""A share from which on little is left for what is not counted, such as another program's start."""
+_TIGHT = 0.95  # a share from which on little is left for what is not counted, such as another program's start
 
 
 def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:

@@ -21,14 +21,11 @@ from unslow.think.speed.load import Totals, hf_load, totals
 from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, decode_outcome, prefill_outcome, trust_in, widened
 from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 
-BATCHED = "batched"
-"""The group that the spread of several conversations was learned in."""
-THIS_YEAR = 2026.8
-"""Of the newest builds that were measured."""
+BATCHED = "batched"  # the group that the spread of several conversations was learned in
+THIS_YEAR = 2026.8  # of the newest builds that were measured
 MULTIPLIES_FP8 = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
 """Chips whose matrix units take weights in FP8."""
-LINK_USED = 0.6
-"""Of what a link carries in one direction, for messages of a few MiB."""
+LINK_USED = 0.6  # of what a link carries in one direction, for messages of a few MiB
 USUAL_BRIDGE = 112.5e9
 """Of an NVLink bridge between two cards, both directions together, where the catalogue does not tell (RTX 3090)."""
 READS_FP8 = frozenset({"hopper", "blackwell"})
