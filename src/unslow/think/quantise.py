@@ -114,8 +114,6 @@ _SMALLEST_BLOCK = 32  # numbers; beneath it there is nothing to fall back to but
 
 
 class _Model(NamedTuple):
-    """What the rules ask of a model."""
-
     architecture: str
     layers: int
     experts: int
@@ -129,8 +127,6 @@ class _Model(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """What the rules ask of a tensor."""
-
     name: str
     shape: tuple[int, ...]
     role: str | None

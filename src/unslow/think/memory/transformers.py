@@ -195,7 +195,6 @@ def _kept(shape: HfShape, settings: TransformersSettings) -> int:
 
 
 def _pairs(shape: HfShape, settings: TransformersSettings) -> int:
-    """Queries times keys, for every head."""
     return settings.batch * shape.heads * settings.prompt_tokens * _keys_seen(settings)
 
 

@@ -113,7 +113,6 @@ def stage_weight_bytes(shape: HfShape, parts: Sequence[Part], settings: VllmSett
 
 
 def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
-    """The share of a part that one rank holds."""
     ranks = settings.tensor_parallel
     match part.role:
         case Role.EMBEDDING | Role.OUTPUT:

@@ -174,8 +174,6 @@ class Calibrated(NamedTuple):
 
 
 class _Rate(NamedTuple):
-    """Bytes per second of a type, and how sure that is."""
-
     decode: float
     prefill: float
     spread: float

@@ -191,8 +191,6 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
 
 
 class _Asked(NamedTuple):
-    """The model, and whether its runtime rotates."""
-
     parameters: int
     architecture: str
     rotated: bool

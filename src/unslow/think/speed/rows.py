@@ -303,7 +303,6 @@ def _first_layer(load: ModelLoad, count: int) -> int:
 
 
 def _layers_on_gpus(load: ModelLoad, asked: int | None) -> int:
-    """Layers on GPUs, the output counted as one."""
     every = len(load.layers) + 1
     return every if asked is None else min(asked, every)
 

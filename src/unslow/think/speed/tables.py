@@ -198,7 +198,6 @@ def _taken(values: Sequence[float], index: Indices) -> Floats:
 
 
 def _scaled(question: SpeedQuestion, scales: Floats) -> SpeedQuestion:
-    """With the weights as large as the files are."""
     if (scales == 1).all():
         return question
     totals, host = question.totals, question.host

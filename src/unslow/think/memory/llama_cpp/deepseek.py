@@ -298,7 +298,6 @@ class CompressedAttention:
                 return None, None
 
     def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
-        """The rows that an indexer scores best."""
         build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.indexer"
         length, slots = build.hyper.index_length, build.settings.slots
         query = build.linear(ranks, f"{name}.attn_q_b")
@@ -420,7 +419,6 @@ class HyperConnections:
         return graph.binary("div", weights, graph.permute(totals, 1, 0, 2, 3))
 
     def _summed(self, layer: int, x: Node, weights: Node) -> Node:
-        """The weighted sum of all streams."""
         if not self._build.kernels.stream_sums:
             return self._summed_by_hand(x, weights)
         return self._fused(layer, self._build.graph.special("hc_pre", (x.shape[0], x.shape[2], 1, 1), x, weights))

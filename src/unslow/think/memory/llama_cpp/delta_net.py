@@ -177,13 +177,10 @@ def _lower(graph: Graph, x: Node) -> Node:
 
 
 def _slice(graph: Graph, x: Node) -> Node:
-    """One chunk."""
     return graph.view(x, (x.shape[0], x.shape[1], 1, x.shape[3]), x.strides[1:])
 
 
 class _Sizes(NamedTuple):
-    """The dimensions of a gated delta network."""
-
     key_length: int
     key_heads: int
     value_length: int
@@ -235,7 +232,6 @@ def _sizes(build: Build) -> _Sizes:
 
 
 def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
-    """The channels of the convolution, and the output gate."""
     graph, name = build.graph, build.block(layer)
     if not build.has(f"{name}.attn_qkv.weight"):
         # The same of older files: one product, in which all parts of a key head lie side by side
@@ -270,7 +266,6 @@ def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tup
 
 
 def _heads(build: Build, layer: int, channels: Node, sizes: _Sizes) -> tuple[Node, Node, Node]:
-    """Queries, keys and values out of the convolved channels."""
     graph = build.graph
     row = channels.strides[1]
 

@@ -54,7 +54,6 @@ class AltUp:
         return self._build.graph.view(x, (*x.shape[:2], self._others), x.strides[1:3])
 
     def _as_long_as(self, x: Node, name: str, others: Node) -> Node:
-        """A projection of the others, brought to the length of the first."""
         graph = self._build.graph
 
         def length(of: Node) -> Node:

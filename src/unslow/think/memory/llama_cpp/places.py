@@ -66,8 +66,6 @@ _PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")  # what al
 
 
 class _Name(NamedTuple):
-    """What a tensor's name says of where it goes."""
-
     layer: int | None
     is_per_layer: bool
     is_input: bool

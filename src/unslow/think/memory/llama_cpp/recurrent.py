@@ -89,8 +89,6 @@ def short_convolution(build: Build, layer: int, x: Node, rows: StateRows) -> Nod
 
 
 class _Sizes(NamedTuple):
-    """The dimensions of a state-space layer."""
-
     state: int
     """What each channel remembers."""
     inner: int
@@ -113,8 +111,6 @@ class _Sizes(NamedTuple):
 
 
 class _Scanned(NamedTuple):
-    """What a scan reads."""
-
     x: Node
     step: Node
     decay: Node
@@ -208,7 +204,6 @@ def _plamo_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
 
 
 def _activated(build: Build, layer: int, inputs: Node, rows: StateRows) -> Node:
-    """The channels after their convolution."""
     name = f"{build.block(layer)}.ssm_conv1d"
     kernel = build.weight(f"{name}.weight")
     x = convolved(build, with_last_inputs(build, layer, rows, inputs, kernel.shape[0]), kernel)

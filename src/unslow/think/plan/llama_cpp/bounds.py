@@ -119,12 +119,10 @@ def _of_many_layers(known: Guesses, kind: Kind) -> Sizes | None:
 
 
 def _smaller(every: Iterable[Sizes]) -> Sizes:
-    """The smallest of each GPU."""
     return tuple(map(min, zip(*every, strict=True)))
 
 
 def _larger(every: Iterable[Sizes]) -> Sizes:
-    """The largest of each GPU."""
     return tuple(map(max, zip(*every, strict=True)))
 
 

@@ -84,7 +84,6 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tu
 
 
 def _beside(question: LlamaPlanQuestion, draft: Draft) -> Hardware:
-    """The machine with the draft on its first GPU."""
     hardware = question.hardware
     if not hardware.rooms:
         return hardware

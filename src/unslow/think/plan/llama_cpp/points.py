@@ -299,7 +299,6 @@ class Points:
         )
 
     def _of_one(self, base: Settings) -> int:
-        """The context of one conversation."""
         return base.context // self.question.goal.work.users
 
     @cached_property
