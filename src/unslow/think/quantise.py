@@ -192,19 +192,14 @@ def _type(mix: Mix, model: _Model, place: _Place) -> str:
     if _parts(model.architecture, "eight_bits").search(place.name):  # in every mix of quantised types
         return _fitting("Q8_0", place.shape[0])
     if place.role == "output" or (place.role == "token_table" and model.tied):
-        return _fitting(_output_type(mix, model, place.shape[0]), place.shape[0])
+        # Falcon's output matrix, and one whose rows are no whole blocks, get eight bits
+        odd = place.shape[0] % mix.main_type.block_elements
+        eight = model.architecture == "falcon" or odd or main == "Q8_0"
+        return _fitting("Q8_0" if eight else mix.output, place.shape[0])
     if place.role == "token_table":
         return _fitting(mix.token_table or main, place.shape[0])
     by_rule = next((rule.type for rule in mix.rules if _holds(rule, model, place)), main)
     return _fitting(_sparing_attention(by_rule, mix, model, place), place.shape[0])
-
-
-def _output_type(mix: Mix, model: _Model, row: int) -> str:
-    """Falcon's output matrix, and one whose rows are no whole blocks, get eight bits."""
-    main = mix.main_type
-    if model.architecture == "falcon" or row % main.block_elements or main.name == "Q8_0":
-        return "Q8_0"
-    return mix.output
 
 
 def _sparing_attention(by_rule: str, mix: Mix, model: _Model, place: _Place) -> str:

@@ -18,12 +18,7 @@ from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
-from unslow.think.memory.transformers import (
-    TransformersMemory,
-    TransformersSettings,
-    longest_transformers_context,
-    transformers_memory,
-)
+from unslow.think.memory.transformers import TransformersSettings, longest_transformers_context, transformers_memory
 from unslow.think.memory.vllm import VllmMemory, VllmSettings, vllm_memory
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.setup import Setup
@@ -277,7 +272,16 @@ def vllm_answer(
     needed = sum(d.total_bytes for d in devices)
     # Tight where it starts unless the first run of this model takes more than such runs usually do
     verdict: Verdict = "fits" if memory.needed_bytes <= memory.available.low else "tight"
-    notes = _vllm_notes(memory, cards, crowded=crowded)
+    notes = [f"vLLM takes {cards.utilization:.0%} of each card (--gpu-memory-utilization) and fills it with cache"]
+    if memory.kv_tokens:
+        low, high = memory.kv_tokens_range
+        served = f"{memory.max_concurrency:.1f} requests of {cards.max_model_len:,} tokens at once"
+        room = f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,})"
+        notes.insert(0, f"{room}: {served}")
+    if crowded:
+        notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
+    if memory.available.mid <= 0:
+        notes.append("the weights and the peak of a first run alone are more than vLLM's share of a card")
     if memory.fits and cards.max_model_len != settings.max_model_len:
         lacking = (wished.needed_bytes - wished.available.mid) / GIB
         why = f"lacks {lacking:.1f} GiB on each card" if lacking > 0 else "may not find room at the first start"
@@ -298,21 +302,6 @@ def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
     return shown_memory(room.name, parts, room, beyond, margin=margin)
 
 
-def _vllm_notes(memory: VllmMemory, settings: VllmSettings, *, crowded: bool) -> list[str]:
-    notes = [f"vLLM takes {settings.utilization:.0%} of each card (--gpu-memory-utilization) and fills it with cache"]
-    if memory.kv_tokens:
-        low, high = memory.kv_tokens_range
-        served = f"{memory.max_concurrency:.1f} requests of {settings.max_model_len:,} tokens at once"
-        notes.insert(
-            0, f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,}): {served}"
-        )
-    if crowded:
-        notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
-    if memory.available.mid <= 0:
-        notes.append("the weights and the peak of a first run alone are more than vLLM's share of a card")
-    return notes
-
-
 _LARGE_HOST = 2**43
 
 
@@ -326,24 +315,19 @@ def transformers_answer(
     spilled = bool(rooms) and memory.host.weights_bytes + memory.disk_bytes > 0
     fits = memory.fits and not spilled
     longest = longest_transformers_context(shape, parts, settings, free, host_free) if fits else 0
-    devices = tuple(_transformers_shown(h, r.name, r) for h, r in zip(memory.devices, rooms, strict=True))
-    shown_host = _transformers_shown(memory.host, "host", host)
+    devices = tuple(shown_held(h, r.name, r) for h, r in zip(memory.devices, rooms, strict=True))
+    shown_host = shown_held(memory.host, "host", host)
     verdict = "partly" if memory.fits and spilled else verdict_of(devices, shown_host, layers_fit=False)
     needed = sum(shown.total_bytes for shown in (*devices, shown_host))
     most = min(longest, shape.positions or longest) or None
-    return FitAnswer(devices, shown_host, verdict, most, needed, _transformers_notes(memory))
+    cards, places = len(memory.devices), memory.places if memory.devices else ()
+    away = {"host": sum(place == cards for place in places), "disk": sum(place > cards for place in places)}
+    where = " and ".join(f"{count} on the {what}" for what, count in away.items() if count)
+    notes = (f"device_map puts {where} of {len(memory.places)} modules: very slow",) if where else ()
+    return FitAnswer(devices, shown_host, verdict, most, needed, notes)
 
 
-def _transformers_shown(held: Held, name: str, room: Room | None) -> MemoryShown:
+def shown_held(held: Held, name: str, room: Room | None) -> MemoryShown:
+    """What a runtime holds in a room, with what lies beside tensors as there before any buffer."""
     parts = Parts(held.weights_bytes, held.kv_bytes, held.compute_bytes)
     return shown_memory(name, parts, room, held.other_bytes)
-
-
-def _transformers_notes(memory: TransformersMemory) -> tuple[str, ...]:
-    cards = len(memory.devices)
-    on_host = sum(place == cards for place in memory.places) if cards else 0
-    on_disk = sum(place > cards for place in memory.places) if cards else 0
-    if not on_host and not on_disk:
-        return ()
-    where = [f"{on_host} on the host"] * bool(on_host) + [f"{on_disk} on the disk"] * bool(on_disk)
-    return (f"device_map puts {' and '.join(where)} of {len(memory.places)} modules: very slow",)

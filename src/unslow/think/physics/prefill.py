@@ -65,13 +65,20 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Numbe
     pipeline = Factor("pipeline", logarithm(prompt.pipelined))
     shared = (Factor(f"prompt progress/{setting.backend}", progress(year)), pipeline)
     yield from _product_terms(prompt, chip, setting, shared)
-    yield from _read_terms(prompt, chip, setting, shared)
+    # Weights, which all tokens of a micro-batch share: read, and unpacked; and each token's own activations
+    amounts, each = prompt.amounts, chip.bytes_per_s * prompt.micro_batch * prompt.parts
+    yield Term(READS, (amounts.dense_bytes + amounts.expert_bytes) / each, (pipeline,))
+    if prompt.is_quantised:
+        unpacked = 2 * F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
+        yield Term(READS, unpacked / each, (Factor(f"unpacking/{setting.backend}"), *shared))
+    activations = amounts.layers * amounts.width * _ACTIVATIONS / chip.bytes_per_s
+    yield Term(READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
     # Launches, which all tokens of a micro-batch share too
     host = (Factor("slow host prompt"),) if setting.slow_host else ()
     for kind, count in (
-        ("layer", prompt.amounts.layers),
-        ("expert layer", prompt.amounts.expert_layers),
-        ("state layer", prompt.amounts.state_layers),
+        ("layer", amounts.layers),
+        ("expert layer", amounts.expert_layers),
+        ("state layer", amounts.state_layers),
     ):
         factors = (Factor(f"prompt {kind}/{setting.backend}"), *device_factors(f"prompt {kind}", setting))
         yield Term(LAUNCHES, count / prompt.micro_batch, (*factors, *shared, *host))
@@ -102,18 +109,6 @@ def _type_factors(setting: SpeedSetting) -> Factors:
         Factor(f"prompt types/{backend}/{types}"),
         *device_factors(f"prompt {types}", setting),
     )
-
-
-def _read_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
-    """Weights, which all tokens of a micro-batch share: read, and unpacked; and each token's own activations."""
-    amounts, (_, pipeline) = prompt.amounts, shared
-    each = chip.bytes_per_s * prompt.micro_batch * prompt.parts
-    yield Term(READS, (amounts.dense_bytes + amounts.expert_bytes) / each, (pipeline,))
-    if prompt.is_quantised:
-        unpacked = 2 * F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
-        yield Term(READS, unpacked / each, (Factor(f"unpacking/{setting.backend}"), *shared))
-    activations = amounts.layers * amounts.width * _ACTIVATIONS / chip.bytes_per_s
-    yield Term(READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
 
 
 def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:

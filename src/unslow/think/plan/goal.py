@@ -75,7 +75,9 @@ class SeenWork(NamedTuple):
 def work_seen(case: Case) -> SeenWork:
     """From requests in work while the server was watched, else from its log; what this program sent does not count."""
     traffic = case.run.traffic
-    answer = _answer(case)
+    answer = None  # the length of one that a client asked for, with what was thought before it
+    if isinstance(case.run.answer_tokens, Known) and not isinstance(case.run.completions, Known):
+        answer = max(1, int(case.run.answer_tokens.value + case.run.thinking_tokens.value_or(0)))
     prompts = traffic.value.prompts.value_or(()) if isinstance(traffic, Known) else ()
     if prompts:
         kept = int(median(min(one.tokens, one.cached_tokens) for one in prompts))
@@ -87,10 +89,3 @@ def work_seen(case: Case) -> SeenWork:
         said = f"prompts as in the server's log: {int(median(logged)):,} tokens are computed for a usual one"
         return SeenWork(max(1, int(median(logged))), None, answer, said)
     return SeenWork(answer=answer)
-
-
-def _answer(case: Case) -> int | None:
-    """The length of an answer that a client asked for, with what was thought before it."""
-    if isinstance(case.run.completions, Known) or not isinstance(case.run.answer_tokens, Known):
-        return None
-    return max(1, int(case.run.answer_tokens.value + case.run.thinking_tokens.value_or(0)))

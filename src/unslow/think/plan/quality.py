@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, lru_cache
 from math import inf, log, log1p
 from typing import NamedTuple
@@ -333,18 +334,12 @@ def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss
 
 def _name(quant: str) -> str | None:
     """The mix or the packing that a word means, a publisher's change of the two tables left out; None for his own."""
-    try:
+    with suppress(UserError):
         mix = find_mix(quant)
-    except UserError:
-        return _packing(quant)
-    return mix.like or mix.name
-
-
-def _packing(quant: str) -> str | None:
-    try:
+        return mix.like or mix.name
+    with suppress(UserError):
         return find_scheme(quant).packing.name
-    except UserError:
-        return None
+    return None
 
 
 def _published_in(name: str | None, architecture: str) -> str:
@@ -402,12 +397,7 @@ def hf_cost(quant: str, types: str, cache: str, parameters: int, architecture: s
 def hf_quality(quant: str, types: str, cache: str, parameters: int, architecture: str) -> QualityShown:
     """The same as the report shows it."""
     cost = hf_cost(quant, types, cache, parameters, architecture)
-    return QualityShown(
-        perplexity_increase=cost.perplexity_increase,
-        kl_divergence=cost.kl_divergence,
-        words=cost.words or FULL,
-        sources=cost.sources,
-    )
+    return msgspec.structs.replace(shown_quality(cost), words=cost.words or FULL)
 
 
 def is_as_good(one: Cost, other: Cost) -> bool:

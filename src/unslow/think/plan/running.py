@@ -89,19 +89,13 @@ def _host(case: Case, host: Room | None) -> Room | None:
     if host is None:
         return None
     capacity = int(min(host.capacity_bytes, case.runtime.memory_limit_bytes.value_or(host.capacity_bytes)))
-    free = min(capacity, max(host.usable_bytes + _own_resident(case), int(case.runtime.resident_bytes.value_or(0))))
-    return host._replace(capacity_bytes=capacity, others_bytes=capacity - free, reserve_bytes=0)
-
-
-def _own_resident(case: Case) -> int:
-    """Memory of its process that is no page of a file."""
     resident = int(case.runtime.resident_bytes.value_or(0))
-    if case.runtime.state.value_or("loaded") == "failed":
-        return 0
     mapped = sum(b.bytes for b in case.runtime.buffers.value_or([]) if _MAPPED in b.device)
     if not mapped and "mmap" in case.runtime.load_mode.value_or("mmap"):
         mapped = int(case.model.weights_bytes.value_or(resident))
-    return max(0, resident - mapped)
+    own = 0 if case.runtime.state.value_or("loaded") == "failed" else max(0, resident - mapped)
+    free = min(capacity, max(host.usable_bytes + own, resident))
+    return host._replace(capacity_bytes=capacity, others_bytes=capacity - free, reserve_bytes=0)
 
 
 def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:

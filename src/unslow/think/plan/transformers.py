@@ -10,7 +10,7 @@ from unslow.catalog.weight_parts import Part
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
-from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
@@ -174,12 +174,8 @@ def shown_devices(
     """The cards and the host as the report shows them."""
     laid = laid_out(question, choice, tokens)
     rooms = question.hardware.rooms[: len(laid.devices)]
-    devices: Sequence[MemoryShown] = [
-        shown_memory(room.name, Parts(h.weights_bytes, h.kv_bytes, h.compute_bytes), room, h.other_bytes)
-        for room, h in zip(rooms, laid.devices, strict=True)
-    ]
-    host = Parts(laid.host.weights_bytes, laid.host.kv_bytes, laid.host.compute_bytes)
-    return tuple(devices), shown_memory("host", host, question.hardware.host_room)
+    devices = tuple(shown_held(held, room.name, room) for room, held in zip(rooms, laid.devices, strict=True))
+    return devices, shown_held(laid.host, "host", question.hardware.host_room)
 
 
 # How long a request takes: a loop in Python that launches every kernel, or a compiled step; and what caches cost.
@@ -497,7 +493,11 @@ def transformers_options(question: TransformersPlanQuestion) -> TransformersPlan
         reason, hint = _why_nothing(question, found.points)
         return TransformersPlan(Planned((), None, (), found.seen, (), reason, hint), current)
     points = pareto_front(fine, _worth, lambda point: (-point.worth.ease,))
-    chosen = max(_as_good(question, points) or points, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
+    good = points
+    if question.goal.worst_perplexity_increase is None:  # answers that nobody could tell from the plain ones
+        plain = hf_cost(question.quant, question.types, "dynamic", question.parameters, question.architecture)
+        good = [point for point in points if is_as_good(_cost(question, point), plain)] or points
+    chosen = max(good, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
     options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.worth.ease or not before]
     planned = Planned(
         tuple(shown_option(question, point, before) for point in options),
@@ -525,14 +525,6 @@ def _is_fine(question: TransformersPlanQuestion, point: Point) -> bool:
 
 def _cost(question: TransformersPlanQuestion, point: Point) -> Cost:
     return hf_cost(question.quant, question.types, point.choice.cache, question.parameters, question.architecture)
-
-
-def _as_good(question: TransformersPlanQuestion, points: list[Point]) -> list[Point]:
-    """Without a floor of quality, those whose answers nobody could tell from the plain ones."""
-    if question.goal.worst_perplexity_increase is not None:
-        return points
-    plain = hf_cost(question.quant, question.types, "dynamic", question.parameters, question.architecture)
-    return [point for point in points if is_as_good(_cost(question, point), plain)]
 
 
 def _why_nothing(question: TransformersPlanQuestion, points: tuple[Point, ...]) -> tuple[str, str]:

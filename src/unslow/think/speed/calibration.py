@@ -169,15 +169,13 @@ def _prefill(points: Sequence[Point], types: Sequence[str], step: float, entry: 
         return [0.0, 0.0, 0.0, *(0.0 for _ in types)]
     once = [step + entry * p.demand.vocabulary for p in measured]
     seconds = [max(p.prefill_s - o, p.prefill_s / 10) for p, o in zip(measured, once, strict=True)]
-    return _solved([_prefill_row(p, types) for p in measured], seconds)
-
-
-def _prefill_row(point: Point, types: Sequence[str]) -> list[float]:
-    demand, tokens = point.demand, point.prompt_tokens
-    attended = demand.attention_elements / max(1, demand.depth_tokens) * tokens * tokens / 2
-    layers = demand.layer_bytes_by_type
-    experts = demand.expert_bytes * tokens
-    return [demand.operations * tokens, attended, experts, *(layers.get(kind, 0.0) * tokens for kind in types)]
+    rows = []
+    for point in measured:
+        demand, tokens = point.demand, point.prompt_tokens
+        attended = demand.attention_elements / max(1, demand.depth_tokens) * tokens * tokens / 2
+        by_type = (demand.layer_bytes_by_type.get(kind, 0.0) * tokens for kind in types)
+        rows.append([demand.operations * tokens, attended, demand.expert_bytes * tokens, *by_type])
+    return _solved(rows, seconds)
 
 
 def _solved(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:

@@ -57,9 +57,8 @@ def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
 
 def core_count(device: Device, threads: float = 0.0) -> float:
     """The cores of a CPU that compute: as asked for, as the catalogue has them, or as its memory can feed."""
-    return (
-        threads or float(device.units) or max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
-    )
+    fed = max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
+    return threads or float(device.units) or fed
 
 
 def core_flops_per_s(clock_hz: float, *, narrow: bool = False) -> float:

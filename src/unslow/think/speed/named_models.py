@@ -48,7 +48,10 @@ def named_model(name: str, parameters: float = 0.0, *, stand_in: bool = True) ->
         found = found or _nearest(listed_models(words[0]), size, _SAME_SIZE)
     else:
         found = _by_name(name, text, parameters)
-    return found or (_stand_in(name, size) if stand_in else None)
+    if found or not stand_in or not size or _SPARSE.search(name):
+        return found
+    dense = [m for m in well_known().values() if not m.shape.experts and m.architecture in _PLAIN]
+    return _nearest(dense, size, _NEAR)
 
 
 def _by_name(name: str, text: str, parameters: float) -> WellKnown | None:
@@ -62,13 +65,6 @@ def _by_name(name: str, text: str, parameters: float) -> WellKnown | None:
         if not parameters or abs(model.parameters / parameters - 1) < _SAME_NAME:
             return model
     return None
-
-
-def _stand_in(name: str, size: float) -> WellKnown | None:
-    if not size or _SPARSE.search(name):
-        return None
-    dense = [m for m in well_known().values() if not m.shape.experts and m.architecture in _PLAIN]
-    return _nearest(dense, size, _NEAR)
 
 
 def _nearest(models: list[WellKnown], size: float, off: float) -> WellKnown | None:

@@ -84,7 +84,6 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
         if (kernels, tokens) not in tried:
             build = Build(hyper, settings, places, kernels, tokens * settings.slots)
             build.layers = layers
-            # The graph, and where each of its nodes is computed
             build_graph(build)
             assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
             tried[kernels, tokens] = build

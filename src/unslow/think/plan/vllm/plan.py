@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import GIB
-from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, thinned
 from unslow.think.plan.quality import hf_quality
@@ -98,8 +98,8 @@ def choice_name(question: VllmPlanQuestion, choice: Choice) -> str:
 def shown_cards(question: VllmPlanQuestion, choice: Choice) -> tuple[MemoryShown, ...]:
     """What each card holds when the server has started."""
     return tuple(
-        shown_memory(room.name, Parts(h.weights_bytes, h.kv_bytes, h.compute_bytes), room, h.other_bytes)
-        for room, h in zip(freest(question, choice.cards), Pool(question).held(choice), strict=True)
+        shown_held(held, room.name, room)
+        for room, held in zip(freest(question, choice.cards), Pool(question).held(choice), strict=True)
     )
 
 
