@@ -33,7 +33,7 @@ from unslow.think.speed.question import (
     trust_in,
     widened,
 )
-from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, PREFILL, SEVERAL
+from unslow.think.speed.rows import PREFILL, hf_group
 
 RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
 AS_STORED_SINCE = (5, 0)
@@ -216,7 +216,7 @@ class Pace:
         terms = tuple(step_terms(q))
         alone = float(total_of_terms(terms, learned_speed().factors)) + self._beside(choice, laid, q)
         seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
-        step = self._interval(1 / seconds, self._group(laid, depth), q, terms)
+        step = self._interval(1 / seconds, hf_group(self.question.shape, laid.cards, depth), q, terms)
         # Prompt tokens per second; the whole prompt is one batch
         q = self._ask(choice, laid, 0.0)
         terms = tuple(prompt_terms(q, float(read), float(read)))
@@ -279,13 +279,6 @@ class Pace:
         spread = spread_of(group, q.setting.backend)
         found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
         return widened(found, trust_in(self.question.hardware.device, q.setting).wider, max(ceiling, rate))
-
-    def _group(self, laid: Laid, depth: float) -> str:
-        if laid.cards > 1:
-            return SEVERAL
-        if 0 < self.question.shape.experts_used < self.question.shape.experts:
-            return MOE
-        return DEEP if depth >= DEEP_FROM else DENSE
 
 
 CACHES = ("dynamic", "static", "quantized", "offloaded")

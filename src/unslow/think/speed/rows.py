@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from unslow.catalog.device_names import find_cpu, find_written
 from unslow.catalog.devices import Device
 from unslow.catalog.models import WellKnown
+from unslow.facts.model import HfShape
 from unslow.facts.values import GIB, Unknown
 from unslow.think.physics.chip import Chip, SpeedSetting
 from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
@@ -235,6 +236,15 @@ def group_of(asked: AskedRow) -> str:
     if asked.load.is_sparse:
         return MOE
     return DEEP if asked.start >= DEEP_FROM else DENSE
+
+
+def hf_group(shape: HfShape, cards: int, depth: float) -> str:
+    """The group of an engine that reads safetensors and keeps all on GPUs."""
+    if cards > 1:
+        return SEVERAL
+    if 0 < shape.experts_used < shape.experts:
+        return MOE
+    return DEEP if depth >= DEEP_FROM else DENSE
 
 
 USUAL_FAMILY = "ddr5"

@@ -201,7 +201,15 @@ class _Sizes(NamedTuple):
 
 def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole linear-attention layer, with its projections."""
-    graph, name, sizes = build.graph, build.block(layer), _sizes(build)
+    graph, name, value_heads = build.graph, build.block(layer), build.size("ssm.time_step_rank")
+    sizes = _Sizes(
+        key_length=build.size("ssm.state_size"),
+        key_heads=build.size("ssm.group_count"),
+        value_length=build.size("ssm.inner_size") // value_heads,
+        value_heads=value_heads,
+        tokens=build.sequence_tokens,
+        sequences=build.settings.slots,
+    )
     graph.expand(x)
     mixed, gate = _projected(build, layer, x, sizes)
     strength, decay = _strength_and_decay(build, layer, x, sizes)
@@ -217,18 +225,6 @@ def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     output = graph.mul(normed, graph.unary(graph.reshape(gate, *sizes.values)))
     output = graph.reshape(output, sizes.value_length * sizes.value_heads, sizes.tokens, sizes.sequences)
     return graph.reshape(build.linear(output, f"{name}.ssm_out"), build.hyper.width, build.tokens)
-
-
-def _sizes(build: Build) -> _Sizes:
-    value_heads = build.size("ssm.time_step_rank")
-    return _Sizes(
-        key_length=build.size("ssm.state_size"),
-        key_heads=build.size("ssm.group_count"),
-        value_length=build.size("ssm.inner_size") // value_heads,
-        value_heads=value_heads,
-        tokens=build.sequence_tokens,
-        sequences=build.settings.slots,
-    )
 
 
 def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:

@@ -25,7 +25,7 @@ _SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
 
 def route_tokens(build: Build, layer: int, scores: Node, used: int, *, by_groups: bool = False) -> tuple[Node, Node]:
     """The chosen experts of each token (used, tokens), and their weights; or, of those, the groups that they are in."""
-    graph = build.graph
+    graph, hyper = build.graph, build.hyper
     probabilities = _probabilities(build, scores)
     table = f"{build.block(layer)}.ffn_gate_tid2eid.weight"
     if build.has(table):  # each token has its experts (DeepSeek 4)
@@ -34,7 +34,17 @@ def route_tokens(build: Build, layer: int, scores: Node, used: int, *, by_groups
         chosen = graph.top_rows(_selection(build, layer, scores, probabilities), used)
     if by_groups:
         chosen = graph.cast(graph.scale(graph.cast(chosen, "F32")), "I32")
-    return chosen, _weights(build, probabilities, chosen)
+    # The probabilities of the chosen experts: (1, used, tokens)
+    experts, tokens = probabilities.shape[:2]
+    used = chosen.shape[0]
+    weights = graph.get_rows(graph.reshape(probabilities, 1, experts, tokens), chosen)
+    if hyper.gating == _SOFTMAX_AFTER:
+        weights = graph.reshape(graph.soft_max(graph.reshape(weights, used, tokens)), 1, used, tokens)
+    if hyper.normalises_weights:
+        flat = graph.reshape(weights, used, tokens)
+        total = graph.clamp(graph.sum_rows(flat))
+        weights = graph.reshape(graph.binary("div", flat, total), 1, used, tokens)
+    return chosen, graph.scale(weights) if hyper.scales_weights else weights
 
 
 def _probabilities(build: Build, scores: Node) -> Node:
@@ -72,21 +82,6 @@ def _best_groups(build: Build, selection: Node) -> Node:
     kept = graph.get_rows(grouped, picked)
     masked = graph.set_rows(graph.unary(grouped, "fill"), kept, picked)
     return graph.reshape(masked, experts, tokens)
-
-
-def _weights(build: Build, probabilities: Node, chosen: Node) -> Node:
-    """The probabilities of the chosen experts: (1, used, tokens)."""
-    graph, hyper = build.graph, build.hyper
-    experts, tokens = probabilities.shape[:2]
-    used = chosen.shape[0]
-    weights = graph.get_rows(graph.reshape(probabilities, 1, experts, tokens), chosen)
-    if hyper.gating == _SOFTMAX_AFTER:
-        weights = graph.reshape(graph.soft_max(graph.reshape(weights, used, tokens)), 1, used, tokens)
-    if hyper.normalises_weights:
-        flat = graph.reshape(weights, used, tokens)
-        total = graph.clamp(graph.sum_rows(flat))
-        weights = graph.reshape(graph.binary("div", flat, total), 1, used, tokens)
-    return graph.scale(weights) if hyper.scales_weights else weights
 
 
 def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None, kind: str = "exps") -> Node:
@@ -154,7 +149,14 @@ def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) 
         return dense(build, layer, x)
     result = _chosen(build, layer, x, scores)
     if build.has(f"{name}.ffn_up_shexp.weight"):
-        result = graph.add(result, _shared(build, layer, x))
+        shared = dense(build, layer, x, "_shexp")  # the expert that every token uses, gated where it has a gate
+        if build.has(f"{name}.ffn_gate_inp_shexp.weight"):
+            score = build.linear(x, f"{name}.ffn_gate_inp_shexp")
+            gate = graph.unary(score)
+            if build.hyper.habits.divides_shared_gate:
+                gate = graph.binary("div", gate, score)
+            shared = graph.mul(shared, gate)
+        result = graph.add(result, shared)
         return graph.scale(result) if build.hyper.habits.scales_shared_sum else result
     if build.hyper.habits.mixes_dense and build.has(f"{name}.ffn_up.weight"):
         return graph.scale(graph.add(dense(build, layer, x), result))
@@ -170,18 +172,14 @@ def dense(build: Build, layer: int, x: Node, suffix: str = "") -> Node:
     elif build.weight(f"{name}_down{suffix}.weight").shape[0] * 2 == up.shape[0]:
         inner = graph.glu(up)
     else:
-        inner = _activated(build, layer, up)
+        inner, scales = graph.unary(up), f"{name}.act.scales"
+        if build.has(scales):
+            inner = graph.binary("div", inner, build.weight(scales))
+        elif build.hyper.habits.squares:
+            inner = graph.unary(inner, "sqr")
     if build.has(f"{name}_sub_norm.weight"):
         inner = build.norm(inner, f"{name}_sub_norm")
     return build.linear(inner, f"{name}_down{suffix}")
-
-
-def _activated(build: Build, layer: int, x: Node) -> Node:
-    scales = f"{build.block(layer)}.ffn.act.scales"
-    x = build.graph.unary(x)
-    if build.has(scales):
-        return build.graph.binary("div", x, build.weight(scales))
-    return build.graph.unary(x, "sqr") if build.hyper.habits.squares else x
 
 
 def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
@@ -199,19 +197,6 @@ def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
     if build.has(f"{name}_{space}_norm.weight"):
         answer = build.norm(answer, f"{name}_{space}_norm")
     return build.linear(answer, f"{name}_{space}_up")
-
-
-def _shared(build: Build, layer: int, x: Node) -> Node:
-    """The expert that every token uses, gated where it has a gate."""
-    graph, name = build.graph, build.block(layer)
-    result = dense(build, layer, x, "_shexp")
-    if not build.has(f"{name}.ffn_gate_inp_shexp.weight"):
-        return result
-    score = build.linear(x, f"{name}.ffn_gate_inp_shexp")
-    gate = graph.unary(score)
-    if build.hyper.habits.divides_shared_gate:
-        gate = graph.binary("div", gate, score)
-    return graph.mul(result, gate)
 
 
 def two_networks(build: Build, layer: int, x: Node) -> Node:

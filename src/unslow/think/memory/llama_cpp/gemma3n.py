@@ -31,7 +31,11 @@ class AltUp:
         aside = graph.add(build.norm(aside, f"{name}.laurel_post_norm"), normed)
         mixed = graph.add(build.norm(mix(normed), f"{name}.post_attention_norm"), active)
         middle = graph.scale(graph.add(mixed, aside))
-        fed = self._fed(layer, build.norm(middle, f"{name}.ffn_norm"))
+        normed = build.norm(middle, f"{name}.ffn_norm")
+        up, gate = build.linear(normed, f"{name}.ffn_up"), build.linear(normed, f"{name}.ffn_gate")
+        if layer < _SPARSE_LAYERS:
+            gate = _strongest(build, gate)
+        fed = build.linear(graph.mul(up, graph.unary(gate)), f"{name}.ffn_down")
         activated = graph.add(build.norm(fed, f"{name}.post_ffw_norm"), middle)
         # With the layer's own embeddings added to all versions but the first
         corrected = self._corrected(layer, predictions, activated)
@@ -83,13 +87,6 @@ class AltUp:
         factors = graph.cont(graph.transpose(factors), 1, build.tokens, versions)
         news = graph.repeat(news, *news.shape[:2], versions)
         return graph.add(graph.mul(news, factors), predictions)
-
-    def _fed(self, layer: int, x: Node) -> Node:
-        build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        up, gate = build.linear(x, f"{name}.ffn_up"), build.linear(x, f"{name}.ffn_gate")
-        if layer < _SPARSE_LAYERS:
-            gate = _strongest(build, gate)
-        return build.linear(graph.mul(up, graph.unary(gate)), f"{name}.ffn_down")
 
 
 def _first(build: Build, x: Node) -> Node:

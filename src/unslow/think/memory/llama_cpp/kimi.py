@@ -33,7 +33,12 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     answer = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
     store_state(build, cache, answer.memory)
     output = graph.reshape(graph.cont(answer.output), length, heads, build.tokens)
-    gate = graph.reshape(_gate(build, layer, x), length, heads, build.tokens)
+    if build.has(f"{name}.ssm_g.weight"):
+        gate = build.linear(x, f"{name}.ssm_g")
+    else:  # two products with a narrow middle
+        gate = build.linear(x, f"{name}.ssm_g_a")
+        gate = build.linear(gate, f"{name}.ssm_g_b") if build.has(f"{name}.ssm_g_b.weight") else gate
+    gate = graph.reshape(gate, length, heads, build.tokens)
     output = graph.mul(build.norm(output, f"{name}.ssm_norm"), graph.unary(gate))
     return build.linear(graph.cont(output, length * heads, build.tokens), f"{name}.attn_output")
 
@@ -76,15 +81,6 @@ def _decay(build: Build, layer: int, x: Node, shape: tuple[int, int, int, int]) 
     if bounded:
         decay = graph.scale(graph.unary(decay))
     return graph.reshape(decay, *shape)
-
-
-def _gate(build: Build, layer: int, x: Node) -> Node:
-    """What the output is multiplied by: of one product, or of two with a narrow middle."""
-    name = build.block(layer)
-    if build.has(f"{name}.ssm_g.weight"):
-        return build.linear(x, f"{name}.ssm_g")
-    gate = build.linear(x, f"{name}.ssm_g_a")
-    return build.linear(gate, f"{name}.ssm_g_b") if build.has(f"{name}.ssm_g_b.weight") else gate
 
 
 class ResidualAttention:

@@ -113,7 +113,14 @@ class Places:
     def tensor(self, name: str, layer: int | None = None) -> int:
         """Where a tensor of this name goes, or the copy of it that is made for a layer."""
         if (name, layer) not in self._tensors:
-            self._tensors[name, layer] = self._found(name, layer)
+            # As a pattern says, else where it is used; but to the host if the device there can't compute with it
+            place = next((backend for pattern, backend in self._overrides if pattern.search(name)), None)
+            if place is None:
+                place = self._wanted(name) if layer is None else self.layers[layer]
+                tensor = self._hyper.blueprint.by_name.get(name)
+                if tensor is not None and place != self.host and not self._is_usable(tensor):
+                    place = self.host
+            self._tensors[name, layer] = place
         return self._tensors[name, layer]
 
     def copies(self, name: str) -> list[int]:
@@ -131,15 +138,6 @@ class Places:
             if output not in places or hyper.habits.copies_table_first:
                 places.append(output)
         return places
-
-    def _found(self, name: str, layer: int | None) -> int:
-        """As a pattern says, else where it is used; but to the host if the device there can't compute with it."""
-        for pattern, backend in self._overrides:
-            if pattern.search(name):
-                return backend
-        place = self._wanted(name) if layer is None else self.layers[layer]
-        tensor = self._hyper.blueprint.by_name.get(name)
-        return place if place == self.host or tensor is None or self._is_usable(tensor) else self.host
 
     def _is_usable(self, tensor: Tensor) -> bool:
         """Whether a GPU can compute with it; its like in all layers are asked for once."""

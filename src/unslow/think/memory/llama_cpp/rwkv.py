@@ -77,7 +77,13 @@ def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
     graph, name = build.graph, f"{build.block(layer)}.time_mix"
     width, tokens = build.hyper.width, build.tokens
     change, token = (graph.reshape(n, width, tokens) for n in (graph.binary("sub", x.before, x.token), x.token))
-    shares = _shares(build, layer, graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token))
+    mixed = graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token)
+    # How much of its predecessor each token takes for each mix
+    shares = graph.unary(build.linear(mixed, f"{name}_w1"))
+    shares = graph.reshape(shares, shares.shape[0] // len(_MIXES), 1, len(_MIXES), tokens)
+    shares = graph.cont(graph.permute(shares, 0, 1, 3, 2))
+    wide = build.weight(f"{name}_w2.weight")
+    shares = graph.mul_mat(graph.reshape(wide, *wide.shape[:2], 1, len(_MIXES)), shares)
     fused = build.has(f"{name}_lerp_fused.weight")
     if fused:
         change, token = (graph.reshape(n, width, 1, tokens) for n in (change, token))
@@ -88,16 +94,6 @@ def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
     return [
         _mix(build, f"{name}_lerp_{letter}", part, change, token) for letter, part in zip(_MIXES, parts, strict=True)
     ]
-
-
-def _shares(build: Build, layer: int, x: Node) -> Node:
-    """How much of its predecessor each token takes for each mix."""
-    graph, name = build.graph, f"{build.block(layer)}.time_mix"
-    shares = graph.unary(build.linear(x, f"{name}_w1"))
-    shares = graph.reshape(shares, shares.shape[0] // len(_MIXES), 1, len(_MIXES), build.tokens)
-    shares = graph.cont(graph.permute(shares, 0, 1, 3, 2))
-    wide = build.weight(f"{name}_w2.weight")
-    return graph.mul_mat(graph.reshape(wide, *wide.shape[:2], 1, len(_MIXES)), shares)
 
 
 def _mix(build: Build, name: str, shares: Node, change: Node, token: Node) -> Node:

@@ -67,7 +67,12 @@ def _routing(nodes: Sequence[Node], start: int, following: Node | None) -> tuple
     first = start + 1 if nodes[start + 1 : start + 2] and nodes[start + 1].op == "sqrt" else start
     ops = tuple(node.op for node in nodes[first + 1 : first + 12])
     matched = next((chain for chain in _AFTER_SCORES if ops[: len(chain)] == chain), None)
-    if matched is None or not _has_kernel(nodes[first + len(matched) - 1]):
+    if matched is None:
+        return None, 1
+    # The kernel was built for some numbers of experts: as many as a row of the sorted ones has
+    chosen = nodes[first + len(matched) - 1]
+    experts = chosen.strides[1] // chosen.strides[0]
+    if experts not in _ODD_COUNTS and (experts > _LARGEST_POWER or experts & (experts - 1)):
         return None, 1
     count = len(matched)
     if ops[count : count + len(_NORMALISED)] == _NORMALISED:
@@ -80,12 +85,6 @@ def _routing(nodes: Sequence[Node], start: int, following: Node | None) -> tuple
         return None, 1
     together = [each for node in nodes[start:end] for each in (node, *node.sources)]
     return KeptByFused(until, list({id(node): node for node in together}.values())), end - start
-
-
-def _has_kernel(chosen: Node) -> bool:
-    """Whether the kernel was built for so many experts, as many as a row of the sorted ones has."""
-    experts = chosen.strides[1] // chosen.strides[0]
-    return experts in _ODD_COUNTS or (experts <= _LARGEST_POWER and not experts & (experts - 1))
 
 
 # An operation goes where its weight lies; a GPU takes the neighbours of its own operations; what is left goes to

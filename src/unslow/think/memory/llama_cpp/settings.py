@@ -45,7 +45,7 @@ class Settings(NamedTuple):
     split: tuple[float, ...] = ()
     """The shares of several GPUs; by their free memory where empty."""
     fuses: bool = False
-    """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see fused.py)."""
+    """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see scheduler.py)."""
 
     @property
     def transposes_values(self) -> bool:

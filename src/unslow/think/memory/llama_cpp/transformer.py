@@ -22,7 +22,16 @@ class Start(NamedTuple):
 def embedded_tokens(build: Build) -> Start:
     """The embeddings of the tokens: (width, tokens)."""
     graph, hyper = build.graph, build.hyper
-    rows = x = _looked_up(build)
+    # Rows of the token table; beside them lie embeddings that an image could give in their place
+    images = hyper.blueprint.count("n_deepstack_layers")  # whose embeddings are as many rows longer
+    rows = graph.get_rows(build.weight("token_embd.weight"), build.token_numbers)
+    if images:
+        rows = graph.pad(rows, images * hyper.width)
+    graph.expand(rows)
+    graph.expand(graph.input("F32", (1 + images) * hyper.width, build.tokens, name="embeddings"))
+    if images:
+        rows = graph.view(rows, (hyper.width, build.tokens), (rows.strides[1],))
+    x = rows
     if hyper.scales_embeddings:
         x = graph.scale(x)
     if not hyper.habits.scales_embeddings:
@@ -37,18 +46,6 @@ def embedded_tokens(build: Build) -> Start:
     if hyper.habits.norms_embeddings:
         x = graph.norm(x)
     return Start(x, rows, _for_layers(build, x) if build.has("per_layer_token_embd.weight") else None)
-
-
-def _looked_up(build: Build) -> Node:
-    """Rows of the token table; beside them lie embeddings that an image could give in their place."""
-    graph, width = build.graph, build.hyper.width
-    images = build.hyper.blueprint.count("n_deepstack_layers")  # whose embeddings are as many rows longer
-    rows = graph.get_rows(build.weight("token_embd.weight"), build.token_numbers)
-    if images:
-        rows = graph.pad(rows, images * width)
-    graph.expand(rows)
-    graph.expand(graph.input("F32", (1 + images) * width, build.tokens, name="embeddings"))
-    return graph.view(rows, (width, build.tokens), (rows.strides[1],)) if images else rows
 
 
 def _for_layers(build: Build, x: Node) -> Node:

@@ -87,7 +87,7 @@ def _every(points: Points) -> Iterator[Point | None]:
 def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
     """Keys of one type and values of another, where llama.cpp computes with them, and somebody measured what it costs.
 
-    Only processors do: the kernels of GPUs that it is built with are for one type (see rejected.py). Keys are never
+    Only processors do: the kernels of GPUs that it is built with are for one type (see `unlike_types`). Keys are never
     the coarser ones: they lose more.
     """
     asked = points.question

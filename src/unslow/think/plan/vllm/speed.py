@@ -19,7 +19,7 @@ from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
 from unslow.think.speed.chips import gpu_chip, has_links, has_peers
 from unslow.think.speed.load import Totals, hf_load, totals
 from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, decode_outcome, prefill_outcome, trust_in, widened
-from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
+from unslow.think.speed.rows import hf_group
 
 BATCHED = "batched"  # the group that the spread of several conversations was learned in
 THIS_YEAR = 2026.8  # of the newest builds that were measured
@@ -76,7 +76,7 @@ class Pace:
         depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
         together = float(math.ceil(at_once / choice.pipeline))
         q = self._ask(choice, depth)._replace(tokens=together)
-        found = decode_outcome(q, self._group(choice, depth))
+        found = decode_outcome(q, hf_group(self.question.shape, choice.cards, depth))
         rate = found.rate
         if together > 1:  # the interval of several conversations was measured apart
             spread = spread_of(BATCHED, q.setting.backend)
@@ -147,13 +147,6 @@ class Pace:
     def _new_totals(self, checkpoint: int) -> Totals:
         of = self.question.checkpoints[checkpoint]
         return totals(hf_load(self.question.shape, of.parts, of.types))
-
-    def _group(self, choice: Choice, depth: float) -> str:
-        if choice.cards > 1:
-            return SEVERAL
-        if 0 < self.question.shape.experts_used < self.question.shape.experts:
-            return MOE
-        return DEEP if depth >= DEEP_FROM else DENSE
 
 
 def _ring_bytes(shape: HfShape, cards: int) -> float:
