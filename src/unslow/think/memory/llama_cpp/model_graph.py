@@ -38,7 +38,6 @@ class Inputs:
     def __init__(self, build: Build) -> None:
         self._build = build
         self._caches: dict[bool, CacheInputs] = {}
-        self._rows: StateRows | None = None
         self._distances: Node | None = None
 
     def cache(self, layer: int) -> CacheInputs:
@@ -73,12 +72,10 @@ class Inputs:
         """What an encoder said."""
         return CrossAttention(self._build)
 
-    @property
+    @cached_property
     def state_rows(self) -> StateRows:
         """That of recurrent layers."""
-        if self._rows is None:
-            self._rows = state_rows(self._build)
-        return self._rows
+        return state_rows(self._build)
 
 
 Mixer = Callable[[Build, int, Node, StateRows], Node]

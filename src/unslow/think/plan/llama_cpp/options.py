@@ -10,7 +10,7 @@ from unslow.think.fit.answers import parts_of, shown_memory
 from unslow.think.fit.report import MemoryShown
 from unslow.think.plan.llama_cpp.placing import patterns
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
-from unslow.think.plan.llama_cpp.price import FoundSettings, Price
+from unslow.think.plan.llama_cpp.price import FoundSettings
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
 from unslow.think.plan.quality import shown_quality
 from unslow.think.plan.report import ChangeShown, OptionShown, SpeedShown
@@ -238,19 +238,17 @@ def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     backend = question.hardware.setting.backend if found.split else "cpu"
     decode = spread_of(_group(question, found), backend)
     prefill = spread_of(PREFILL, backend)
-    price, users = found.price, question.goal.work.users
-    request = _seconds(question, price, decode.low, prefill.low), _seconds(question, price, decode.high, prefill.high)
+    price, work = found.price, question.goal.work
+    slow, fast = (
+        work.prompt * price.prompt_token_s / reading + work.answer * price.step_s / writing
+        for reading, writing in ((prefill.low, decode.low), (prefill.high, decode.high))
+    )
     return SpeedShown(
         decode_tokens_per_s=_rate(price.decode_tokens_per_s, decode.low, decode.high),
         prefill_tokens_per_s=_rate(price.prefill_tokens_per_s, prefill.low, prefill.high),
-        request_s=RateShown(low=request[1], mid=price.request_s, high=request[0]),
-        together_tokens_per_s=price.decode_tokens_per_s * users if users > 1 else None,
+        request_s=RateShown(low=fast, mid=price.request_s, high=slow),
+        together_tokens_per_s=price.decode_tokens_per_s * work.users if work.users > 1 else None,
     )
-
-
-def _seconds(question: LlamaPlanQuestion, price: Price, decode: float, prefill: float) -> float:
-    work = question.goal.work
-    return work.prompt * price.prompt_token_s / prefill + work.answer * price.step_s / decode
 
 
 def _rate(mid: float, low: float, high: float) -> RateShown:
