@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, lru_cache
 from math import inf, log, log1p
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -39,6 +40,8 @@ def unknown_loss(words: str, *sources: str) -> Loss:
 
 
 FigureNumber = Callable[[Figure], float | None]
+_INCREASE: FigureNumber = attrgetter("increase")  # of the perplexity, as a share
+_DIVERGENCE: FigureNumber = attrgetter("kl")  # the mean KL divergence
 
 _SAME_SIZE = log(1.25)  # a 7B and an 8B lose differently by their training, not by their size
 _TABLES_AGREE = 2  # so many must have both quants before an order between them counts as known
@@ -68,16 +71,6 @@ def _distance(figure: Figure, parameters: int) -> float:
     """Between sizes, as a logarithm; nothing is near to a model whose size is not known."""
     both = figure.table.parameters and parameters
     return abs(log(parameters / figure.table.parameters)) if both else inf
-
-
-def figure_increase(figure: Figure) -> float | None:
-    """Of the perplexity, as a share."""
-    return figure.increase
-
-
-def figure_divergence(figure: Figure) -> float | None:
-    """The mean KL divergence."""
-    return figure.kl
 
 
 @cache
@@ -178,7 +171,7 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
     if parameters <= 0:
         return unknown_loss(label + "the size of the model is not known")
     asked = _Asked(parameters, architecture, rotated)
-    shares, nats = (_found(keys, values, asked, number) for number in (figure_increase, figure_divergence))
+    shares, nats = (_found(keys, values, asked, number) for number in (_INCREASE, _DIVERGENCE))
     if not shares.taken:
         return unknown_loss(label + "nobody published the perplexity of it")
     models = " and ".join(dict.fromkeys(figure.table.model for figure, _ in shares.taken))
@@ -315,11 +308,11 @@ def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss
     def found(quant: str, number: FigureNumber) -> tuple[Figure, float] | None:
         return nearest_figure(parameters, architecture, weight_figures(quant), number)
 
-    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := found(q, figure_increase))]
+    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := found(q, _INCREASE))]
     if not shares:
         return unknown_loss(f"weights: nobody published the perplexity of {quant} for such a model")
     figure, number = max(shares, key=lambda share: share[1])
-    nats = found(name, figure_divergence)
+    nats = found(name, _DIVERGENCE)
     sources = dict.fromkeys(taken.table.source for taken, _ in filter(None, ((figure, number), nats)))
     as_named = "" if name.casefold() == quant.casefold() else f" (as {name})"
     words = f"weights {quant}{as_named}: {number:+.2%} perplexity of {figure.table.model}"

@@ -118,7 +118,8 @@ def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_M
 def _prompt(q: SpeedQuestion, totals: Totals, tokens: Number, each: Number) -> Prompt:
     """What a prompt asks of GPUs: they also compute what the host lends them."""
     at_once: Number = 1.0
-    if q.split == SPLIT_BY_LAYER and not _is_before(q.year, PIPELINES_SINCE):
+    older = q.year < PIPELINES_SINCE  # of many builds, whether all are
+    if q.split == SPLIT_BY_LAYER and not (older if isinstance(older, bool) else older.all()):
         at_once = pipelined(q.gpus, larger(tokens / each, 1.0))
     own = _shared_prompt(totals, each, q.depth + tokens / 2)
     if q.host is not None:
@@ -142,11 +143,6 @@ def _shared_prompt(totals: Totals, each: Number, depth: Number) -> Prompt:
         attention_products=totals.attention_products(depth),
         micro_batch=each,
     )
-
-
-def _is_before(year: Number, limit: float) -> bool:
-    """Whether the builds are older; of many, whether all are."""
-    return year < limit if isinstance(year, (int, float)) else bool((year < limit).all())
 
 
 class Outcome(NamedTuple):

@@ -175,32 +175,24 @@ def attention_product(build: Build, layer: int, operands: Operands, extras: Extr
     query = graph.view(query, (length, heads, per_stream, streams), strides)
     transposed = operands.values.strides[1] > operands.values.strides[2]
     query, keys, values = (graph.permute(n, 0, 2, 1, 3) for n in (query, keys, operands.values))
-    operands = Operands(query, keys, values, operands.mask)
-    if build.kernels.flash_attention and extras.score_bias is None:
-        return graph.expand(_flash(build, layer, operands, extras))
-    if not transposed:
-        operands = operands._replace(values=graph.cont(graph.transpose(values)))
-    return graph.expand(_by_hand(build, layer, operands, extras))
-
-
-def _sinks(build: Build, layer: int) -> Node | None:
     name = f"{build.block(layer)}.attn_sinks.weight"
-    return build.weight(name) if build.has(name) else None
+    sinks = build.weight(name) if build.has(name) else None
+    if build.kernels.flash_attention and extras.score_bias is None:
+        keys, values = (graph.cast(n, "F16") if n.kind == "F32" else n for n in (keys, values))
+        result = graph.flash_attn(query, keys, values, operands.mask, sinks)
+        build.fused.append((layer, result))
+        if extras.value_matrix is not None:
+            result = graph.mul_mat(extras.value_matrix, graph.permute(result, 0, 2, 1, 3))
+            result = graph.cont(graph.permute(result, 0, 2, 1, 3))
+        a, b, c, d = result.shape
+        return graph.expand(graph.reshape(result, a * b, c * d))
+    if not transposed:
+        values = graph.cont(graph.transpose(values))
+    operands = Operands(query, keys, values, operands.mask)
+    return graph.expand(_by_hand(build, operands, extras, sinks))
 
 
-def _flash(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
-    graph = build.graph
-    keys, values = (graph.cast(n, "F16") if n.kind == "F32" else n for n in (operands.keys, operands.values))
-    result = graph.flash_attn(operands.query, keys, values, operands.mask, _sinks(build, layer))
-    build.fused.append((layer, result))
-    if extras.value_matrix is not None:
-        result = graph.mul_mat(extras.value_matrix, graph.permute(result, 0, 2, 1, 3))
-        result = graph.cont(graph.permute(result, 0, 2, 1, 3))
-    a, b, c, d = result.shape
-    return graph.reshape(result, a * b, c * d)
-
-
-def _by_hand(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
+def _by_hand(build: Build, operands: Operands, extras: Extras, sinks: Node | None) -> Node:
     """Scores, softmax and sum one after the other; the scores of all heads are the largest tensor by far."""
     graph = build.graph
     scores = graph.mul_mat(operands.keys, operands.query)
@@ -208,7 +200,7 @@ def _by_hand(build: Build, layer: int, operands: Operands, extras: Extras) -> No
         scores = graph.scale(graph.unary(graph.scale(scores)))
     if extras.score_bias is not None:
         scores = graph.add(scores, extras.score_bias)
-    scores = graph.soft_max(scores, operands.mask, _sinks(build, layer))
+    scores = graph.soft_max(scores, operands.mask, sinks)
     result = graph.mul_mat(operands.values, scores)
     if extras.value_matrix is not None:
         result = graph.mul_mat(extras.value_matrix, result)

@@ -306,23 +306,21 @@ class CompressedAttention:
             query, key = hadamard(build, query, rotation), hadamard(build, key, rotation)
         graph.expand(query)
         graph.expand(key)
-        keys, seen = self._last(layer, key), self._inputs.mask
-        if rows is not None and mask is not None:
-            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
-        result = attention_product(build, layer, Operands(query, keys, keys, seen))
-        return result if rotation is None else hadamard(build, result, rotation)
-
-    def _last(self, layer: int, key: Node) -> Node:
-        """The cache of the last tokens, after the new ones were written."""
-        build, graph, settings = self._build, self._build.graph, self._build.settings
-        length, cells, slots = key.shape[0], cells_of(build.hyper, settings, layer), settings.slots
+        # The cache of the last tokens, after the new ones were written
+        settings, slots = build.settings, build.settings.slots
+        length, cells = key.shape[0], cells_of(build.hyper, settings, layer)
         cache = build.cached(settings.key_type, layer, length, cells, slots)
         if self._inputs.key_rows is not None:
             target = cache if slots == 1 else graph.reshape(cache, length, cells * slots)
             new = graph.view(key, (length, build.tokens), (key.strides[2],))
             graph.expand(graph.set_rows(target, new, self._inputs.key_rows))
         row = row_bytes(settings.key_type, length)
-        return graph.view(cache, (length, 1, cells, slots), (row, row, row * cells))
+        keys = graph.view(cache, (length, 1, cells, slots), (row, row, row * cells))
+        seen = self._inputs.mask
+        if rows is not None and mask is not None:
+            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
+        result = attention_product(build, layer, Operands(query, keys, keys, seen))
+        return result if rotation is None else hadamard(build, result, rotation)
 
 
 class _Mixture(NamedTuple):

@@ -66,13 +66,11 @@ def _selection(build: Build, layer: int, scores: Node, probabilities: Node) -> N
         selection = scores
     if habits.selects_by_sigmoid:
         selection = build.graph.unary(scores)
-    return _best_groups(build, selection) if build.hyper.blueprint.count("expert_group_count") > 1 else selection
-
-
-def _best_groups(build: Build, selection: Node) -> Node:
-    """With everything masked out that is not in one of the best groups of experts."""
     graph, number = build.graph, build.hyper.blueprint.count
     groups, used = number("expert_group_count"), number("expert_group_used_count")
+    if groups <= 1:
+        return selection
+    # Everything is masked out that is not in one of the best groups of experts
     experts, tokens = selection.shape[:2]
     size = experts // groups
     grouped = graph.reshape(selection, size, groups, tokens)

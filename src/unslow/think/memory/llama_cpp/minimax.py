@@ -126,8 +126,12 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     graph, name = build.graph, build.block(layer)
     load_state(build, convolution_cache(build, layer), rows)  # of no bytes: a layer here has no convolution
     x = graph.reshape(x, x.shape[0], build.sequence_tokens, 1, build.settings.slots)
-    heads = _heads(build, layer, x)
-    length, count, tokens, sequences = heads.query.shape
+    # Queries, keys and values by one product, those of a head side by side
+    joined = graph.unary(build.linear(x, f"{name}.attn_qkv"))
+    length = build.hyper.key_length(layer)
+    joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
+    heads = _Heads(*(graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3)))
+    count, tokens, sequences = joined.shape[1:]
     cache = memory_cache(build, layer)
     memory = graph.reshape(load_state(build, cache, rows), length, length, count, sequences)
     rates = graph.scale(build.shared_input("F32", count, name="fading of each head"))
@@ -138,15 +142,6 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     output = graph.mul(graph.unary(build.linear(x, f"{name}.attn_gate")), output)
     output = build.linear(output, f"{name}.attn_output")
     return graph.reshape(output, output.shape[0], build.tokens)
-
-
-def _heads(build: Build, layer: int, x: Node) -> _Heads:
-    """All three by one product, those of a head side by side."""
-    graph, length = build.graph, build.hyper.key_length(layer)
-    joined = graph.unary(build.linear(x, f"{build.block(layer)}.attn_qkv"))
-    joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
-    query, key, value = (graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3))
-    return _Heads(query, key, value)
 
 
 def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> Answer:

@@ -227,18 +227,15 @@ class _Layout(NamedTuple):
 
 def _laid_out(build: Build, backends: Sequence[Backend]) -> _Layout:
     build_graph(build)
-    in_flight = _IN_FLIGHT if _is_pipelined(build, len(backends) - 1) else 1
-    rules = Rules(build.settings.offload_ops, in_flight, build.settings.fuses)
+    settings, places = build.settings, build.places
+    # Where several GPUs hold everything, llama.cpp lets them work on several batches at once
+    everything = places.host not in places.layers and settings.cache_on_gpu
+    plain = everything and not settings.overrides and not settings.experts_on_cpu
+    in_flight = _IN_FLIGHT if len(backends) - 1 > 1 and plain else 1
+    rules = Rules(settings.offload_ops, in_flight, settings.fuses)
     schedule = scheduled(build.graph.nodes, build.graph.leaves, backends, rules)
     sizes, states = watched_sizes(schedule.nodes, schedule.leaves, backends, build.ends)
     return _Layout(sizes, states, in_flight > 1 and schedule.splits > len(backends))
-
-
-def _is_pipelined(build: Build, devices: int) -> bool:
-    """Whether several GPUs hold everything, so that llama.cpp lets them work on several batches at once."""
-    settings, places = build.settings, build.places
-    everything = places.host not in places.layers and settings.cache_on_gpu
-    return devices > 1 and everything and not settings.overrides and not settings.experts_on_cpu
 
 
 _MOST_SLOTS = 256

@@ -196,8 +196,7 @@ class _Scheduler:
         return place == backend
 
     def _assign_rest(self, nodes: Iterable[Node]) -> None:
-        """Views go with what they view, leaves with their first user."""
-        for node in nodes:
+        for node in nodes:  # views go with what they view, leaves with their first user
             if node.backend == _NOWHERE and node.view_of is not None:
                 node.backend = node.view_of.backend
             for source in node.sources:
@@ -219,18 +218,14 @@ class _Scheduler:
                 self._redirect(node, copies, splits[-1].inputs)
             splits[-1].nodes.append(node)
         twins = [twin for group in self._twins.values() for twin in group]
-        return Schedule(self._in_order(splits), [*twins, *leaves], len(splits))
-
-    def _in_order(self, splits: list["_Split"]) -> list[Node]:
-        """All splits one after the other: their copies, their nodes, and what keeps operands of fused kernels."""
+        # All splits one after the other: their copies, their nodes, and what keeps operands of fused kernels
         keepers = self._keepers(splits) if self._rules.fuses else {}
         done: list[Node] = []
         for split in splits:
             done += split.inputs
             for node in split.nodes:
-                done.append(node)
-                done += keepers.get(id(node), ())
-        return done
+                done += [node, *keepers.get(id(node), ())]
+        return Schedule(done, [*twins, *leaves], len(splits))
 
     def _keepers(self, splits: list["_Split"]) -> dict[int, list[Node]]:
         """By node after which they come."""

@@ -118,8 +118,8 @@ def _normed(build: Build, x: Node, name: str) -> Node:
 
 def _one_after_another(build: Build, layer: int, x: Node, mix: Mixer, norms: _Norms) -> Node:
     """Each half adds to what it read."""
-    graph, picks = build.graph, build.picks(layer)
-    scores = build.linear(x, f"{build.block(layer)}.ffn_gate_inp") if build.hyper.habits.routes_input else None
+    graph, name, picks = build.graph, build.block(layer), build.picks(layer)
+    scores = build.linear(x, f"{name}.ffn_gate_inp") if build.hyper.habits.routes_input else None
     normed = _normed(build, x, norms.first)
     mixed = mix(normed)
     if build.hyper.habits.adds_normed:
@@ -133,23 +133,18 @@ def _one_after_another(build: Build, layer: int, x: Node, mix: Mixer, norms: _No
     middle = _added(build, mixed, x, "attention")
     if picks == "sum":
         middle = graph.get_rows(middle, build.wanted)
-    return _fed(build, layer, x, middle, norms, scores)
-
-
-def _fed(build: Build, layer: int, x: Node, middle: Node, norms: _Norms, scores: Node | None) -> Node:
-    """The second half, with the experts beside a network for all tokens where a layer has both."""
-    name = build.block(layer)
+    # The second half, with the experts beside a network for all tokens where a layer has both
     if build.has(f"{name}.ffn_norm_exps.weight"):  # the experts read what the layer read (Arctic)
-        both = build.graph.add(dense(build, layer, _normed(build, middle, norms.second)), middle)
-        return build.graph.add(experts_output(build, layer, build.norm(x, f"{name}.ffn_norm_exps")), both)
+        both = graph.add(dense(build, layer, _normed(build, middle, norms.second)), middle)
+        return graph.add(experts_output(build, layer, build.norm(x, f"{name}.ffn_norm_exps")), both)
     normed = _normed(build, middle, norms.second)
     if build.has(f"{name}.post_ffw_norm_1.weight"):
         fed = two_networks(build, layer, middle)
     else:
         fed = feed_forward(build, layer, normed, scores)
     fed = _normed(build, fed, norms.after_feeding)
-    if build.picks(layer) == "feed_forward":
-        fed, middle = (build.graph.get_rows(n, build.wanted) for n in (fed, middle))
+    if picks == "feed_forward":
+        fed, middle = (graph.get_rows(n, build.wanted) for n in (fed, middle))
     return _added(build, fed, normed if build.hyper.habits.adds_normed else middle, "feed_forward")
 
 

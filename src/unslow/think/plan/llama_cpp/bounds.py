@@ -102,13 +102,12 @@ class Least:
         """By other micro-batches and sorts, of which something less may do."""
         smaller = [(micro, sizes) for (micro, other), sizes in self._known.items() if other == kind]
         bounds = [_part(_HALF, max(smaller)[1])] if smaller else []
-        bounds += [_part(_SMALLEST, sizes) for other, sizes in self._own.items() if _has_less(other, kind)]
+        for other, sizes in self._own.items():
+            if (
+                other[0] <= kind[0] and other[1:] <= kind[1:]
+            ):  # no work of a sort that the other does not leave the host
+                bounds.append(_part(_SMALLEST, sizes))
         return _larger([self._smallest, *bounds])
-
-
-def _has_less(one: Kind, other: Kind) -> bool:
-    """Whether it leaves the host no work of a sort that the other does not."""
-    return one[0] <= other[0] and one[1:] <= other[1:]
 
 
 def _of_many_layers(known: Guesses, kind: Kind) -> Sizes | None:

@@ -187,13 +187,6 @@ def _notes(points: Points, best: Point) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _memory_of(question: LlamaPlanQuestion) -> str:
-    rooms, host = question.hardware.rooms, question.hardware.host_room
-    on_gpus = f"{sum(room.usable_bytes for room in rooms) / GIB:.1f} GiB of {'GPUs' if len(rooms) > 1 else 'the GPU'}"
-    of_host = f"{host.usable_bytes / GIB:.1f} GiB of the host" if host else ""
-    return " and ".join(filter(None, (on_gpus if rooms else "", of_host))) or "this memory"
-
-
 def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
     """That less quality would be quick enough, where it would."""
     goal = points.question.goal
@@ -209,7 +202,11 @@ def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
     goal, question = points.question.goal, points.question
     if not chosen.front and not chosen.others:
         hint = "take a smaller quant or model, or a shorter context; `unslow fit` has sizes"
-        return f"nothing fits in {_memory_of(question)}", hint
+        rooms, host = question.hardware.rooms, question.hardware.host_room
+        on_gpus, gpus = sum(room.usable_bytes for room in rooms) / GIB, "GPUs" if len(rooms) > 1 else "the GPU"
+        parts = [f"{on_gpus:.1f} GiB of {gpus}"] if rooms else []
+        parts += [f"{host.usable_bytes / GIB:.1f} GiB of the host"] if host else []
+        return f"nothing fits in {' and '.join(parts) or 'this memory'}", hint
     every = [p for p in (*chosen.front, *chosen.others) if p.variant.at_hand]
     if not any(p.variant.given for p in every):
         finest = min((*chosen.front, *chosen.others), key=lambda p: p.increase).variant.quant
