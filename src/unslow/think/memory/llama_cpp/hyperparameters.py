@@ -118,6 +118,7 @@ class Hyper(Traits):
         self.window = self._window()
         sections = blueprint.metadata.get(f"{blueprint.architecture}.rope.dimension_sections")
         in_space = self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2])
+        self._compressions = blueprint.per_layer("attention.compress_ratios", self.all_layers)
         self.positions = _POSITIONS_IN_SPACE if in_space else self.habits.positions
         """Position numbers for each token."""
         self.is_latent = blueprint.count("attention.key_length_mla") > 0
@@ -200,10 +201,6 @@ class Hyper(Traits):
     def compression(self, layer: int) -> int:
         """How many tokens make up a compressed row of a layer; 0 where it sees the last tokens alone."""
         return self._compressions[layer]
-
-    @cached_property
-    def _compressions(self) -> list[int]:
-        return self.blueprint.per_layer("attention.compress_ratios", self.all_layers)
 
     def has_indexer(self, layer: int) -> bool:
         """Whether a layer picks tokens itself, and does not take those of the layer before."""

@@ -124,6 +124,7 @@ class Search:
         self, pricing: Pricing, margin_bytes: int, threads: int, counted: Counted, abilities: Abilities = EVERYTHING
     ) -> None:
         self.pricing, self.threads, self.counted, self.abilities = pricing, threads, counted, abilities
+        self.pieces, self.hardware = pricing.pieces, pricing.hardware
         least = SPARSE_WORKSPACE_BYTES if pricing.pieces.is_sparse else WORKSPACE_BYTES
         self.margin_bytes = max(margin_bytes, least)
         """What stays free on each GPU; the first prompt's workspace comes out of it."""
@@ -132,22 +133,12 @@ class Search:
         self.guards: tuple[Guard, ...] = ()
         self.allowed: Callable[[Placing], bool] | None = None
         """Which placings may be chosen; all of them where nothing is said."""
-        hardware = pricing.hardware
-        self._fitting = Fitting(pricing.pieces, len(hardware.rooms), abilities, hardware.speeds)
-        self._layouts = Layouts(pricing.pieces, hardware, self.margin_bytes, abilities.fuses)
+        hardware = self.hardware
+        self._fitting = Fitting(self.pieces, len(hardware.rooms), abilities, hardware.speeds)
+        self._layouts = Layouts(self.pieces, hardware, self.margin_bytes, abilities.fuses)
         self.buffers = Buffers(len(hardware.rooms))
         self._free_bytes = hardware.free_bytes
         self._quickest = Quickest(pricing, threads, counted)
-
-    @property
-    def pieces(self) -> Pieces:
-        """The model."""
-        return self.pricing.pieces
-
-    @property
-    def hardware(self) -> Hardware:
-        """The machine."""
-        return self.pricing.hardware
 
     def best(
         self, base: Settings, micro_batches: Sequence[int], sides: Sequence[bool] = (True,), below_s: float = inf

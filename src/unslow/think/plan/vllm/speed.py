@@ -55,6 +55,8 @@ class Pace:
         self.prompt = lru_cache(maxsize=None)(self._prompt)
         self._totals = lru_cache(maxsize=None)(self._new_totals)
         self._chip = gpu_chip(question.hardware.device)
+        self.linked = question.hardware.linked or has_links(question.hardware.device)
+        """Whether the cards have links of their own."""
 
     def served(self, choice: Choice, at_once: int, users: int, *, keeps: bool) -> Served:
         """With so many users, of whom so many find a place at once."""
@@ -101,11 +103,6 @@ class Pace:
         else:
             each_way = min(slot, USUAL_LINK) / (1 if has_peers(device) else 2)  # through the host's memory: up and down
         return _ring_bytes(self.question.shape, choice.tensor) / each_way
-
-    @property
-    def linked(self) -> bool:
-        """Whether the cards have links of their own."""
-        return self.question.hardware.linked or has_links(self.question.hardware.device)
 
     def _prompt(self, choice: Choice, tokens: int, start: int, batch: int) -> Interval:
         q = self._ask(choice, float(start))
