@@ -262,8 +262,7 @@ def vllm_answer(
     memory = vllm_memory(shape, parts, cards, smallest)
     wished, sure = memory, memory.max_model_len_low
     if shortens and cards.max_model_len > sure:
-        shorter = max(sure, min(SHORTEST_USEFUL, cards.max_model_len))
-        cards = cards._replace(max_model_len=shorter)
+        cards = cards._replace(max_model_len=max(sure, min(SHORTEST_USEFUL, cards.max_model_len)))
         memory = vllm_memory(shape, parts, cards, smallest)
     trained = cards._replace(max_model_len=max(shape.positions, cards.max_model_len))
     longest = vllm_memory(shape, parts, trained, smallest)
@@ -276,8 +275,8 @@ def vllm_answer(
     if memory.kv_tokens:
         low, high = memory.kv_tokens_range
         served = f"{memory.max_concurrency:.1f} requests of {cards.max_model_len:,} tokens at once"
-        room = f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,})"
-        notes.insert(0, f"{room}: {served}")
+        held = f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,})"
+        notes.insert(0, f"{held}: {served}")
     if crowded:
         notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
     if memory.available.mid <= 0:

@@ -394,11 +394,10 @@ def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], t
     dense = float(sum(p.bytes for p in weights if p.role not in _BESIDE))
     experts = float(_sum(weights, Role.EXPERTS))
     keys = values = scores = 0
-    if shape.kind(layer) in {LayerKind.RECURRENT, LayerKind.BARE}:
-        pass
-    elif shape.kv_rank:  # a latent is read once for both, and all heads look at it
+    attends = shape.kind(layer) not in {LayerKind.RECURRENT, LayerKind.BARE}
+    if attends and shape.kv_rank:  # a latent is read once for both, and all heads look at it
         keys, scores = shape.kv_rank + shape.rope_length, shape.heads * (2 * shape.kv_rank + shape.rope_length)
-    else:
+    elif attends:
         key, value = shape.key_length_of(layer), shape.value_length_of(layer)
         keys, values = shape.kv_heads_of(layer) * key, shape.kv_heads_of(layer) * value
         scores = shape.heads * (key + value)
