@@ -123,16 +123,13 @@ class Numbers:
     def number(self, name: str) -> ExpressionValue:
         """The number of that name; None where nothing tells."""
         if name not in self._known:
-            self._known[name] = self._found(name)
+            value = self._stated.get(name)
+            if isinstance(value, list):
+                value = max(value) if self._layer is None else value[self._layer % len(value)]
+            elif value is None and name in self._derived:
+                value = expression(self._derived[name])(self)
+            self._known[name] = value
         return self._known[name]
-
-    def _found(self, name: str) -> ExpressionValue:
-        stated = self._stated.get(name)
-        if isinstance(stated, list):
-            return max(stated) if self._layer is None else stated[self._layer % len(stated)]
-        if stated is None and name in self._derived:
-            return expression(self._derived[name])(self)
-        return stated
 
     @property
     def layers(self) -> int:
@@ -196,24 +193,22 @@ def made_up(model: WellKnown, quant: str) -> Blueprint:
     """The model with the types that llama-quantize would give it; UserError where there is no such mix."""
     layout, stated = layouts()[model.architecture], msgspec.structs.asdict(model.shape)
     named = [*made_up_tensors(layout, stated)]
-    keys = {**_general(model, quant), **made_up_metadata(model.architecture, layout, stated)}
+    keys: dict[str, MetadataValue] = {
+        "general.architecture": model.architecture,
+        "general.name": model.name,
+        "general.file_type": find_mix(quant).file_type[0].id,
+        **made_up_metadata(model.architecture, layout, stated),
+    }
     types = types_of(model.architecture, keys, named, quant)
     return Blueprint(
         architecture=model.architecture,
         metadata=keys,
-        tensors=[_typed(one, type_) for one, type_ in zip(named, types, strict=True)],
+        tensors=[
+            Tensor(name, type_, shape, quants()[type_].bytes_of(shape[0]) * math.prod(shape[1:]))
+            for (name, shape), type_ in zip(named, types, strict=True)
+        ],
         vocabulary=model.shape.vocabulary,
     )
-
-
-def _general(model: WellKnown, quant: str) -> dict[str, MetadataValue]:
-    file_type, _ = find_mix(quant).file_type
-    return {"general.architecture": model.architecture, "general.name": model.name, "general.file_type": file_type.id}
-
-
-def _typed(one: Named, type_: str) -> Tensor:
-    row, *others = one.shape
-    return Tensor(one.name, type_, one.shape, quants()[type_].bytes_of(row) * math.prod(others))
 
 
 def shape_of_blueprint(plan: Blueprint) -> HfShape:
@@ -276,11 +271,5 @@ def _kinds(hyper: Hyper) -> tuple[LayerKind, ...]:
 
 def _mixer_elements(plan: Blueprint, layer: int) -> int:
     """The weights of one recurrent layer without its feed-forward and its norms."""
-    total = 0
-    for tensor in plan.layer_tensors[layer]:
-        if not tensor.name.startswith("ffn_") and not tensor.name.endswith("norm.weight"):
-            elements = 1
-            for n in tensor.shape:
-                elements *= n
-            total += elements
-    return total
+    mixing = (t for t in plan.layer_tensors[layer] if not t.name.startswith("ffn_"))
+    return sum(math.prod(t.shape) for t in mixing if not t.name.endswith("norm.weight"))

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 
 CUDA_CONTEXT_BYTES = 527 * MIB
 """What a process holds on an NVIDIA GPU before it has any buffer, as measured on an H200 with CUDA 13."""
-DRIVER_SHARE = 0.015
-"""What a driver keeps of a card's memory, as consumer cards report it (memory.reserved)."""
-DRIVER_MOST_BYTES = 615 * MIB
-"""As an H200 reports it."""
-NEWEST_YEAR = 2026.8
-"""Of the newest builds that were measured."""
+DRIVER_SHARE = 0.015  # what a driver keeps of a card's memory, as consumer cards report it (memory.reserved)
+DRIVER_MOST_BYTES = 615 * MIB  # as an H200 reports it
+NEWEST_YEAR = 2026.8  # of the newest builds that were measured
 _PINS = ("cuda", "rocm", "vulkan")
 """Backends that give llama.cpp memory of the host from which GPUs copy directly, where a file is not mapped."""
 _SPARE_RAM = 0.85

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_SINGULAR = 1e-6
-"""Columns of length one that others explain but for this much determine nothing of their own."""
+_SINGULAR = 1e-6  # columns of length one that others explain but for this much determine nothing of their own
 
 
 class Fit(NamedTuple):

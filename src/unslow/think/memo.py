@@ -45,15 +45,7 @@ def once(reckon: Callable[Concatenate[Of, Asked], T]) -> Callable[Concatenate[Of
 
     @wraps(reckon)
     def answer(of: Of, /, *asked: Asked.args, **named: Asked.kwargs) -> T:
-        notes = _NOTES.get()
-        if notes is None:
-            return reckon(of, *asked, **named)
-        key = (id(of), reckon, asked, *named.items())
-        known = notes.get(key)
-        if known is None:
-            known = notes[key] = (of, reckon(of, *asked, **named))
-        found: T = known[1]
-        return found
+        return remembered(of, (reckon, asked, *named.items()), lambda: reckon(of, *asked, **named))
 
     return answer
 

@@ -22,11 +22,6 @@ def is_kept(architecture: str, name: str, shape: tuple[int, ...]) -> bool:
     return bool(_parts(architecture, "kept").search(name)) or name in _kept_names(architecture)
 
 
-def is_eight_bits(architecture: str, name: str) -> bool:
-    """Whether an architecture wants Q8_0 here in every mix of quantised types."""
-    return bool(_parts(architecture, "eight_bits").search(name))
-
-
 def stored_type(architecture: str, name: str, shape: tuple[int, ...], wide: str) -> str:
     """The type of a tensor in a file that is not quantised, whose matrices are of the type `wide`."""
     for group in sensitive(architecture):
@@ -119,8 +114,6 @@ _SMALLEST_BLOCK = 32  # numbers; beneath it there is nothing to fall back to but
 
 
 class _Model(NamedTuple):
-    """What the rules ask of a model."""
-
     architecture: str
     layers: int
     experts: int
@@ -134,8 +127,6 @@ class _Model(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """What the rules ask of a tensor."""
-
     name: str
     shape: tuple[int, ...]
     role: str | None
@@ -198,22 +189,17 @@ def _type(mix: Mix, model: _Model, place: _Place) -> str:
         return mix.tables
     if main in WIDE:
         return main
-    if is_eight_bits(model.architecture, place.name):
+    if _parts(model.architecture, "eight_bits").search(place.name):  # in every mix of quantised types
         return _fitting("Q8_0", place.shape[0])
     if place.role == "output" or (place.role == "token_table" and model.tied):
-        return _fitting(_output_type(mix, model, place.shape[0]), place.shape[0])
+        # Falcon's output matrix, and one whose rows are no whole blocks, get eight bits
+        odd = place.shape[0] % mix.main_type.block_elements
+        eight = model.architecture == "falcon" or odd or main == "Q8_0"
+        return _fitting("Q8_0" if eight else mix.output, place.shape[0])
     if place.role == "token_table":
         return _fitting(mix.token_table or main, place.shape[0])
     by_rule = next((rule.type for rule in mix.rules if _holds(rule, model, place)), main)
     return _fitting(_sparing_attention(by_rule, mix, model, place), place.shape[0])
-
-
-def _output_type(mix: Mix, model: _Model, row: int) -> str:
-    """Falcon's output matrix, and one whose rows are no whole blocks, get eight bits."""
-    main = mix.main_type
-    if model.architecture == "falcon" or row % main.block_elements or main.name == "Q8_0":
-        return "Q8_0"
-    return mix.output
 
 
 def _sparing_attention(by_rule: str, mix: Mix, model: _Model, place: _Place) -> str:

@@ -15,17 +15,13 @@ from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of, needs_without_compute
 from unslow.think.memory.llama_cpp.settings import Settings
 
-DEFAULT_MARGIN_BYTES = GIB
-"""What llama.cpp's own fit leaves free on each device."""
-LOADED = 0.97
-"""Of a file, what is loaded at least: layers that guess further tokens may be left out."""
-_PAIR = 2
-"""Of more GPUs a share is no number that halves exactly."""
+DEFAULT_MARGIN_BYTES = GIB  # what llama.cpp's own fit leaves free on each device
+LOADED = 0.97  # of a file, what is loaded at least: layers that guess further tokens may be left out
+_PAIR = 2  # of more GPUs a share is no number that halves exactly
 _SMALL_WORKSPACE, _LARGE_WORKSPACE = 84 * MIB, 202 * MIB
 """What CUDA allocates at the first prompt: for plain attention in one kernel, and for everything else (on an H200)."""
 
-SAME_MEMORY = "host, same memory"
-"""The name of the host's memory where a GPU shares it."""
+SAME_MEMORY = "host, same memory"  # the name of the host's memory where a GPU shares it
 
 
 class Setup(NamedTuple):

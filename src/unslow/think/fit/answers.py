@@ -18,18 +18,12 @@ from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
-from unslow.think.memory.transformers import (
-    TransformersMemory,
-    TransformersSettings,
-    longest_transformers_context,
-    transformers_memory,
-)
+from unslow.think.memory.transformers import TransformersSettings, longest_transformers_context, transformers_memory
 from unslow.think.memory.vllm import VllmMemory, VllmSettings, vllm_memory
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.setup import Setup
 
-_MUCH = 4 * GIB
-"""A host has so much; a model that asks more of one whose memory nobody knows can't be judged."""
+_MUCH = 4 * GIB  # a host has so much; a model that asks more of one whose memory nobody knows can't be judged
 
 
 class Parts(NamedTuple):
@@ -77,18 +71,14 @@ _WHOLE_BITS = {"F32": 32, "F16": 16, "BF16": 16, "FP16": 16, "FP32": 32, "MXFP4"
 
 def rule_of_thumb(parameters: int, quant: str, room_bytes: int | None, needs_bytes: int) -> RuleShown | None:
     """What it says of a quant by the digit in its name; None where the name has none."""
-    bits = next((b for name, b in _WHOLE_BITS.items() if quant.upper().startswith(name)), 0) or _digit(quant)
+    digit = re.search(r"(?:Q|FP|INT)(\d)", quant.upper())
+    bits = next((b for name, b in _WHOLE_BITS.items() if quant.upper().startswith(name)), int(digit[1]) if digit else 0)
     if not bits or not parameters:
         return None
     says = int(parameters * bits / 8 * _SHARE)
     text = f"{parameters / 1e9:.1f}B parameters x {bits} bits x {_SHARE}"
     fits = None if room_bytes is None else says <= room_bytes
     return RuleShown(text=text, says_bytes=says, says_fits=fits, needs_bytes=needs_bytes)
-
-
-def _digit(quant: str) -> int:
-    match = re.search(r"(?:Q|FP|INT)(\d)", quant.upper())
-    return int(match[1]) if match else 0
 
 
 _MASK_BYTES = 8
@@ -116,19 +106,24 @@ def _cache_bytes(setup: Setup, context: int) -> int:
 def shown_needs(setup: Setup) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     """The needs beside the memory there is."""
     *devices, host = setup.memory().needs
-    pairs = zip(devices, setup.hardware.rooms, strict=True)
-    shown = tuple(_shown_device(n, r, setup) for n, r in pairs)
+    shown = tuple(
+        shown_memory(
+            room.name,
+            parts_of(need),
+            room,
+            room.context_bytes,
+            setup.workspace_bytes if need.total else 0,
+            setup.least_free_bytes,
+        )
+        for need, room in zip(devices, setup.hardware.rooms, strict=True)
+    )
     room = setup.host_room(devices)
-    return shown, shown_memory(room.name if room else "host", _parts(host), room)
+    return shown, shown_memory(room.name if room else "host", parts_of(host), room)
 
 
-def _parts(need: Need) -> Parts:
+def parts_of(need: Need) -> Parts:
+    """What llama.cpp asks of one memory."""
     return Parts(need.weights, need.cache, need.compute)
-
-
-def _shown_device(need: Need, room: Room, setup: Setup) -> MemoryShown:
-    used = setup.workspace_bytes if need.total else 0
-    return shown_memory(room.name, _parts(need), room, room.context_bytes, used, setup.least_free_bytes)
 
 
 def most_layers(setup: Setup) -> int | None:
@@ -238,8 +233,7 @@ def shown_cache(setup: Setup) -> tuple[KvShown, ...]:
     )
 
 
-SHORTEST_USEFUL = 2048
-"""Tokens: a chat of a few turns. A server for less than that is of no use to anybody."""
+SHORTEST_USEFUL = 2048  # tokens: a chat of a few turns. A server for less than that is of no use to anybody
 
 
 class FitAnswer(NamedTuple):
@@ -268,27 +262,34 @@ def vllm_answer(
     memory = vllm_memory(shape, parts, cards, smallest)
     wished, sure = memory, memory.max_model_len_low
     if shortens and cards.max_model_len > sure:
-        shorter = max(sure, min(SHORTEST_USEFUL, cards.max_model_len))
-        cards = cards._replace(max_model_len=shorter)
+        cards = cards._replace(max_model_len=max(sure, min(SHORTEST_USEFUL, cards.max_model_len)))
         memory = vllm_memory(shape, parts, cards, smallest)
     trained = cards._replace(max_model_len=max(shape.positions, cards.max_model_len))
     longest = vllm_memory(shape, parts, trained, smallest)
     crowded = any(room.others_bytes > (1 - cards.utilization) * smallest for room in rooms)
     devices = tuple(_vllm_shown(held, room, memory) for held, room in zip(memory.devices, rooms, strict=True))
     needed = sum(d.total_bytes for d in devices)
-    shortened = _shortened(wished, settings, cards) if memory.fits else ()
-    notes = (*_vllm_notes(memory, cards, crowded=crowded), *shortened)
+    # Tight where it starts unless the first run of this model takes more than such runs usually do
+    verdict: Verdict = "fits" if memory.needed_bytes <= memory.available.low else "tight"
+    notes = [f"vLLM takes {cards.utilization:.0%} of each card (--gpu-memory-utilization) and fills it with cache"]
+    if memory.kv_tokens:
+        low, high = memory.kv_tokens_range
+        served = f"{memory.max_concurrency:.1f} requests of {cards.max_model_len:,} tokens at once"
+        held = f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,})"
+        notes.insert(0, f"{held}: {served}")
+    if crowded:
+        notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
+    if memory.available.mid <= 0:
+        notes.append("the weights and the peak of a first run alone are more than vLLM's share of a card")
+    if memory.fits and cards.max_model_len != settings.max_model_len:
+        lacking = (wished.needed_bytes - wished.available.mid) / GIB
+        why = f"lacks {lacking:.1f} GiB on each card" if lacking > 0 else "may not find room at the first start"
+        wish = f"{settings.max_model_len:,} tokens that the model was trained for"
+        notes.append(f"the {wish} do not fit: one such request {why}")
     return FitAnswer(
-        devices, shown_memory("host", Parts(0, 0, 0), None), _verdict(memory, crowded=crowded),
-        longest.max_model_len_low or longest.max_model_len or None, needed, notes, cards.max_model_len,
+        devices, shown_memory("host", Parts(0, 0, 0), None), "does_not_fit" if crowded or not memory.fits else verdict,
+        longest.max_model_len_low or longest.max_model_len or None, needed, tuple(notes), cards.max_model_len,
     )  # fmt: skip
-
-
-def _verdict(memory: VllmMemory, *, crowded: bool) -> Verdict:
-    """Tight where it starts unless the first run of this model takes more than such runs usually do."""
-    if crowded or not memory.fits:
-        return "does_not_fit"
-    return "fits" if memory.needed_bytes <= memory.available.low else "tight"
 
 
 def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
@@ -298,29 +299,6 @@ def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
     beyond = max(0, room.usable_bytes - usable)
     margin = memory.available.mid - memory.available.low
     return shown_memory(room.name, parts, room, beyond, margin=margin)
-
-
-def _shortened(wished: VllmMemory, settings: VllmSettings, cards: VllmSettings) -> tuple[str, ...]:
-    if cards.max_model_len == settings.max_model_len:
-        return ()
-    lacking = (wished.needed_bytes - wished.available.mid) / GIB
-    why = f"lacks {lacking:.1f} GiB on each card" if lacking > 0 else "may not find room at the first start"
-    return (f"the {settings.max_model_len:,} tokens that the model was trained for do not fit: one such request {why}",)
-
-
-def _vllm_notes(memory: VllmMemory, settings: VllmSettings, *, crowded: bool) -> tuple[str, ...]:
-    notes = [f"vLLM takes {settings.utilization:.0%} of each card (--gpu-memory-utilization) and fills it with cache"]
-    if memory.kv_tokens:
-        low, high = memory.kv_tokens_range
-        served = f"{memory.max_concurrency:.1f} requests of {settings.max_model_len:,} tokens at once"
-        notes.insert(
-            0, f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,}): {served}"
-        )
-    if crowded:
-        notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
-    if memory.available.mid <= 0:
-        notes.append("the weights and the peak of a first run alone are more than vLLM's share of a card")
-    return tuple(notes)
 
 
 _LARGE_HOST = 2**43
@@ -336,24 +314,19 @@ def transformers_answer(
     spilled = bool(rooms) and memory.host.weights_bytes + memory.disk_bytes > 0
     fits = memory.fits and not spilled
     longest = longest_transformers_context(shape, parts, settings, free, host_free) if fits else 0
-    devices = tuple(_transformers_shown(h, r.name, r) for h, r in zip(memory.devices, rooms, strict=True))
-    shown_host = _transformers_shown(memory.host, "host", host)
+    devices = tuple(shown_held(h, r.name, r) for h, r in zip(memory.devices, rooms, strict=True))
+    shown_host = shown_held(memory.host, "host", host)
     verdict = "partly" if memory.fits and spilled else verdict_of(devices, shown_host, layers_fit=False)
     needed = sum(shown.total_bytes for shown in (*devices, shown_host))
     most = min(longest, shape.positions or longest) or None
-    return FitAnswer(devices, shown_host, verdict, most, needed, _transformers_notes(memory))
+    cards, places = len(memory.devices), memory.places if memory.devices else ()
+    away = {"host": sum(place == cards for place in places), "disk": sum(place > cards for place in places)}
+    where = " and ".join(f"{count} on the {what}" for what, count in away.items() if count)
+    notes = (f"device_map puts {where} of {len(memory.places)} modules: very slow",) if where else ()
+    return FitAnswer(devices, shown_host, verdict, most, needed, notes)
 
 
-def _transformers_shown(held: Held, name: str, room: Room | None) -> MemoryShown:
+def shown_held(held: Held, name: str, room: Room | None) -> MemoryShown:
+    """What a runtime holds in a room, with what lies beside tensors as there before any buffer."""
     parts = Parts(held.weights_bytes, held.kv_bytes, held.compute_bytes)
     return shown_memory(name, parts, room, held.other_bytes)
-
-
-def _transformers_notes(memory: TransformersMemory) -> tuple[str, ...]:
-    cards = len(memory.devices)
-    on_host = sum(place == cards for place in memory.places) if cards else 0
-    on_disk = sum(place > cards for place in memory.places) if cards else 0
-    if not on_host and not on_disk:
-        return ()
-    where = [f"{on_host} on the host"] * bool(on_host) + [f"{on_disk} on the disk"] * bool(on_disk)
-    return (f"device_map puts {' and '.join(where)} of {len(memory.places)} modules: very slow",)

@@ -41,10 +41,8 @@ class TransformersSettings(NamedTuple):
 
 
 SINGLE_CARD_SHARE = 0.9
-HOST_SHARE = 0.9
-"""Of free memory, where the user states no limits; of several cards, all of it."""
-BUFFER = 1.25
-"""Balanced cards get a share and so many layers on top."""
+HOST_SHARE = 0.9  # of free memory, where the user states no limits; of several cards, all of it
+BUFFER = 1.25  # balanced cards get a share and so many layers on top
 
 
 class Module(NamedTuple):
@@ -101,13 +99,17 @@ def place_modules(modules: Sequence[Module], cards: Sequence[int], host_bytes: i
     return places
 
 
-STATE_BYTES = 4
-"""Recurrent states are kept in float32."""
+STATE_BYTES = 4  # recurrent states are kept in float32
 
 
 def cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
     """The cache of these layers when the last token has been made."""
-    return sum(_layer(shape, settings, layer, _held_at_end(shape, settings, layer)) for layer in layers)
+    total = 0
+    for layer in layers:  # the last token made is not put into a growing cache any more
+        tokens = settings.tokens if settings.cache == "static" else max(settings.prompt_tokens, settings.tokens - 1)
+        windowed = shape.kind(layer) in {LayerKind.WINDOW, LayerKind.CHUNK}
+        total += _layer(shape, settings, layer, min(tokens, shape.window) if windowed else tokens)
+    return total
 
 
 def prompt_cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
@@ -115,13 +117,6 @@ def prompt_cache_bytes(shape: HfShape, settings: TransformersSettings, layers: I
     if settings.cache == "static":
         return cache_bytes(shape, settings, layers)
     return sum(_layer(shape, settings, layer, settings.prompt_tokens) for layer in layers)
-
-
-def _held_at_end(shape: HfShape, settings: TransformersSettings, layer: int) -> int:
-    """Tokens that a layer keeps at the end; the last one made is not put into a growing cache any more."""
-    tokens = settings.tokens if settings.cache == "static" else max(settings.prompt_tokens, settings.tokens - 1)
-    windowed = shape.kind(layer) in {LayerKind.WINDOW, LayerKind.CHUNK}
-    return min(tokens, shape.window) if windowed else tokens
 
 
 def _layer(shape: HfShape, settings: TransformersSettings, layer: int, tokens: int) -> int:
@@ -148,8 +143,7 @@ def token_numbers(shape: HfShape, settings: TransformersSettings, layer: int) ->
 
 STREAM_COPIES = 4
 """Of the hidden state in a feed-forward: the embeddings, the layer's input, the residual, the normalised one."""
-ATTENTION_COPIES = 3
-"""Of it in attention, where the layer's input is the residual."""
+ATTENTION_COPIES = 3  # of it in attention, where the layer's input is the residual
 FLOAT_BYTES = 4
 
 
@@ -189,11 +183,7 @@ def _kept(shape: HfShape, settings: TransformersSettings) -> int:
     tables = 2 if {LayerKind.WINDOW, LayerKind.FULL} <= kinds else 1
     rotated = shape.rope_length or shape.rotated or shape.key_length
     rotations = tables * 2 * rotated * settings.batch * settings.prompt_tokens * settings.dtype_bytes
-    return rotations + _masks(shape, settings, kinds)
-
-
-def _masks(shape: HfShape, settings: TransformersSettings, kinds: set[LayerKind]) -> int:
-    """A number for each pair of tokens, a mask for each kind of attention that needs one."""
+    # A number for each pair of tokens, a mask for each kind of attention that needs one
     eager = settings.attention == "eager"
     windows = LayerKind.WINDOW in kinds and settings.prompt_tokens > shape.window
     full = LayerKind.FULL in kinds
@@ -201,16 +191,14 @@ def _masks(shape: HfShape, settings: TransformersSettings, kinds: set[LayerKind]
     if settings.attention == "flash":
         count = 0
     size = settings.dtype_bytes if eager else 1
-    return count * size * settings.batch * settings.prompt_tokens * _keys_seen(settings)
+    return rotations + count * size * settings.batch * settings.prompt_tokens * _keys_seen(settings)
 
 
 def _pairs(shape: HfShape, settings: TransformersSettings) -> int:
-    """Queries times keys, for every head."""
     return settings.batch * shape.heads * settings.prompt_tokens * _keys_seen(settings)
 
 
 def _keys_seen(settings: TransformersSettings) -> int:
-    """The keys that a prompt's queries are held against."""
     return settings.tokens if settings.cache == "static" and settings.attention == "eager" else settings.prompt_tokens
 
 
@@ -261,10 +249,8 @@ def _repeats(shape: HfShape, settings: TransformersSettings) -> int:
     return 3 if _writes_scores(shape, settings) else 0
 
 
-PEAK_LOW, PEAK_HIGH = 0.97, 1.05
-"""How far measured peaks lie from the sum, of kinds of models that were measured."""
-UNMEASURED_HIGH = 1.3
-"""Of latents and recurrent layers, whose kernels were only read."""
+PEAK_LOW, PEAK_HIGH = 0.97, 1.05  # how far measured peaks lie from the sum, of kinds of models that were measured
+UNMEASURED_HIGH = 1.3  # of latents and recurrent layers, whose kernels were only read
 LONGEST = 2**24
 
 
@@ -289,12 +275,20 @@ def transformers_memory(
 ) -> TransformersMemory:
     """The memory of Transformers on cards with so much free memory, and a host; without a card, on the host."""
     modules = modules_of(shape, parts)
-    places = _places(modules, settings, free_bytes, host_free_bytes)
+    if settings.device_map == "single" or not free_bytes:
+        places = [0] * len(modules)
+    else:
+        limits = card_limits(settings.device_map, modules, free_bytes)
+        places = place_modules(modules, limits, int(host_free_bytes * HOST_SHARE))
     by_device = [[m for m, p in zip(modules, places, strict=True) if p == n] for n in range(len(free_bytes) + 2)]
     *cards, on_host, on_disk = by_device
     # Offloaded modules visit the first card, and their cache stays there.
     guests = [on_host + on_disk if not number else [] for number in range(len(cards))]
-    devices = tuple(_card(shape, settings, own, away) for own, away in zip(cards, guests, strict=True))
+    context = Spread(*overheads().context).plus(Spread(*overheads().workspace))
+    devices = tuple(
+        _held(shape, settings, own, away, context) if own or away else Held()
+        for own, away in zip(cards, guests, strict=True)
+    )
     host = Held(_size(on_host)) if cards else _held(shape, settings, on_host, [], NOTHING_HELD)
     room = all(device.total.mid <= free for device, free in zip(devices, free_bytes, strict=True))
     fits = room if cards else host.total.mid <= host_free_bytes
@@ -320,22 +314,6 @@ def longest_transformers_context(
     return low
 
 
-def _places(
-    modules: Sequence[Module], settings: TransformersSettings, free: Sequence[int], host_free: int
-) -> list[int]:
-    """The device of each module."""
-    if settings.device_map == "single" or not free:
-        return [0] * len(modules)
-    return place_modules(modules, card_limits(settings.device_map, modules, free), int(host_free * HOST_SHARE))
-
-
-def _card(shape: HfShape, settings: TransformersSettings, own: Sequence[Module], guests: Sequence[Module]) -> Held:
-    """What one card holds; nothing where no module runs on it."""
-    if not own and not guests:
-        return Held()
-    return _held(shape, settings, own, guests, Spread(*overheads().context).plus(Spread(*overheads().workspace)))
-
-
 def _held(
     shape: HfShape, settings: TransformersSettings, own: Sequence[Module], guests: Sequence[Module], other: Spread
 ) -> Held:
@@ -350,5 +328,4 @@ def _held(
 
 
 def _size(modules: Sequence[Module]) -> int:
-    """The weights of modules."""
     return sum(module.bytes for module in modules)

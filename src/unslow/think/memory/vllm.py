@@ -81,15 +81,23 @@ def stage_layers(layers: int, stages: int) -> list[range]:
     return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
-VOCABULARY_STEP = 64
-"""The token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)."""
+VOCABULARY_STEP = (
+    64  # the token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)
+)
 
 
 def stage_weight_bytes(shape: HfShape, parts: Sequence[Part], settings: VllmSettings) -> list[int]:
     """For each pipeline stage, the weights of one of its ranks."""
     stages = stage_layers(shape.layers, settings.pipeline_parallel)
     last = len(stages) - 1
-    sums = [_tables(shape, settings, layers) for layers in stages]
+    rotated = shape.rope_length or shape.rotated or shape.key_length
+    rotations = (shape.rotations or shape.positions) * rotated * settings.dtype_bytes
+    # A second copy of the matrices that lead out of latents
+    latent = shape.kv_rank * shape.heads * (shape.key_length - shape.rope_length + shape.value_length)
+    sums = [
+        rotations + (latent * settings.dtype_bytes * len(layers) // settings.tensor_parallel if shape.kv_rank else 0)
+        for layers in stages
+    ]
     for part in parts:
         size = round(part.bytes * _share(shape, settings, part))
         for number, layers in enumerate(stages):
@@ -105,7 +113,6 @@ def stage_weight_bytes(shape: HfShape, parts: Sequence[Part], settings: VllmSett
 
 
 def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
-    """The share of a part that one rank holds."""
     ranks = settings.tensor_parallel
     match part.role:
         case Role.EMBEDDING | Role.OUTPUT:
@@ -117,33 +124,20 @@ def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
             # How much larger the experts of one rank become where the kernel wants rounder lengths
             outer, inner = vllm_kernel(settings.packing).padding
             length = max(1, -(-shape.expert_width // settings.tensor_parallel))
-            expert_padding = padded(shape.width, outer) / max(1, shape.width) * padded(length, inner) / length
-            return expert_padding / ranks
+            return padded(shape.width, outer) / max(1, shape.width) * padded(length, inner) / length / ranks
         case Role.WHOLE:
             return 1.0
         case _:
             return 1 / ranks
 
 
-def _tables(shape: HfShape, settings: VllmSettings, layers: range) -> int:
-    """The tables of rotations, and a second copy of the matrices that lead out of latents."""
-    rotated = shape.rope_length or shape.rotated or shape.key_length
-    rotations = (shape.rotations or shape.positions) * rotated * settings.dtype_bytes
-    latent = shape.kv_rank * shape.heads * (shape.key_length - shape.rope_length + shape.value_length)
-    copies = latent * settings.dtype_bytes * len(layers) // settings.tensor_parallel if shape.kv_rank else 0
-    return rotations + copies
-
-
 # What vLLM's profiling run takes off the budget: the peak of a full batch, its libraries and its captured graphs.
 # The run pushes `max_num_batched_tokens` through the model and then samples for `max_num_seqs` requests. On large
 # cards, where 1024 requests are the default, it is the logits in several copies that peak, not the layers.
 
-HIDDEN_COPIES = 4
-"""Of the hidden state while a feed-forward runs: the stream, the residual, its input and its output."""
-KEPT_COPIES = 2
-"""Of them while the sampler runs."""
-PASSED_COPIES = 2
-"""Of them that a pipeline stage hands to the next."""
+HIDDEN_COPIES = 4  # of the hidden state while a feed-forward runs: the stream, the residual, its input and its output
+KEPT_COPIES = 2  # of them while the sampler runs
+PASSED_COPIES = 2  # of them that a pipeline stage hands to the next
 LOGIT_BYTES = 4
 CAPTURE_SIZES_USUAL = 51
 UNLINKED = 1.5
@@ -156,33 +150,26 @@ def activation_peak(shape: HfShape, settings: VllmSettings, *, first: bool, last
     """The peak of the profiling run on one rank of a pipeline stage."""
     batch = settings.max_num_batched_tokens * settings.dtype_bytes
     passed = 0 if first and last else PASSED_COPIES * shape.width * batch
-    sampled = _sampled(shape, settings) if last else 0
+    sampled = 0
+    if last:  # the sampler's copies of the logits, beside the batch that they come from
+        requests = min(settings.max_num_seqs, settings.max_num_batched_tokens)
+        copies = settings.release.sampler_copies * LOGIT_BYTES + settings.dtype_bytes
+        sampled = (
+            round(requests * padded(shape.vocabulary, VOCABULARY_STEP) * copies) + KEPT_COPIES * shape.width * batch
+        )
     # The largest layer's activations for a full batch
     dense = 0 if all(shape.has_experts(layer) for layer in range(shape.layers)) else shape.feed_forward
     inner = (3 if shape.gated else 2) * max(dense, shape.shared_width)
     projected = 3 * shape.heads * max(shape.key_length, shape.full_key_length)
     widest = max(inner, projected) // settings.tensor_parallel
-    forward = (HIDDEN_COPIES * shape.width + widest) * settings.max_num_batched_tokens * settings.dtype_bytes
+    forward = (HIDDEN_COPIES * shape.width + widest) * batch
     peak = max(forward + passed, sampled) + vllm_profile().buffers
-    if vllm_kernel(settings.packing).workspace:
-        peak += _expert_workspace(shape, settings)
+    if vllm_kernel(settings.packing).workspace and shape.experts:
+        # What the experts' kernel keeps: each token as often as it has experts, before and between their matrices
+        rows = settings.max_num_batched_tokens * shape.experts_used
+        peak += rows * (shape.width + 2 * shape.expert_width // settings.tensor_parallel) * settings.dtype_bytes
     tower = vllm_profile().tower if shape.other_parameters else 0
     return Spread(round(peak * PEAK_LOW), peak + tower, round(peak * PEAK_HIGH) + 2 * tower)
-
-
-def _sampled(shape: HfShape, settings: VllmSettings) -> int:
-    """The sampler's copies of the logits, beside the batch that they come from."""
-    requests = min(settings.max_num_seqs, settings.max_num_batched_tokens)
-    copies = settings.release.sampler_copies * LOGIT_BYTES + settings.dtype_bytes
-    logits = round(requests * padded(shape.vocabulary, VOCABULARY_STEP) * copies)
-    return logits + KEPT_COPIES * shape.width * settings.max_num_batched_tokens * settings.dtype_bytes
-
-
-def _expert_workspace(shape: HfShape, settings: VllmSettings) -> int:
-    """What the experts' kernel keeps: each token as often as it has experts, before and between their matrices."""
-    inner = 2 * shape.expert_width // settings.tensor_parallel
-    rows = settings.max_num_batched_tokens * shape.experts_used
-    return rows * (shape.width + inner) * settings.dtype_bytes if shape.experts else 0
 
 
 def capture_sizes(settings: VllmSettings) -> int:
@@ -212,10 +199,9 @@ def beside_torch(settings: VllmSettings) -> Spread:
 
 def driver_context(settings: VllmSettings) -> Spread:
     """What the driver and the library for exchange hold before anything is loaded, on top of the budget."""
-    several = settings.tensor_parallel * settings.pipeline_parallel > 1
-    return (
-        _exchanged(Spread(*vllm_profile().context_parallel), settings) if several else Spread(*vllm_profile().context)
-    )
+    if settings.tensor_parallel * settings.pipeline_parallel > 1:
+        return _exchanged(Spread(*vllm_profile().context_parallel), settings)
+    return Spread(*vllm_profile().context)
 
 
 def _exchanged(seen: Spread, settings: VllmSettings) -> Spread:
@@ -267,36 +253,30 @@ class CacheCapacity(NamedTuple):
 
 def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
     """The groups of all layers that keep something."""
-    kinds = _layers_by_kind(shape, settings)
-    if not kinds:
-        return []
-    pages = {kind: _token_bytes(shape, settings, layers[0]) for kind, layers in kinds.items() if _attends(kind)}
-    block = _attention_block(shape, settings, max(pages.values(), default=0)) if _recurs(kinds) else settings.block_size
-    page = max((round(block * size) for size in pages.values()), default=_state_bytes(shape, settings))
-    size = _group_size([len(layers) for layers in kinds.values()], settings.release.group_slack)
-    groups: list[CacheGroup] = []
-    for kind, layers in kinds.items():
-        tokens = _block_tokens(page, pages.get(kind, 0.0), block)
-        count = _whole(len(layers), size)
-        groups += (CacheGroup(kind, tuple(layers[n::count]), tokens, page) for n in range(count))
-    return groups
-
-
-def _layers_by_kind(shape: HfShape, settings: VllmSettings) -> dict[LayerKind, list[int]]:
-    """The layers that keep something, by what they keep."""
-    found: dict[LayerKind, list[int]] = {}
+    kinds: dict[LayerKind, list[int]] = {}
     for layer in range(shape.layers):
         kind = shape.kind(layer)
         if shape.keeps(layer) or kind is LayerKind.RECURRENT:
-            known = kind if settings.hybrid_cache or kind is LayerKind.RECURRENT else LayerKind.FULL
-            found.setdefault(known, []).append(layer)
-    return found
-
-
-def _group_size(counts: Sequence[int], slack: float) -> int:
-    """Layers in a group: as many as the rarest kind has, or as the commonest where they hardly differ."""
-    least, most = min(counts), max(counts)
-    return most if most < least * slack else least
+            kept = kind if settings.hybrid_cache or kind is LayerKind.RECURRENT else LayerKind.FULL
+            kinds.setdefault(kept, []).append(layer)
+    if not kinds:
+        return []
+    keyed = {kind: layers for kind, layers in kinds.items() if kind not in {LayerKind.RECURRENT, LayerKind.BARE}}
+    pages: dict[LayerKind, float] = {kind: _token_bytes(shape, settings, layers[0]) for kind, layers in keyed.items()}
+    block = settings.block_size
+    if LayerKind.RECURRENT in kinds:
+        block = _attention_block(shape, settings, max(pages.values(), default=0))
+    page = max((round(block * size) for size in pages.values()), default=_state_bytes(shape, settings))
+    # As many layers in a group as the rarest kind has, or as the commonest where they hardly differ
+    least, most = min(map(len, kinds.values())), max(map(len, kinds.values()))
+    size = most if most < least * settings.release.group_slack else least
+    groups: list[CacheGroup] = []
+    for kind, layers in kinds.items():
+        own = round(pages.get(kind, 0.0) * block)  # a page that is not a multiple is padded instead
+        tokens = block * (page // own) if own and page % own == 0 else block
+        count = _whole(len(layers), size)
+        groups += (CacheGroup(kind, tuple(layers[n::count]), tokens, page) for n in range(count))
+    return groups
 
 
 def _token_bytes(shape: HfShape, settings: VllmSettings, layer: int) -> float:
@@ -319,12 +299,6 @@ def _attention_block(shape: HfShape, settings: VllmSettings, token_bytes: float)
     if not token_bytes:
         return settings.block_size
     return max(settings.block_size, padded(_whole(_state_bytes(shape, settings), round(token_bytes)), step))
-
-
-def _block_tokens(page_bytes: int, token_bytes: float, block: int) -> int:
-    """Tokens in a block of this page size; a page that is no multiple is padded instead."""
-    own = round(token_bytes * block)
-    return block * (page_bytes // own) if own and page_bytes % own == 0 else block
 
 
 def block_bytes(groups: Sequence[CacheGroup], layers: range) -> int:
@@ -359,18 +333,7 @@ def longest_request(shape: HfShape, settings: VllmSettings, groups: Sequence[Cac
     return low
 
 
-def _attends(kind: LayerKind) -> bool:
-    """Whether a kind of layers keeps keys and values."""
-    return kind not in {LayerKind.RECURRENT, LayerKind.BARE}
-
-
-def _recurs(kinds: dict[LayerKind, list[int]]) -> bool:
-    """Whether there are recurrent layers."""
-    return LayerKind.RECURRENT in kinds
-
-
 def _whole(size: int, step: int) -> int:
-    """How many steps cover a size."""
     return -(-size // step)
 
 
@@ -418,10 +381,17 @@ def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, t
     """The memory of vLLM on equal cards of so many bytes each, as the driver tells programs."""
     settings = settings.on_card(total_bytes)
     groups = cache_groups(shape, settings)
-    stages = _stages(shape, parts, settings, total_bytes)
+    weights = stage_weight_bytes(shape, parts, settings)
+    last = settings.pipeline_parallel - 1
+    stages = []
+    for number, layers in enumerate(stage_layers(shape.layers, settings.pipeline_parallel)):
+        peak = activation_peak(shape, settings, first=not number, last=number == last)
+        room = _room(shape, settings, total_bytes, weights[number], peak)
+        stages.append(_Stage(weights[number], block_bytes(groups, layers), peak, room))
     tightest = min(stages, key=lambda stage: stage.blocks(stage.available.mid))
     least, usual, most = (cache_capacity(shape, settings, groups, tightest.blocks(room)) for room in tightest.available)
-    devices = (_held(shape, settings, stage, usual.blocks) for stage in stages)
+    other = driver_context(settings).plus(beside_torch(settings)).plus(captured_graphs(shape, settings))
+    devices = (Held(stage.weights, usual.blocks * stage.block_bytes, stage.peak, other) for stage in stages)
     return VllmMemory(
         devices=tuple(device for device in devices for _ in range(settings.tensor_parallel)),
         available=tightest.available,
@@ -452,19 +422,6 @@ def longest_of(shape: HfShape, settings: VllmSettings, available_bytes: int) -> 
     return needed, longest_request(shape, settings, groups, available_bytes // size if size else 0)
 
 
-def _stages(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, total_bytes: int) -> list[_Stage]:
-    """Weights, pages and room of each stage."""
-    groups = cache_groups(shape, settings)
-    weights = stage_weight_bytes(shape, parts, settings)
-    last = settings.pipeline_parallel - 1
-    stages = []
-    for number, layers in enumerate(stage_layers(shape.layers, settings.pipeline_parallel)):
-        peak = activation_peak(shape, settings, first=not number, last=number == last)
-        room = _room(shape, settings, total_bytes, weights[number], peak)
-        stages.append(_Stage(weights[number], block_bytes(groups, layers), peak, room))
-    return stages
-
-
 def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int, peak: Spread) -> Spread:
     """What the budget leaves for the cache on one rank."""
     if settings.kv_cache_memory_bytes:
@@ -474,9 +431,3 @@ def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int
     if settings.release.graphs_in_budget:
         taken = taken.plus(captured_graphs(shape, settings))
     return Spread(budget - taken.high, budget - taken.mid, budget - taken.low)
-
-
-def _held(shape: HfShape, settings: VllmSettings, stage: _Stage, blocks: int) -> Held:
-    """Everything on one rank of a stage."""
-    other = driver_context(settings).plus(beside_torch(settings)).plus(captured_graphs(shape, settings))
-    return Held(stage.weights, blocks * stage.block_bytes, stage.peak, other)

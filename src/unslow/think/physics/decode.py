@@ -62,8 +62,7 @@ class Amounts(NamedTuple):
 # Up to a few conversations, each is multiplied as if it were alone. Beyond, the matrix units take over: they cost more
 # to begin with and next to nothing for each further conversation, up to the ridge where they are busy all the time.
 
-FEW = 8
-"""As many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)."""
+FEW = 8  # as many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)
 
 
 def batched_product_terms(
@@ -244,8 +243,7 @@ HOST_ATTENTION = "host attention"
 FUSED_ON_CPU, PACKED_ON_CPU = 1.7, 1.33
 """Flash attention on a CPU, and of a cache in q8_0: at 4,096 tokens of depth a layer of Llama 3.1 8B beside an H200
 took 16 threads 1.39 ms, and 1.86 with q8_0 (lab/plan_gpu), where a server's plain kernels are expected to take 0.83."""
-READING, COMPUTING = "reading", "computing"
-"""The two sides of a token on a CPU."""
+READING, COMPUTING = "reading", "computing"  # the two sides of a token on a CPU
 
 
 def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
@@ -256,15 +254,21 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> It
     # Wider vectors, servers that compute less than their clock says, and forks with kernels of their own
     wide = (Factor("wide vectors/cpu"),) if setting.wide_vectors else ()
     fork = (Factor(f"product/runtime/{setting.runtime}"),) if setting.runtime else ()
-    common = (*deviating("product", setting), *(*wide, *_servers(setting), *fork))
+    common = (*deviating("product", setting), *wide, *_servers(setting), *fork)
+    # How weights lie: as in the file beside a GPU, else in an order for AMX where there is that
+    order = "beside gpu" if setting.beside_gpu else "tiles" if setting.tiles else ""
     for kind, weights in by_kind(amounts, setting).items():
-        product = (*common, *kind_factors(kind, "cpu"), *_rearranged(kind, setting))
+        ordered = (Factor(f"{order}/cpu/{kind}"),) if order else ()
+        product = (*common, *kind_factors(kind, "cpu"), *ordered)
         yield Term(HOST_COMPUTE, weights * amounts.tokens / chip.flops_per_s, product, COMPUTING)
     known = at_most(1.0, amounts.width)  # else nothing is said of rows
     rows = (amounts.dense_weights + amounts.expert_weights) / larger(amounts.width, 1.0) * known
     yield Term(HOST_COMPUTE, rows * amounts.tokens / chip.threads, (Factor("row/cpu"),), COMPUTING)
     attention = (Factor("attention/cpu"), *_servers(setting))
-    yield Term(HOST_ATTENTION, amounts.attention_products * _fused(setting) / chip.flops_per_s, attention, COMPUTING)
+    fused = 1.0
+    if setting.beside_gpu and setting.fused:  # a GPU beside the CPU makes llama.cpp choose one kernel for attention
+        fused = FUSED_ON_CPU * (PACKED_ON_CPU if setting.packed_cache else 1.0)
+    yield Term(HOST_ATTENTION, amounts.attention_products * fused / chip.flops_per_s, attention, COMPUTING)
     yield Term(HOST_LAYERS, amounts.layers * chip.threads, (Factor("barrier/cpu"),))
     yield Term(HOST_LAYERS, amounts.layers, (Factor("layer/cpu"),))
     yield Term(HOST_LAYERS, amounts.expert_layers * chip.threads, (Factor("expert barrier/cpu"),))
@@ -273,20 +277,6 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> It
 
 def _servers(setting: SpeedSetting) -> Factors:
     return (Factor("server/cpu"),) if setting.server else ()
-
-
-def _fused(setting: SpeedSetting) -> float:
-    """How many times as long attention takes in one kernel, which a GPU beside the CPU makes llama.cpp choose."""
-    if not setting.beside_gpu or not setting.fused:
-        return 1.0
-    return FUSED_ON_CPU * (PACKED_ON_CPU if setting.packed_cache else 1.0)
-
-
-def _rearranged(kind: str, setting: SpeedSetting) -> Factors:
-    """How weights lie: as in the file beside a GPU, else in an order for AMX where there is that."""
-    if setting.beside_gpu:
-        return (Factor(f"beside gpu/cpu/{kind}"),)
-    return (Factor(f"tiles/cpu/{kind}"),) if setting.tiles else ()
 
 
 LINK = "link"

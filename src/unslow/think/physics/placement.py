@@ -7,10 +7,8 @@ from typing import NamedTuple
 from unslow.catalog.quants import quants
 from unslow.facts.values import GIB, MIB
 
-FIT_MARGIN_BYTES = GIB
-"""llama.cpp's own fit leaves this much free on each device by default."""
-COMPUTE_BUFFER_BYTES = 300 * MIB
-"""A usual compute buffer, where the runtime did not say."""
+FIT_MARGIN_BYTES = GIB  # llama.cpp's own fit leaves this much free on each device by default
+COMPUTE_BUFFER_BYTES = 300 * MIB  # a usual compute buffer, where the runtime did not say
 
 
 class Shape(NamedTuple):
@@ -97,8 +95,7 @@ def kv_bytes_per_token(
 # for every token again. The copies are not from pinned memory, so a core of the host moves them first, and that is
 # slower than the link. Each layer goes to the host and back.
 
-BLOCK_TOKENS = 256
-"""The cache is looked at in whole blocks (`n_pad` in llama.cpp's llama_kv_cache)."""
+BLOCK_TOKENS = 256  # the cache is looked at in whole blocks (`n_pad` in llama.cpp's llama_kv_cache)
 UNPINNED_BYTES_PER_S = 6.8e9
 """Of such copies: each 1000 tokens of depth, 131 MB, added 19.2 ms on an H200 behind PCIe 5.0 x16, which copies 50 GB/s
 of pinned memory, in a straight line from 500 to 32,000 tokens."""

@@ -27,14 +27,12 @@ from unslow.think.physics.terms import KEPT, Factor, Factors, Term, larger, loga
 if TYPE_CHECKING:
     from unslow.think.physics.terms import Number
 
-# The time of one prompt token, as terms.
 #     operations / matrix arithmetic x 1 / utilisation + operations / power x energy
 #     + what a micro-batch shares: weights read, unpacked, launches
 #     + attention, which grows with depth
 # The largest GPUs do not reach what their matrix units could do, because they would have to draw more than they may.
 
-_ACTIVATIONS = 20
-"""Numbers of two bytes that a token writes and reads in each layer, for each of its width, about."""
+_ACTIVATIONS = 20  # numbers of two bytes that a token writes and reads in each layer, for each of its width, about
 PICO = 1e-12
 
 
@@ -67,9 +65,26 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Numbe
     pipeline = Factor("pipeline", logarithm(prompt.pipelined))
     shared = (Factor(f"prompt progress/{setting.backend}", progress(year)), pipeline)
     yield from _product_terms(prompt, chip, setting, shared)
-    yield from _read_terms(prompt, chip, setting, shared)
-    yield from _launch_terms(prompt, setting, shared)
-    yield from _attention_terms(prompt, chip, setting, shared)
+    # Weights, which all tokens of a micro-batch share: read, and unpacked; and each token's own activations
+    amounts, each = prompt.amounts, chip.bytes_per_s * prompt.micro_batch * prompt.parts
+    yield Term(READS, (amounts.dense_bytes + amounts.expert_bytes) / each, (pipeline,))
+    if prompt.is_quantised:
+        unpacked = 2 * F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
+        yield Term(READS, unpacked / each, (Factor(f"unpacking/{setting.backend}"), *shared))
+    activations = amounts.layers * amounts.width * _ACTIVATIONS / chip.bytes_per_s
+    yield Term(READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
+    # Launches, which all tokens of a micro-batch share too
+    host = (Factor("slow host prompt"),) if setting.slow_host else ()
+    for kind, count in (
+        ("layer", amounts.layers),
+        ("expert layer", amounts.expert_layers),
+        ("state layer", amounts.state_layers),
+    ):
+        factors = (Factor(f"prompt {kind}/{setting.backend}"), *device_factors(f"prompt {kind}", setting))
+        yield Term(LAUNCHES, count / prompt.micro_batch, (*factors, *shared, *host))
+    unfused = () if setting.fused else (Factor(f"unfused prompt/{setting.backend}"),)
+    seconds = 2 * prompt.attention_products / chip.matrix_flops_per_s
+    yield Term(COMPUTE, seconds, (*deviating("prompt attention", setting), *unfused, *shared))
     yield from _link_terms(prompt, setting)
 
 
@@ -94,41 +109,6 @@ def _type_factors(setting: SpeedSetting) -> Factors:
         Factor(f"prompt types/{backend}/{types}"),
         *device_factors(f"prompt {types}", setting),
     )
-
-
-def _read_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
-    """Weights, which all tokens of a micro-batch share: read, and unpacked; and each token's own activations."""
-    amounts, (_, pipeline) = prompt.amounts, shared
-    each = chip.bytes_per_s * prompt.micro_batch * prompt.parts
-    yield Term(READS, (amounts.dense_bytes + amounts.expert_bytes) / each, (pipeline,))
-    if prompt.is_quantised:
-        unpacked = 2 * F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
-        yield Term(READS, unpacked / each, (Factor(f"unpacking/{setting.backend}"), *shared))
-    activations = amounts.layers * amounts.width * _ACTIVATIONS / chip.bytes_per_s
-    yield Term(READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
-
-
-def _launch_terms(prompt: Prompt, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
-    """Launches, which all tokens of a micro-batch share too."""
-    host = (Factor("slow host prompt"),) if setting.slow_host else ()
-    for kind, count in (
-        ("layer", prompt.amounts.layers),
-        ("expert layer", prompt.amounts.expert_layers),
-        ("state layer", prompt.amounts.state_layers),
-    ):
-        factors = (
-            Factor(f"prompt {kind}/{setting.backend}"),
-            *device_factors(f"prompt {kind}", setting),
-            *shared,
-            *host,
-        )
-        yield Term(LAUNCHES, count / prompt.micro_batch, factors)
-
-
-def _attention_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
-    unfused = () if setting.fused else (Factor(f"unfused prompt/{setting.backend}"),)
-    seconds = 2 * prompt.attention_products / chip.matrix_flops_per_s
-    yield Term(COMPUTE, seconds, (*deviating("prompt attention", setting), *unfused, *shared))
 
 
 def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:
@@ -166,7 +146,7 @@ def host_prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting) -> Ite
     # Wider vectors, and forks with kernels of their own: whole matrices gain more by both than single vectors do
     wide = (Factor("prompt wide vectors/cpu"),) if setting.wide_vectors else ()
     fork = (Factor(f"prompt product/runtime/{setting.runtime}"),) if setting.runtime else ()
-    used = (Factor("prompt/cpu"), Factor(f"prompt types/cpu/{setting.types}"), *(*wide, *fork))
+    used = (Factor("prompt/cpu"), Factor(f"prompt types/cpu/{setting.types}"), *wide, *fork)
     # How many times as long all products take as if there were a kernel for whole matrices of every type
     every: Number = 0.0
     longer: Number = 0.0

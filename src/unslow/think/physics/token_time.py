@@ -27,8 +27,7 @@ It is no share of the time: large operations hide most of it, so that a 1B model
 ALONE_TURN_S = 1e-4
 """The same on a single processor, where only one thread ever runs and nobody spins beside it: 2 threads on one of them
 generated 47 and 48 tok/s where one thread reached 58 and 55 (135M: 0.13 and 0.08 ms for each layer)."""
-CROWDING_SPREAD = 3.0
-"""The same 16 threads on 2 cores cost a tenth in one run and 5.5 times the time in another."""
+CROWDING_SPREAD = 3.0  # the same 16 threads on 2 cores cost a tenth in one run and 5.5 times the time in another
 
 
 def crowding_s(layers: float, threads: float, cpus: float) -> float:
@@ -155,19 +154,15 @@ def logprobs_s(count: float, vocabulary: float) -> float:
 # arithmetic, so one bandwidth can't stand for all), a little for each operation and for each row of a matrix, the
 # vocabulary that is multiplied and sampled, the keys and values it attends to, and one step of the server.
 
-LEAST_SPREAD = 1.08
-"""The same model on the same machine, minutes apart."""
+LEAST_SPREAD = 1.08  # the same model on the same machine, minutes apart
 SPREAD_OF_A_NEIGHBOUR = 1.3
 """A type that was not measured: those of one family differ by up to a third in bytes per second."""
-SPREAD_OF_A_STRANGER = 1.8
-"""A type of a family that was not measured, such as one that looks weights up in a table."""
-SPREAD_OF_ATTENTION = 1.4
-"""It depends on the shape of the heads, of which two were measured."""
+SPREAD_OF_A_STRANGER = 1.8  # a type of a family that was not measured, such as one that looks weights up in a table
+SPREAD_OF_ATTENTION = 1.4  # it depends on the shape of the heads, of which two were measured
 CACHED_SHARE = 0.5
 """Weights that take no more than this share of the last cache may be read from there, and faster than was measured."""
 CACHED_GAIN = 1.5
-DISTURBED = 1.15
-"""Another program held processors while the machine was measured."""
+DISTURBED = 1.15  # another program held processors while the machine was measured
 SPREAD_OF_PREFILL = 1.15
 
 
@@ -179,8 +174,6 @@ class Calibrated(NamedTuple):
 
 
 class _Rate(NamedTuple):
-    """Bytes per second of a type, and how sure that is."""
-
     decode: float
     prefill: float
     spread: float
@@ -267,8 +260,7 @@ def _rate_of(kind: str, rates: Rates) -> _Rate:
             return _Rate(rate.decode_bytes_per_s, rate.prefill_bytes_per_s, 1.0)
     family = [rate for rate in known if _family(rate.type) == _family(kind)]
     near = min(family or known, key=lambda rate: abs(_bits(rate.type) - _bits(kind)))
-    # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic
-    # decides
+    # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic decides
     return _Rate(
         near.decode_bytes_per_s,
         near.prefill_bytes_per_s * _bits(kind) / _bits(near.type),

@@ -6,8 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from unslow.think.plan.report import GoalShown, OptionShown, RejectedShown, SearchedShown
 
-SAME = 0.01
-"""A difference that nobody notices, and far below what a prediction is off: no reason to turn a knob."""
+SAME = 0.01  # a difference that nobody notices, and far below what a prediction is off: no reason to turn a knob
 MOST_SHOWN = 8
 NEAR = (0, 10, 0, 0, 10, 10, 0)
 """For each thing that counts, by how many hundredths less of it the fastest is shown in place of the best: nobody
@@ -52,13 +51,9 @@ def pareto_front(points: Sequence[P], worth: Callable[[P], Worth], effort: Calla
             best[key] = point
     kept: list[Worth] = []
     for key in sorted(best, reverse=True):  # whoever dominates a key is greater in this order
-        if not any(_dominates(other, key) for other in kept):
+        if not any(all(a >= b for a, b in zip(other, key, strict=True)) for other in kept):
             kept.append(key)
     return [best[key] for key in kept]
-
-
-def _dominates(one: Worth, other: Worth) -> bool:
-    return all(a >= b for a, b in zip(one, other, strict=True)) and one != other
 
 
 def thinned(points: Sequence[P], worth: Callable[[P], Worth], chosen: P | None) -> list[P]:

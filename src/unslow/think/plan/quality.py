@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, lru_cache
 from math import inf, log, log1p
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -38,6 +40,8 @@ def unknown_loss(words: str, *sources: str) -> Loss:
 
 
 FigureNumber = Callable[[Figure], float | None]
+_INCREASE: FigureNumber = attrgetter("increase")  # of the perplexity, as a share
+_DIVERGENCE: FigureNumber = attrgetter("kl")  # the mean KL divergence
 
 _SAME_SIZE = log(1.25)  # a 7B and an 8B lose differently by their training, not by their size
 _TABLES_AGREE = 2  # so many must have both quants before an order between them counts as known
@@ -48,8 +52,8 @@ def nearest_figure(
 ) -> tuple[Figure, float] | None:
     """The figure to take, and its number; of models of about the same size the worst, because newer ones lose more."""
     found = [(f, n) for f in figures_about(architecture, among) if (n := number(f)) is not None]
-    for spoils in (_is_older, _is_by_the_word):
-        found = [(f, n) for f, n in found if not spoils(f)] or found
+    found = [(f, n) for f, n in found if not f.table.older] or found
+    found = [(f, n) for f, n in found if f.table.per != "word"] or found
     if not found or parameters <= 0:
         return None
     nearest = min((f for f, _ in found), key=lambda f: _distance(f, parameters))
@@ -63,28 +67,10 @@ def figures_about(architecture: str, among: Iterable[Figure]) -> list[Figure]:
     return [f for f in among if architecture in f.table.only_for] or [f for f in among if not f.table.only_for]
 
 
-def _is_older(figure: Figure) -> bool:
-    return figure.table.older
-
-
-def _is_by_the_word(figure: Figure) -> bool:
-    return figure.table.per == "word"
-
-
 def _distance(figure: Figure, parameters: int) -> float:
     """Between sizes, as a logarithm; nothing is near to a model whose size is not known."""
     both = figure.table.parameters and parameters
     return abs(log(parameters / figure.table.parameters)) if both else inf
-
-
-def figure_increase(figure: Figure) -> float | None:
-    """Of the perplexity, as a share."""
-    return figure.increase
-
-
-def figure_divergence(figure: Figure) -> float | None:
-    """The mean KL divergence."""
-    return figure.kl
 
 
 @cache
@@ -117,24 +103,22 @@ def never_worse_than(quant: str) -> frozenset[str]:
 
 @cache
 def _better() -> dict[str, frozenset[str]]:
-    by_table = [worst for t in tables() if not tables()[t].only_for and (worst := _worst_of(t))]
+    by_table = []
+    for table in tables().values():
+        if not table.only_for:  # without an importance matrix where there are both
+            worst: dict[str, float] = {}
+            for row in table.rows:
+                share = Figure(table, row).increase
+                if row.quant and share is not None:
+                    worst[row.quant] = max(share, worst.get(row.quant, 0.0))
+            by_table.append(worst)
     quants = {quant for worst in by_table for quant in worst}
-    return {a: frozenset(b for b in quants if a != b and _is_better(b, a, by_table)) for a in quants}
 
+    def is_better(one: str, other: str) -> bool:
+        both = [worst for worst in by_table if one in worst and other in worst]
+        return len(both) >= _TABLES_AGREE and all(worst[one] < worst[other] for worst in both)
 
-def _is_better(one: str, other: str, by_table: list[dict[str, float]]) -> bool:
-    both = [worst for worst in by_table if one in worst and other in worst]
-    return len(both) >= _TABLES_AGREE and all(worst[one] < worst[other] for worst in both)
-
-
-def _worst_of(name: str) -> dict[str, float]:
-    """The increase of each quant in one table; without an importance matrix where there are both."""
-    worst: dict[str, float] = {}
-    for row in tables()[name].rows:
-        share = Figure(tables()[name], row).increase
-        if row.quant and share is not None:
-            worst[row.quant] = max(share, worst.get(row.quant, 0.0))
-    return worst
+    return {a: frozenset(b for b in quants if a != b and is_better(b, a)) for a in quants}
 
 
 _WIDE_CACHE = {"", "auto", "f16", "fp16", "float16", "half", "bf16", "bfloat16", "f32", "fp32", "float32"}
@@ -187,7 +171,7 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
     if parameters <= 0:
         return unknown_loss(label + "the size of the model is not known")
     asked = _Asked(parameters, architecture, rotated)
-    shares, nats = (_found(keys, values, asked, number) for number in (figure_increase, figure_divergence))
+    shares, nats = (_found(keys, values, asked, number) for number in (_INCREASE, _DIVERGENCE))
     if not shares.taken:
         return unknown_loss(label + "nobody published the perplexity of it")
     models = " and ".join(dict.fromkeys(figure.table.model for figure, _ in shares.taken))
@@ -201,8 +185,6 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
 
 
 class _Asked(NamedTuple):
-    """The model, and whether its runtime rotates."""
-
     parameters: int
     architecture: str
     rotated: bool
@@ -326,11 +308,11 @@ def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss
     def found(quant: str, number: FigureNumber) -> tuple[Figure, float] | None:
         return nearest_figure(parameters, architecture, weight_figures(quant), number)
 
-    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := found(q, figure_increase))]
+    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := found(q, _INCREASE))]
     if not shares:
         return unknown_loss(f"weights: nobody published the perplexity of {quant} for such a model")
     figure, number = max(shares, key=lambda share: share[1])
-    nats = found(name, figure_divergence)
+    nats = found(name, _DIVERGENCE)
     sources = dict.fromkeys(taken.table.source for taken, _ in filter(None, ((figure, number), nats)))
     as_named = "" if name.casefold() == quant.casefold() else f" (as {name})"
     words = f"weights {quant}{as_named}: {number:+.2%} perplexity of {figure.table.model}"
@@ -345,18 +327,12 @@ def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss
 
 def _name(quant: str) -> str | None:
     """The mix or the packing that a word means, a publisher's change of the two tables left out; None for his own."""
-    try:
+    with suppress(UserError):
         mix = find_mix(quant)
-    except UserError:
-        return _packing(quant)
-    return mix.like or mix.name
-
-
-def _packing(quant: str) -> str | None:
-    try:
+        return mix.like or mix.name
+    with suppress(UserError):
         return find_scheme(quant).packing.name
-    except UserError:
-        return None
+    return None
 
 
 def _published_in(name: str | None, architecture: str) -> str:
@@ -402,8 +378,7 @@ def shown_quality(cost: Cost) -> QualityShown:
 
 FULL = "full precision: nothing is lost"
 _PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
-_CACHES = {"quantized": "int4"}
-"""Caches of Transformers by the type that they keep."""
+_CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they keep
 
 
 def hf_cost(quant: str, types: str, cache: str, parameters: int, architecture: str) -> Cost:
@@ -415,12 +390,7 @@ def hf_cost(quant: str, types: str, cache: str, parameters: int, architecture: s
 def hf_quality(quant: str, types: str, cache: str, parameters: int, architecture: str) -> QualityShown:
     """The same as the report shows it."""
     cost = hf_cost(quant, types, cache, parameters, architecture)
-    return QualityShown(
-        perplexity_increase=cost.perplexity_increase,
-        kl_divergence=cost.kl_divergence,
-        words=cost.words or FULL,
-        sources=cost.sources,
-    )
+    return msgspec.structs.replace(shown_quality(cost), words=cost.words or FULL)
 
 
 def is_as_good(one: Cost, other: Cost) -> bool:

@@ -26,8 +26,7 @@ from unslow.think.speed.question import USUAL_LINK
 # Its memory is what is free and what it holds itself; its speed is what its processors and GPUs were seen to do.
 
 _NOTHING = Placement(0, output_on_gpu=False)
-_MAPPED = "Mapped"
-"""In the names of buffers that are pages of the model's file, which the system counts as available."""
+_MAPPED = "Mapped"  # in the names of buffers that are pages of the model's file, which the system counts as available
 
 
 def gpus_at_work(case: Case) -> tuple[Gpu, ...]:
@@ -45,20 +44,16 @@ def seen_memory(case: Case, gpus: Sequence[Gpu]) -> Hardware:
     rooms = tuple(room._replace(others_bytes=max(0, room.others_bytes - int(own))) for room, own in pairs)
     unified = bool(rooms) and all(room.unified for room in rooms)
     found = memory._replace(rooms=rooms, host_room=None if unified else _host(case, memory.host_room))
-    return _as_unified(case, gpus, found)
-
-
-def _as_unified(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
-    """The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart."""
-    rooms, host = memory.rooms, memory.host_room
+    # The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart
+    rooms, host = found.rooms, found.host_room
     apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
     if not apple or host is None or any(room.unified for room in rooms):
-        return memory
+        return found
     own = 0 if isinstance(case.runtime.resident_bytes, Known) else int(given_back(case, gpus)[0])
     limit, others = rooms[0].capacity_bytes, max(0, host.others_bytes - own)
     beyond = max(0, host.capacity_bytes - limit - others)  # what others hold need not be of the GPU's part
     room = Room(rooms[0].name, host.capacity_bytes, others, beyond, unified=True, context_bytes=0)
-    return memory._replace(rooms=(room,), host_room=None)
+    return found._replace(rooms=(room,), host_room=None)
 
 
 def _sized(case: Case, gpu: Gpu) -> Gpu:
@@ -94,25 +89,21 @@ def _host(case: Case, host: Room | None) -> Room | None:
     if host is None:
         return None
     capacity = int(min(host.capacity_bytes, case.runtime.memory_limit_bytes.value_or(host.capacity_bytes)))
-    free = min(capacity, max(host.usable_bytes + _own_resident(case), int(case.runtime.resident_bytes.value_or(0))))
-    return host._replace(capacity_bytes=capacity, others_bytes=capacity - free, reserve_bytes=0)
-
-
-def _own_resident(case: Case) -> int:
-    """Memory of its process that is no page of a file."""
     resident = int(case.runtime.resident_bytes.value_or(0))
-    if case.runtime.state.value_or("loaded") == "failed":
-        return 0
     mapped = sum(b.bytes for b in case.runtime.buffers.value_or([]) if _MAPPED in b.device)
     if not mapped and "mmap" in case.runtime.load_mode.value_or("mmap"):
         mapped = int(case.model.weights_bytes.value_or(resident))
-    return max(0, resident - mapped)
+    own = 0 if case.runtime.state.value_or("loaded") == "failed" else max(0, resident - mapped)
+    free = min(capacity, max(host.usable_bytes + own, resident))
+    return host._replace(capacity_bytes=capacity, others_bytes=capacity - free, reserve_bytes=0)
 
 
 def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
     """That memory with its speed; MissingFactError where nobody knows how fast a GPU is."""
     beside, host = host_setting(case, _NOTHING), memory.host_room
-    slower = _slower(case) if gpus else 1.0
+    known = calibration_of(case) if gpus and case.calibrations else None
+    # By how much a server here was slower than expected when it was calibrated
+    slower = known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
     return memory._replace(
         chips=tuple(_scaled(chip_of_gpu(gpu)[0], slower) for gpu in gpus),
         setting=gpu_setting(case, gpus[0]) if gpus else beside,
@@ -123,12 +114,6 @@ def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware
         year=build_year(case),
         peers=all(_has_peers(gpu) for gpu in gpus),
     )
-
-
-def _slower(case: Case) -> float:
-    """By how much a server here was slower than expected when it was calibrated."""
-    known = calibration_of(case) if case.calibrations else None
-    return known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
 
 
 def _scaled(chip: Chip, slower: float) -> Chip:
@@ -200,16 +185,12 @@ def shape_of_facts(model: Model) -> HfShape | None:
 # What runs at a speed that is not predicted: with more than its GPUs hold, or with settings that have no price.
 # The driver lends it memory of the host then; or somebody split rows, or took a cache that no kernel is made for.
 
-_FAR_BELOW = 0.7
-"""Of the low end of a prediction: so slow a server suffers from more than its settings."""
-_SURELY_LACKING = 256 * MIB
-"""Less may be an error in what is counted as its own."""
+_FAR_BELOW = 0.7  # of the low end of a prediction: so slow a server suffers from more than its settings
+_SURELY_LACKING = 256 * MIB  # less may be an error in what is counted as its own
 _WORTH_A_CHANGE = 1.05
 UNPRICED = "what a setting of now costs is not predicted: gains are against the measured speed"
-_WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")
-"""Types of cache that every build computes on the GPU."""
-_SLOWER = "times slower"
-"""In costs that are held against the prediction for what runs, which does not count then."""
+_WITH_KERNELS = ("f16", "bf16", "f32", "q8_0", "q4_0")  # types of cache that every build computes on the GPU
+_SLOWER = "times slower"  # in costs that are held against the prediction for what runs, which does not count then
 LENT = "it takes more than the GPU has: the driver keeps some of it in the host's memory, so its speed is as measured"
 
 

@@ -10,7 +10,7 @@ from unslow.catalog.weight_parts import Part
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
-from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
@@ -24,17 +24,22 @@ from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good
 from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, prompt_terms, step_terms, trust_in, widened
-from unslow.think.speed.report import RateShown
-from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, PREFILL, SEVERAL
+from unslow.think.speed.question import (
+    USUAL_LINK,
+    SpeedQuestion,
+    prompt_terms,
+    shown_rate,
+    step_terms,
+    trust_in,
+    widened,
+)
+from unslow.think.speed.rows import PREFILL, hf_group
 
-RECENT = (5, 17)
-"""The version whose memory was measured: what is planned for where nothing runs yet."""
+RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
 AS_STORED_SINCE = (5, 0)
 """From here on weights are loaded as they are stored; before, as float32 unless `dtype` says otherwise."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-ALL_ON_ONE, SPREAD_OUT = "cuda:0", "auto"
-"""Values of `device_map`."""
+ALL_ON_ONE, SPREAD_OUT = "cuda:0", "auto"  # values of `device_map`
 
 
 class Choice(NamedTuple):
@@ -108,12 +113,9 @@ class TransformersPlanQuestion(NamedTuple):
 
 QUANTIZED_SHARE = 4.5 / 16
 """Of the bytes of a plain cache: 4 bits with a scale and a shift of 16 bits for each 64 numbers (`QuantizedCache`)."""
-RESIDUAL_TOKENS = 128
-"""The newest tokens, which a quantised cache keeps as they are."""
-OFFLOADED_LAYERS = 2
-"""Of an offloaded cache on the card: the layer at work and the one that is fetched for it."""
-_LARGE_HOST = 2**43
-"""Of a host that nobody knows."""
+RESIDUAL_TOKENS = 128  # the newest tokens, which a quantised cache keeps as they are
+OFFLOADED_LAYERS = 2  # of an offloaded cache on the card: the layer at work and the one that is fetched for it
+_LARGE_HOST = 2**43  # of a host that nobody knows
 
 
 class Laid(NamedTuple):
@@ -172,12 +174,8 @@ def shown_devices(
     """The cards and the host as the report shows them."""
     laid = laid_out(question, choice, tokens)
     rooms = question.hardware.rooms[: len(laid.devices)]
-    devices: Sequence[MemoryShown] = [
-        shown_memory(room.name, Parts(h.weights_bytes, h.kv_bytes, h.compute_bytes), room, h.other_bytes)
-        for room, h in zip(rooms, laid.devices, strict=True)
-    ]
-    host = Parts(laid.host.weights_bytes, laid.host.kv_bytes, laid.host.compute_bytes)
-    return tuple(devices), shown_memory("host", host, question.hardware.host_room)
+    devices = tuple(shown_held(held, room.name, room) for room, held in zip(rooms, laid.devices, strict=True))
+    return devices, shown_held(laid.host, "host", question.hardware.host_room)
 
 
 # How long a request takes: a loop in Python that launches every kernel, or a compiled step; and what caches cost.
@@ -190,8 +188,7 @@ PYTHON_SPREAD = 1.3
 COPIES = {"dynamic": 2.0, "static": 0.0, "quantized": 6.0, "offloaded": 2.0}
 """How often the bytes of the plain cache go over the memory for a token beyond being looked at: read and written to be
 joined; of a quantised one written in three steps of unpacking and read again."""
-UNPACKING_LAYER_S = 250e-6
-"""More launches in each layer of a quantised cache: a dozen small operations at 20 us each."""
+UNPACKING_LAYER_S = 250e-6  # more launches in each layer of a quantised cache: a dozen small operations at 20 us each
 THIS_YEAR = 2026.8
 
 
@@ -213,7 +210,13 @@ class Pace:
         """All users in one batch; `generate` reads the whole conversation anew each time."""
         goal = self.question.goal
         read = goal.kept_tokens + goal.prompt_tokens
-        step = self._step(choice, laid)
+        # Tokens per second of each conversation
+        depth = read + goal.answer_tokens / 2
+        q = self._ask(choice, laid, depth)._replace(tokens=float(goal.users))
+        terms = tuple(step_terms(q))
+        alone = float(total_of_terms(terms, learned_speed().factors)) + self._beside(choice, laid, q)
+        seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
+        step = self._interval(1 / seconds, hf_group(self.question.shape, laid.cards, depth), q, terms)
         # Prompt tokens per second; the whole prompt is one batch
         q = self._ask(choice, laid, 0.0)
         terms = tuple(prompt_terms(q, float(read), float(read)))
@@ -222,16 +225,6 @@ class Pace:
         prompt = self._interval(read / seconds, PREFILL, q, terms)
         ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
         return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
-
-    def _step(self, choice: Choice, laid: Laid) -> Interval:
-        """Tokens per second of each conversation."""
-        goal = self.question.goal
-        depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
-        q = self._ask(choice, laid, depth)._replace(tokens=float(goal.users))
-        terms = tuple(step_terms(q))
-        alone = float(total_of_terms(terms, learned_speed().factors)) + self._beside(choice, laid, q)
-        seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
-        return self._interval(1 / seconds, self._group(laid, depth), q, terms)
 
     def _ask(self, choice: Choice, laid: Laid, depth: float) -> SpeedQuestion:
         question, device = self.question, self.question.hardware.device
@@ -286,13 +279,6 @@ class Pace:
         spread = spread_of(group, q.setting.backend)
         found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
         return widened(found, trust_in(self.question.hardware.device, q.setting).wider, max(ceiling, rate))
-
-    def _group(self, laid: Laid, depth: float) -> str:
-        if laid.cards > 1:
-            return SEVERAL
-        if 0 < self.question.shape.experts_used < self.question.shape.experts:
-            return MOE
-        return DEEP if depth >= DEEP_FROM else DENSE
 
 
 CACHES = ("dynamic", "static", "quantized", "offloaded")
@@ -364,27 +350,17 @@ def priced_point(question: TransformersPlanQuestion, pace: Pace, choice: Choice)
     if not laid.fits or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
         return None  # `generate` compiles only for one device that holds everything
     paced = pace.paced(choice, laid)
-    context = longest_fitting(question, choice)
-    return Point(choice, laid, context, paced, _worth_of_choice(question, choice, context, paced))
-
-
-def _worth_of_choice(question: TransformersPlanQuestion, choice: Choice, context: int, paced: Paced) -> Worth:
-    goal, changes = question.goal, differing(choice, question.now)
-    bits = {"f16": 16.0, "q8": 8.0}.get(question.types, 4.0)
-    return Worth(
+    context, goal = longest_fitting(question, choice), question.goal
+    worth = Worth(
         speed=1 / paced.request_s.mid,
         context=float(context),
-        weight_bits=bits,
+        weight_bits={"f16": 16.0, "q8": 8.0}.get(question.types, 4.0),
         cache_bits=4.0 if choice.cache == "quantized" else 16.0,
         aggregate=goal.users * goal.answer_tokens / paced.request_s.mid,
         left=1.0,
-        ease=-float(len(changes)),
+        ease=-float(sum(one != other for one, other in zip(choice, question.now, strict=True))),
     )
-
-
-def differing(choice: Choice, now: Choice) -> tuple[str, ...]:
-    """The knobs that differ."""
-    return tuple(name for name in Choice._fields if getattr(choice, name) != getattr(now, name))
+    return Point(choice, laid, context, paced, worth)
 
 
 COMPILING_S = 40
@@ -439,11 +415,6 @@ def settings_of(choice: Choice) -> list[tuple[str, Setting]]:
         (Knob.COMPILE.value, choice.compiled),
         (Knob.DEVICE.value, choice.device_map),
     ]
-
-
-def shown_rate(interval: Interval) -> RateShown:
-    """As the report has it."""
-    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
 
 
 def option_costs(question: TransformersPlanQuestion, point: Point, before: Point | None) -> Iterator[str]:
@@ -514,8 +485,12 @@ def transformers_options(question: TransformersPlanQuestion) -> TransformersPlan
     if not fine:
         reason, hint = _why_nothing(question, found.points)
         return TransformersPlan(Planned((), None, (), found.seen, (), reason, hint), current)
-    points = pareto_front(fine, _worth, _effort)
-    chosen = max(_as_good(question, points) or points, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
+    points = pareto_front(fine, _worth, lambda point: (-point.worth.ease,))
+    good = points
+    if question.goal.worst_perplexity_increase is None:  # answers that nobody could tell from the plain ones
+        plain = hf_cost(question.quant, question.types, "dynamic", question.parameters, question.architecture)
+        good = [point for point in points if is_as_good(_cost(question, point), plain)] or points
+    chosen = max(good, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
     options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.worth.ease or not before]
     planned = Planned(
         tuple(shown_option(question, point, before) for point in options),
@@ -528,10 +503,6 @@ def transformers_options(question: TransformersPlanQuestion) -> TransformersPlan
 
 def _worth(point: Point) -> Worth:
     return point.worth
-
-
-def _effort(point: Point) -> tuple[float, ...]:
-    return (-point.worth.ease,)
 
 
 def _is_fine(question: TransformersPlanQuestion, point: Point) -> bool:
@@ -547,14 +518,6 @@ def _is_fine(question: TransformersPlanQuestion, point: Point) -> bool:
 
 def _cost(question: TransformersPlanQuestion, point: Point) -> Cost:
     return hf_cost(question.quant, question.types, point.choice.cache, question.parameters, question.architecture)
-
-
-def _as_good(question: TransformersPlanQuestion, points: list[Point]) -> list[Point]:
-    """Without a floor of quality, those whose answers nobody could tell from the plain ones."""
-    if question.goal.worst_perplexity_increase is not None:
-        return points
-    plain = hf_cost(question.quant, question.types, "dynamic", question.parameters, question.architecture)
-    return [point for point in points if is_as_good(_cost(question, point), plain)]
 
 
 def _why_nothing(question: TransformersPlanQuestion, points: tuple[Point, ...]) -> tuple[str, str]:

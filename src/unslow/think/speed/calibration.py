@@ -103,8 +103,7 @@ def _attention(plan: Blueprint, depth: int, kv_types: tuple[str, str]) -> tuple[
     return elements, count
 
 
-LEAST_SHARE = 0.2
-"""A type's rate is learned where it makes up this much of the weights of a model."""
+LEAST_SHARE = 0.2  # a type's rate is learned where it makes up this much of the weights of a model
 FEWEST_POINTS = 3
 
 
@@ -170,15 +169,13 @@ def _prefill(points: Sequence[Point], types: Sequence[str], step: float, entry: 
         return [0.0, 0.0, 0.0, *(0.0 for _ in types)]
     once = [step + entry * p.demand.vocabulary for p in measured]
     seconds = [max(p.prefill_s - o, p.prefill_s / 10) for p, o in zip(measured, once, strict=True)]
-    return _solved([_prefill_row(p, types) for p in measured], seconds)
-
-
-def _prefill_row(point: Point, types: Sequence[str]) -> list[float]:
-    demand, tokens = point.demand, point.prompt_tokens
-    attended = demand.attention_elements / max(1, demand.depth_tokens) * tokens * tokens / 2
-    layers = demand.layer_bytes_by_type
-    experts = demand.expert_bytes * tokens
-    return [demand.operations * tokens, attended, experts, *(layers.get(kind, 0.0) * tokens for kind in types)]
+    rows = []
+    for point in measured:
+        demand, tokens = point.demand, point.prompt_tokens
+        attended = demand.attention_elements / max(1, demand.depth_tokens) * tokens * tokens / 2
+        by_type = (demand.layer_bytes_by_type.get(kind, 0.0) * tokens for kind in types)
+        rows.append([demand.operations * tokens, attended, demand.expert_bytes * tokens, *by_type])
+    return _solved(rows, seconds)
 
 
 def _solved(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
@@ -189,10 +186,8 @@ def _solved(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[f
 
 
 OLD_DAYS = 180
-MEMORY_SPEED_OFF = 1.3
-"""Two readings of the same memory differ by less than this on a machine that is left alone."""
-MEMORY_SIZE_OFF = 0.05
-"""A kernel keeps a little more or less for itself after each start."""
+MEMORY_SPEED_OFF = 1.3  # two readings of the same memory differ by less than this on a machine that is left alone
+MEMORY_SIZE_OFF = 0.05  # a kernel keeps a little more or less for itself after each start
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _YEAR = 365.2425
 
@@ -248,22 +243,14 @@ def stale_because(calibration: Calibration, machine: Machine, runtime: Runtime, 
         yield f"the GPU driver is now {', '.join(mark.drivers)}, and was {', '.join(then.drivers) or 'unknown'}"
     if mark.kernel and then.kernel and mark.kernel != then.kernel:
         yield f"the kernel is now {mark.kernel}, and was {then.kernel}"
-    yield from _memory_speed(calibration, machine)
-    yield from _age(calibration.taken_at, now)
-
-
-def _memory_speed(calibration: Calibration, machine: Machine) -> Iterator[str]:
     before, after = calibration.ram_read_bytes_per_s, machine.memory.read_bytes_per_s.value_or(0.0)
     if before and after and not 1 / MEMORY_SPEED_OFF < after / before < MEMORY_SPEED_OFF:
         yield f"memory is now read at {after / GB:.0f} GB/s, and was at {before / GB:.0f}"
-
-
-def _age(taken_at: str, now: str) -> Iterator[str]:
-    then, today = _day(taken_at), _day(now)
-    if then is None:  # a file that was edited by hand
-        yield f"its time is {taken_at[:40]!r}, which is none"
-    elif today is not None and today - then > OLD_DAYS:
-        yield f"it is {today - then:.0f} days old"
+    taken, today = _day(calibration.taken_at), _day(now)
+    if taken is None:  # a file that was edited by hand
+        yield f"its time is {calibration.taken_at[:40]!r}, which is none"
+    elif today is not None and today - taken > OLD_DAYS:
+        yield f"it is {today - taken:.0f} days old"
 
 
 def _day(time: str) -> float | None:

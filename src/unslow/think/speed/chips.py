@@ -8,17 +8,14 @@ from unslow.think.physics.chip import Chip
 
 _MATRIX_OVER_PLAIN = {"NVIDIA": 4.0, "AMD": 2.0, "Intel": 8.0, "Apple": 1.0}
 """How much faster 16-bit matrix units are than plain ones, where only one of the two is known."""
-_BYTES_PER_FLOP = 0.02
-"""Of a GPU of which only the bandwidth is known: between those of a large and of a small one."""
+_BYTES_PER_FLOP = 0.02  # of a GPU of which only the bandwidth is known: between those of a large and of a small one
 _FLOPS_A_CYCLE, _FLOPS_OF_NARROW_CORES = 16.0, 8.0
 """Products and sums in 32 bits by a core's vectors of 256 bits, or of 128: what a product takes is learned in them."""
 USUAL_CLOCK_HZ = 3.5e9
 """Of processors of which nothing is known: servers boost to 3.2 to 3.8 GHz, laptops and desktops to 4 to 5.5."""
-_CLOCKS_HZ = (0.8e9, 6.5e9)
-"""A clock beyond these is a mistake."""
+_CLOCKS_HZ = (0.8e9, 6.5e9)  # a clock beyond these is a mistake
 CORE_FLOPS_PER_S = _FLOPS_A_CYCLE * USUAL_CLOCK_HZ
-_BYTES_PER_S_OF_A_CORE = 8e9
-"""A platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60."""
+_BYTES_PER_S_OF_A_CORE = 8e9  # a platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60
 _FEWEST_CORES = 4.0
 _WIDE = re.compile(
     r"Ryzen (?:[3579] )?(?:PRO )?[789]\d[045]\d|Ryzen (?:AI|Z[12])\b|EPYC [489]\d\d[45]|Threadripper (?:PRO )?[79]\d{3}"
@@ -60,9 +57,8 @@ def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
 
 def core_count(device: Device, threads: float = 0.0) -> float:
     """The cores of a CPU that compute: as asked for, as the catalogue has them, or as its memory can feed."""
-    return (
-        threads or float(device.units) or max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
-    )
+    fed = max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
+    return threads or float(device.units) or fed
 
 
 def core_flops_per_s(clock_hz: float, *, narrow: bool = False) -> float:
@@ -131,8 +127,7 @@ _BUILDS = (
     (10586, 2026.8),
 )  # fmt: skip
 """Builds by when they were made: releases as they are dated in the table of measurements itself."""
-USUAL_YEAR = 2025.5
-"""Where nothing says when a build was made."""
+USUAL_YEAR = 2025.5  # where nothing says when a build was made
 
 
 @lru_cache(maxsize=4096)

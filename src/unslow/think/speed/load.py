@@ -166,7 +166,9 @@ def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
     """What one token asks of these tensors of a layer, with all of the layer's keys and values."""
     experts = [t for t in tensors if _EXPERTS.search(t.name)]
     others = [t for t in tensors if not _EXPERTS.search(t.name)]
-    keys, values = _cached_elements(hyper, layer)
+    attends = hyper.attends(layer)
+    keys = hyper.key_length(layer) * hyper.kv_heads[layer] if attends else 0
+    separate = attends and not hyper.is_latent  # a latent is read once for both
     return LayerLoad(
         dense_bytes=sum(t.bytes for t in others),
         dense_weights=sum(math.prod(t.shape) for t in others),
@@ -175,7 +177,7 @@ def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
         kinds=_by_kind(others),
         expert_kinds=_by_kind(experts),
         key_elements=keys,
-        value_elements=values,
+        value_elements=hyper.value_length(layer) * hyper.kv_heads[layer] if separate else 0,
         window=hyper.window if hyper.windowed[layer] else 0,
         score_products=(hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))) if keys else 0,
         state_bytes=_F32_BYTES * hyper.state_elements(layer) if hyper.recurrent[layer] else 0,
@@ -189,14 +191,6 @@ def _by_kind(tensors: list[Tensor]) -> dict[str, float]:
             kind = kind_of(tensor.type)
             sums[kind] = sums.get(kind, 0.0) + math.prod(tensor.shape)
     return sums
-
-
-def _cached_elements(hyper: Hyper, layer: int) -> tuple[float, float]:
-    """Elements of keys and values that a token of depth adds; a latent is read once for both."""
-    if not hyper.attends(layer):
-        return 0, 0
-    keys = hyper.key_length(layer) * hyper.kv_heads[layer]
-    return keys, 0 if hyper.is_latent else hyper.value_length(layer) * hyper.kv_heads[layer]
 
 
 _NO_SUMS = frozenset({"experts", "experts_used", "width", "window", "kinds", "expert_kinds"})
@@ -369,9 +363,10 @@ def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
     """The load of a model whose matrices are of one class of types; a tower for images is read by no token of text."""
     counted = parts_of_shape(shape, plain_storage(1))  # a byte for each weight
     table, output = (_sum(parts, role) for role in (Role.EMBEDDING, Role.OUTPUT))
+    by_layer = zip(_by_layer(shape, parts), _by_layer(shape, counted), strict=True)
     after = sum(p.bytes for p in parts if p.layer >= shape.layers and p.role not in _BESIDE)
     return ModelLoad(
-        layers=tuple(_layer(shape, n, of, weights, types) for n, of, weights in _by_layer(shape, parts, counted)),
+        layers=tuple(_layer(shape, n, sizes, weights, types) for n, (sizes, weights) in enumerate(by_layer)),
         output_bytes=float((table if shape.tied else output) + after),
         output_weights=float(shape.vocabulary * shape.width),
         output_kind=_KINDS[HALF],
@@ -386,24 +381,26 @@ def _sum(parts: Iterable[Part], role: Role) -> int:
     return sum(part.bytes for part in parts if part.role is role)
 
 
-def _by_layer(
-    shape: HfShape, parts: Sequence[Part], counted: Sequence[Part]
-) -> Iterable[tuple[int, list[Part], list[Part]]]:
-    sizes: list[list[Part]] = [[] for _ in range(shape.layers)]
-    weights: list[list[Part]] = [[] for _ in range(shape.layers)]
-    for found, into in ((parts, sizes), (counted, weights)):
-        for part in found:
-            if 0 <= part.layer < shape.layers:
-                into[part.layer].append(part)
-    return zip(range(shape.layers), sizes, weights, strict=True)
+def _by_layer(shape: HfShape, parts: Sequence[Part]) -> list[list[Part]]:
+    layers: list[list[Part]] = [[] for _ in range(shape.layers)]
+    for part in parts:
+        if 0 <= part.layer < shape.layers:
+            layers[part.layer].append(part)
+    return layers
 
 
 def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], types: str) -> LayerLoad:
     kind = _KINDS.get(types, _KINDS[NIBBLES])
     dense = float(sum(p.bytes for p in weights if p.role not in _BESIDE))
     experts = float(_sum(weights, Role.EXPERTS))
+    keys = values = scores = 0
     attends = shape.kind(layer) not in {LayerKind.RECURRENT, LayerKind.BARE}
-    keys, values = _cached(shape, layer) if attends else (0, 0)
+    if attends and shape.kv_rank:  # a latent is read once for both, and all heads look at it
+        keys, scores = shape.kv_rank + shape.rope_length, shape.heads * (2 * shape.kv_rank + shape.rope_length)
+    elif attends:
+        key, value = shape.key_length_of(layer), shape.value_length_of(layer)
+        keys, values = shape.kv_heads_of(layer) * key, shape.kv_heads_of(layer) * value
+        scores = shape.heads * (key + value)
     return LayerLoad(
         dense_bytes=float(sum(p.bytes for p in parts if p.role not in _BESIDE)),
         dense_weights=dense,
@@ -414,21 +411,6 @@ def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], t
         key_elements=float(keys),
         value_elements=float(values),
         window=float(shape.window if shape.kind(layer) in _WINDOWED else 0),
-        score_products=float(_scores(shape, layer)) if attends else 0.0,
+        score_products=float(scores),
         state_bytes=float(_STATE_BYTES * shape.state) if shape.kind(layer) is LayerKind.RECURRENT else 0.0,
     )
-
-
-def _cached(shape: HfShape, layer: int) -> tuple[int, int]:
-    """Numbers of a token's key and value; a latent is read once for both."""
-    if shape.kv_rank:
-        return shape.kv_rank + shape.rope_length, 0
-    heads = shape.kv_heads_of(layer)
-    return heads * shape.key_length_of(layer), heads * shape.value_length_of(layer)
-
-
-def _scores(shape: HfShape, layer: int) -> int:
-    """Multiply-adds of attention for a token of depth; with a latent, all heads look at that."""
-    if shape.kv_rank:
-        return shape.heads * (2 * shape.kv_rank + shape.rope_length)
-    return shape.heads * (shape.key_length_of(layer) + shape.value_length_of(layer))

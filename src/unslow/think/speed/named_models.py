@@ -41,19 +41,23 @@ def named_model(name: str, parameters: float = 0.0, *, stand_in: bool = True) ->
     label = _SIZE.search(text)
     size = parameters or (float(label[1]) * _BILLION if label else 0.0)
     words = text.split()
-    if words and len(words) <= _BENCH_WORDS and _plain(words[0]) in _by_architecture() and size:
+    listed = _by_architecture().get(_plain(words[0])) if words and len(words) <= _BENCH_WORDS else None
+    if listed and size:
         # As llama-bench prints it: the architecture and a size; some names of architectures are names of families too
-        exact = bool(parameters)
-        word = text.split(maxsplit=1)[0]
-        off = _SAME_SIZE if exact else _LABEL
-        found = _nearest(_by_architecture()[_plain(word)], size, off) or _nearest(listed_models(word), size, _SAME_SIZE)
+        found = _nearest(listed, size, _SAME_SIZE if parameters else _LABEL)
+        found = found or _nearest(listed_models(words[0]), size, _SAME_SIZE)
     else:
         found = _by_name(name, text, parameters)
-    return found or (_stand_in(name, size) if stand_in else None)
+    if found or not stand_in or not size or _SPARSE.search(name):
+        return found
+    dense = [m for m in well_known().values() if not m.shape.experts and m.architecture in _PLAIN]
+    return _nearest(dense, size, _NEAR)
 
 
 def _by_name(name: str, text: str, parameters: float) -> WellKnown | None:
-    for written in (name, text, *_beginnings(text)):
+    # Also without what somebody who trained it further put after its size: of `Qwen3-8B-Clever`, `Qwen3-8B`
+    sizes = [m.end() for m in re.finditer(r"(?i)\d[bm](?=[-_ ])", text)]
+    for written in (name, text, *(text[:end] for end in reversed(sizes))):
         try:
             model = find_model(written)
         except UserError:
@@ -61,19 +65,6 @@ def _by_name(name: str, text: str, parameters: float) -> WellKnown | None:
         if not parameters or abs(model.parameters / parameters - 1) < _SAME_NAME:
             return model
     return None
-
-
-def _beginnings(text: str) -> list[str]:
-    """A name without what somebody who trained it further put after its size: from `Qwen3-8B-Clever`, `Qwen3-8B`."""
-    sizes = [m.end() for m in re.finditer(r"(?i)\d[bm](?=[-_ ])", text)]
-    return [text[:end] for end in reversed(sizes)]
-
-
-def _stand_in(name: str, size: float) -> WellKnown | None:
-    if not size or _SPARSE.search(name):
-        return None
-    dense = [m for m in well_known().values() if not m.shape.experts and m.architecture in _PLAIN]
-    return _nearest(dense, size, _NEAR)
 
 
 def _nearest(models: list[WellKnown], size: float, off: float) -> WellKnown | None:

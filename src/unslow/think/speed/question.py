@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.catalog.devices import Device
@@ -31,6 +30,7 @@ from unslow.think.physics.placement import F16_BYTES
 from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
 from unslow.think.physics.terms import Interval, Term, by_part, larger, least_seconds, smaller, total_of_terms
 from unslow.think.speed.load import Totals
+from unslow.think.speed.report import RateShown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,13 +38,11 @@ if TYPE_CHECKING:
     from unslow.think.physics.terms import Number
 
 USUAL_MICRO_BATCH = 512
-USUAL_LINK = 12e9
-"""PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it."""
+USUAL_LINK = 12e9  # PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it
 MAPPED_BYTES_PER_S = 9e9
 """Copies from a mapped file, however fast the link: a core of the host moves them to pinned memory first. Beside an
 H200 with 50 GB/s, prompts were read as if at 8 to 11 GB/s with mmap and at 42 without (lab/plan_gpu)."""
-PIPELINES_SINCE = 2024.2
-"""llama.cpp began to work on several micro-batches at once, one on each GPU, in March 2024."""
+PIPELINES_SINCE = 2024.2  # llama.cpp began to work on several micro-batches at once, one on each GPU, in March 2024
 
 
 class Host(NamedTuple):
@@ -84,25 +82,22 @@ class SpeedQuestion(NamedTuple):
 def step_terms(q: SpeedQuestion) -> Iterator[Term]:
     """What one step costs, which generates a token for each conversation."""
     if q.totals is not None:
-        yield from _gpu_terms(q, q.totals)
+        amounts = q.totals.step(q.depth, q.element_bytes, q.tokens)
+        if q.split == SPLIT_BY_LAYER:
+            weights_s = (amounts.dense_bytes + amounts.expert_bytes) / q.chip.bytes_per_s
+            yield from decode_terms(amounts, q.chip, q.setting, q.year)
+            yield from layer_split_terms(q.gpus, q.setting.backend, weights_s)
+        else:
+            shared = amounts.shared(q.gpus)
+            if q.split == SPLIT_BY_ROW:  # attention is not split by rows
+                shared = shared._replace(cache_bytes=amounts.cache_bytes)
+            ways = ways_between(peers=q.peers, linked=q.setting.linked)
+            yield from decode_terms(shared, q.chip, q.setting, q.year)
+            yield from tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, ways)
     if q.host is not None:
         amounts = q.host.totals.step(q.depth, q.element_bytes, q.tokens)
         yield from host_decode_terms(amounts, q.host.chip, q.host.setting)
         yield from offload_terms(q.host.crossings, q.setting.backend)
-
-
-def _gpu_terms(q: SpeedQuestion, totals: Totals) -> Iterator[Term]:
-    amounts = totals.step(q.depth, q.element_bytes, q.tokens)
-    if q.split == SPLIT_BY_LAYER:
-        weights_s = (amounts.dense_bytes + amounts.expert_bytes) / q.chip.bytes_per_s
-        crossing = layer_split_terms(q.gpus, q.setting.backend, weights_s)
-        return chain(decode_terms(amounts, q.chip, q.setting, q.year), crossing)
-    shared = amounts.shared(q.gpus)
-    if q.split == SPLIT_BY_ROW:  # attention is not split by rows
-        shared = shared._replace(cache_bytes=amounts.cache_bytes)
-    ways = ways_between(peers=q.peers, linked=q.setting.linked)
-    gather = tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, ways)
-    return chain(decode_terms(shared, q.chip, q.setting, q.year), gather)
 
 
 def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Iterator[Term]:
@@ -123,7 +118,8 @@ def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_M
 def _prompt(q: SpeedQuestion, totals: Totals, tokens: Number, each: Number) -> Prompt:
     """What a prompt asks of GPUs: they also compute what the host lends them."""
     at_once: Number = 1.0
-    if q.split == SPLIT_BY_LAYER and not _is_before(q.year, PIPELINES_SINCE):
+    older = q.year < PIPELINES_SINCE  # of many builds, whether all are
+    if q.split == SPLIT_BY_LAYER and not (older if isinstance(older, bool) else older.all()):
         at_once = pipelined(q.gpus, larger(tokens / each, 1.0))
     own = _shared_prompt(totals, each, q.depth + tokens / 2)
     if q.host is not None:
@@ -147,11 +143,6 @@ def _shared_prompt(totals: Totals, each: Number, depth: Number) -> Prompt:
         attention_products=totals.attention_products(depth),
         micro_batch=each,
     )
-
-
-def _is_before(year: Number, limit: float) -> bool:
-    """Whether the builds are older; of many, whether all are."""
-    return year < limit if isinstance(year, (int, float)) else bool((year < limit).all())
 
 
 class Outcome(NamedTuple):
@@ -265,8 +256,7 @@ def ridge(question: SpeedQuestion) -> float | None:
     return float(ridge_tokens(bytes_per_weight, question.chip))
 
 
-WIDER = 1.5
-"""How much wider an interval gets, in logarithms, for each thing that nobody measured."""
+WIDER = 1.5  # how much wider an interval gets, in logarithms, for each thing that nobody measured
 
 
 class Trust(NamedTuple):
@@ -278,22 +268,21 @@ class Trust(NamedTuple):
 
 def trust_in(device: Device, setting: SpeedSetting) -> Trust:
     """What is known of such a device under such software."""
-    reasons = tuple(_reasons(device, setting))
-    return Trust(WIDER ** len(reasons), reasons)
-
-
-def _reasons(device: Device, setting: SpeedSetting) -> list[str]:
     found = []
     if setting.backend != "cpu" and device.family not in learned_speed().chips.get(setting.backend, []):
         family = f"the {device.family} family" if device.family else f"devices like the {device.name}"
         found.append(f"no measurement of {family} under {setting.backend} was learned from")
-    if setting.runtime and not any(
-        f"{kind}/runtime/{setting.runtime}" in learned_speed().factors for kind in ("launch", "waste")
-    ):
+    factors = (f"{kind}/runtime/{setting.runtime}" for kind in ("launch", "waste"))
+    if setting.runtime and not any(factor in learned_speed().factors for factor in factors):
         found.append(f"{setting.runtime} was measured on one machine at most")
     if not device.verified:
         found.append(f"the numbers of the {device.name} were not checked against a second source")
-    return found
+    return Trust(WIDER ** len(found), tuple(found))
+
+
+def shown_rate(interval: Interval) -> RateShown:
+    """As reports have it."""
+    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
 
 
 def widened(rate: Interval, wider: float, ceiling: float = math.inf) -> Interval:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from unslow.catalog.device_names import find_cpu, find_written
 from unslow.catalog.devices import Device
 from unslow.catalog.models import WellKnown
+from unslow.facts.model import HfShape
 from unslow.facts.values import GIB, Unknown
 from unslow.think.physics.chip import Chip, SpeedSetting
 from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
@@ -37,11 +38,9 @@ _BACKENDS = {
     "vulkan": "vulkan", "opencl": "vulkan", "cpu": "cpu", "blas": "cpu",
 }  # fmt: skip
 _RUNTIMES = ("vllm", "exllama", "mlx", "mlc", "transformers", "tensorrt", "sglang")
-_CPU_FORKS = ("ik_llama",)
-"""Forks of llama.cpp with faster kernels for CPUs."""
+_CPU_FORKS = ("ik_llama",)  # forks of llama.cpp with faster kernels for CPUs
 _TEST = re.compile(r"(tg|pp)\s?(\d+)?")
-_FUSES_SINCE = 2025.65
-"""llama.cpp uses flash attention by default, where it can, since the end of August 2025."""
+_FUSES_SINCE = 2025.65  # llama.cpp uses flash attention by default, where it can, since the end of August 2025
 _SPLITS_ROWS_UNTIL = 2024.05
 """llama.cpp split every matrix by rows until January 2024 (pull request 4766), whole layers since."""
 _TENSOR_SPLIT = re.compile(r"sm tensor|sm row|split-mode (?:tensor|row|graph)|tensor parallel|\btp ?[=:]? ?\d")
@@ -104,13 +103,17 @@ def understood_row(row: Row) -> AskedRow | Unknown:
 
 
 def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> AskedRow:
-    note, gib = row.get("note", "").lower(), cell_number(row.get("model_size_gib"))
+    gib = cell_number(row.get("model_size_gib"))
     quant = row.get("quant", "")
     load = named_load(model, quant, gib)
+    note, placed = row.get("note", "").lower(), row.get("ngl", "")
     backend = _backend(row, device)
     year = year_of_build(row.get("date_or_build", ""))
     gpus = max(1, int(cell_number(row.get("n_gpus"), 1.0)))
-    found = _MICRO_BATCH.search(row.get("batch", "")) or _MICRO_BATCH.search(row.get("note", ""))
+    micro_batch = _MICRO_BATCH.search(row.get("batch", "")) or _MICRO_BATCH.search(row.get("note", ""))
+    gpu_layers = re.match(r"\s*(\d{1,4})", placed)
+    experts = _EXPERTS_ON_CPU.search(placed.lower()) or _EXPERTS_ON_CPU.search(note)
+    conversations = re.match(r"(?:conc|B)=(\d+)", row.get("batch", ""))
     return AskedRow(
         device=device,
         gpus=gpus,
@@ -123,12 +126,13 @@ def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> A
         tokens=float(test[2] or _USUAL_TEST),
         start=max(0.0, cell_number(row.get("ctx_or_depth"))),
         element_bytes=_element_bytes(row),
-        micro_batch=float(found[1]) if found else 512.0,
+        micro_batch=float(micro_batch[1]) if micro_batch else 512.0,
         split=_split(row, gpus, year),
-        gpu_layers=_gpu_layers(row, len(load.layers)),
-        experts_on_cpu=_experts_on_cpu(row, note),
+        # As many as there are layers means all, as people write it
+        gpu_layers=int(gpu_layers[1]) if gpu_layers and int(gpu_layers[1]) < len(load.layers) else None,
+        experts_on_cpu=int(experts[1] or 999) if experts else 0,
         threads=cell_number(row.get("threads")),
-        conversations=_conversations(row),
+        conversations=float(conversations[1]) if conversations else 1.0,
         is_sized=gib > 0,
     )
 
@@ -207,22 +211,6 @@ def _split(row: Row, gpus: int, year: float) -> str:
     return SPLIT_BY_ROW if year < _SPLITS_ROWS_UNTIL else SPLIT_BY_LAYER
 
 
-def _gpu_layers(row: Row, layers: int) -> int | None:
-    """None for all: as many as there are layers means all, as people write it."""
-    found = re.match(r"\s*(\d{1,4})", row.get("ngl", ""))
-    return int(found[1]) if found and int(found[1]) < layers else None
-
-
-def _experts_on_cpu(row: Row, note: str) -> int:
-    found = _EXPERTS_ON_CPU.search(row.get("ngl", "").lower()) or _EXPERTS_ON_CPU.search(note)
-    return 0 if not found else int(found[1] or 999)
-
-
-def _conversations(row: Row) -> float:
-    found = re.match(r"(?:conc|B)=(\d+)", row.get("batch", ""))
-    return float(found[1]) if found else 1.0
-
-
 PREFILL, PARTIAL, CPU, SEVERAL, MOE, DEEP, DENSE = (
     "prefill",
     "partial offload",
@@ -250,20 +238,23 @@ def group_of(asked: AskedRow) -> str:
     return DEEP if asked.start >= DEEP_FROM else DENSE
 
 
+def hf_group(shape: HfShape, cards: int, depth: float) -> str:
+    """The group of an engine that reads safetensors and keeps all on GPUs."""
+    if cards > 1:
+        return SEVERAL
+    if 0 < shape.experts_used < shape.experts:
+        return MOE
+    return DEEP if depth >= DEEP_FROM else DENSE
+
+
 USUAL_FAMILY = "ddr5"
 
 
 def question_of(asked: AskedRow) -> SpeedQuestion:
     """The question of a row."""
-    return _on_cpu(asked) if asked.setting.backend == "cpu" else _on_gpus(asked)
-
-
-def _on_cpu(asked: AskedRow) -> SpeedQuestion:
-    chip = cpu_chip(asked.device, asked.threads)
-    return _common(asked, chip)._replace(host=Host(totals(asked.load), chip, asked.setting))
-
-
-def _on_gpus(asked: AskedRow) -> SpeedQuestion:
+    if asked.setting.backend == "cpu":
+        chip = cpu_chip(asked.device, asked.threads)
+        return _common(asked, chip)._replace(host=Host(totals(asked.load), chip, asked.setting))
     placed = (asked.load, asked.gpu_layers, asked.experts_on_cpu)
     return _common(asked, gpu_chip(asked.device))._replace(
         totals=on_gpu(*placed),
@@ -309,9 +300,9 @@ def placed_on_host(
     ]
     if count > 0 and not first and not experts:
         return None
-    whole = layer_totals(load, load.layers[:first], with_output=count == 0)
-    part = layer_totals(load, experts, with_output=False)
-    both = whole.and_also(part)
+    both = layer_totals(load, load.layers[:first], with_output=count == 0).and_also(
+        layer_totals(load, experts, with_output=False)
+    )
     crossings = 2.0 * len(experts) + (1.0 if first else 0.0)
     return Host(both, chip, setting._replace(backend="cpu", family=family, device="", beside_gpu=True), crossings)
 
@@ -322,17 +313,13 @@ def _first_layer(load: ModelLoad, count: int) -> int:
 
 
 def _layers_on_gpus(load: ModelLoad, asked: int | None) -> int:
-    """Layers on GPUs, the output counted as one."""
     every = len(load.layers) + 1
     return every if asked is None else min(asked, every)
 
 
-USABLE = 0.97
-"""Of a card's memory, after what its driver keeps."""
-BESIDE_BYTES = GIB
-"""What a runtime's own context and its compute buffers take on each GPU, about."""
-BLOCK = 4096
-"""Caches are made larger than what is in them: in steps of so many tokens here."""
+USABLE = 0.97  # of a card's memory, after what its driver keeps
+BESIDE_BYTES = GIB  # what a runtime's own context and its compute buffers take on each GPU, about
+BLOCK = 4096  # caches are made larger than what is in them: in steps of so many tokens here
 
 
 def is_open(asked: AskedRow) -> bool:
@@ -361,9 +348,11 @@ def placed_row(asked: AskedRow) -> AskedRow:
         elements * asked.element_bytes * asked.conversations
     )
     experts = _experts_on_host(asked, room)
-    return (
-        asked._replace(gpu_layers=_layers(asked, room)) if experts is None else asked._replace(experts_on_cpu=experts)
-    )
+    if experts is not None:
+        return asked._replace(experts_on_cpu=experts)
+    count = len(asked.load.layers)
+    each = sum(layer.dense_bytes + layer.expert_bytes for layer in asked.load.layers) / max(1, count)
+    return asked._replace(gpu_layers=max(0, min(count - 1, int(room / max(1.0, each)))))
 
 
 def _experts_on_host(asked: AskedRow, room: float) -> int | None:
@@ -374,9 +363,3 @@ def _experts_on_host(asked: AskedRow, room: float) -> int | None:
             return n
         left += layer.expert_bytes
     return len(asked.load.layers) if left >= 0 else None
-
-
-def _layers(asked: AskedRow, room: float) -> int:
-    count = len(asked.load.layers)
-    each = sum(layer.dense_bytes + layer.expert_bytes for layer in asked.load.layers) / max(1, count)
-    return max(0, min(count - 1, int(room / max(1.0, each))))

@@ -45,18 +45,15 @@ NAMES = (
     "threads", "batch", "date_or_build", "note",
 )  # fmt: skip
 """The columns that are looked up; together they name a base."""
-DEPTH, SIZE = "ctx_or_depth", "model_size_gib"
-"""The columns whose numbers may differ from row to row."""
+DEPTH, SIZE = "ctx_or_depth", "model_size_gib"  # the columns whose numbers may differ from row to row
 _TRICKS = re.compile(r"(?i)spec|mtp|draft|claimed")
 _MOST_GPUS = 1024
 _LONGEST = 1000
 DEEPEST = 2.0**27
 _NOTHING_SAID = frozenset({"none", "nan", "n/a", "-", "?", "short", "default"})
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?")
-MOST_KEPT = 20_000
-"""Bases that are kept from one piece of a table to the next, of a few kB each."""
-OFF = 8.0
-"""How many times larger or smaller than the model in its quant a file may be said to be."""
+MOST_KEPT = 20_000  # bases that are kept from one piece of a table to the next, of a few kB each
+OFF = 8.0  # how many times larger or smaller than the model in its quant a file may be said to be
 
 Cells = tuple[str, ...]
 
@@ -133,11 +130,6 @@ def _basis(group: str, spread: Spread, trust: Trust) -> str:
     return "; ".join((text, *trust.reasons))
 
 
-def size_refused(base: Base) -> str:
-    """Why a size can't be."""
-    return f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB"
-
-
 @lru_cache(maxsize=MOST_KEPT)
 def spilled_base(names: Cells, scale: float, depth_block: float) -> Base:
     """The base of rows whose weights are larger than the memory, with what fits on the GPUs."""
@@ -162,8 +154,7 @@ def cells_number(cell: str) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-Rates: TypeAlias = tuple[Floats, Floats, Floats]
-"""Low, most likely, high."""
+Rates: TypeAlias = tuple[Floats, Floats, Floats]  # low, most likely, high
 
 
 class TablePart(NamedTuple):
@@ -207,7 +198,6 @@ def _taken(values: Sequence[float], index: Indices) -> Floats:
 
 
 def _scaled(question: SpeedQuestion, scales: Floats) -> SpeedQuestion:
-    """With the weights as large as the files are."""
     if (scales == 1).all():
         return question
     totals, host = question.totals, question.host
@@ -283,7 +273,10 @@ def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Flo
     empty = np.full(count, "", dtype=object)
     table = _Table(depths, gibs, empty, empty.copy())
     buckets: dict[Hashable, list[TablePart]] = defaultdict(list)
-    for cells, rows in _by_names(names).items():
+    by_names: dict[Cells, list[int]] = defaultdict(list)
+    for n, cells in enumerate(names):
+        by_names[cells].append(n)
+    for cells, rows in by_names.items():
         known = dict(zip(columns, cells, strict=True))
         whole = tuple([known.get(name, "") for name in NAMES])
         for part in _parts(whole, np.asarray(rows, dtype=np.intp), table):
@@ -293,13 +286,6 @@ def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Flo
         speeds[:, np.concatenate([part.rows for part in parts])] = table_rates(parts, depths)
     low, mid, high = speeds
     return Predictions(low, mid, high, table.basis.tolist(), table.reasons.tolist())
-
-
-def _by_names(names: Iterable[Cells]) -> dict[Cells, list[int]]:
-    found: dict[Cells, list[int]] = defaultdict(list)
-    for n, cells in enumerate(names):
-        found[cells].append(n)
-    return found
 
 
 def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
@@ -314,8 +300,13 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
     table.refuse(rows[~fine], f"{DEPTH} is no number of tokens that can be")
     table.refuse(rows[fine & np.isnan(gibs)], f"{SIZE} is no size")
     rows = rows[fine & ~np.isnan(gibs)]
-    scales = _scales(base, table.gibs[rows])
-    table.refuse(rows[scales == 0], size_refused(base))
+    # How many times larger the weights are than those of the quant; 0 where no file of it can be so large
+    scales = table.gibs[rows] * GIB / max(1.0, base.file_bytes)
+    scales = np.where(table.gibs[rows] == 0, 1.0, scales * ((scales > 1 / OFF) & (scales < OFF)))
+    table.refuse(
+        rows[scales == 0],
+        f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB",
+    )
     rows, scales = rows[scales > 0], scales[scales > 0]
     spills = base.on_gpu_bytes * scales > base.room_bytes
     yield _part(base, rows[~spills], scales[~spills], table)
@@ -325,13 +316,6 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
         for block in np.unique(blocks):
             some = same[blocks == block]
             yield _part(spilled_base(cells, float(scale), float(block)), some, np.ones(len(some)), table)
-
-
-def _scales(base: Base, gibs: Floats) -> Floats:
-    """How many times larger the weights are than those of the quant; 0 where no file of it can be so large."""
-    scales = gibs * GIB / max(1.0, base.file_bytes)
-    possible = (scales > 1 / OFF) & (scales < OFF)
-    return np.where(gibs == 0, 1.0, scales * possible)
 
 
 def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> TablePart:

@@ -1,7 +1,4 @@
-"""Attention: queries, keys and values with their rotary positions, their product.
-
-And what a layer makes of its result.
-"""
+"""Attention: queries, keys and values with their rotary positions, their product, and what a layer makes of it."""
 
 from typing import NamedTuple
 
@@ -68,8 +65,15 @@ class Heads(NamedTuple):
 
 
 def heads_of(build: Build, layer: int, x: Node) -> Heads:
-    """All of them, ready for attention."""
-    return rotated_heads(build, layer, plain_heads(build, layer, x))
+    """All of them, ready for attention: with norms, rotary positions, and what scales the queries."""
+    graph, habits = build.graph, build.hyper.habits
+    query, key, value, gate = plain_heads(build, layer, x)
+    query = _turned(build, layer, query, "q")
+    query = tempered(build, layer, graph.scale(query) if habits.scales_queries else query)
+    key = key and _turned(build, layer, key, "k")
+    if value is not None and habits.norms_values:
+        value = graph.norm(value)
+    return Heads(query, key, value, gate)
 
 
 def plain_heads(build: Build, layer: int, x: Node) -> Heads:
@@ -88,7 +92,10 @@ def plain_heads(build: Build, layer: int, x: Node) -> Heads:
     value = _projected(build, layer, x, "v") if build.has(f"{name}.attn_v.weight") else key
     key, value = (graph.reshape(p, *s, build.tokens) for p, s in zip((key, value), shapes[1:], strict=True))
     if query.shape[0] == 2 * length * heads:
-        return _gated_heads(build, query, key, value, (length, heads, build.tokens))
+        # Each head's query and the gate of its result come from one product, side by side
+        joined, step = query, row_bytes("F32", 2 * length)
+        query, gate = (graph.view(joined, (length, heads, build.tokens), (step, step * heads)) for _ in range(2))
+        return Heads(query, key, value, graph.cont(gate, length * heads, build.tokens))
     return Heads(graph.reshape(query, length, heads, build.tokens), key, value)
 
 
@@ -112,26 +119,6 @@ def _norms_all_heads(build: Build, layer: int, name: str) -> bool:
     return len(shape) == 1 and shape[0] > build.hyper.key_length(layer)
 
 
-def _gated_heads(build: Build, joined: Node, key: Node, value: Node, shape: tuple[int, int, int]) -> Heads:
-    """Each head's query and the gate of its result come from one product, side by side."""
-    graph = build.graph
-    length, heads, tokens = shape
-    step = row_bytes("F32", 2 * length)
-    query, gate = (graph.view(joined, shape, (step, step * heads)) for _ in range(2))
-    return Heads(query, key, value, graph.cont(gate, length * heads, tokens))
-
-
-def rotated_heads(build: Build, layer: int, heads: Heads) -> Heads:
-    """With the norms of the heads, the rotary positions, and what scales the queries."""
-    graph, habits = build.graph, build.hyper.habits
-    query, key, value, gate = heads
-    query = _scaled(build, layer, _turned(build, layer, query, "q"))
-    key = key and _turned(build, layer, key, "k")
-    if value is not None and habits.norms_values:
-        value = graph.norm(value)
-    return Heads(query, key, value, gate)
-
-
 def _turned(build: Build, layer: int, x: Node, part: str) -> Node:
     """Normed and turned by the positions, in the order that the architecture has."""
     hyper, turns_here = build.hyper, has_rope(build.hyper, layer)
@@ -153,12 +140,6 @@ def _normed(build: Build, layer: int, x: Node, part: str) -> Node:
         return build.norm(x, name, build.hyper.habits.head_norm)
     bare = build.hyper.habits.norms_without_weights and build.has(f"{build.block(layer)}.attn_q_norm.weight")
     return build.graph.norm(x) if bare else x
-
-
-def _scaled(build: Build, layer: int, query: Node) -> Node:
-    if build.hyper.habits.scales_queries:
-        query = build.graph.scale(query)
-    return tempered(build, layer, query)
 
 
 class Extras(NamedTuple):
@@ -194,41 +175,32 @@ def attention_product(build: Build, layer: int, operands: Operands, extras: Extr
     query = graph.view(query, (length, heads, per_stream, streams), strides)
     transposed = operands.values.strides[1] > operands.values.strides[2]
     query, keys, values = (graph.permute(n, 0, 2, 1, 3) for n in (query, keys, operands.values))
-    operands = Operands(query, keys, values, operands.mask)
-    if build.kernels.flash_attention and extras.score_bias is None:
-        return graph.expand(_flash(build, layer, operands, extras))
-    if not transposed:
-        operands = operands._replace(values=graph.cont(graph.transpose(values)))
-    return graph.expand(_by_hand(build, layer, operands, extras))
-
-
-def _sinks(build: Build, layer: int) -> Node | None:
     name = f"{build.block(layer)}.attn_sinks.weight"
-    return build.weight(name) if build.has(name) else None
+    sinks = build.weight(name) if build.has(name) else None
+    if build.kernels.flash_attention and extras.score_bias is None:
+        keys, values = (graph.cast(n, "F16") if n.kind == "F32" else n for n in (keys, values))
+        result = graph.flash_attn(query, keys, values, operands.mask, sinks)
+        build.fused.append((layer, result))
+        if extras.value_matrix is not None:
+            result = graph.mul_mat(extras.value_matrix, graph.permute(result, 0, 2, 1, 3))
+            result = graph.cont(graph.permute(result, 0, 2, 1, 3))
+        a, b, c, d = result.shape
+        return graph.expand(graph.reshape(result, a * b, c * d))
+    if not transposed:
+        values = graph.cont(graph.transpose(values))
+    operands = Operands(query, keys, values, operands.mask)
+    return graph.expand(_by_hand(build, operands, extras, sinks))
 
 
-def _flash(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
-    """In one kernel."""
-    graph = build.graph
-    keys, values = (graph.cast(n, "F16") if n.kind == "F32" else n for n in (operands.keys, operands.values))
-    result = graph.flash_attn(operands.query, keys, values, operands.mask, _sinks(build, layer))
-    build.fused.append((layer, result))
-    if extras.value_matrix is not None:
-        result = graph.mul_mat(extras.value_matrix, graph.permute(result, 0, 2, 1, 3))
-        result = graph.cont(graph.permute(result, 0, 2, 1, 3))
-    a, b, c, d = result.shape
-    return graph.reshape(result, a * b, c * d)
-
-
-def _by_hand(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
+def _by_hand(build: Build, operands: Operands, extras: Extras, sinks: Node | None) -> Node:
     """Scores, softmax and sum one after the other; the scores of all heads are the largest tensor by far."""
     graph = build.graph
     scores = graph.mul_mat(operands.keys, operands.query)
-    if build.hyper.caps_scores:
+    if build.hyper.habits.caps_scores:
         scores = graph.scale(graph.unary(graph.scale(scores)))
     if extras.score_bias is not None:
         scores = graph.add(scores, extras.score_bias)
-    scores = graph.soft_max(scores, operands.mask, _sinks(build, layer))
+    scores = graph.soft_max(scores, operands.mask, sinks)
     result = graph.mul_mat(operands.values, scores)
     if extras.value_matrix is not None:
         result = graph.mul_mat(extras.value_matrix, result)

@@ -10,8 +10,7 @@ _HOST_ALIGNMENT = 32
 _CUDA_ALIGNMENT = 128
 _CUDA_ROW_PADDING = 512
 _VECTOR_ROWS = 2
-_OFFLOAD_MIN_BATCH = 32
-"""From so many rows on a GPU computes with weights that lie on the host, copying them first."""
+_OFFLOAD_MIN_BATCH = 32  # from so many rows on a GPU computes with weights that lie on the host, copying them first
 
 
 class Backend(NamedTuple):
@@ -69,10 +68,8 @@ def _cuda_bytes(node: Node) -> int:
 
 def _with_copies(node: Node, size: int) -> int:
     query, key, value = node.sources[:3]
-    if (
-        query.shape[1] <= _VECTOR_ROWS and block_of(key.kind)[0] > 1
-    ):  # the kernel for single tokens reads them as they are
-        return size
+    if query.shape[1] <= _VECTOR_ROWS and block_of(key.kind)[0] > 1:
+        return size  # the kernel for single tokens reads them as they are
     shared = value.view_of is not None and value.view_of is key.view_of
     for cached in (key,) if shared else (key, value):
         if cached.kind != "F16":

@@ -51,6 +51,7 @@ class Build:
         self.tokens = settings.tokens if tokens is None else tokens
         self.sequence_tokens = self.tokens // settings.slots
         """The tokens of each sequence, which all have equally many."""
+        self.block = hyper.block
         self._tensors = hyper.blueprint.by_name
         self._weights: dict[tuple[str, int], Node] = {}
         self._inputs: dict[str, Node] = {}
@@ -84,10 +85,6 @@ class Build:
         if number < 1:
             raise UnknownLayoutError(f"the file has no {key}")
         return number
-
-    def block(self, layer: int) -> str:
-        """What the names of a layer's tensors begin with."""
-        return self.hyper.block(layer)
 
     def picks(self, layer: int) -> str:
         """Where in this layer the wanted tokens are picked; empty where all go on."""

@@ -42,7 +42,10 @@ def layer_caches(hyper: Hyper, settings: Settings) -> list[LayerCache]:
 
 
 def _layer_cache(hyper: Hyper, settings: Settings, layer: int) -> LayerCache:
-    tables = _state_tables(hyper, settings, layer)
+    tables: tuple[Node, ...] = ()
+    if hyper.recurrent[layer]:  # the last inputs of a convolution, and what a layer remembers of all before
+        elements = (hyper.convolution_elements, hyper.memory_elements)
+        tables = tuple(Node("none", "F32", (n, max(1, settings.slots), 1, 1)) for n in elements)
     if hyper.recurrent[layer] and not hyper.attends(layer):
         return LayerCache(layer, 0, tables)
     cells = cells_of(hyper, settings, layer)
@@ -82,16 +85,7 @@ def value_width(hyper: Hyper, settings: Settings, layer: int) -> int:
     return hyper.widest_values if settings.transposes_values else hyper.value_length(layer) * hyper.kv_heads[layer]
 
 
-def _state_tables(hyper: Hyper, settings: Settings, layer: int) -> tuple[Node, ...]:
-    """The last inputs of a convolution, and what a layer remembers of all before."""
-    if not hyper.recurrent[layer]:
-        return ()
-    elements = (hyper.convolution_elements, hyper.memory_elements)
-    return tuple(Node("none", "F32", (n, max(1, settings.slots), 1, 1)) for n in elements)
-
-
-_ROTATION = 64
-"""The smallest matrix that quantised keys and values are rotated with."""
+_ROTATION = 64  # the smallest matrix that quantised keys and values are rotated with
 
 
 class CacheInputs(NamedTuple):
@@ -114,13 +108,13 @@ def cache_inputs(build: Build, layer: int) -> CacheInputs:
     if not hyper.is_latent and not hyper.is_compressed:
         width = hyper.widest_values if settings.transposes_values else 1
         value_rows = graph.input("I64", tokens * width, name="value rows")
-    return CacheInputs(
-        mask=mask_input(build, layer, kind),
-        key_rows=graph.input("I64", tokens, name="key rows"),
-        value_rows=value_rows,
-        key_rotation=_key_rotation(build, layer),
-        value_rotation=_value_rotation(build, layer),
-    )
+    mask, key_rows = mask_input(build, layer, kind), graph.input("I64", tokens, name="key rows")
+    key_rotation = value_rotation = None
+    if not hyper.is_latent and _can_rotate(build, layer, "key"):
+        key_rotation = rotation_input(build, hyper.key_length(layer))
+    if not hyper.is_latent and block_of(settings.value_type)[0] > 1 and _can_rotate(build, layer, "value"):
+        value_rotation = graph.input("F32", _ROTATION, _ROTATION, name="value rotation")
+    return CacheInputs(mask, key_rows, value_rows, key_rotation, value_rotation)
 
 
 def mask_input(build: Build, layer: int, kind: str) -> Node:
@@ -130,26 +124,12 @@ def mask_input(build: Build, layer: int, kind: str) -> Node:
     return build.graph.input(kind, cells, build.tokens // streams, 1, streams, name="mask")
 
 
-def _key_rotation(build: Build, layer: int) -> Node | None:
-    hyper = build.hyper
-    if hyper.is_latent or not _can_rotate(build, layer, "key"):
-        return None
-    return rotation_input(build, hyper.key_length(layer))
-
-
 def rotation_input(build: Build, length: int, *, always: bool = False) -> Node | None:
     """A matrix that keys of this length are rotated with, where they are quantised."""
     if not always and block_of(build.settings.key_type)[0] == 1:
         return None
     size = length & -length  # the largest power of two that divides it
     return build.graph.input("F32", size, size, name="key rotation")
-
-
-def _value_rotation(build: Build, layer: int) -> Node | None:
-    quantised = block_of(build.settings.value_type)[0] > 1
-    if build.hyper.is_latent or not quantised or not _can_rotate(build, layer, "value"):
-        return None
-    return build.graph.input("F32", _ROTATION, _ROTATION, name="value rotation")
 
 
 def _can_rotate(build: Build, layer: int, what: str) -> bool:

@@ -47,18 +47,14 @@ class Indexer:
         if build.hyper.windowed[layer]:
             return None
         if build.hyper.has_indexer(layer):
-            keys = self._stored(layer, x)
+            graph, name = build.graph, f"{build.block(layer)}.indexer"
+            key = build.norm(build.linear(x, f"{name}.attn_k"), f"{name}.k_norm", "norm")
+            key = graph.rope(graph.reshape(key, build.hyper.index_length, 1, build.tokens), build.positions)
+            cells = cells_of(build.hyper, build.settings, layer)
+            keys = store_index_keys(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
             query, weights = self._queries(layer, x, ranks)
             self._picked = best_places(build, index_scores(build, layer, query, keys, weights, self._mask))
         return self._picked
-
-    def _stored(self, layer: int, x: Node) -> Node:
-        """The indexer's own keys, one head for all, after the new ones were written to their cache."""
-        build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        length, cells = build.hyper.index_length, cells_of(build.hyper, build.settings, layer)
-        key = build.norm(build.linear(x, f"{name}.indexer.attn_k"), f"{name}.indexer.k_norm", "norm")
-        key = graph.rope(graph.reshape(key, length, 1, build.tokens), build.positions)
-        return store_index_keys(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
 
     def _queries(self, layer: int, x: Node, ranks: Node) -> tuple[Node, Node]:
         """Queries of several heads for each token, and a weight for each head."""
@@ -204,7 +200,7 @@ class Compressor:
         scores = graph.add(scores, graph.get_rows(build.weight(f"{name}_ape.weight"), self._places))
         # The tokens that do not fill a row yet
         states = [
-            self._build.cached("F32", layer, values.shape[0], self._parts * self._ratio, self._build.settings.slots)
+            build.cached("F32", layer, values.shape[0], self._parts * self._ratio, build.settings.slots)
             for _ in range(2)
         ]
         rows = self._rows_of(states, values, scores, f"{name}_norm")
@@ -215,12 +211,9 @@ class Compressor:
         target = cache if slots == 1 else graph.reshape(cache, self._length, cells * slots)
         new = graph.view(rows, (self._length, self._blocks), (rows.strides[2],))
         graph.expand(graph.set_rows(target, new, self._rows))
-        writes = [
-            graph.set_rows(self._whole(state), graph.get_rows(part, self._kept_from), self._kept_to)
-            for state, part in zip(states, (values, scores), strict=True)
-        ]
-        for write in writes:
-            graph.expand(write)
+        for state, part in zip(states, (values, scores), strict=True):
+            kept = graph.get_rows(part, self._kept_from)
+            graph.expand(graph.set_rows(self._whole(state), kept, self._kept_to))
         row = row_bytes(kind, self._length)
         return graph.view(cache, (self._length, 1, cells, slots), (row, row, row * cells))
 
@@ -276,7 +269,6 @@ class CompressedAttention:
         result = self._product(layer, query, key, rows, mask)
         result = graph.rope(graph.reshape(result, length, heads, tokens), build.positions)
         # To the width of the model, by groups of heads first
-        build, graph, name = self._build, self._build.graph, self._build.block(layer)
         matrix = build.weight(f"{name}.attn_output_a.weight")
         width, rank, groups = matrix.shape[:3]
         grouped = graph.permute(graph.reshape(result, width, groups, build.tokens), 0, 2, 1, 3)
@@ -289,16 +281,14 @@ class CompressedAttention:
             case ratio if ratio == LOW_RATIO:
                 rows = self._low.stored(layer, x, "attn_compressor")
                 index_rows = self._index.stored(layer, x, "indexer_compressor")
-                return rows, mask_of_picked(
-                    self._build, self._picked(layer, x, ranks, index_rows), self._low.mask, self._low.mask.kind
-                )
+                picked = self._picked(layer, x, ranks, index_rows)
+                return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
             case ratio if ratio == HIGH_RATIO:
                 return self._high.stored(layer, x, "attn_compressor"), self._high.mask
             case _:
                 return None, None
 
     def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
-        """The rows that an indexer scores best."""
         build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.indexer"
         length, slots = build.hyper.index_length, build.settings.slots
         query = build.linear(ranks, f"{name}.attn_q_b")
@@ -316,23 +306,21 @@ class CompressedAttention:
             query, key = hadamard(build, query, rotation), hadamard(build, key, rotation)
         graph.expand(query)
         graph.expand(key)
-        keys, seen = self._last(layer, key), self._inputs.mask
-        if rows is not None and mask is not None:
-            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
-        result = attention_product(build, layer, Operands(query, keys, keys, seen))
-        return result if rotation is None else hadamard(build, result, rotation)
-
-    def _last(self, layer: int, key: Node) -> Node:
-        """The cache of the last tokens, after the new ones were written."""
-        build, graph, settings = self._build, self._build.graph, self._build.settings
-        length, cells, slots = key.shape[0], cells_of(build.hyper, settings, layer), settings.slots
+        # The cache of the last tokens, after the new ones were written
+        settings, slots = build.settings, build.settings.slots
+        length, cells = key.shape[0], cells_of(build.hyper, settings, layer)
         cache = build.cached(settings.key_type, layer, length, cells, slots)
         if self._inputs.key_rows is not None:
             target = cache if slots == 1 else graph.reshape(cache, length, cells * slots)
             new = graph.view(key, (length, build.tokens), (key.strides[2],))
             graph.expand(graph.set_rows(target, new, self._inputs.key_rows))
         row = row_bytes(settings.key_type, length)
-        return graph.view(cache, (length, 1, cells, slots), (row, row, row * cells))
+        keys = graph.view(cache, (length, 1, cells, slots), (row, row, row * cells))
+        seen = self._inputs.mask
+        if rows is not None and mask is not None:
+            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
+        result = attention_product(build, layer, Operands(query, keys, keys, seen))
+        return result if rotation is None else hadamard(build, result, rotation)
 
 
 class _Mixture(NamedTuple):
@@ -420,7 +408,6 @@ class HyperConnections:
         return graph.binary("div", weights, graph.permute(totals, 1, 0, 2, 3))
 
     def _summed(self, layer: int, x: Node, weights: Node) -> Node:
-        """The weighted sum of all streams."""
         if not self._build.kernels.stream_sums:
             return self._summed_by_hand(x, weights)
         return self._fused(layer, self._build.graph.special("hc_pre", (x.shape[0], x.shape[2], 1, 1), x, weights))

@@ -20,8 +20,7 @@ from unslow.think.memory.llama_cpp.recurrent import (
 
 _CHUNK, _CHUNK_BY_CHANNEL = 64, 16
 """Tokens of a chunk: where a head fades as a whole, and where each of its channels fades by itself."""
-_MOST_CHUNKS = 1024
-"""Beyond that a graph would take seconds to lay out."""
+_MOST_CHUNKS = 1024  # beyond that a graph would take seconds to lay out
 
 
 class Heads(NamedTuple):
@@ -47,19 +46,15 @@ def delta_rule(build: Build, layer: int, heads: Heads, memory: Node) -> Answer:
     """As one kernel, or spelled out; the memory is (length, length, heads, sequences)."""
     single = heads.query.shape[2] == 1
     if build.kernels.delta_step if single else build.kernels.delta_chunk:
-        return _fused(build, layer, heads, memory)
+        graph = build.graph
+        length, count, tokens, sequences = heads.value.shape
+        width = length * count
+        result = graph.special("gated_delta_net", (width, (tokens + length) * sequences, 1, 1), *heads, memory)
+        build.fused.append((layer, result))
+        row = row_bytes("F32", width)
+        output = graph.view(result, heads.value.shape, (row_bytes("F32", length), row, row * tokens))
+        return Answer(output, graph.view(result, memory.shape))
     return _step(build.graph, heads, memory) if single else _chunks(build.graph, heads, memory)
-
-
-def _fused(build: Build, layer: int, heads: Heads, memory: Node) -> Answer:
-    graph = build.graph
-    length, count, tokens, sequences = heads.value.shape
-    width = length * count
-    result = graph.special("gated_delta_net", (width, (tokens + length) * sequences, 1, 1), *heads, memory)
-    build.fused.append((layer, result))
-    row = row_bytes("F32", width)
-    output = graph.view(result, heads.value.shape, (row_bytes("F32", length), row, row * tokens))
-    return Answer(output, graph.view(result, memory.shape))
 
 
 def _step(graph: Graph, heads: Heads, memory: Node) -> Answer:
@@ -89,15 +84,8 @@ def _chunks(graph: Graph, heads: Heads, memory: Node) -> Answer:
         news = graph.binary("sub", _slice(graph, transposed), correction)
         within = graph.mul_mat(news, _slice(graph, chunks.scores))
         before = graph.mul_mat(memory, _slice(graph, chunks.faded_queries))
-        # A part of a tensor written over; the result is that tensor
-        values = Node(
-            "set",
-            values.kind,
-            values.shape,
-            (values, graph.add(before, within)),
-            strides=values.strides,
-            view_of=values,
-        )
+        changed = values, graph.add(before, within)  # a part of a tensor is written over: the result is that tensor
+        values = Node("set", values.kind, values.shape, changed, strides=values.strides, view_of=values)
         written = graph.mul_mat(_slice(graph, chunks.writing_keys), news)
         memory = graph.add(graph.mul(memory, _slice(graph, chunks.remains)), written)
     row = row_bytes("F32", length)
@@ -125,9 +113,24 @@ class _Chunks:
         key_scores, scores = within(faded, query, key, strong_keys)
         self.scores = _lower(graph, scores)
         """How much each token of a chunk asks of each one before it."""
-        solved = self._solved(_lower(graph, key_scores))
+        # What each token writes once the writing of those before it in the chunk is known
+        left = _lower(graph, key_scores)
+        ones = graph.unary(graph.view(left, (self.size,)), "fill")
+        identity = graph.special("diag", (self.size, self.size, 1, 1), ones)
+        unsolved, right = graph.add(left, identity), graph.unary(left)
+        solved = graph.add(graph.special("solve_tri", right.shape, unsolved, right), identity)
         self.values = graph.mul_mat(graph.cont(graph.transpose(strong_values)), solved)
-        self._fade(faded, query, key, strong_keys, solved)
+        # Queries and keys as the memory before or after the chunk sees them
+        decay = graph.unary(faded)
+        transposed_keys = graph.cont(graph.transpose(strong_keys))
+        self.faded_keys = graph.mul_mat(graph.mul(transposed_keys, decay), solved)
+        self.faded_queries = graph.mul(query, graph.cont(graph.transpose(decay)))
+        last = graph.cont(graph.view(faded, (1, *faded.shape[1:]), faded.strides[1:]))
+        self.remains = graph.transpose(graph.unary(last))
+        """What is left of the memory after the chunk."""
+        rest = graph.unary(graph.unary(graph.binary("sub", faded, last)))
+        writing = graph.mul(key, graph.cont(graph.transpose(rest)))
+        self.writing_keys = graph.cont(graph.transpose(writing))
 
     def _padded(self, x: Node) -> Node:
         """By head instead of by token, filled up to whole chunks."""
@@ -167,29 +170,6 @@ class _Chunks:
         graph = self._graph
         return graph.unary(_lower(graph, graph.binary("sub", rows, columns)))
 
-    def _solved(self, scores: Node) -> Node:
-        """What each token writes once the writing of those before it in the chunk is known."""
-        graph = self._graph
-        ones = graph.unary(graph.view(scores, (self.size,)), "fill")
-        identity = graph.special("diag", (self.size, self.size, 1, 1), ones)
-        left = graph.add(scores, identity)
-        right = graph.unary(scores)
-        return graph.add(graph.special("solve_tri", right.shape, left, right), identity)
-
-    def _fade(self, faded: Node, query: Node, key: Node, strong_keys: Node, solved: Node) -> None:
-        """Queries and keys as the memory before or after the chunk sees them."""
-        graph = self._graph
-        decay = graph.unary(faded)
-        transposed_keys = graph.cont(graph.transpose(strong_keys))
-        self.faded_keys = graph.mul_mat(graph.mul(transposed_keys, decay), solved)
-        self.faded_queries = graph.mul(query, graph.cont(graph.transpose(decay)))
-        last = graph.cont(graph.view(faded, (1, *faded.shape[1:]), faded.strides[1:]))
-        self.remains = graph.transpose(graph.unary(last))
-        """What is left of the memory after the chunk."""
-        rest = graph.unary(graph.unary(graph.binary("sub", faded, last)))
-        writing = graph.mul(key, graph.cont(graph.transpose(rest)))
-        self.writing_keys = graph.cont(graph.transpose(writing))
-
 
 def _lower(graph: Graph, x: Node) -> Node:
     """Zeros above the diagonal."""
@@ -197,13 +177,10 @@ def _lower(graph: Graph, x: Node) -> Node:
 
 
 def _slice(graph: Graph, x: Node) -> Node:
-    """One chunk."""
     return graph.view(x, (x.shape[0], x.shape[1], 1, x.shape[3]), x.strides[1:])
 
 
 class _Sizes(NamedTuple):
-    """The dimensions of a gated delta network."""
-
     key_length: int
     key_heads: int
     value_length: int
@@ -224,7 +201,15 @@ class _Sizes(NamedTuple):
 
 def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole linear-attention layer, with its projections."""
-    graph, name, sizes = build.graph, build.block(layer), _sizes(build)
+    graph, name, value_heads = build.graph, build.block(layer), build.size("ssm.time_step_rank")
+    sizes = _Sizes(
+        key_length=build.size("ssm.state_size"),
+        key_heads=build.size("ssm.group_count"),
+        value_length=build.size("ssm.inner_size") // value_heads,
+        value_heads=value_heads,
+        tokens=build.sequence_tokens,
+        sequences=build.settings.slots,
+    )
     graph.expand(x)
     mixed, gate = _projected(build, layer, x, sizes)
     strength, decay = _strength_and_decay(build, layer, x, sizes)
@@ -242,47 +227,32 @@ def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     return graph.reshape(build.linear(output, f"{name}.ssm_out"), build.hyper.width, build.tokens)
 
 
-def _sizes(build: Build) -> _Sizes:
-    value_heads = build.size("ssm.time_step_rank")
-    return _Sizes(
-        key_length=build.size("ssm.state_size"),
-        key_heads=build.size("ssm.group_count"),
-        value_length=build.size("ssm.inner_size") // value_heads,
-        value_heads=value_heads,
-        tokens=build.sequence_tokens,
-        sequences=build.settings.slots,
-    )
-
-
 def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
-    """The channels of the convolution, and the output gate."""
-    name = build.block(layer)
+    graph, name = build.graph, build.block(layer)
     if not build.has(f"{name}.attn_qkv.weight"):
-        return _projected_at_once(build, layer, x, sizes)
+        # The same of older files: one product, in which all parts of a key head lie side by side
+        joined = build.linear(x, f"{name}.ssm_in")
+        by_head = sizes.key_heads, sizes.tokens, sizes.sequences
+        joined = graph.reshape(joined, joined.shape[0] // sizes.key_heads, *by_head)
+        lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.shared,) * 2)
+        query, key, value, gate = (graph.view(joined, (n, *by_head), joined.strides[1:]) for n in lengths)
+        gate = graph.cont(gate)
+        query, key, value = (
+            graph.cont(n, n.shape[0] * sizes.key_heads, sizes.tokens, sizes.sequences) for n in (query, key, value)
+        )
+        return graph.concat(graph.concat(query, key, 0), value, 0), gate
     mixed = build.linear(x, f"{name}.attn_qkv")
     return by_sequence(build, mixed), build.linear(x, f"{name}.attn_gate")
-
-
-def _projected_at_once(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
-    """The same of older files: one product, in which all parts of a key head lie side by side."""
-    graph = build.graph
-    joined = build.linear(x, f"{build.block(layer)}.ssm_in")
-    by_head = sizes.key_heads, sizes.tokens, sizes.sequences
-    joined = graph.reshape(joined, joined.shape[0] // sizes.key_heads, *by_head)
-    lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.shared,) * 2)
-    query, key, value, gate = (graph.view(joined, (n, *by_head), joined.strides[1:]) for n in lengths)
-    gate = graph.cont(gate)
-    query, key, value = (
-        graph.cont(n, n.shape[0] * sizes.key_heads, sizes.tokens, sizes.sequences) for n in (query, key, value)
-    )
-    return graph.concat(graph.concat(query, key, 0), value, 0), gate
 
 
 def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
     """How strongly a token writes into the memory, and how fast the memory fades."""
     graph, name, shape = build.graph, build.block(layer), sizes.values[1:]
-    if build.has(f"{name}.ssm_ba.weight"):
-        strength, rate = _strength_and_rate_at_once(build, layer, x, sizes)
+    if build.has(f"{name}.ssm_ba.weight"):  # by one product, in which those of a key head lie side by side
+        by_head = sizes.key_heads, sizes.tokens, sizes.sequences
+        joined = graph.reshape(build.linear(x, f"{name}.ssm_ba"), 2 * sizes.shared, *by_head)
+        strength, rate = (graph.view(joined, (sizes.shared, *by_head), joined.strides[1:]) for _ in range(2))
+        strength, rate = graph.cont(strength), graph.cont(rate, *shape)
     else:
         strength = graph.reshape(build.linear(x, f"{name}.ssm_beta"), 1, *shape)
         rate = graph.reshape(build.linear(x, f"{name}.ssm_alpha"), *shape)
@@ -291,17 +261,7 @@ def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tup
     return graph.reshape(graph.unary(strength), 1, *shape), graph.reshape(decay, 1, *shape)
 
 
-def _strength_and_rate_at_once(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
-    """Both by one product, in which those of a key head lie side by side."""
-    graph = build.graph
-    by_head = sizes.key_heads, sizes.tokens, sizes.sequences
-    joined = graph.reshape(build.linear(x, f"{build.block(layer)}.ssm_ba"), 2 * sizes.shared, *by_head)
-    strength, rate = (graph.view(joined, (sizes.shared, *by_head), joined.strides[1:]) for _ in range(2))
-    return graph.cont(strength), graph.cont(rate, *sizes.values[1:])
-
-
 def _heads(build: Build, layer: int, channels: Node, sizes: _Sizes) -> tuple[Node, Node, Node]:
-    """Queries, keys and values out of the convolved channels."""
     graph = build.graph
     row = channels.strides[1]
 

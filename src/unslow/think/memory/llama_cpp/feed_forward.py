@@ -6,17 +6,13 @@ from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError
 
 def gated_activation(build: Build, layer: int, gate: Node, up: Node, what: str) -> Node:
     """The inner values of a layer's experts (`exp`), or of its other network (`shexp`)."""
-    number = build.hyper.blueprint.number
-    if number("activation.situ_beta"):
-        return _squashed(build.graph, gate, up, both=number("activation.situ_linear_beta") > 0)
+    graph, number = build.graph, build.hyper.blueprint.number
+    if number("activation.situ_beta"):  # squashed by a hyperbolic tangent, the gate or both (Kimi K3)
+        both = number("activation.situ_linear_beta") > 0
+        gate = graph.mul(_bounded(graph, gate), graph.unary(gate))
+        return graph.mul(gate, _bounded(graph, up) if both else up)
     first = build.hyper.habits.clamps_first
-    return build.graph.gated(gate, up, clamps=build.hyper.clamps(what, layer), clamps_first=first)
-
-
-def _squashed(graph: Graph, gate: Node, up: Node, *, both: bool) -> Node:
-    """By a hyperbolic tangent, the gate or both (Kimi K3)."""
-    gate = graph.mul(_bounded(graph, gate), graph.unary(gate))
-    return graph.mul(gate, _bounded(graph, up) if both else up)
+    return graph.gated(gate, up, clamps=build.hyper.clamps(what, layer), clamps_first=first)
 
 
 def _bounded(graph: Graph, x: Node) -> Node:
@@ -29,7 +25,7 @@ _SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
 
 def route_tokens(build: Build, layer: int, scores: Node, used: int, *, by_groups: bool = False) -> tuple[Node, Node]:
     """The chosen experts of each token (used, tokens), and their weights; or, of those, the groups that they are in."""
-    graph = build.graph
+    graph, hyper = build.graph, build.hyper
     probabilities = _probabilities(build, scores)
     table = f"{build.block(layer)}.ffn_gate_tid2eid.weight"
     if build.has(table):  # each token has its experts (DeepSeek 4)
@@ -38,7 +34,17 @@ def route_tokens(build: Build, layer: int, scores: Node, used: int, *, by_groups
         chosen = graph.top_rows(_selection(build, layer, scores, probabilities), used)
     if by_groups:
         chosen = graph.cast(graph.scale(graph.cast(chosen, "F32")), "I32")
-    return chosen, _weights(build, probabilities, chosen)
+    # The probabilities of the chosen experts: (1, used, tokens)
+    experts, tokens = probabilities.shape[:2]
+    used = chosen.shape[0]
+    weights = graph.get_rows(graph.reshape(probabilities, 1, experts, tokens), chosen)
+    if hyper.gating == _SOFTMAX_AFTER:
+        weights = graph.reshape(graph.soft_max(graph.reshape(weights, used, tokens)), 1, used, tokens)
+    if hyper.normalises_weights:
+        flat = graph.reshape(weights, used, tokens)
+        total = graph.clamp(graph.sum_rows(flat))
+        weights = graph.reshape(graph.binary("div", flat, total), 1, used, tokens)
+    return chosen, graph.scale(weights) if hyper.scales_weights else weights
 
 
 def _probabilities(build: Build, scores: Node) -> Node:
@@ -60,13 +66,11 @@ def _selection(build: Build, layer: int, scores: Node, probabilities: Node) -> N
         selection = scores
     if habits.selects_by_sigmoid:
         selection = build.graph.unary(scores)
-    return _best_groups(build, selection) if build.hyper.blueprint.count("expert_group_count") > 1 else selection
-
-
-def _best_groups(build: Build, selection: Node) -> Node:
-    """With everything masked out that is not in one of the best groups of experts."""
     graph, number = build.graph, build.hyper.blueprint.count
     groups, used = number("expert_group_count"), number("expert_group_used_count")
+    if groups <= 1:
+        return selection
+    # Everything is masked out that is not in one of the best groups of experts
     experts, tokens = selection.shape[:2]
     size = experts // groups
     grouped = graph.reshape(selection, size, groups, tokens)
@@ -76,21 +80,6 @@ def _best_groups(build: Build, selection: Node) -> Node:
     kept = graph.get_rows(grouped, picked)
     masked = graph.set_rows(graph.unary(grouped, "fill"), kept, picked)
     return graph.reshape(masked, experts, tokens)
-
-
-def _weights(build: Build, probabilities: Node, chosen: Node) -> Node:
-    """The probabilities of the chosen experts: (1, used, tokens)."""
-    graph, hyper = build.graph, build.hyper
-    experts, tokens = probabilities.shape[:2]
-    used = chosen.shape[0]
-    weights = graph.get_rows(graph.reshape(probabilities, 1, experts, tokens), chosen)
-    if hyper.gating == _SOFTMAX_AFTER:
-        weights = graph.reshape(graph.soft_max(graph.reshape(weights, used, tokens)), 1, used, tokens)
-    if hyper.normalises_weights:
-        flat = graph.reshape(weights, used, tokens)
-        total = graph.clamp(graph.sum_rows(flat))
-        weights = graph.reshape(graph.binary("div", flat, total), 1, used, tokens)
-    return graph.scale(weights) if hyper.scales_weights else weights
 
 
 def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None, kind: str = "exps") -> Node:
@@ -115,7 +104,6 @@ def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None
         result = graph.mul(result, weights)
     graph.expand(result)
     # The experts' results added one after the other
-    graph = build.graph
     width, _, tokens = result.shape[:3]
     parts = [graph.expand(graph.view(result, (width, tokens), (result.strides[2],))) for _ in range(used)]
     total = parts[0]
@@ -125,7 +113,6 @@ def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None
 
 
 def _inside(build: Build, layer: int, x: Node, chosen: Node, kind: str) -> Node:
-    """The experts' gate and up matrices and their activation."""
     graph, name = build.graph, f"{build.block(layer)}.ffn"
     if build.has(f"{name}_gate_up_{kind}.weight"):
         both = _expert_linear(build, x, f"{name}_gate_up_{kind}", chosen)
@@ -160,7 +147,14 @@ def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) 
         return dense(build, layer, x)
     result = _chosen(build, layer, x, scores)
     if build.has(f"{name}.ffn_up_shexp.weight"):
-        result = graph.add(result, _shared(build, layer, x))
+        shared = dense(build, layer, x, "_shexp")  # the expert that every token uses, gated where it has a gate
+        if build.has(f"{name}.ffn_gate_inp_shexp.weight"):
+            score = build.linear(x, f"{name}.ffn_gate_inp_shexp")
+            gate = graph.unary(score)
+            if build.hyper.habits.divides_shared_gate:
+                gate = graph.binary("div", gate, score)
+            shared = graph.mul(shared, gate)
+        result = graph.add(result, shared)
         return graph.scale(result) if build.hyper.habits.scales_shared_sum else result
     if build.hyper.habits.mixes_dense and build.has(f"{name}.ffn_up.weight"):
         return graph.scale(graph.add(dense(build, layer, x), result))
@@ -176,25 +170,23 @@ def dense(build: Build, layer: int, x: Node, suffix: str = "") -> Node:
     elif build.weight(f"{name}_down{suffix}.weight").shape[0] * 2 == up.shape[0]:
         inner = graph.glu(up)
     else:
-        inner = _activated(build, layer, up)
+        inner, scales = graph.unary(up), f"{name}.act.scales"
+        if build.has(scales):
+            inner = graph.binary("div", inner, build.weight(scales))
+        elif build.hyper.habits.squares:
+            inner = graph.unary(inner, "sqr")
     if build.has(f"{name}_sub_norm.weight"):
         inner = build.norm(inner, f"{name}_sub_norm")
     return build.linear(inner, f"{name}_down{suffix}")
 
 
-def _activated(build: Build, layer: int, x: Node) -> Node:
-    scales = f"{build.block(layer)}.ffn.act.scales"
-    x = build.graph.unary(x)
-    if build.has(scales):
-        return build.graph.binary("div", x, build.weight(scales))
-    return build.graph.unary(x, "sqr") if build.hyper.habits.squares else x
-
-
 def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
     """What the experts say; some read and answer in a narrower space (Nemotron 3 Super, Kimi K3)."""
-    name = f"{build.block(layer)}.ffn"
-    if build.has(f"{name}_up_chexps.weight"):
-        return _twice(build, layer, x)
+    graph, name = build.graph, f"{build.block(layer)}.ffn"
+    if build.has(f"{name}_up_chexps.weight"):  # then smaller ones that whole groups of them share (GroveMoE)
+        scores = build.linear(x, f"{name}_gate_inp")
+        first = experts_output(build, layer, x, scores)
+        return graph.add(first, graph.scale(experts_output(build, layer, first, scores, "chexps")))
     space = next((s for s in ("latent", "routed") if build.has(f"{name}_{s}_down.weight")), "")
     if not space:
         return experts_output(build, layer, x, scores)
@@ -203,27 +195,6 @@ def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
     if build.has(f"{name}_{space}_norm.weight"):
         answer = build.norm(answer, f"{name}_{space}_norm")
     return build.linear(answer, f"{name}_{space}_up")
-
-
-def _twice(build: Build, layer: int, x: Node) -> Node:
-    """Experts, then smaller ones that whole groups of them share (GroveMoE)."""
-    graph = build.graph
-    scores = build.linear(x, f"{build.block(layer)}.ffn_gate_inp")
-    first = experts_output(build, layer, x, scores)
-    return graph.add(first, graph.scale(experts_output(build, layer, first, scores, "chexps")))
-
-
-def _shared(build: Build, layer: int, x: Node) -> Node:
-    """The expert that every token uses, gated where it has a gate."""
-    graph, name = build.graph, build.block(layer)
-    result = dense(build, layer, x, "_shexp")
-    if not build.has(f"{name}.ffn_gate_inp_shexp.weight"):
-        return result
-    score = build.linear(x, f"{name}.ffn_gate_inp_shexp")
-    gate = graph.unary(score)
-    if build.hyper.habits.divides_shared_gate:
-        gate = graph.binary("div", gate, score)
-    return graph.mul(result, gate)
 
 
 def two_networks(build: Build, layer: int, x: Node) -> Node:

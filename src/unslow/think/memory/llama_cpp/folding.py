@@ -1,9 +1,6 @@
-"""How few of a model's layers are laid out.
+"""How few of a model's layers are laid out: of many that are alike, until nothing changes any more."""
 
-Of many that are alike, as many as it takes until nothing changes any more.
-"""
-
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -20,8 +17,7 @@ from unslow.think.memory.llama_cpp.places import Places
 
 _LONGEST_PERIOD = 12
 _KEPT_PERIODS = 4
-_CYCLE = 6
-"""The gaps alternate from layer to layer, or come back after three: only whole cycles can be left out."""
+_CYCLE = 6  # the gaps alternate from layer to layer, or come back after three: only whole cycles can be left out
 
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
@@ -32,14 +28,18 @@ def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
 
 def exact_kinds(hyper: Hyper, places: Places) -> list[Hashable]:
     """For each layer all that its part of the graph and of the buffers hangs on, copies of weights of the host too."""
-    alike = alike_layers(hyper)
-    return [_exact_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)]
+
+    def lent(tensors: Sequence[Tensor], homes: tuple[int, ...]) -> Hashable:  # with the host, beside GPUs
+        return tuple(t.bytes for t in tensors) if places.host and places.host in homes else ()
+
+    return _kinds_by_place(hyper, places, lent)
 
 
 def placed_kinds(hyper: Hyper, places: Places) -> list[Hashable]:
     """For each layer all that decides which backends compute its part of the graph: sizes do not."""
-    alike = alike_layers(hyper)
-    return [_placed_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)]
+    return _kinds_by_place(
+        hyper, places, lambda tensors, _: tuple(t.type if t.type in UNUSUAL_TYPES else "" for t in tensors)
+    )
 
 
 def folded(kinds: Sequence[Hashable]) -> list[int]:
@@ -70,12 +70,12 @@ def _repetition(kinds: Sequence[Hashable], start: int) -> tuple[int, int]:
 
 def alike_layers(hyper: Hyper) -> list[int]:
     """For each layer, the first one that has such tensors, of whatever types, and habits."""
-    return remembered(hyper, "layers alike", lambda: _alike(hyper))
 
+    def find() -> list[int]:
+        first: dict[Hashable, int] = {}
+        return [first.setdefault(_own_kind(hyper, layer), layer) for layer in range(hyper.layers)]
 
-def _alike(hyper: Hyper) -> list[int]:
-    first: dict[Hashable, int] = {}
-    return [first.setdefault(_own_kind(hyper, layer), layer) for layer in range(hyper.layers)]
+    return remembered(hyper, "layers alike", find)
 
 
 def _tensors(hyper: Hyper, layer: int) -> Sequence[Tensor]:
@@ -107,24 +107,20 @@ def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
     return alike, tuple(sorted(homes)), places.layer(layer)
 
 
-def _placed_kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
-    """The same by the place of every tensor, and by types that not every kernel takes."""
-    tensors = _tensors(hyper, layer)
-    if not tensors or hyper.has_indexer(layer):
-        return layer
-    homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
-    unusual = tuple(t.type if t.type in UNUSUAL_TYPES else "" for t in tensors)
-    return alike, homes, unusual, places.layer(layer), places.cache(layer), hyper.ends_loop(layer)
-
-
-def _exact_kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
-    """The same by the place of every tensor; of what lies with the host, beside GPUs, also by its size."""
-    tensors = _tensors(hyper, layer)
-    if not tensors or hyper.has_indexer(layer):
-        return layer
-    homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
-    lent = tuple(t.bytes for t in tensors) if places.host and places.host in homes else ()
-    return alike, homes, lent, places.layer(layer), places.cache(layer), hyper.ends_loop(layer)
+def _kinds_by_place(
+    hyper: Hyper, places: Places, more: Callable[[Sequence[Tensor], tuple[int, ...]], Hashable]
+) -> list[Hashable]:
+    """The same by the place of every tensor, and by what else is told of the tensors and their places."""
+    kinds: list[Hashable] = []
+    for layer, alike in enumerate(alike_layers(hyper)):
+        tensors = _tensors(hyper, layer)
+        if not tensors or hyper.has_indexer(layer):
+            kinds.append(layer)
+            continue
+        homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
+        own = places.layer(layer), places.cache(layer), hyper.ends_loop(layer)
+        kinds.append((alike, homes, more(tensors, homes), *own))
+    return kinds
 
 
 # How few layers do for a layout, as the allocator's own gaps tell.
@@ -198,7 +194,5 @@ class Settling:
         yield from range(back + 1, reached + 1)
 
 
-_MORE = 3
-"""Layers that are laid out beyond one that goes where none went before: the next would as a rule."""
-_WORTH = 0.5
-"""Of all layers; with more of them a try that fails costs as much as it can save."""
+_MORE = 3  # layers that are laid out beyond one that goes where none went before: the next would as a rule
+_WORTH = 0.5  # of all layers; with more of them a try that fails costs as much as it can save

@@ -4,8 +4,7 @@ from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.graph import Node
 from unslow.think.memory.llama_cpp.transformer import Mixer, Start, embedding_for_layer
 
-_SPARSE_LAYERS = 10
-"""So many layers, from the first, keep only their strongest activations."""
+_SPARSE_LAYERS = 10  # so many layers, from the first, keep only their strongest activations
 
 
 class AltUp:
@@ -32,14 +31,17 @@ class AltUp:
         aside = graph.add(build.norm(aside, f"{name}.laurel_post_norm"), normed)
         mixed = graph.add(build.norm(mix(normed), f"{name}.post_attention_norm"), active)
         middle = graph.scale(graph.add(mixed, aside))
-        fed = self._fed(layer, build.norm(middle, f"{name}.ffn_norm"))
+        normed = build.norm(middle, f"{name}.ffn_norm")
+        up, gate = build.linear(normed, f"{name}.ffn_up"), build.linear(normed, f"{name}.ffn_gate")
+        if layer < _SPARSE_LAYERS:
+            gate = _strongest(build, gate)
+        fed = build.linear(graph.mul(up, graph.unary(gate)), f"{name}.ffn_down")
         activated = graph.add(build.norm(fed, f"{name}.post_ffw_norm"), middle)
         # With the layer's own embeddings added to all versions but the first
         corrected = self._corrected(layer, predictions, activated)
-        build, graph = self._build, self._build.graph
         if self._for_layers is None:
             return corrected
-        scale = build.weight(f"{build.block(layer)}.altup_correct_scale.weight")
+        scale = build.weight(f"{name}.altup_correct_scale.weight")
         own = embedding_for_layer(build, layer, graph.mul(_first(build, corrected), scale), self._for_layers)
         return graph.concat(_first(build, corrected), graph.add(self._rest(corrected), own), 2)
 
@@ -56,7 +58,6 @@ class AltUp:
         return self._build.graph.view(x, (*x.shape[:2], self._others), x.strides[1:3])
 
     def _as_long_as(self, x: Node, name: str, others: Node) -> Node:
-        """A projection of the others, brought to the length of the first."""
         graph = self._build.graph
 
         def length(of: Node) -> Node:
@@ -86,13 +87,6 @@ class AltUp:
         factors = graph.cont(graph.transpose(factors), 1, build.tokens, versions)
         news = graph.repeat(news, *news.shape[:2], versions)
         return graph.add(graph.mul(news, factors), predictions)
-
-    def _fed(self, layer: int, x: Node) -> Node:
-        build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        up, gate = build.linear(x, f"{name}.ffn_up"), build.linear(x, f"{name}.ffn_gate")
-        if layer < _SPARSE_LAYERS:
-            gate = _strongest(build, gate)
-        return build.linear(graph.mul(up, graph.unary(gate)), f"{name}.ffn_down")
 
 
 def _first(build: Build, x: Node) -> Node:

@@ -115,8 +115,7 @@ def four(shape: Sequence[int]) -> Shape:
     return a, b, c, d
 
 
-MOST_NODES = 400_000
-"""Ten times what the largest model has; a file may claim anything."""
+MOST_NODES = 400_000  # ten times what the largest model has; a file may claim anything
 
 
 class UnknownLayoutError(Exception):
@@ -153,8 +152,6 @@ class Graph:
                 (self.leaves if current.op == "none" else self.nodes).append(current)
         return node
 
-    # what a graph starts from
-
     def input(self, kind: str, *shape: int, name: str = "") -> Node:
         """A tensor that the host fills before the computation."""
         node = Node("none", kind, four(shape), name=name)
@@ -164,8 +161,6 @@ class Graph:
     def empty(self, kind: str, *shape: int) -> Node:
         """A tensor without an operation."""
         return Node("none", kind, four(shape))
-
-    # matrices
 
     def mul_mat(self, weight: Node, x: Node) -> Node:
         """A product over the rows of both."""
@@ -183,8 +178,6 @@ class Graph:
     def set_rows(self, table: Node, values: Node, rows: Node) -> Node:
         """Write rows into a table, such as a cache; the result is the table."""
         return Node("set_rows", table.kind, table.shape, (values, rows, table), strides=table.strides, view_of=table)
-
-    # element by element
 
     def binary(self, op: str, a: Node, b: Node) -> Node:
         """add, sub, mul or div, with the shape of the first operand."""
@@ -240,8 +233,6 @@ class Graph:
         """Rotary positions."""
         return Node("rope", x.kind, x.shape, (x, positions) if factors is None else (x, positions, factors))
 
-    # attention
-
     def soft_max(self, x: Node, mask: Node | None = None, sinks: Node | None = None) -> Node:
         """Rows that add up to one."""
         return Node("soft_max", "F32", x.shape, tuple(n for n in (x, mask, sinks) if n is not None))
@@ -250,8 +241,6 @@ class Graph:
         """Attention in one kernel."""
         sources = (q, k, v, mask) if sinks is None else (q, k, v, mask, sinks)
         return Node("flash_attn", "F32", (v.shape[0], q.shape[2], q.shape[1], q.shape[3]), sources)
-
-    # views and copies
 
     def reshape(self, x: Node, *shape: int) -> Node:
         """The same bytes in another shape."""
@@ -307,8 +296,6 @@ class Graph:
         """Zeros at the end of each dimension."""
         shape = [n + extra for n, extra in zip(x.shape, four((*more, 0, 0, 0, 0)), strict=True)]
         return Node("pad", x.kind, four(shape), (x,))
-
-    # rows
 
     def sum_rows(self, x: Node) -> Node:
         """One number for each row."""

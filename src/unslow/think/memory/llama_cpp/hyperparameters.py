@@ -16,55 +16,35 @@ class Traits:
         self.habits: Architecture = architecture(blueprint.architecture)
         self.experts = blueprint.count("expert_count")
         self._clamped: dict[str, str] = {}
+        habits = self.habits
+        self.norms_turned_heads = habits.norms_turned_heads and self.experts != habits.norms_not_with_experts
+        """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
+        self.clamps_heads = self._said("attention.clamp_kqv") > 0
+        """Whether queries, keys and values are kept within limits."""
+        self.tempers = self._said("attention.temperature_scale") != 0
+        """Whether queries are multiplied by a factor that grows with the position."""
+        self.is_parallel = habits.is_parallel_by_file and bool(blueprint.number("use_parallel_residual"))
+        """Whether both halves of a layer read the same although each has its norm."""
+        self.scales_residuals = habits.scales_residuals or self._said("residual_scale") != 0
+        """Whether what a half says is multiplied by a number before it is added."""
+        self.scales_embeddings = habits.scales_embeddings or self._said("embedding_scale") != 0
+        """Whether embeddings are multiplied by a number."""
+        self.scales_logits = habits.scales_logits or self._said("logit_scale") != 0
+        """Whether logits are multiplied by a number."""
+        self.caps_logits = habits.caps_logits or self._said("final_logit_softcapping") != 0
+        """Whether logits are squeezed into a range."""
+        self.scales_values = self._said("attention.value_scale") not in (0, 1)
+        """Whether the result of attention is multiplied by a number."""
+        self.normalises_weights = bool(self._said("expert_weights_norm", habits.normalises_weights))
+        """Whether the weights of the chosen experts are made to add up to one."""
+        self.scales_weights = self._said("expert_weights_scale") not in (0, 1)
+        """Whether those weights are then multiplied by a number."""
+        self.leading_dense = blueprint.count("leading_dense_block_count")
+        """How many layers, from the first, have no experts."""
 
     def _said(self, key: str, default: float = 0) -> float:
         """What the file says, where llama.cpp heeds it."""
         return self.blueprint.number(key, default) if key in self.habits.heeds else default
-
-    @cached_property
-    def caps_scores(self) -> bool:
-        """Whether attention scores are squeezed into a range."""
-        return self.habits.caps_scores
-
-    @cached_property
-    def norms_turned_heads(self) -> bool:
-        """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
-        return self.habits.norms_turned_heads and self.experts != self.habits.norms_not_with_experts
-
-    @cached_property
-    def clamps_heads(self) -> bool:
-        """Whether queries, keys and values are kept within limits."""
-        return self._said("attention.clamp_kqv") > 0
-
-    @cached_property
-    def tempers(self) -> bool:
-        """Whether queries are multiplied by a factor that grows with the position."""
-        return self._said("attention.temperature_scale") != 0
-
-    @cached_property
-    def is_parallel(self) -> bool:
-        """Whether both halves of a layer read the same although each has its norm."""
-        return self.habits.is_parallel_by_file and bool(self.blueprint.number("use_parallel_residual"))
-
-    @cached_property
-    def scales_residuals(self) -> bool:
-        """Whether what a half says is multiplied by a number before it is added."""
-        return self.habits.scales_residuals or self._said("residual_scale") != 0
-
-    @cached_property
-    def scales_embeddings(self) -> bool:
-        """Whether embeddings are multiplied by a number."""
-        return self.habits.scales_embeddings or self._said("embedding_scale") != 0
-
-    @cached_property
-    def scales_logits(self) -> bool:
-        """Whether logits are multiplied by a number."""
-        return self.habits.scales_logits or self._said("logit_scale") != 0
-
-    @cached_property
-    def caps_logits(self) -> bool:
-        """Whether logits are squeezed into a range."""
-        return self.habits.caps_logits or self._said("final_logit_softcapping") != 0
 
     @cached_property
     def norm(self) -> str:
@@ -79,16 +59,6 @@ class Traits:
         names = ("output_norm", "enc.output_norm", *(("token_embd_norm",) if self.habits.has_output else ()))
         bare = "output_norm" if self.habits.norms_without_weights else ""
         return next((name for name in names if f"{name}.weight" in self.blueprint.by_name), bare)
-
-    @cached_property
-    def scales_values(self) -> bool:
-        """Whether the result of attention is multiplied by a number."""
-        return self._said("attention.value_scale") not in (0, 1)
-
-    @cached_property
-    def leading_dense(self) -> int:
-        """How many layers, from the first, have no experts."""
-        return self.blueprint.count("leading_dense_block_count")
 
     def clamps(self, what: str, layer: int) -> bool:
         """Whether a layer keeps the activations of its experts (`exp`), or of its other network, within limits."""
@@ -105,25 +75,12 @@ class Traits:
         """How a router turns scores into weights; softmax where the file does not say."""
         return int(self._said("expert_gating_func", self.habits.gating))
 
-    @cached_property
-    def normalises_weights(self) -> bool:
-        """Whether the weights of the chosen experts are made to add up to one."""
-        return bool(self._said("expert_weights_norm", self.habits.normalises_weights))
 
-    @cached_property
-    def scales_weights(self) -> bool:
-        """Whether those weights are then multiplied by a number."""
-        return self._said("expert_weights_scale") not in (0, 1)
+MOST_LAYERS = 512  # as many as llama.cpp takes (LLAMA_MAX_LAYERS)
 
+LOW_RATIO, HIGH_RATIO = 4, 128  # the tokens that make up a compressed row: few, of which an indexer picks, or many
 
-MOST_LAYERS = 512
-"""As many as llama.cpp takes (LLAMA_MAX_LAYERS)."""
-
-LOW_RATIO, HIGH_RATIO = 4, 128
-"""The tokens that make up a compressed row: few, of which an indexer picks, or many."""
-
-_POSITIONS_IN_SPACE = 4
-"""Time, height, width and one more, where images have places too."""
+_POSITIONS_IN_SPACE = 4  # time, height, width and one more, where images have places too
 
 _STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
 """A layer that has one of them keeps a state."""
@@ -155,28 +112,33 @@ class Hyper(Traits):
         """Without the layers that only predict further tokens."""
         self.width = blueprint.count("embedding_length")
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
-        self.kv_heads = self._kv_heads()
+        grouped = f"{blueprint.architecture}.attention.head_count_kv" in blueprint.metadata
+        self.kv_heads = blueprint.per_layer("attention.head_count_kv", self.all_layers) if grouped else self.heads
         self.experts_used = blueprint.per_layer("expert_used_count", self.all_layers)
         self.window = self._window()
-        self.positions = self._positions()
+        sections = blueprint.metadata.get(f"{blueprint.architecture}.rope.dimension_sections")
+        in_space = self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2])
+        self._compressions = blueprint.per_layer("attention.compress_ratios", self.all_layers)
+        self.positions = _POSITIONS_IN_SPACE if in_space else self.habits.positions
         """Position numbers for each token."""
-
-    def _kv_heads(self) -> list[int]:
-        if f"{self.blueprint.architecture}.attention.head_count_kv" in self.blueprint.metadata:
-            return self.blueprint.per_layer("attention.head_count_kv", self.all_layers)
-        return self.heads
+        self.is_latent = blueprint.count("attention.key_length_mla") > 0
+        """Whether keys and values are kept as one compressed row (multi-head latent attention)."""
+        self.is_compressed = blueprint.count("attention.compress_ratios") > 0
+        """Whether older tokens are kept as compressed rows (DeepSeek 4)."""
+        self.index_length = blueprint.count("attention.indexer.key_length")
+        """The length of the keys by which sparse attention picks its tokens; 0 without it."""
+        self.is_rwkv = "blk.0.time_mix_key.weight" in blueprint.by_name
+        """Whether the layers are those of RWKV, which are built in their own way."""
+        self.token_shifts = blueprint.count("token_shift_count", 2)
+        """How many of the last inputs a layer of RWKV keeps: one for each half that mixes with them."""
+        self.rope_pattern = blueprint.per_layer("attention.rope_pattern", self.all_layers, default=1)
+        """For each layer, whether the file lets it turn by positions."""
 
     def _window(self) -> int:
         if not self.habits.has_windows or self.all_layers < self.habits.window_layers_from:
             return 0
         said = self.blueprint.count("attention.sliding_window", self.habits.window)
         return self.habits.window_fixed or said if said else 0
-
-    def _positions(self) -> int:
-        sections = self.blueprint.metadata.get(f"{self.blueprint.architecture}.rope.dimension_sections")
-        if self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2]):
-            return _POSITIONS_IN_SPACE
-        return self.habits.positions
 
     def block(self, layer: int) -> str:
         """What the names of a layer's tensors begin with."""
@@ -193,11 +155,6 @@ class Hyper(Traits):
         tensors = self.blueprint.by_name
         table = tensors.get("output.weight") or tensors.get("token_embd.weight")
         return table.shape[-1] if table and table.shape else self.blueprint.vocabulary
-
-    @cached_property
-    def rope_pattern(self) -> list[int]:
-        """For each layer, whether the file lets it turn by positions."""
-        return self.blueprint.per_layer("attention.rope_pattern", self.all_layers, default=1)
 
     @cached_property
     def windowed(self) -> list[bool]:
@@ -241,28 +198,9 @@ class Hyper(Traits):
             self._lengths[kind] = self.blueprint.count(f"attention.{what}_length_swa", full) if kind[1] else full
         return self._lengths[kind]
 
-    @cached_property
-    def is_latent(self) -> bool:
-        """Whether keys and values are kept as one compressed row (multi-head latent attention)."""
-        return self.blueprint.count("attention.key_length_mla") > 0
-
-    @cached_property
-    def is_compressed(self) -> bool:
-        """Whether older tokens are kept as compressed rows (DeepSeek 4)."""
-        return self.blueprint.count("attention.compress_ratios") > 0
-
     def compression(self, layer: int) -> int:
         """How many tokens make up a compressed row of a layer; 0 where it sees the last tokens alone."""
         return self._compressions[layer]
-
-    @cached_property
-    def _compressions(self) -> list[int]:
-        return self.blueprint.per_layer("attention.compress_ratios", self.all_layers)
-
-    @cached_property
-    def index_length(self) -> int:
-        """The length of the keys by which sparse attention picks its tokens; 0 without it."""
-        return self.blueprint.count("attention.indexer.key_length")
 
     def has_indexer(self, layer: int) -> bool:
         """Whether a layer picks tokens itself, and does not take those of the layer before."""
@@ -294,14 +232,9 @@ class Hyper(Traits):
         return feeds and mixes
 
     @property
-    def has_cache(self) -> bool:
-        """Whether it keeps keys and values at all."""
-        return self.habits.has_cache
-
-    @property
     def reads_cache(self) -> bool:
         """Whether attention reads the cache, and not the tokens of the batch alone."""
-        return self.has_cache and self.habits.reads_cache
+        return self.habits.has_cache and self.habits.reads_cache
 
     def keeps_keys(self, layer: int) -> bool:
         """Whether a layer makes keys and values of its own, and does not read those of another."""
@@ -309,7 +242,7 @@ class Hyper(Traits):
 
     def has_own_cache(self, layer: int) -> bool:
         """Whether a layer keeps anything of its own."""
-        if not self.has_cache or (layer >= self.layers and not self.habits.caches_drafts):
+        if not self.habits.has_cache or (layer >= self.layers and not self.habits.caches_drafts):
             return False
         if self.recurrent[layer]:
             return True
@@ -340,11 +273,6 @@ class Hyper(Traits):
         channels = number("ssm.inner_size") + 2 * number("ssm.group_count") * number("ssm.state_size")
         return max(0, number("ssm.conv_kernel") - 1) * channels
 
-    @property
-    def token_shifts(self) -> int:
-        """How many of the last inputs a layer of RWKV keeps: one for each half that mixes with them."""
-        return self.blueprint.count("token_shift_count", 2)
-
     @cached_property
     def memory_elements(self) -> int:
         """The matrix that a recurrent layer carries from token to token."""
@@ -356,11 +284,6 @@ class Hyper(Traits):
         if not number("ssm.inner_size") and not number("shortconv.l_cache"):
             return self.key_length(0) ** 2 * self.heads[0]
         return number("ssm.state_size") * number("ssm.inner_size")
-
-    @cached_property
-    def is_rwkv(self) -> bool:
-        """Whether the layers are those of RWKV, which are built in their own way."""
-        return "blk.0.time_mix_key.weight" in self.blueprint.by_name
 
     @cached_property
     def has_delta_nets(self) -> bool:

@@ -33,7 +33,12 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     answer = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
     store_state(build, cache, answer.memory)
     output = graph.reshape(graph.cont(answer.output), length, heads, build.tokens)
-    gate = graph.reshape(_gate(build, layer, x), length, heads, build.tokens)
+    if build.has(f"{name}.ssm_g.weight"):
+        gate = build.linear(x, f"{name}.ssm_g")
+    else:  # two products with a narrow middle
+        gate = build.linear(x, f"{name}.ssm_g_a")
+        gate = build.linear(gate, f"{name}.ssm_g_b") if build.has(f"{name}.ssm_g_b.weight") else gate
+    gate = graph.reshape(gate, length, heads, build.tokens)
     output = graph.mul(build.norm(output, f"{name}.ssm_norm"), graph.unary(gate))
     return build.linear(graph.cont(output, length * heads, build.tokens), f"{name}.attn_output")
 
@@ -78,15 +83,6 @@ def _decay(build: Build, layer: int, x: Node, shape: tuple[int, int, int, int]) 
     return graph.reshape(decay, *shape)
 
 
-def _gate(build: Build, layer: int, x: Node) -> Node:
-    """What the output is multiplied by: of one product, or of two with a narrow middle."""
-    name = build.block(layer)
-    if build.has(f"{name}.ssm_g.weight"):
-        return build.linear(x, f"{name}.ssm_g")
-    gate = build.linear(x, f"{name}.ssm_g_a")
-    return build.linear(gate, f"{name}.ssm_g_b") if build.has(f"{name}.ssm_g_b.weight") else gate
-
-
 class ResidualAttention:
     """The layers of a model, in their order; every few of them the sum is put aside and begins anew."""
 
@@ -102,7 +98,8 @@ class ResidualAttention:
         read = self._mixed(x, f"{name}.attn_res_score")
         anew = layer % self._period == 0
         if anew:
-            self._keep(x)
+            sums = graph.reshape(x, x.shape[0], 1, x.shape[1])
+            self._kept = sums if self._kept is None else graph.concat(self._kept, sums, 1)
         mixed = mix(build.norm(read, f"{name}.attn_norm"))
         x = mixed if anew else graph.add(x, mixed)
         read = self._mixed(x, f"{name}.ffn_res_score")
@@ -111,11 +108,6 @@ class ResidualAttention:
     def ended(self, x: Node) -> Node:
         """What the last norm reads: the last mix, of the wanted tokens."""
         return self._build.graph.get_rows(self._mixed(x, "output_res_score"), self._build.wanted)
-
-    def _keep(self, x: Node) -> None:
-        graph = self._build.graph
-        sums = graph.reshape(x, x.shape[0], 1, x.shape[1])
-        self._kept = sums if self._kept is None else graph.concat(self._kept, sums, 1)
 
     def _mixed(self, x: Node, name: str) -> Node:
         """The sum so far and all kept ones, weighed by their scores."""

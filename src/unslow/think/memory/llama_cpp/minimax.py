@@ -6,11 +6,11 @@ from unslow.facts.values import padded
 from unslow.think.memory.llama_cpp.attention import Heads, Operands, hadamard, rotated_for_cache, turned_by_rope
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import CacheInputs, cells_of, store_in_cache, store_index_keys
+from unslow.think.memory.llama_cpp.delta_net import Answer
 from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
 
-_RESERVED_POSITIONS = 256
-"""So many positions llama.cpp reserves memory for, however long the context is."""
+_RESERVED_POSITIONS = 256  # so many positions llama.cpp reserves memory for, however long the context is
 
 
 def is_block_sparse(build: Build, layer: int) -> bool:
@@ -126,8 +126,12 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     graph, name = build.graph, build.block(layer)
     load_state(build, convolution_cache(build, layer), rows)  # of no bytes: a layer here has no convolution
     x = graph.reshape(x, x.shape[0], build.sequence_tokens, 1, build.settings.slots)
-    heads = _heads(build, layer, x)
-    length, count, tokens, sequences = heads.query.shape
+    # Queries, keys and values by one product, those of a head side by side
+    joined = graph.unary(build.linear(x, f"{name}.attn_qkv"))
+    length = build.hyper.key_length(layer)
+    joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
+    heads = _Heads(*(graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3)))
+    count, tokens, sequences = joined.shape[1:]
     cache = memory_cache(build, layer)
     memory = graph.reshape(load_state(build, cache, rows), length, length, count, sequences)
     rates = graph.scale(build.shared_input("F32", count, name="fading of each head"))
@@ -140,31 +144,15 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     return graph.reshape(output, output.shape[0], build.tokens)
 
 
-def _heads(build: Build, layer: int, x: Node) -> _Heads:
-    """All three by one product, those of a head side by side."""
-    graph, length = build.graph, build.hyper.key_length(layer)
-    joined = graph.unary(build.linear(x, f"{build.block(layer)}.attn_qkv"))
-    joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
-    query, key, value = (graph.view(joined, (length, *joined.shape[1:]), joined.strides[1:]) for _ in range(3))
-    return _Heads(query, key, value)
-
-
-class _Answer(NamedTuple):
-    """What the tokens read, and the memory after them."""
-
-    output: Node
-    memory: Node
-
-
-def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> _Answer:
+def _step(graph: Graph, heads: _Heads, memory: Node, rates: Node) -> Answer:
     """One token for each sequence."""
     fading = _fading(graph, rates)
     value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (heads.value, heads.key))
     memory = graph.add(graph.mul(memory, fading), graph.mul_mat(key, value))
-    return _Answer(graph.mul_mat(memory, graph.permute(heads.query, 0, 2, 1, 3)), memory)
+    return Answer(graph.mul_mat(memory, graph.permute(heads.query, 0, 2, 1, 3)), memory)
 
 
-def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> _Answer:
+def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> Answer:
     """A prompt: what its tokens say to each other, and what the memory says to them."""
     graph = build.graph
     _, count, tokens, sequences = heads.query.shape
@@ -184,7 +172,7 @@ def _chunk(build: Build, heads: _Heads, memory: Node, rates: Node) -> _Answer:
     output = graph.expand(graph.add(before, graph.mul_mat(value, scores)))
     faded = graph.mul(memory, _fading(graph, rates))
     written = graph.cont(graph.permute(graph.mul(heads.key, until), 1, 2, 0, 3))
-    return _Answer(output, graph.add(faded, graph.mul_mat(written, value)))
+    return Answer(output, graph.add(faded, graph.mul_mat(written, value)))
 
 
 def _fading(graph: Graph, rates: Node) -> Node:

@@ -38,7 +38,6 @@ class Inputs:
     def __init__(self, build: Build) -> None:
         self._build = build
         self._caches: dict[bool, CacheInputs] = {}
-        self._rows: StateRows | None = None
         self._distances: Node | None = None
 
     def cache(self, layer: int) -> CacheInputs:
@@ -73,12 +72,10 @@ class Inputs:
         """What an encoder said."""
         return CrossAttention(self._build)
 
-    @property
+    @cached_property
     def state_rows(self) -> StateRows:
         """That of recurrent layers."""
-        if self._rows is None:
-            self._rows = state_rows(self._build)
-        return self._rows
+        return state_rows(self._build)
 
 
 Mixer = Callable[[Build, int, Node, StateRows], Node]
@@ -102,15 +99,28 @@ def build_graph(build: Build) -> None:
     """Add the nodes that read a prompt."""
     if not build.hyper.habits.is_known:
         raise UnknownLayoutError(f"layers of the architecture {build.hyper.blueprint.architecture!r} are not known")
-    start, inputs = embedded_tokens(build), Inputs(build)
+    start, inputs, layers = embedded_tokens(build), Inputs(build), range(build.hyper.layers)
     if build.has("altup_proj.weight"):
-        x = _through_versions(build, start, inputs)
+        altup = AltUp(build, start)
+        x = altup.begun(start.x)
+        for layer in layers:
+            x = altup.layer(layer, x, partial(_mixed, build, layer, inputs))
+        x = altup.ended(x)
     elif build.hyper.is_rwkv:
-        x = _through_rwkv(build, start, inputs)
+        rwkv, x = Rwkv(build, inputs.state_rows), start.x
+        for layer in layers:
+            x = rwkv.layer(layer, x)
     elif build.has("output_res_score.weight"):
-        x = _through_kept_sums(build, start, inputs)
+        kept, x = ResidualAttention(build), start.x
+        for layer in layers:
+            x = kept.layer(layer, x, partial(_mixed, build, layer, inputs))
+        x = kept.ended(x)
     elif build.has("output_hc_fn.weight"):
-        x = _through_streams(build, start)
+        streams, attention = HyperConnections(build), CompressedAttention(build)
+        x = streams.begun(start.x)
+        for layer in layers:
+            x = streams.layer(layer, x, partial(attention.attended, layer))
+        x = streams.ended(x)
     else:
         x = _through_layers(build, start, inputs)
     add_output(build, x)
@@ -122,37 +132,6 @@ def _through_layers(build: Build, start: Start, inputs: Inputs) -> Node:
         x = end_layer(build, layer, _layer(build, layer, x, inputs), start)
         build.ends.append(x)
     return x
-
-
-def _through_versions(build: Build, start: Start, inputs: Inputs) -> Node:
-    altup = AltUp(build, start)
-    x = altup.begun(start.x)
-    for layer in range(build.hyper.layers):
-        x = altup.layer(layer, x, partial(_mixed, build, layer, inputs))
-    return altup.ended(x)
-
-
-def _through_streams(build: Build, start: Start) -> Node:
-    streams = HyperConnections(build)
-    attention = CompressedAttention(build)
-    x = streams.begun(start.x)
-    for layer in range(build.hyper.layers):
-        x = streams.layer(layer, x, partial(attention.attended, layer))
-    return streams.ended(x)
-
-
-def _through_rwkv(build: Build, start: Start, inputs: Inputs) -> Node:
-    rwkv, x = Rwkv(build, inputs.state_rows), start.x
-    for layer in range(build.hyper.layers):
-        x = rwkv.layer(layer, x)
-    return x
-
-
-def _through_kept_sums(build: Build, start: Start, inputs: Inputs) -> Node:
-    kept, x = ResidualAttention(build), start.x
-    for layer in range(build.hyper.layers):
-        x = kept.layer(layer, x, partial(_mixed, build, layer, inputs))
-    return kept.ended(x)
 
 
 def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:

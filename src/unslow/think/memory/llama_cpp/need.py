@@ -84,7 +84,6 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
         if (kernels, tokens) not in tried:
             build = Build(hyper, settings, places, kernels, tokens * settings.slots)
             build.layers = layers
-            # The graph, and where each of its nodes is computed
             build_graph(build)
             assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
             tried[kernels, tokens] = build
@@ -94,11 +93,9 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
     return kernels
 
 
-_IN_FLIGHT = 4
-"""Batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)."""
+_IN_FLIGHT = 4  # batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)
 
-_TRIES = 3
-"""With few layers, before as many are laid out as surely do."""
+_TRIES = 3  # with few layers, before as many are laid out as surely do
 
 
 class Need(NamedTuple):
@@ -143,10 +140,9 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
         kernels, estimated = usable_kernels(hyper, settings, places, backends), ""
         compute = compute_bytes(partial(Build, hyper, settings, places, kernels), backends)
     except _UNSOUND as error:
-        kernels, estimated = (
-            Kernels(flash_attention=settings.flash_attention is not False),
-            str(error) if isinstance(error, UnknownLayoutError) else "the numbers of its header do not belong together",
-        )
+        kernels = Kernels(flash_attention=settings.flash_attention is not False)
+        known = isinstance(error, UnknownLayoutError)
+        estimated = str(error) if known else "the numbers of its header do not belong together"
         compute = estimated_compute(hyper, settings, places, kernels)
     caches = cache_bytes(hyper, settings, places, backends)
     needs = [Need(*parts) for parts in zip(weights, caches, compute, strict=True)]
@@ -231,18 +227,15 @@ class _Layout(NamedTuple):
 
 def _laid_out(build: Build, backends: Sequence[Backend]) -> _Layout:
     build_graph(build)
-    in_flight = _IN_FLIGHT if _is_pipelined(build, len(backends) - 1) else 1
-    rules = Rules(build.settings.offload_ops, in_flight, build.settings.fuses)
+    settings, places = build.settings, build.places
+    # Where several GPUs hold everything, llama.cpp lets them work on several batches at once
+    everything = places.host not in places.layers and settings.cache_on_gpu
+    plain = everything and not settings.overrides and not settings.experts_on_cpu
+    in_flight = _IN_FLIGHT if len(backends) - 1 > 1 and plain else 1
+    rules = Rules(settings.offload_ops, in_flight, settings.fuses)
     schedule = scheduled(build.graph.nodes, build.graph.leaves, backends, rules)
     sizes, states = watched_sizes(schedule.nodes, schedule.leaves, backends, build.ends)
     return _Layout(sizes, states, in_flight > 1 and schedule.splits > len(backends))
-
-
-def _is_pipelined(build: Build, devices: int) -> bool:
-    """Whether several GPUs hold everything, so that llama.cpp lets them work on several batches at once."""
-    settings, places = build.settings, build.places
-    everything = places.host not in places.layers and settings.cache_on_gpu
-    return devices > 1 and everything and not settings.overrides and not settings.experts_on_cpu
 
 
 _MOST_SLOTS = 256

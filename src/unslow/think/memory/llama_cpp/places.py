@@ -14,8 +14,7 @@ from unslow.think.memory.llama_cpp.graph import Node, four
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.settings import Settings
 
-_TOKENS, _SEQUENCES = 512, 3
-"""The sizes of the operations that are tried."""
+_TOKENS, _SEQUENCES = 512, 3  # the sizes of the operations that are tried
 
 _TABLES = frozenset({"ffn_gate_tid2eid.weight", "attn_compressor_ape.weight", "indexer_compressor_ape.weight"})
 """Weights that are looked up."""
@@ -63,13 +62,10 @@ _INPUT = re.compile(r"(token_embd|position_embd|token_types|per_layer_token_embd
 """Tables that are only looked up: they stay on the host."""
 _FIRST_LAYER = re.compile(r"(token_embd_norm|per_layer_model_proj|per_layer_proj_norm)\b")
 """What comes before the layers, and goes where the first one is."""
-_PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")
-"""What all layers read, each on its own device."""
+_PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")  # what all layers read, each on its own device
 
 
 class _Name(NamedTuple):
-    """What a tensor's name says of where it goes."""
-
     layer: int | None
     is_per_layer: bool
     is_input: bool
@@ -90,8 +86,7 @@ def _read(name: str) -> _Name:
     )
 
 
-OUTPUT = -1
-"""The layer that the output counts as."""
+OUTPUT = -1  # the layer that the output counts as
 _gpu = cuda_backend("any")
 
 
@@ -118,7 +113,14 @@ class Places:
     def tensor(self, name: str, layer: int | None = None) -> int:
         """Where a tensor of this name goes, or the copy of it that is made for a layer."""
         if (name, layer) not in self._tensors:
-            self._tensors[name, layer] = self._found(name, layer)
+            # As a pattern says, else where it is used; but to the host if the device there can't compute with it
+            place = next((backend for pattern, backend in self._overrides if pattern.search(name)), None)
+            if place is None:
+                place = self._wanted(name) if layer is None else self.layers[layer]
+                tensor = self._hyper.blueprint.by_name.get(name)
+                if tensor is not None and place != self.host and not self._is_usable(tensor):
+                    place = self.host
+            self._tensors[name, layer] = place
         return self._tensors[name, layer]
 
     def copies(self, name: str) -> list[int]:
@@ -136,15 +138,6 @@ class Places:
             if output not in places or hyper.habits.copies_table_first:
                 places.append(output)
         return places
-
-    def _found(self, name: str, layer: int | None) -> int:
-        """As a pattern says, else where it is used; but to the host if the device there can't compute with it."""
-        for pattern, backend in self._overrides:
-            if pattern.search(name):
-                return backend
-        place = self._wanted(name) if layer is None else self.layers[layer]
-        tensor = self._hyper.blueprint.by_name.get(name)
-        return place if place == self.host or tensor is None or self._is_usable(tensor) else self.host
 
     def _is_usable(self, tensor: Tensor) -> bool:
         """Whether a GPU can compute with it; its like in all layers are asked for once."""

@@ -89,8 +89,6 @@ def short_convolution(build: Build, layer: int, x: Node, rows: StateRows) -> Nod
 
 
 class _Sizes(NamedTuple):
-    """The dimensions of a state-space layer."""
-
     state: int
     """What each channel remembers."""
     inner: int
@@ -110,16 +108,6 @@ class _Sizes(NamedTuple):
     def by_head(self) -> tuple[int, int, int, int]:
         """The channels of all tokens, head by head."""
         return self.head_length, self.heads, self.tokens, self.sequences
-
-
-class _Scanned(NamedTuple):
-    """What a scan reads."""
-
-    x: Node
-    step: Node
-    decay: Node
-    into: Node
-    out_of: Node
 
 
 def mamba(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
@@ -154,7 +142,7 @@ def _mamba_1(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     step = build.linear(step, f"{name}.ssm_dt")
     heads = graph.reshape(x, *sizes.by_head)
     decay = build.weight(f"{name}.ssm_a")
-    y = _scanned(build, layer, rows, sizes, _Scanned(heads, step, decay, into, out_of))
+    y = _scanned(build, layer, rows, sizes, heads, step, decay, into, out_of)
     y = graph.view(y, (sizes.inner, sizes.tokens, sizes.sequences), heads.strides[2:4])
     y = graph.add(y, graph.mul(x, build.weight(f"{name}.ssm_d")))
     return graph.glu(graph.cont(gate), y)
@@ -173,7 +161,7 @@ def _mamba_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     into, out_of = (_grouped(build, channels, sizes) for _ in range(2))
     step = graph.add(graph.cont(step), build.weight(f"{name}.ssm_dt.bias"))
     decay = build.weight(f"{name}.ssm_a")
-    y = _scanned(build, layer, rows, sizes, _Scanned(heads, step, decay, into, out_of))
+    y = _scanned(build, layer, rows, sizes, heads, step, decay, into, out_of)
     y = graph.add(_whole(build, y, sizes), graph.mul(heads, build.weight(f"{name}.ssm_d")))
     y = graph.glu(graph.cont(gate), y)
     if build.has(f"{name}.ssm_norm.weight"):
@@ -201,14 +189,13 @@ def _plamo_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     decay = graph.reshape(build.weight(f"{name}.ssm_a"), 1, sizes.heads)
     heads = _by_head(build, x, sizes)
     into, out_of = (_grouped(build, n, sizes) for n in (into, out_of))
-    y = _scanned(build, layer, rows, sizes, _Scanned(heads, step, decay, into, out_of))
+    y = _scanned(build, layer, rows, sizes, heads, step, decay, into, out_of)
     skipped = graph.mul(heads, graph.reshape(build.weight(f"{name}.ssm_d"), 1, sizes.heads))
     y = graph.glu(graph.cont(gate), graph.add(_whole(build, y, sizes), skipped))
     return graph.view(y, (sizes.inner, sizes.tokens, sizes.sequences), y.strides[2:4])
 
 
 def _activated(build: Build, layer: int, inputs: Node, rows: StateRows) -> Node:
-    """The channels after their convolution."""
     name = f"{build.block(layer)}.ssm_conv1d"
     kernel = build.weight(f"{name}.weight")
     x = convolved(build, with_last_inputs(build, layer, rows, inputs, kernel.shape[0]), kernel)
@@ -217,14 +204,14 @@ def _activated(build: Build, layer: int, inputs: Node, rows: StateRows) -> Node:
     return build.graph.unary(x)
 
 
-def _scanned(build: Build, layer: int, rows: StateRows, sizes: _Sizes, scanned: _Scanned) -> Node:
+def _scanned(build: Build, layer: int, rows: StateRows, sizes: _Sizes, x: Node, *scanned: Node) -> Node:
     """The outputs of all tokens, and behind them the states after the last one, which are written back."""
     graph, cache = build.graph, memory_cache(build, layer)
     states_elements = sizes.state * sizes.inner * sizes.sequences
 
     def scan(states: Node, used: Node) -> Node:
         states = graph.reshape(states, sizes.state, sizes.head_length, sizes.heads, states.shape[1])
-        return graph.special("ssm_scan", (scanned.x.elements + states_elements, 1, 1, 1), states, *scanned, used)
+        return graph.special("ssm_scan", (x.elements + states_elements, 1, 1, 1), states, x, *scanned, used)
 
     y = load_state(build, cache, rows, scan)
     store_state(build, cache, graph.view(y, (states_elements,)))

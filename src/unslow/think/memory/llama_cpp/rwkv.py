@@ -14,8 +14,7 @@ from unslow.think.memory.llama_cpp.recurrent import (
     store_state,
 )
 
-_MIXES = "wkvrg"
-"""What a token and its predecessor are mixed for: decay, key, value, receptance, gate."""
+_MIXES = "wkvrg"  # what a token and its predecessor are mixed for: decay, key, value, receptance, gate
 
 
 class Neighbours(NamedTuple):
@@ -78,7 +77,13 @@ def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
     graph, name = build.graph, f"{build.block(layer)}.time_mix"
     width, tokens = build.hyper.width, build.tokens
     change, token = (graph.reshape(n, width, tokens) for n in (graph.binary("sub", x.before, x.token), x.token))
-    shares = _shares(build, layer, graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token))
+    mixed = graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token)
+    # How much of its predecessor each token takes for each mix
+    shares = graph.unary(build.linear(mixed, f"{name}_w1"))
+    shares = graph.reshape(shares, shares.shape[0] // len(_MIXES), 1, len(_MIXES), tokens)
+    shares = graph.cont(graph.permute(shares, 0, 1, 3, 2))
+    wide = build.weight(f"{name}_w2.weight")
+    shares = graph.mul_mat(graph.reshape(wide, *wide.shape[:2], 1, len(_MIXES)), shares)
     fused = build.has(f"{name}_lerp_fused.weight")
     if fused:
         change, token = (graph.reshape(n, width, 1, tokens) for n in (change, token))
@@ -89,16 +94,6 @@ def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
     return [
         _mix(build, f"{name}_lerp_{letter}", part, change, token) for letter, part in zip(_MIXES, parts, strict=True)
     ]
-
-
-def _shares(build: Build, layer: int, x: Node) -> Node:
-    """How much of its predecessor each token takes for each mix."""
-    graph, name = build.graph, f"{build.block(layer)}.time_mix"
-    shares = graph.unary(build.linear(x, f"{name}_w1"))
-    shares = graph.reshape(shares, shares.shape[0] // len(_MIXES), 1, len(_MIXES), build.tokens)
-    shares = graph.cont(graph.permute(shares, 0, 1, 3, 2))
-    wide = build.weight(f"{name}_w2.weight")
-    return graph.mul_mat(graph.reshape(wide, *wide.shape[:2], 1, len(_MIXES)), shares)
 
 
 def _mix(build: Build, name: str, shares: Node, change: Node, token: Node) -> Node:
@@ -116,8 +111,7 @@ def _repeated(build: Build, layer: int, x: Node) -> Node:
     return build.graph.repeat(apart, size, heads // kv_heads, kv_heads, tokens)
 
 
-_MIXES_OF_7 = (5, 6)
-"""Of a token and its predecessor, for each layer: without a gate, and with one."""
+_MIXES_OF_7 = (5, 6)  # of a token and its predecessor, for each layer: without a gate, and with one
 
 
 def time_mixed_7(
@@ -188,27 +182,19 @@ class Rwkv:
         before = load_state(build, cache, self._rows)
         before = build.graph.reshape(before, x.shape[0], build.hyper.token_shifts, x.shape[2])
         normed = build.norm(x, f"{name}.attn_norm")
-        mixed = self._time_mixed(layer, Neighbours(normed, _shifted(build, before, normed)))
-        if not build.has(f"{name}.channel_mix_key.weight"):
+        neighbours = Neighbours(normed, _shifted(build, before, normed))
+        if build.has(f"{name}.time_mix_decay.weight"):
+            mixed = time_mixed_6(build, layer, neighbours, self._rows)
+        else:
+            mixed, self._first_value = time_mixed_7(build, layer, neighbours, self._rows, self._first_value)
+        if not build.has(f"{name}.channel_mix_key.weight"):  # the second half is as in a transformer (QRWKV)
             store_state(build, cache, _last(build, normed))
-            return self._fed_forward(layer, build.graph.add(mixed, x))
+            middle = self._wanted(layer, build.graph.add(mixed, x))
+            return build.graph.add(feed_forward(build, layer, build.norm(middle, f"{name}.ffn_norm")), middle)
         middle = build.graph.add(mixed, x)
         normed_2 = build.norm(middle, f"{name}.attn_norm_2")
         store_state(build, cache, build.graph.concat(_last(build, normed), _last(build, normed_2), 1))
         return self._channel_mixed(layer, middle, Neighbours(normed_2, _shifted(build, before, normed_2)))
-
-    def _time_mixed(self, layer: int, x: Neighbours) -> Node:
-        if self._build.has(f"{self._build.block(layer)}.time_mix_decay.weight"):
-            return time_mixed_6(self._build, layer, x, self._rows)
-        mixed, self._first_value = time_mixed_7(self._build, layer, x, self._rows, self._first_value)
-        return mixed
-
-    def _fed_forward(self, layer: int, middle: Node) -> Node:
-        """The second half as in a transformer (QRWKV)."""
-        build = self._build
-        middle = self._wanted(layer, middle)
-        result = feed_forward(build, layer, build.norm(middle, f"{build.block(layer)}.ffn_norm"))
-        return build.graph.add(result, middle)
 
     def _channel_mixed(self, layer: int, middle: Node, normed: Neighbours) -> Node:
         """The second half, in which a token is mixed with the one before it once more."""
@@ -243,5 +229,4 @@ def _shifted(build: Build, before: Node, x: Node) -> Node:
 
 
 def _last(build: Build, x: Node) -> Node:
-    """The last token of each sequence."""
     return build.graph.view(x, (x.shape[0], 1, x.shape[2]), x.strides[1:3])

@@ -16,8 +16,7 @@ from unslow.think.memory.llama_cpp.graph import VIEW_OPS, Node
 # weights of the experts, and from what the experts say to its weighted sum. Of a long prompt that can be much: what all
 # experts say once more.
 
-UNFUSED_UNTIL = 10586
-"""The last build that is known to keep nothing."""
+UNFUSED_UNTIL = 10586  # the last build that is known to keep nothing
 _FEWEST_SUMMED, _MOST_SUMMED = 2, 15
 _LARGEST_POWER = 512
 _ODD_COUNTS = frozenset({288, 576})
@@ -68,7 +67,12 @@ def _routing(nodes: Sequence[Node], start: int, following: Node | None) -> tuple
     first = start + 1 if nodes[start + 1 : start + 2] and nodes[start + 1].op == "sqrt" else start
     ops = tuple(node.op for node in nodes[first + 1 : first + 12])
     matched = next((chain for chain in _AFTER_SCORES if ops[: len(chain)] == chain), None)
-    if matched is None or not _has_kernel(nodes[first + len(matched) - 1]):
+    if matched is None:
+        return None, 1
+    # The kernel was built for some numbers of experts: as many as a row of the sorted ones has
+    chosen = nodes[first + len(matched) - 1]
+    experts = chosen.strides[1] // chosen.strides[0]
+    if experts not in _ODD_COUNTS and (experts > _LARGEST_POWER or experts & (experts - 1)):
         return None, 1
     count = len(matched)
     if ops[count : count + len(_NORMALISED)] == _NORMALISED:
@@ -83,21 +87,13 @@ def _routing(nodes: Sequence[Node], start: int, following: Node | None) -> tuple
     return KeptByFused(until, list({id(node): node for node in together}.values())), end - start
 
 
-def _has_kernel(chosen: Node) -> bool:
-    """Whether the kernel was built for so many experts, as many as a row of the sorted ones has."""
-    experts = chosen.strides[1] // chosen.strides[0]
-    return experts in _ODD_COUNTS or (experts <= _LARGEST_POWER and not experts & (experts - 1))
-
-
 # An operation goes where its weight lies; a GPU takes the neighbours of its own operations; what is left goes to
 # whoever has its operands. Where the backend changes, a split begins, and operands that lie elsewhere are copied: the
 # copies are tensors too, and weights that a GPU borrows from the host for a long prompt are the largest of them.
 
 _NOWHERE = -1
-_MOST_INPUTS = 30
-"""Copies that a split begins with at most."""
-_MOST_SOURCES = 10
-"""Of a node."""
+_MOST_INPUTS = 30  # copies that a split begins with at most
+_MOST_SOURCES = 10  # of a node
 _NO_CHOICE = frozenset({"rope", "flash_attn"})  # their weights are too small to decide where they run
 
 
@@ -200,8 +196,7 @@ class _Scheduler:
         return place == backend
 
     def _assign_rest(self, nodes: Iterable[Node]) -> None:
-        """Views go with what they view, leaves with their first user."""
-        for node in nodes:
+        for node in nodes:  # views go with what they view, leaves with their first user
             if node.backend == _NOWHERE and node.view_of is not None:
                 node.backend = node.view_of.backend
             for source in node.sources:
@@ -223,18 +218,14 @@ class _Scheduler:
                 self._redirect(node, copies, splits[-1].inputs)
             splits[-1].nodes.append(node)
         twins = [twin for group in self._twins.values() for twin in group]
-        return Schedule(self._in_order(splits), [*twins, *leaves], len(splits))
-
-    def _in_order(self, splits: list["_Split"]) -> list[Node]:
-        """All splits one after the other: their copies, their nodes, and what keeps operands of fused kernels."""
+        # All splits one after the other: their copies, their nodes, and what keeps operands of fused kernels
         keepers = self._keepers(splits) if self._rules.fuses else {}
         done: list[Node] = []
         for split in splits:
             done += split.inputs
             for node in split.nodes:
-                done.append(node)
-                done += keepers.get(id(node), ())
-        return done
+                done += [node, *keepers.get(id(node), ())]
+        return Schedule(done, [*twins, *leaves], len(splits))
 
     def _keepers(self, splits: list["_Split"]) -> dict[int, list[Node]]:
         """By node after which they come."""

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from unslow.facts.values import padded
 
-CELLS_PADDING = 256
-"""The context, and the cells of each slot, are multiples of this."""
+CELLS_PADDING = 256  # the context, and the cells of each slot, are multiples of this
 
 
 def ollama_micro_batch(context: int) -> int:
@@ -46,7 +45,7 @@ class Settings(NamedTuple):
     split: tuple[float, ...] = ()
     """The shares of several GPUs; by their free memory where empty."""
     fuses: bool = False
-    """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see fused.py)."""
+    """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see scheduler.py)."""
 
     @property
     def transposes_values(self) -> bool:

@@ -22,7 +22,16 @@ class Start(NamedTuple):
 def embedded_tokens(build: Build) -> Start:
     """The embeddings of the tokens: (width, tokens)."""
     graph, hyper = build.graph, build.hyper
-    rows = x = _looked_up(build)
+    # Rows of the token table; beside them lie embeddings that an image could give in their place
+    images = hyper.blueprint.count("n_deepstack_layers")  # whose embeddings are as many rows longer
+    rows = graph.get_rows(build.weight("token_embd.weight"), build.token_numbers)
+    if images:
+        rows = graph.pad(rows, images * hyper.width)
+    graph.expand(rows)
+    graph.expand(graph.input("F32", (1 + images) * hyper.width, build.tokens, name="embeddings"))
+    if images:
+        rows = graph.view(rows, (hyper.width, build.tokens), (rows.strides[1],))
+    x = rows
     if hyper.scales_embeddings:
         x = graph.scale(x)
     if not hyper.habits.scales_embeddings:
@@ -37,18 +46,6 @@ def embedded_tokens(build: Build) -> Start:
     if hyper.habits.norms_embeddings:
         x = graph.norm(x)
     return Start(x, rows, _for_layers(build, x) if build.has("per_layer_token_embd.weight") else None)
-
-
-def _looked_up(build: Build) -> Node:
-    """Rows of the token table; beside them lie embeddings that an image could give in their place."""
-    graph, width = build.graph, build.hyper.width
-    images = build.hyper.blueprint.count("n_deepstack_layers")  # whose embeddings are as many rows longer
-    rows = graph.get_rows(build.weight("token_embd.weight"), build.token_numbers)
-    if images:
-        rows = graph.pad(rows, images * width)
-    graph.expand(rows)
-    graph.expand(graph.input("F32", (1 + images) * width, build.tokens, name="embeddings"))
-    return graph.view(rows, (width, build.tokens), (rows.strides[1],)) if images else rows
 
 
 def _for_layers(build: Build, x: Node) -> Node:
@@ -71,8 +68,7 @@ def embedding_for_layer(build: Build, layer: int, x: Node, for_layers: Node) -> 
     return build.norm(build.linear(graph.mul(gate, own), f"{name}.proj"), f"{name}.post_norm")
 
 
-Mixer = Callable[[Node], Node]
-"""What lets the tokens of a layer see each other."""
+Mixer = Callable[[Node], Node]  # what lets the tokens of a layer see each other
 
 
 class _Norms(NamedTuple):
@@ -122,8 +118,8 @@ def _normed(build: Build, x: Node, name: str) -> Node:
 
 def _one_after_another(build: Build, layer: int, x: Node, mix: Mixer, norms: _Norms) -> Node:
     """Each half adds to what it read."""
-    graph, picks = build.graph, build.picks(layer)
-    scores = build.linear(x, f"{build.block(layer)}.ffn_gate_inp") if build.hyper.habits.routes_input else None
+    graph, name, picks = build.graph, build.block(layer), build.picks(layer)
+    scores = build.linear(x, f"{name}.ffn_gate_inp") if build.hyper.habits.routes_input else None
     normed = _normed(build, x, norms.first)
     mixed = mix(normed)
     if build.hyper.habits.adds_normed:
@@ -137,23 +133,18 @@ def _one_after_another(build: Build, layer: int, x: Node, mix: Mixer, norms: _No
     middle = _added(build, mixed, x, "attention")
     if picks == "sum":
         middle = graph.get_rows(middle, build.wanted)
-    return _fed(build, layer, x, middle, norms, scores)
-
-
-def _fed(build: Build, layer: int, x: Node, middle: Node, norms: _Norms, scores: Node | None) -> Node:
-    """The second half, with the experts beside a network for all tokens where a layer has both."""
-    name = build.block(layer)
+    # The second half, with the experts beside a network for all tokens where a layer has both
     if build.has(f"{name}.ffn_norm_exps.weight"):  # the experts read what the layer read (Arctic)
-        both = build.graph.add(dense(build, layer, _normed(build, middle, norms.second)), middle)
-        return build.graph.add(experts_output(build, layer, build.norm(x, f"{name}.ffn_norm_exps")), both)
+        both = graph.add(dense(build, layer, _normed(build, middle, norms.second)), middle)
+        return graph.add(experts_output(build, layer, build.norm(x, f"{name}.ffn_norm_exps")), both)
     normed = _normed(build, middle, norms.second)
     if build.has(f"{name}.post_ffw_norm_1.weight"):
         fed = two_networks(build, layer, middle)
     else:
         fed = feed_forward(build, layer, normed, scores)
     fed = _normed(build, fed, norms.after_feeding)
-    if build.picks(layer) == "feed_forward":
-        fed, middle = (build.graph.get_rows(n, build.wanted) for n in (fed, middle))
+    if picks == "feed_forward":
+        fed, middle = (graph.get_rows(n, build.wanted) for n in (fed, middle))
     return _added(build, fed, normed if build.hyper.habits.adds_normed else middle, "feed_forward")
 
 

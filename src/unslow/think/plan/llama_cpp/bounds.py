@@ -13,8 +13,7 @@ from unslow.think.plan.llama_cpp.question import Abilities
 # Placings that leave the same sort of work to the host need the same buffers, or nearly. As a rule a larger micro-batch
 # needs no smaller ones, and more with the host doesn't either; a part of what those need is a bound.
 
-Sizes = tuple[int, ...]
-"""Of each GPU."""
+Sizes = tuple[int, ...]  # of each GPU
 Guesses = Mapping[Kind, Sizes]
 _SMALLEST = 0.6
 """Of what a model needs with less on the host, what it needs at least: as a rule more, but with all layers of Falcon-H1
@@ -103,13 +102,12 @@ class Least:
         """By other micro-batches and sorts, of which something less may do."""
         smaller = [(micro, sizes) for (micro, other), sizes in self._known.items() if other == kind]
         bounds = [_part(_HALF, max(smaller)[1])] if smaller else []
-        bounds += [_part(_SMALLEST, sizes) for other, sizes in self._own.items() if _has_less(other, kind)]
+        for other, sizes in self._own.items():
+            if (
+                other[0] <= kind[0] and other[1:] <= kind[1:]
+            ):  # no work of a sort that the other does not leave the host
+                bounds.append(_part(_SMALLEST, sizes))
         return _larger([self._smallest, *bounds])
-
-
-def _has_less(one: Kind, other: Kind) -> bool:
-    """Whether it leaves the host no work of a sort that the other does not."""
-    return one[0] <= other[0] and one[1:] <= other[1:]
 
 
 def _of_many_layers(known: Guesses, kind: Kind) -> Sizes | None:
@@ -120,12 +118,10 @@ def _of_many_layers(known: Guesses, kind: Kind) -> Sizes | None:
 
 
 def _smaller(every: Iterable[Sizes]) -> Sizes:
-    """The smallest of each GPU."""
     return tuple(map(min, zip(*every, strict=True)))
 
 
 def _larger(every: Iterable[Sizes]) -> Sizes:
-    """The largest of each GPU."""
     return tuple(map(max, zip(*every, strict=True)))
 
 
@@ -138,8 +134,7 @@ def _name(settings: Settings) -> Settings:
     return settings._replace(micro_batch=0, batch=0)
 
 
-Split = tuple[int, ...]
-"""How many layers each GPU has."""
+Split = tuple[int, ...]  # how many layers each GPU has
 
 
 class Tried:
@@ -199,8 +194,7 @@ class Tried:
 
 Rooms = Mapping[Kind, tuple[float, ...]]
 """What each GPU has for weights and cache, by the sort of placing: every sort has buffers of its own."""
-Placed = tuple[Placing, tuple[int, ...]]
-"""A placing, and how many layers each GPU has."""
+Placed = tuple[Placing, tuple[int, ...]]  # a placing, and how many layers each GPU has
 
 _NOTHING = Tried()
 

@@ -1,6 +1,6 @@
 """Which point to take: the best for the aim among those that keep the floors, and why not what people try instead."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -19,18 +19,13 @@ from unslow.think.plan.llama_cpp.points import (
     has_room_for,
 )
 from unslow.think.plan.llama_cpp.price import FoundSettings, Price, Pricing, other_work
-from unslow.think.plan.llama_cpp.question import Variant
 from unslow.think.plan.quality import is_equal_quality
 from unslow.think.plan.report import RejectedShown
 
-_SAME = 1.01
-"""A difference that nobody notices."""
-_LONGER = (2, 4)
-"""Times the context that was asked for, as far as the model was trained for it."""
-_SEARCHED_WHOLE = 2
-"""Types of cache of which the best settings are searched among all: those that cost no quality."""
-_NEIGHBOURS = 2
-"""So many quants that are coarser than the given one are looked at: finer ones are never faster."""
+_SAME = 1.01  # a difference that nobody notices
+_LONGER = (2, 4)  # times the context that was asked for, as far as the model was trained for it
+_SEARCHED_WHOLE = 2  # types of cache of which the best settings are searched among all: those that cost no quality
+_NEIGHBOURS = 2  # so many quants that are coarser than the given one are looked at: finer ones are never faster
 
 
 class Chosen(NamedTuple):
@@ -55,7 +50,9 @@ def choose(points: Points) -> Chosen:
         every += [point for point in (points.runnable(),) if point]
     serving = [point for point in every if _serves(point, goal, points)]
     best = _best(serving, goal)
-    front = _front(every)
+    distinct = list({id(point): point for point in every}.values())
+    # Those that no other beats in speed, context and quality at once; of equal ones the first
+    front = [p for p in distinct if not any(_beats(other, p) for other in distinct if other is not p)]
     if best and not any(point is best for point in front):
         front = [*front, best]
     front.sort(key=lambda point: (point.context, point.request_s))
@@ -77,8 +74,12 @@ def _every(points: Points) -> Iterator[Point | None]:
         yield points.at(given, key, value, goal.context)
     kinds = asked.abilities.cache_types[:2]
     for kind in kinds[-1:] if goal.aim == "speed" else kinds:
-        yield from _as_fine(points, kinds[0], _longer(points, kind))
-    for variant in _neighbours(asked.variants, given, all_of_them=goal.aim == "quality"):
+        yield from _longer(points, kind, kinds[0])
+    others = [variant for variant in asked.variants if not variant.given]
+    if goal.aim != "quality":
+        at = asked.variants.index(given)
+        others = [v for v in others if v.whole or 0 < asked.variants.index(v) - at <= _NEIGHBOURS]
+    for variant in others:
         for kind in kinds if goal.aim == "quality" else kinds[-1:]:
             yield points.at(variant, kind, kind, goal.context)
 
@@ -86,7 +87,7 @@ def _every(points: Points) -> Iterator[Point | None]:
 def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
     """Keys of one type and values of another, where llama.cpp computes with them, and somebody measured what it costs.
 
-    Only processors do: the kernels of GPUs that it is built with are for one type (see rejected.py). Keys are never
+    Only processors do: the kernels of GPUs that it is built with are for one type (see `unlike_types`). Keys are never
     the coarser ones: they lose more.
     """
     asked = points.question
@@ -97,23 +98,19 @@ def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _longer(points: Points, kind: str) -> Iterator[Point | None]:
-    """Longer contexts, up to the first that does not fit or falls below the floor: what is longer still does too."""
-    goal = points.question.goal
+def _longer(points: Points, kind: str, finest: str) -> Iterator[Point | None]:
+    """Longer contexts, up to the first that does not fit or falls below the floor: what is longer still does too.
+
+    Each with the finest cache too where nothing is divided with the host: there may be room for that.
+    """
+    given, goal = points.question.given, points.question.goal
     for context in _contexts(points):
-        point = points.at(points.question.given, kind, kind, context)
+        point = points.at(given, kind, kind, context)
         yield point
+        if point and not (points.question.hardware.rooms and point.found.placing.first_complete):
+            yield points.at(given, finest, finest, point.context)
         if point is None or (goal.aim == "context" and not _is_quick(point, goal, points)):
             return
-
-
-def _as_fine(points: Points, finest: str, longer: Iterable[Point | None]) -> Iterator[Point | None]:
-    """Those, and each with the finest cache where nothing is divided with the host: there may be room for that too."""
-    alone = not points.question.hardware.rooms
-    for point in longer:
-        yield point
-        if point and (alone or not point.found.placing.first_complete):
-            yield points.at(points.question.given, finest, finest, point.context)
 
 
 def _contexts(points: Points) -> tuple[int, ...]:
@@ -129,18 +126,10 @@ def _contexts(points: Points) -> tuple[int, ...]:
     return tuple(dict.fromkeys(min(context // 256 * 256, trained) for context in found))
 
 
-def _neighbours(variants: Sequence[Variant], given: Variant, *, all_of_them: bool) -> Sequence[Variant]:
-    others = [variant for variant in variants if not variant.given]
-    if all_of_them:
-        return others
-    at = variants.index(given)
-    return [v for v in others if v.whole or 0 < variants.index(v) - at <= _NEIGHBOURS]
-
-
 def _serves(point: Point, goal: Goal, points: Points) -> bool:
     """Whether it keeps every floor, and is something that the user has."""
     wide = point.context >= goal.context
-    return wide and _is_quick(point, goal, points) and is_good_enough(point, goal, points) and _is_at_hand(point)
+    return wide and _is_quick(point, goal, points) and is_good_enough(point, goal, points) and point.variant.at_hand
 
 
 def _is_quick(point: Point, goal: Goal, points: Points) -> bool:
@@ -151,15 +140,8 @@ def slowest(point: Point, points: Points) -> float:
     """Tokens per second at the user's work; where the context is the aim, of a conversation that fills it."""
     if points.question.goal.aim != "context":
         return point.found.price.decode_tokens_per_s
-    found = point.found
-    full = Pricing(
-        point.variant.pieces, points.question.hardware, other_work(points.question.goal.work, point.context)[1]
-    )
-    return full.price(found.settings, found.placing, found.split, found.threads).decode_tokens_per_s
-
-
-def _is_at_hand(point: Point) -> bool:
-    return point.variant.at_hand
+    work = other_work(points.question.goal.work, point.context)[1]
+    return _price_of(points, point, point.found, work).decode_tokens_per_s
 
 
 def is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
@@ -183,7 +165,7 @@ def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
     if goal.aim != "quality":  # a longer one than was asked for is no quicker, and other work was not held against it
         wanted = (max if goal.aim == "context" else min)(point.context for point in serving)
         serving = [point for point in serving if point.context == wanted]
-    if goal.aim == "quality":
+    else:
         least = min(point.increase for point in serving)
         serving = [point for point in serving if point.increase <= least]
     quickest = min(point.request_s for point in serving)
@@ -192,7 +174,6 @@ def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
 
 
 def _turned(point: Point) -> int:
-    """How many settings differ from the defaults."""
     settings, placing = point.found.settings, point.found.placing
     return sum(
         (
@@ -207,15 +188,9 @@ def _turned(point: Point) -> int:
     )
 
 
-def _front(points: Iterable[Point]) -> list[Point]:
-    """Those that no other beats in speed, context and quality at once; of equal ones the first."""
-    every = list({id(point): point for point in points}.values())
-    return [p for p in every if not any(_beats(other, p) for other in every if other is not p)]
-
-
 def _beats(one: Point, other: Point) -> bool:
     """Whether it is as good in everything that counts, and better in something; what one lacks is no better."""
-    if _is_at_hand(other) and not _is_at_hand(one):
+    if other.variant.at_hand and not one.variant.at_hand:
         return False
     quick = one.request_s <= _SAME * other.request_s
     better = one.request_s * _SAME < other.request_s or one.context > other.context or one.increase < other.increase
@@ -244,7 +219,6 @@ def rejected_options(points: Points, best: Point, others: tuple[Point, ...]) -> 
 
 
 def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
-    """Settings of the same file and cache that guides name."""
     placing, settings = best.found.placing, best.found.settings
     if not best.found.split or not any(best.found.split):
         yield from _fewer_threads(points, best)
@@ -266,8 +240,6 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
 
 
 class _Other(NamedTuple):
-    """Something else at its best."""
-
     price: Price
     placing: Placing
     found: FoundSettings | None = None
@@ -337,17 +309,16 @@ def _cache_with_host(points: Points, best: Point) -> Iterator[tuple[str, str]]:
 def _when_deep(points: Points, best: Point, other: _Other) -> str:
     deep = other_work(points.question.goal.work, best.context)[1]
     now = _price_of(points, best, best.found, deep)
-    then = _price_of(points, best, other.found, deep) if other.found else _at(points, best, deep, other.placing)
+    if other.found:
+        then = _price_of(points, best, other.found, deep)
+    else:  # a placing with its cache on the host whose memory was not laid out
+        pricing = Pricing(best.variant.pieces, points.question.hardware, deep)
+        split = (len(best.variant.pieces.layers) + 1 - other.placing.whole,) + (0,) * (len(best.found.split) - 1)
+        settings = _unplaced(best)._replace(cache_on_gpu=False)
+        split = split if len(split) == 1 else best.found.split
+        then = pricing.price(settings, other.placing, split, best.found.threads)
     speeds = f"{then.decode_tokens_per_s:.3g} tok/s instead of {now.decode_tokens_per_s:.3g}"
     return f"at {deep.depth:,.0f} tokens of depth {speeds}"
-
-
-def _at(points: Points, best: Point, work: Work, placing: Placing) -> Price:
-    """Of a placing with its cache on the host whose memory was not laid out."""
-    pricing = Pricing(best.variant.pieces, points.question.hardware, work)
-    split = (len(best.variant.pieces.layers) + 1 - placing.whole,) + (0,) * (len(best.found.split) - 1)
-    settings = _unplaced(best)._replace(cache_on_gpu=False)
-    return pricing.price(settings, placing, split if len(split) == 1 else best.found.split, best.found.threads)
 
 
 def unlike_types(points: Points) -> Iterator[tuple[str, str]]:
@@ -376,14 +347,11 @@ def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
 
 
 def _other_micro_batch(points: Points, best: Point) -> Iterator[tuple[str, str]]:
-    now = best.found.settings.micro_batch
-    if now == DEFAULT_MICRO_BATCH:
-        sizes = points.question.abilities.micro_batches
-        smaller = [size for size in sizes if size < now]
-        if smaller:
-            yield from _instead(points, best, f"a micro-batch of {smaller[-1]}", lambda _: True, smaller[-1])
-        return
-    yield from _instead(points, best, f"the usual micro-batch of {DEFAULT_MICRO_BATCH}", lambda _: True, 512)
+    now, size = best.found.settings.micro_batch, DEFAULT_MICRO_BATCH
+    if now != size:
+        yield from _instead(points, best, f"the usual micro-batch of {size}", lambda _: True, size)
+    elif smaller := [size for size in points.question.abilities.micro_batches if size < now]:
+        yield from _instead(points, best, f"a micro-batch of {smaller[-1]}", lambda _: True, smaller[-1])
 
 
 def _points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]:

@@ -6,14 +6,14 @@ from typing import NamedTuple
 from unslow.catalog.learned_speed import spread_of
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import MIB
-from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.answers import parts_of, shown_memory
 from unslow.think.fit.report import MemoryShown
-from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.plan.llama_cpp.placing import patterns
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
-from unslow.think.plan.llama_cpp.price import FoundSettings, Price
+from unslow.think.plan.llama_cpp.price import FoundSettings
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
-from unslow.think.plan.report import ChangeShown, OptionShown, QualityShown, SpeedShown
+from unslow.think.plan.quality import shown_quality
+from unslow.think.plan.report import ChangeShown, OptionShown, SpeedShown
 from unslow.think.speed.report import RateShown
 from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 
@@ -76,7 +76,9 @@ def _turned(variant: Variant, found: FoundSettings, usual: Usual) -> Iterator[Tu
     yield from _cache(found)
     yield from _where(variant, found)
     if settings.micro_batch != usual.micro_batch:
-        yield Turned(Knob.BATCH, settings.micro_batch, _why_micro_batch(settings.micro_batch))
+        larger = settings.micro_batch > DEFAULT_MICRO_BATCH
+        why = "prompts are read in larger pieces" if larger else "smaller buffers leave room for weights"
+        yield Turned(Knob.BATCH, settings.micro_batch, why)
     if settings.batch != _USUAL_BATCH:
         yield Turned(Knob.LOGICAL_BATCH, settings.batch, "a micro-batch is part of a batch")
     if found.threads != usual.threads:
@@ -119,16 +121,8 @@ def _where(variant: Variant, found: FoundSettings) -> Iterator[Turned]:
         yield Turned(Knob.TENSOR_SPLIT, ",".join(map(str, found.split)), "layers of each GPU")
 
 
-def _why_micro_batch(size: int) -> str:
-    if size > DEFAULT_MICRO_BATCH:
-        return "prompts are read in larger pieces"
-    return "smaller buffers leave room for weights"
-
-
-_LITTLE_ROOM = 512 * MIB
-"""A desktop and a browser take about so much of a GPU now and then."""
-_NOTICED = 1.05
-"""Less of a difference is not worth a word."""
+_LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU now and then
+_NOTICED = 1.05  # less of a difference is not worth a word
 
 
 class Shown:
@@ -148,42 +142,36 @@ class Shown:
 
     def option(self, point: Point) -> OptionShown:
         """A point as the report has it."""
-        price, found = point.found.price, point.found
-        settings = settings_of(point, self.usual)
-        # How many there are, where that is not what the runtime takes by itself
+        found, room = point.found, self.question.hardware.host_room
+        threads = f", {found.threads} thread{'s' * (found.threads > 1)}"
         return OptionShown(
-            name=name_of(point)
-            + ("" if found.threads == self.usual.threads else f", {found.threads} thread{'s' * (found.threads > 1)}"),
+            name=name_of(point) + ("" if found.threads == self.usual.threads else threads),
             quant=point.variant.quant,
             context=point.context,
             changes=changes_of(point, self.now, self.usual),
-            settings=settings,
+            settings=settings_of(point, self.usual),
             speed=speed_of(self.question, found),
-            quality=quality_of(point),
+            quality=shown_quality(point.cost),
             devices=self._devices(found),
-            host=self._host(found),
+            host=shown_memory(room.name if room else "host", parts_of(found.memory.needs[-1]), room),
             costs=tuple(self._costs(point)),
             risk=self._risk(point),
-            speedup=self.before.price.request_s / price.request_s if self.before else None,
+            speedup=self.before.price.request_s / found.price.request_s if self.before else None,
         )
 
     def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
         pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
         margin = self.question.margin_bytes
-        return tuple(shown_memory(r.name, _parts(n), r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
-
-    def _host(self, found: FoundSettings) -> MemoryShown:
-        room = self.question.hardware.host_room
-        return shown_memory(room.name if room else "host", _parts(found.memory.needs[-1]), room)
+        return tuple(
+            shown_memory(r.name, parts_of(n), r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs
+        )
 
     def _costs(self, point: Point) -> list[str]:
-        """What gets worse against what is now."""
         costs: list[str] = []
         before = self.before
         if not point.variant.given:
-            costs.append(
-                f"another file: {point.variant.quant}" + ("" if point.variant.at_hand else ", not on this machine")
-            )
+            missing = "" if point.variant.at_hand else ", not on this machine"
+            costs.append(f"another file: {point.variant.quant}{missing}")
             costs += filter(None, [point.cost.weights.words])
         if point.found.settings.cache_types != DEFAULT_CACHE.lower() and point.cost.cache.words:
             costs.append(point.cost.cache.words)
@@ -198,7 +186,6 @@ class Shown:
         return costs
 
     def _risk(self, point: Point) -> str:
-        """What may go wrong."""
         left = [shown.free_bytes for shown in self._devices(point.found) if shown.free_bytes is not None]
         if point.found.memory.estimated:
             return "its buffers are estimated: if it does not load, leave a layer more to the host"
@@ -251,19 +238,17 @@ def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     backend = question.hardware.setting.backend if found.split else "cpu"
     decode = spread_of(_group(question, found), backend)
     prefill = spread_of(PREFILL, backend)
-    price, users = found.price, question.goal.work.users
-    request = _seconds(question, price, decode.low, prefill.low), _seconds(question, price, decode.high, prefill.high)
+    price, work = found.price, question.goal.work
+    slow, fast = (
+        work.prompt * price.prompt_token_s / reading + work.answer * price.step_s / writing
+        for reading, writing in ((prefill.low, decode.low), (prefill.high, decode.high))
+    )
     return SpeedShown(
         decode_tokens_per_s=_rate(price.decode_tokens_per_s, decode.low, decode.high),
         prefill_tokens_per_s=_rate(price.prefill_tokens_per_s, prefill.low, prefill.high),
-        request_s=RateShown(low=request[1], mid=price.request_s, high=request[0]),
-        together_tokens_per_s=price.decode_tokens_per_s * users if users > 1 else None,
+        request_s=RateShown(low=fast, mid=price.request_s, high=slow),
+        together_tokens_per_s=price.decode_tokens_per_s * work.users if work.users > 1 else None,
     )
-
-
-def _seconds(question: LlamaPlanQuestion, price: Price, decode: float, prefill: float) -> float:
-    work = question.goal.work
-    return work.prompt * price.prompt_token_s / prefill + work.answer * price.step_s / decode
 
 
 def _rate(mid: float, low: float, high: float) -> RateShown:
@@ -278,18 +263,3 @@ def _group(question: LlamaPlanQuestion, found: FoundSettings) -> str:
     if sum(1 for count in found.split if count) > 1:
         return SEVERAL
     return MOE if question.given.pieces.is_sparse else DENSE
-
-
-def quality_of(point: Point) -> QualityShown:
-    """What it costs in answers."""
-    cost = point.cost
-    return QualityShown(
-        perplexity_increase=cost.perplexity_increase,
-        kl_divergence=cost.kl_divergence,
-        words=cost.words,
-        sources=cost.sources,
-    )
-
-
-def _parts(need: Need) -> Parts:
-    return Parts(need.weights, need.cache, need.compute)

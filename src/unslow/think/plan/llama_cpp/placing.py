@@ -91,15 +91,14 @@ class Placing(NamedTuple):
 
 
 Kind = tuple[int, int, int]
-SEVERAL = 3
-"""Layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow as a rule."""
+SEVERAL = 3  # layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow as a rule
 
 
 class Ledger:
     """What each placing asks of GPUs at one length of context and type of cache: weights and cache, without buffers."""
 
     def __init__(self, pieces: Pieces, settings: Settings) -> None:
-        self.pieces = pieces
+        self.pieces, self.layers = pieces, len(pieces.layers)
         caches = dict.fromkeys(range(len(pieces.layers)), 0)
         for cache in layer_caches(hyper_of(pieces.blueprint), settings):
             if cache.layer in caches:
@@ -114,11 +113,6 @@ class Ledger:
         self.output_bytes = int(pieces.load.output_bytes)
         self.all_bytes = self._rest_sums[-1] + self._piece_sums[-1] + self.output_bytes
         """With everything on GPUs."""
-
-    @property
-    def layers(self) -> int:
-        """How many there are."""
-        return len(self._rest)
 
     def gpu_bytes(self, placing: Placing) -> int:
         """What lies on GPUs."""

@@ -17,7 +17,7 @@ from unslow.think.plan.llama_cpp.options import Shown, name_of, speed_of
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import Point, Points, valued_placing
 from unslow.think.plan.llama_cpp.price import Price, Pricing
-from unslow.think.plan.llama_cpp.question import Current, Draft, LlamaPlanQuestion
+from unslow.think.plan.llama_cpp.question import Draft, LlamaPlanQuestion
 from unslow.think.plan.pareto_front import Planned
 from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown
 
@@ -25,8 +25,7 @@ from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown
 # What it gains hangs on how many guesses are right, which nobody knows before it was tried: so it is shown, with the
 # share from which on it gains anything, and never recommended.
 
-USUAL_ACCEPTANCE = 0.7
-"""Of a draft model of the same family on ordinary text."""
+USUAL_ACCEPTANCE = 0.7  # of a draft model of the same family on ordinary text
 _MOST_UNLIKE = 128
 """Tokens that a vocabulary may have more or fewer (SPEC_VOCAB_MAX_SIZE_DIFFERENCE in llama.cpp's speculative.cpp)."""
 _SAME = {
@@ -71,11 +70,20 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tu
     told = f"its speed assumes that {USUAL_ACCEPTANCE:.0%} of guesses are right, which hangs on the text"
     lacking = "" if draft.file else "; its file is not known, so the lines are without it"
     told = f"{told}; {gains}: `unslow tune --draft`{lacking}"
-    return _with_draft(option, question, draft, point, price, told), f"with the draft model {draft.name}: {told}"
+    why = f"guesses {draft.tokens} tokens that are checked in one step"
+    change = (ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file, why=why),) if draft.file else ()
+    drafted = msgspec.structs.replace(
+        option,
+        name=f"{option.name}, draft {draft.name}",
+        speed=speed_of(question, point.found._replace(price=price)),
+        changes=(*option.changes, *change),
+        settings=(*option.settings, *change),
+        risk="; ".join(filter(None, (option.risk, told))),
+    )
+    return drafted, f"with the draft model {draft.name}: {told}"
 
 
 def _beside(question: LlamaPlanQuestion, draft: Draft) -> Hardware:
-    """The machine with the draft on its first GPU."""
     hardware = question.hardware
     if not hardware.rooms:
         return hardware
@@ -97,21 +105,6 @@ def _price(question: LlamaPlanQuestion, draft: Draft, point: Point) -> tuple[Pri
     prompt = found.price.prompt_token_s + own.prompt_token_s
     price = Price(step, prompt, work.prompt * prompt + work.answer * step)
     return price, break_even(draft.tokens, check_s, own.step_s, found.price.step_s)
-
-
-def _with_draft(
-    option: OptionShown, question: LlamaPlanQuestion, draft: Draft, point: Point, price: Price, told: str
-) -> OptionShown:
-    why = f"guesses {draft.tokens} tokens that are checked in one step"
-    change = (ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file, why=why),) if draft.file else ()
-    return msgspec.structs.replace(
-        option,
-        name=f"{option.name}, draft {draft.name}",
-        speed=speed_of(question, point.found._replace(price=price)),
-        changes=(*option.changes, *change),
-        settings=(*option.settings, *change),
-        risk="; ".join(filter(None, (option.risk, told))),
-    )
 
 
 _MOST_SHOWN = 8
@@ -146,55 +139,42 @@ def plan_llama_cpp(
     # A front that can be read: the best, and the others from the quickest on
     best = chosen.best
     others = sorted((point for point in chosen.front if point is not best), key=lambda point: point.request_s)
-    kept = _told_apart([best, *others])[:_MOST_SHOWN]
-    front = sorted(kept, key=lambda point: (point.context, point.request_s))
-    drafted, told = drafted_option(question, chosen.best, shown)
+    front = _told_apart([best, *others])[:_MOST_SHOWN]
+    front.sort(key=lambda point: (point.context, point.request_s))
+    names = {name_of(point) for point in front}
+    left_out = tuple(point for point in (*chosen.front, *chosen.others) if name_of(point) not in names)
+    drafted, told = drafted_option(question, best, shown)
     return Planned(
         (*(shown.option(point) for point in front), *((drafted,) if drafted else ())),
-        next(n for n, point in enumerate(front) if point is chosen.best),
-        rejected_options(points, chosen.best, _left_out(chosen, front)),
+        next(n for n, point in enumerate(front) if point is best),
+        rejected_options(points, best, left_out),
         searched,
-        (*_notes(points, chosen.best), *((told,) if told else ())),
+        (*_notes(points, best), *((told,) if told else ())),
     ), current
 
 
 def _before(points: Points, hindered: float) -> Point | None:
     """What runs now; where nothing does, what llama.cpp would do by itself."""
-    question = points.question
-    current: Current | None = question.current
-    given = question.given
+    question, current, given = points.question, points.question.current, points.question.given
     if current is None:
         found = points.by_itself(question.goal.context)
     else:
         placing = Placing(current.whole, current.apart)
         split = current.split(len(given.pieces.layers), len(question.hardware.rooms))
-        search = points.search(given)
-        found = valued_placing(search, current.settings, placing, split)
+        found = valued_placing(points.search(given), current.settings, placing, split)
         if found:
             now = Pricing(given.pieces, question.hardware._replace(pinned=current.pinned), question.goal.work)
             price = now.price(current.settings, found.placing, split, current.threads)
             price = Price(*(seconds * hindered for seconds in price))
             found = found._replace(threads=current.threads, price=price)
-    if found is None:
-        return None
-    return points.point(given, found, found.settings.slot_context)
+    return points.point(given, found, found.settings.slot_context) if found else None
 
 
 def _told_apart(points: Sequence[Point]) -> list[Point]:
     """The first of those that a reader would take for the same: by their names, or by all that a front is made of."""
     named = list({name_of(point): point for point in reversed(points)}.values())[::-1]
-    return list(
-        {
-            (point.variant.quant, point.context, point.increase, f"{point.request_s:.3g}"): point
-            for point in reversed(named)
-        }.values()
-    )[::-1]
-
-
-def _left_out(chosen: Chosen, front: list[Point]) -> tuple[Point, ...]:
-    """What was found and is not shown."""
-    shown = {name_of(point) for point in front}
-    return tuple(point for point in (*chosen.front, *chosen.others) if name_of(point) not in shown)
+    shown = {(p.variant.quant, p.context, p.increase, f"{p.request_s:.3g}"): p for p in reversed(named)}
+    return list(shown.values())[::-1]
 
 
 def _notes(points: Points, best: Point) -> tuple[str, ...]:
@@ -205,14 +185,6 @@ def _notes(points: Points, best: Point) -> tuple[str, ...]:
     if points.unguarded:
         notes.append("nothing keeps every other work within this context as quick as it is now")
     return tuple(notes)
-
-
-def _memory_of(question: LlamaPlanQuestion) -> str:
-    """What there is, in words."""
-    rooms, host = question.hardware.rooms, question.hardware.host_room
-    on_gpus = f"{sum(room.usable_bytes for room in rooms) / GIB:.1f} GiB of {'GPUs' if len(rooms) > 1 else 'the GPU'}"
-    of_host = f"{host.usable_bytes / GIB:.1f} GiB of the host" if host else ""
-    return " and ".join(filter(None, (on_gpus if rooms else "", of_host))) or "this memory"
 
 
 def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
@@ -227,11 +199,14 @@ def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
 
 
 def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
-    """Why there is no recommendation, and what would help."""
     goal, question = points.question.goal, points.question
     if not chosen.front and not chosen.others:
         hint = "take a smaller quant or model, or a shorter context; `unslow fit` has sizes"
-        return f"nothing fits in {_memory_of(question)}", hint
+        rooms, host = question.hardware.rooms, question.hardware.host_room
+        on_gpus, gpus = sum(room.usable_bytes for room in rooms) / GIB, "GPUs" if len(rooms) > 1 else "the GPU"
+        parts = [f"{on_gpus:.1f} GiB of {gpus}"] if rooms else []
+        parts += [f"{host.usable_bytes / GIB:.1f} GiB of the host"] if host else []
+        return f"nothing fits in {' and '.join(parts) or 'this memory'}", hint
     every = [p for p in (*chosen.front, *chosen.others) if p.variant.at_hand]
     if not any(p.variant.given for p in every):
         finest = min((*chosen.front, *chosen.others), key=lambda p: p.increase).variant.quant

@@ -51,8 +51,7 @@ class Point(NamedTuple):
         return 1.0 if known is None else known
 
 
-_CACHE = "Q8_0"
-"""The smallest that costs no quality."""
+_CACHE = "Q8_0"  # the smallest that costs no quality
 
 
 def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
@@ -120,10 +119,8 @@ def valued_placing(search: Search, base: Settings, placing: Placing, split: tupl
     return FoundSettings(settings, placing, split, search.threads, price, memory)
 
 
-NEARLY = 1.03
-"""Within so much, plans are alike: the simpler one is taken."""
-MUCH = 1.15
-"""What a setting must gain that turns against its user once a conversation is longer than usual."""
+NEARLY = 1.03  # within so much, plans are alike: the simpler one is taken
+MUCH = 1.15  # what a setting must gain that turns against its user once a conversation is longer than usual
 
 
 MOST_TOKENS = 2**27
@@ -160,8 +157,10 @@ class Points:
         search = self.search(variant)
         base = self.base(context)._replace(key_type=key, value_type=value)
         floor = floor_of(self.question, variant, context)
-        compared = variant.given and context == self.question.goal.context and self.question.goal.aim == "speed"
-        search.same = EXACTLY if self._is_searched_whole(variant, context) else ABOUT
+        asked = variant.given and context == self.question.goal.context
+        compared = asked and self.question.goal.aim == "speed"
+        # All micro-batches are weighed for what was asked, and to the last
+        search.same = EXACTLY if asked and not self.settled and self.question.hardware.is_plain else ABOUT
         unproved = self.counted.unproved
         free = self.unguarded or self.question.goal.alone
         guards = self._guards(variant, context) if compared and not free else ()
@@ -171,11 +170,6 @@ class Points:
             found = self._quickest(search, base, guards, may_be_far=compared)
         proved = search.same == EXACTLY and self.counted.unproved == unproved
         return None if found is None else self.point(variant, found, context)._replace(proved=proved)
-
-    def _is_searched_whole(self, variant: Variant, context: int) -> bool:
-        """Whether all micro-batches are weighed there, and to the last."""
-        asked = variant.given and context == self.question.goal.context
-        return asked and not self.settled and self.question.hardware.is_plain
 
     def _usual(self, search: Search, base: Settings, found: FoundSettings) -> FoundSettings | None:
         """What is nearly as quick with the usual micro-batch, or with one nearer to it.
@@ -224,22 +218,18 @@ class Points:
     def _quickest(
         self, search: Search, base: Settings, guards: tuple[Guard, ...], *, may_be_far: bool
     ) -> FoundSettings | None:
-        """What these guards allow; of what is nearly as quick, that with the usual micro-batch."""
-        search.guards = guards
-        found = self._near_or_far(search, base, may_be_far=may_be_far)
-        return (
-            self._usual(search, base, found) or found
-            if found and (found.settings.micro_batch != DEFAULT_MICRO_BATCH)
-            else found
-        )
+        """What these guards allow; of what is nearly as quick, that with the usual micro-batch.
 
-    def _near_or_far(self, search: Search, base: Settings, *, may_be_far: bool) -> FoundSettings | None:
-        """The cache goes to the host only where that gains much: conversations get deeper than they were thought to."""
+        The cache goes to the host only where that gains much: conversations get deeper than they were thought to.
+        """
+        search.guards = guards
         sizes = self._micro_batches(self._of_one(base))
-        near = search.best(base, sizes)
-        if not may_be_far or (near and not near.placing.first_complete):
-            return near
-        return search.best(base, sizes, (False,), near.price.request_s / MUCH if near else inf) or near
+        found = search.best(base, sizes)
+        if may_be_far and (found is None or found.placing.first_complete):
+            found = search.best(base, sizes, (False,), found.price.request_s / MUCH if found else inf) or found
+        if found is None or found.settings.micro_batch == DEFAULT_MICRO_BATCH:
+            return found
+        return self._usual(search, base, found) or found
 
     def runnable(self) -> Point | None:
         """What `fit` finds for the given file, where the search finds nothing: with less free than a plan leaves."""
@@ -309,7 +299,6 @@ class Points:
         )
 
     def _of_one(self, base: Settings) -> int:
-        """The context of one conversation."""
         return base.context // self.question.goal.work.users
 
     @cached_property

@@ -74,8 +74,7 @@ class Pricing:
         mixed = [n for n, (placing, split) in enumerate(placings) if placing.first_complete and any(split)]
         for n, (_, split) in enumerate(placings):
             if n not in mixed:
-                question = self._on_one_side(settings, any(split), split, threads)
-                away = self.pieces.nothing if any(split) else self.pieces.whole
+                question, away = self._on_one_side(settings, split, threads)
                 found[n] = self._valued(settings, question, away, threads)[0]
         if mixed:
             some = [placings[n] for n in mixed]
@@ -95,15 +94,15 @@ class Pricing:
         pairs = zip(_each(steps, count), _each(tokens, count), strict=True)
         return [Price(step, token, work.prompt * token + work.answer * step) for step, token in pairs]
 
-    def _on_one_side(self, settings: Settings, on_gpus: bool, split: Split, threads: int) -> SpeedQuestion:  # noqa: FBT001
-        """All of it on GPUs, or all of it with the host."""
+    def _on_one_side(self, settings: Settings, split: Split, threads: int) -> tuple[SpeedQuestion, Totals]:
+        """All of it on GPUs, or all of it with the host; and what lies with the host."""
         hardware, pieces = self.hardware, self.pieces
+        if any(split):
+            return self._question(settings, pieces.whole, [split]), pieces.nothing
+        chip = hardware.processors.chip(threads)
+        host = Host(pieces.whole, chip, hardware.host_setting._replace(types=self._types, beside_gpu=False))
         sizes = cache_element_bytes(settings)
-        if not on_gpus:
-            chip = hardware.processors.chip(threads)
-            host = Host(pieces.whole, chip, hardware.host_setting._replace(types=self._types, beside_gpu=False))
-            return SpeedQuestion(None, chip, host.setting, element_bytes=sizes, host=host)
-        return self._question(settings, pieces.whole, [split])
+        return SpeedQuestion(None, chip, host.setting, element_bytes=sizes, host=host), pieces.whole
 
     def _on_both_sides(
         self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int
@@ -172,14 +171,14 @@ class Pricing:
         kept = (self.pieces.whole.full_cache - away.full_cache) * cache_element_bytes(settings)
         copies = kept * copied_cache_s(1.0, work.depth, hardware.link_bytes_per_s) * work.users
         crossings = CROSSINGS_PER_LAYER * (self.pieces.whole.layers - away.layers)
-        return (
-            crowd + copies + total_of_terms(offload_terms(crossings, hardware.setting.backend), learned_speed().factors)
-        )
+        terms = offload_terms(crossings, hardware.setting.backend)
+        return crowd + copies + total_of_terms(terms, learned_speed().factors)
 
     def _prompt_token_s(self, question: SpeedQuestion, settings: Settings, away: Totals, each: float) -> Number:
         """Of a prompt: GPUs compute it, with weights that the host lends them where enough tokens share a copy."""
         tokens = float(self.work.prompt)
-        if question.host is not None and question.totals is not None and not self._is_lent(settings, each):
+        is_lent = settings.offload_ops and each >= LENDS_FROM
+        if question.host is not None and question.totals is not None and not is_lent:
             apart = (question._replace(host=None), question._replace(totals=None))
             return prompt_token_seconds(apart[0], tokens, each) + prompt_token_seconds(apart[1], tokens, each)
         seconds = prompt_token_seconds(question, tokens, each)
@@ -189,10 +188,6 @@ class Pricing:
         cache = (away if settings.cache_on_gpu else self.pieces.whole).full_cache * cache_element_bytes(settings)
         copies = prompt_copies_s(1.0, self.work.kept + tokens, each, self.hardware.link_bytes_per_s)
         return seconds + cache * copies
-
-    @staticmethod
-    def _is_lent(settings: Settings, each: float) -> bool:
-        return settings.offload_ops and each >= LENDS_FROM
 
 
 def cache_element_bytes(settings: Settings) -> float:

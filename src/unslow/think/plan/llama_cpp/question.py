@@ -23,7 +23,7 @@ class Abilities(NamedTuple):
     """Whether it can be told to load a file into memory, and not to map it."""
     micro_batches: tuple[int, ...] = MICRO_BATCHES
     fuses: bool | None = None
-    """Whether its CUDA keeps what fused kernels read (memory/llama_cpp/fused.py); None where the build is not known."""
+    """Whether its CUDA keeps what fused kernels read (see scheduler.py); None where the build is not known."""
     cache_types: tuple[str, ...] = ("F16", "Q8_0", "Q4_0")
     mixed_cache: bool = True
     """Whether keys may be of another type than values."""

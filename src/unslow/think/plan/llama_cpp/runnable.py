@@ -74,17 +74,26 @@ def find_runnable(
         if found:
             layers = setup.blueprint.count("block_count")
             whole = 0 if found.gpu_layers < 0 else max(0, layers + 1 - found.gpu_layers)
-            placing_of = Placing(min(whole, layers), max(0, found.experts_on_cpu - whole))
-            return Runnable(found, placing_of)
+            return Runnable(found, Placing(min(whole, layers), max(0, found.experts_on_cpu - whole)))
     if not setup.hardware.rooms:
         return None
-    searched = _searched(setup, caches, sizes, able)
-    return searched or _without_gpus(setup, (*caches, *smaller))
+    if searched := _searched(setup, caches, sizes, able):
+        return searched
+    alone = setup._replace(hardware=setup.hardware.without_gpus())
+    ways = (*caches, *smaller) if alone.hardware.host_room else ()
+    fitting = next((settings for settings in ways if alone.left_or_lacking(settings) >= 0), None)
+    if fitting is None:
+        return None
+    return Runnable(fitting._replace(gpu_layers=0), Placing(setup.blueprint.count("block_count")), without_gpus=True)
 
 
 def _searched(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:
     """The first placing that fits, of the matrices of single layers too, and with the cache on the host."""
-    hardware = _of_any_speed(setup.hardware)
+    # The same memories: `fit`, which knows no speeds, and a plan, which does, must find the same way
+    usual = Processors(int(float(USUAL_HOST.threads)), float(USUAL_HOST.bytes_per_s))
+    rooms, cuda = setup.hardware.rooms, SpeedSetting("cuda")
+    chips = (_ANY_CHIP,) * len(rooms)
+    hardware = Hardware(rooms, setup.hardware.host_room, chips=chips, setting=cuda, processors=usual)
     pieces = Pieces(setup.blueprint)
     for settings in caches:
         if not setup._replace(settings=settings).may_fit:
@@ -96,19 +105,3 @@ def _searched(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], ab
         if found:
             return Runnable(found.settings, found.placing)
     return None
-
-
-def _without_gpus(setup: Setup, ways: Sequence[Settings]) -> Runnable | None:
-    alone = setup._replace(hardware=setup.hardware.without_gpus())
-    known = alone.hardware.host_room is not None
-    found = next((settings for settings in ways if known and alone.left_or_lacking(settings) >= 0), None)
-    if found is None:
-        return None
-    return Runnable(found._replace(gpu_layers=0), Placing(setup.blueprint.count("block_count")), without_gpus=True)
-
-
-def _of_any_speed(hardware: Hardware) -> Hardware:
-    """The same memories: `fit`, which knows no speeds, and a plan, which does, must find the same way."""
-    usual = Processors(int(float(USUAL_HOST.threads)), float(USUAL_HOST.bytes_per_s))
-    chips = (_ANY_CHIP,) * len(hardware.rooms)
-    return Hardware(hardware.rooms, hardware.host_room, chips=chips, setting=SpeedSetting("cuda"), processors=usual)

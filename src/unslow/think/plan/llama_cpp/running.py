@@ -21,10 +21,8 @@ from unslow.think.plan.llama_cpp.question import Current
 from unslow.think.plan.report import ChangeShown
 
 _USUAL_BATCH = 2048
-UNMAPPED = ("none", "mlock", "dio")
-"""Ways of loading that put weights with the host into memory of the GPU's own kind."""
-_COUNTED = ("--n-cpu-moe ", "--cpu-moe")
-"""How experts that are counted by layers stand among the overrides."""
+UNMAPPED = ("none", "mlock", "dio")  # ways of loading that put weights with the host into memory of the GPU's own kind
+_COUNTED = ("--n-cpu-moe ", "--cpu-moe")  # how experts that are counted by layers stand among the overrides
 
 
 class Seen(NamedTuple):
@@ -134,12 +132,8 @@ def _apart(seen: Seen, whole: int) -> int:
         counted = layers_without_experts(case, seen.layers) if seen.pieces.is_sparse else None
         if counted is not None:
             return max(0, min(seen.layers, round(counted)) - whole)
-        away = bytes_of_layers_on_host(case, whole)
-        return _layers_of(
-            seen,
-            whole,
-            float(away or 0) - sum(layer.rest_bytes + layer.piece_bytes for layer in seen.pieces.layers[:whole]),
-        )
+        away = float(bytes_of_layers_on_host(case, whole) or 0)
+        return _layers_of(seen, whole, away - sum(x.rest_bytes + x.piece_bytes for x in seen.pieces.layers[:whole]))
     if overflowing:
         return max(0, min(seen.layers, overflowing) - whole)
     if not whole and holds_weights_on_host(case):
@@ -166,7 +160,9 @@ def now_of(seen: Seen, told: Mapping[str, str], *, users_asked: bool = False) ->
 def _turned(seen: Seen, told: Mapping[str, str], users_asked: bool) -> Iterator[tuple[Knob, Setting]]:  # noqa: FBT001
     case = seen.case
     settings, runtime = settings_of(case), case.runtime
-    if _keeps_context(seen, told):
+    # The context stays as it is with other settings where somebody told it, or it is the longest
+    own_fit = runtime.name.value_or("").endswith("llama.cpp") and "context" not in told
+    if not own_fit or settings.context == seen.pieces.blueprint.count("context_length"):
         yield Knob.CONTEXT_LENGTH, settings.context
     own = slots_of(case)
     if settings.slots == 1 or own > 1 or (users_asked and "slots" in told):
@@ -183,13 +179,6 @@ def _turned(seen: Seen, told: Mapping[str, str], users_asked: bool) -> Iterator[
     threads = int(runtime.threads.value_or(0))
     if threads and threads != seen.by_itself:
         yield Knob.THREADS, threads
-
-
-def _keeps_context(seen: Seen, told: Mapping[str, str]) -> bool:
-    """Whether the context stays as it is with other settings: as told, or the longest; else its own fit chose it."""
-    trained = seen.pieces.blueprint.count("context_length")
-    is_llama_cpp = seen.case.runtime.name.value_or("").endswith("llama.cpp")
-    return "context" in told or not is_llama_cpp or settings_of(seen.case).context == trained
 
 
 def _cache(settings: Settings, told: Mapping[str, str]) -> Iterator[tuple[Knob, Setting]]:

@@ -36,7 +36,12 @@ class Layouts(NamedTuple):
     def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
         """The memory, and what each GPU and at the end the host lacks."""
         setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
-        memory = self._memory(setup)
+        # As the build lays it out; where that is not known, the larger of both: only experts make a difference
+        ways = (self.fuses,) if self.fuses is not None else (True, False) if self.pieces.is_sparse else (True,)
+        memory, *others = (setup.memory(settings._replace(fuses=fuses)) for fuses in ways)
+        for other in others:
+            both = zip(memory.needs, other.needs, strict=True)
+            memory = memory._replace(needs=[mine if mine.total >= its.total else its for mine, its in both])
         *devices, host = memory.needs
         # What the rounded prompt takes more than with the largest micro-batch that was measured
         more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
@@ -47,19 +52,8 @@ class Layouts(NamedTuple):
         lacking.append(host.total - room.usable_bytes if room else 0)
         return memory, tuple(lacking)
 
-    def _memory(self, setup: Setup) -> Memory:
-        """As the build lays it out; where that is not known, the larger of both: only experts make a difference."""
-        known = self.fuses
-        ways = (known,) if known is not None else (True, False) if self.pieces.is_sparse else (True,)
-        first, *others = (setup.memory(setup.settings._replace(fuses=fuses)) for fuses in ways)
-        for other in others:
-            pairs = zip(first.needs, other.needs, strict=True)
-            first = first._replace(needs=[mine if mine.total >= its.total else its for mine, its in pairs])
-        return first
 
-
-Allowed = Callable[[Placing], bool] | None
-"""Which placings may be chosen; None for all of them."""
+Allowed = Callable[[Placing], bool] | None  # which placings may be chosen; None for all of them
 
 
 class Priced(NamedTuple):
@@ -90,14 +84,11 @@ class Quickest:
                 prices = guard.pricing.prices(settings, some, self._threads)
                 kept = [ok and guard.allows(price) for ok, price in zip(kept, prices, strict=True)]
             guarded = [placing for placing, ok in zip(some, kept, strict=True) if ok]
-            self._known[key] = self._first(settings, guarded), placings
+            self._counted.priced += len(guarded)
+            prices = self._pricing.prices(settings, guarded, self._threads)
+            tried = [Priced(price, *placing) for price, placing in zip(prices, guarded, strict=True)]
+            self._known[key] = min(tried, key=lambda each: each.price.request_s, default=None), placings
         return self._known[key][0]
-
-    def _first(self, settings: Settings, placings: Sequence[Placed]) -> Priced | None:
-        self._counted.priced += len(placings)
-        prices = self._pricing.prices(settings, placings, self._threads)
-        tried = [Priced(price, *placing) for price, placing in zip(prices, placings, strict=True)]
-        return min(tried, key=lambda each: each.price.request_s, default=None)
 
 
 # A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
@@ -109,10 +100,8 @@ _USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
 """What no plan goes below: the first prompt took 74 to 126 MiB beside all buffers on an H200, and 172 to 236 with
 experts, the more the larger the micro-batch (lab/plan_gpu)."""
-_PADDED = 0.999
-"""Of weights and cache, what they take without padding, which differs between GPUs and host."""
-_MOST_TRIES = 60
-"""Of placings of one way that are laid out: what is left then is not proved."""
+_PADDED = 0.999  # of weights and cache, what they take without padding, which differs between GPUs and host
+_MOST_TRIES = 60  # of placings of one way that are laid out: what is left then is not proved
 _FEWEST_TRIES, _LAYERS_TRIED = 10, 800
 """Of placings of all ways, where nothing is to be proved: as many as make so many layers, for those take the time."""
 EXACTLY, ABOUT = 1.01, 1.05
@@ -135,6 +124,7 @@ class Search:
         self, pricing: Pricing, margin_bytes: int, threads: int, counted: Counted, abilities: Abilities = EVERYTHING
     ) -> None:
         self.pricing, self.threads, self.counted, self.abilities = pricing, threads, counted, abilities
+        self.pieces, self.hardware = pricing.pieces, pricing.hardware
         least = SPARSE_WORKSPACE_BYTES if pricing.pieces.is_sparse else WORKSPACE_BYTES
         self.margin_bytes = max(margin_bytes, least)
         """What stays free on each GPU; the first prompt's workspace comes out of it."""
@@ -143,22 +133,12 @@ class Search:
         self.guards: tuple[Guard, ...] = ()
         self.allowed: Callable[[Placing], bool] | None = None
         """Which placings may be chosen; all of them where nothing is said."""
-        hardware = pricing.hardware
-        self._fitting = Fitting(pricing.pieces, len(hardware.rooms), abilities, hardware.speeds)
-        self._layouts = Layouts(pricing.pieces, hardware, self.margin_bytes, abilities.fuses)
+        hardware = self.hardware
+        self._fitting = Fitting(self.pieces, len(hardware.rooms), abilities, hardware.speeds)
+        self._layouts = Layouts(self.pieces, hardware, self.margin_bytes, abilities.fuses)
         self.buffers = Buffers(len(hardware.rooms))
         self._free_bytes = hardware.free_bytes
         self._quickest = Quickest(pricing, threads, counted)
-
-    @property
-    def pieces(self) -> Pieces:
-        """The model."""
-        return self.pricing.pieces
-
-    @property
-    def hardware(self) -> Hardware:
-        """The machine."""
-        return self.pricing.hardware
 
     def best(
         self, base: Settings, micro_batches: Sequence[int], sides: Sequence[bool] = (True,), below_s: float = inf
@@ -249,8 +229,7 @@ class Search:
         if best is None or best.price.request_s >= below_s:
             self._learn_base(way)
             best = self._best_placing(way)
-        best = best if best and best.price.request_s < below_s else None
-        if best is None:
+        if best is None or best.price.request_s >= below_s:
             return None
         placing, split = best.placing, self._evened(way, best)
         settings = placed_settings(way.settings, placing, self.pieces, split)
@@ -265,7 +244,6 @@ class Search:
         return FoundSettings(settings, placing, split, self.threads, price, memory, easy)
 
     def _learn(self, way: _Way, best: Priced, memory: Memory, lacking: Sequence[int]) -> None:
-        """What a layout says of this placing and of others."""
         placing, gpu_bytes = best.placing, way.ledger.gpu_bytes(best.placing)
         if not any(best.split):
             way.tried.close_host()
@@ -298,14 +276,12 @@ class Search:
         return self._quickest.of(way.settings, self._placings(way, guesses), self.guards, self.allowed)
 
     def _placings(self, way: _Way, guesses: Guesses | None = None) -> Sequence[Placed]:
-        """All that can be the quickest, as far as buffers are known."""
         least = self.buffers.least(way.settings, guesses)
         rooms = self._fitting.rooms(lambda kind: self._room(least, kind))
         return self._fitting.placings(way.ledger, rooms, way.tried)
 
     @cached_property
     def _combinations(self) -> int:
-        """Placings that there are, about."""
         return sum(1 + len(layer.pieces) for layer in self.pieces.layers) ** 2 // 2
 
     def _room(self, least: Least, kind: Kind) -> tuple[float, ...]:

@@ -15,10 +15,8 @@ from unslow.think.memory.vllm import VllmSettings, stage_layers, stage_weight_by
 from unslow.think.plan.report import GoalShown, RejectedShown
 from unslow.think.speed.chips import has_links
 
-RECENT = (0, 28)
-"""The newest version whose memory was read in its sources: what is planned for where nothing runs yet."""
-DEFAULT_SHARE = 0.0
-"""Of `Choice.share`: what the version takes by itself."""
+RECENT = (0, 28)  # the newest version whose memory was read in its sources: what is planned for where nothing runs yet
+DEFAULT_SHARE = 0.0  # of `Choice.share`: what the version takes by itself
 
 
 class Checkpoint(NamedTuple):
@@ -170,8 +168,8 @@ class Pool:
 
     def blocks(self, choice: Choice) -> int:
         """Blocks of the cache; below 0 where the weights and the first run are more than the share."""
-        total = self.question.card_bytes
-        return min(_blocks(round(total * choice.share), stage) for stage in self.stages(choice))
+        budget = round(self.question.card_bytes * choice.share)
+        return min((budget - s.taken) // s.block_bytes if s.block_bytes else 0 for s in self.stages(choice))
 
     def holds(self, choice: Choice) -> int:
         """Conversations of the goal's length that the cache holds at once."""
@@ -270,13 +268,8 @@ def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
     return [question.hardware.rooms[n] for n in sorted(order[:count])]
 
 
-def _blocks(budget: int, stage: Stage) -> int:
-    return (budget - stage.taken) // stage.block_bytes if stage.block_bytes else 0
-
-
 BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
-POWERS = frozenset({2, 4, 8, 16, 32, 64})
-"""Numbers of cards that heads can be shared by; and all cards that there are."""
+POWERS = frozenset({2, 4, 8, 16, 32, 64})  # numbers of cards that heads can be shared by; and all cards that there are
 SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 FEWER = 4
 FP8_CACHE = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
@@ -288,8 +281,7 @@ PACKS_AT_LOAD = frozenset({"ampere", "ga100", "ada", "hopper", "blackwell", "cdn
 FP8_CACHE_SINCE = (0, 11)
 """Since then the V1 engine has kernels for it on more than one architecture
 (https://github.com/vllm-project/vllm/pull/24577, September 2025)."""
-LATENT_FP8 = frozenset({"hopper", "blackwell"})
-"""Chips whose kernels for latents take FP8 (FlashMLA, CUTLASS)."""
+LATENT_FP8 = frozenset({"hopper", "blackwell"})  # chips whose kernels for latents take FP8 (FlashMLA, CUTLASS)
 
 
 def choices(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:
@@ -348,7 +340,8 @@ def why_no_fp8(question: VllmPlanQuestion) -> str:
     if device.family not in FP8_CACHE:
         return f"the {device.name} has no FP8: vLLM ends with an error at start"
     if question.version < FP8_CACHE_SINCE:
-        return f"vLLM {_dotted(question.version)} has no kernels for it that this GPU can use: newer ones have"
+        version = ".".join(map(str, question.version))
+        return f"vLLM {version} has no kernels for it that this GPU can use: newer ones have"
     if question.shape.kv_rank and device.family not in LATENT_FP8:
         return f"the kernels for this model's latents take no FP8 on the {device.name}"
     return ""
@@ -380,7 +373,3 @@ def refused(question: VllmPlanQuestion, pool: Pool) -> list[RejectedShown]:
             size = sum(part.bytes for part in of.parts) / GIB
             found.append(RejectedShown(what=of.quant, because=f"its weights of {size:.1f} GiB do not fit the cards"))
     return found
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))

@@ -4,25 +4,22 @@ from typing import NamedTuple
 
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import GIB
-from unslow.think.fit.answers import Parts, shown_memory
+from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
-from unslow.think.physics.terms import Interval
 from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, thinned
 from unslow.think.plan.quality import hf_quality
-from unslow.think.plan.report import ChangeShown, OptionShown, QualityShown, RejectedShown, SearchedShown, SpeedShown
+from unslow.think.plan.report import ChangeShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
 from unslow.think.plan.vllm.choices import Choice, Pool, VllmPlanQuestion, freest, refused
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, felt_rate, rejected_options
 from unslow.think.plan.vllm.speed import fetching
-from unslow.think.speed.question import USUAL_LINK
-from unslow.think.speed.report import RateShown
+from unslow.think.speed.question import USUAL_LINK, shown_rate
 
-_TIGHT = 0.95
-"""A share from which on little is left for what is not counted, such as another program's start."""
+_TIGHT = 0.95  # a share from which on little is left for what is not counted, such as another program's start
 
 
 def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
     """The option; `before` is what runs now."""
-    choice, served = point.choice, point.served
+    choice, served, of = point.choice, point.served, question.checkpoints[point.choice.checkpoint]
     was = dict(settings_of(question, question.now))
     set_ = [*settings_of(question, choice), *_cards(question, choice)]
     changes = tuple(
@@ -30,9 +27,16 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
         for knob, value in set_
         if value != was.get(knob)
     )
+    found = []
+    if choice.share >= _TIGHT:
+        found.append("little memory stays free: start nothing else on the GPU")
+    if choice.kv.startswith("fp8"):
+        found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
+    if of.packed_at_load:
+        found.append("the weights are rounded while they load: compare answers before you trust it")
     return OptionShown(
         name=choice_name(question, choice),
-        quant=question.checkpoints[choice.checkpoint].quant,
+        quant=of.quant,
         context=choice.context,
         changes=changes,
         settings=tuple(ChangeShown(knob=knob, value=value, was=was.get(knob)) for knob, value in set_),
@@ -42,10 +46,10 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
             request_s=shown_rate(served.request_s),
             together_tokens_per_s=served.decode.mid * served.at_once if question.goal.users > 1 else None,
         ),
-        quality=choice_quality(question, choice),
+        quality=hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture),
         devices=shown_cards(question, choice),
         costs=option_costs(question, point, before),
-        risk=option_risk(question, choice),
+        risk="; ".join(found),
         speedup=before.served.request_s.mid / served.request_s.mid if before else None,
     )
 
@@ -91,22 +95,11 @@ def choice_name(question: VllmPlanQuestion, choice: Choice) -> str:
     return f"{of.quant}, {cards}{choice.context:,} tokens{cache}{few}{batches}{eager}, {choice.share:.0%} of memory"
 
 
-def shown_rate(interval: Interval) -> RateShown:
-    """As the report has it."""
-    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
-
-
-def choice_quality(question: VllmPlanQuestion, choice: Choice) -> QualityShown:
-    """What the weights and the cache cost in answers, as published."""
-    of = question.checkpoints[choice.checkpoint]
-    return hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture)
-
-
 def shown_cards(question: VllmPlanQuestion, choice: Choice) -> tuple[MemoryShown, ...]:
     """What each card holds when the server has started."""
     return tuple(
-        shown_memory(room.name, Parts(h.weights_bytes, h.kv_bytes, h.compute_bytes), room, h.other_bytes)
-        for room, h in zip(freest(question, choice.cards), Pool(question).held(choice), strict=True)
+        shown_held(held, room.name, room)
+        for room, held in zip(freest(question, choice.cards), Pool(question).held(choice), strict=True)
     )
 
 
@@ -132,20 +125,7 @@ def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None)
     return tuple(found)
 
 
-def option_risk(question: VllmPlanQuestion, choice: Choice) -> str:
-    """What may go wrong."""
-    found = []
-    if choice.share >= _TIGHT:
-        found.append("little memory stays free: start nothing else on the GPU")
-    if choice.kv.startswith("fp8"):
-        found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
-    if question.checkpoints[choice.checkpoint].packed_at_load:
-        found.append("the weights are rounded while they load: compare answers before you trust it")
-    return "; ".join(found)
-
-
 def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:
-    """Why one knob is turned."""
     choice = point.choice
     words = {
         Knob.MEMORY_SHARE.value: "as much as the cards have free, or as the conversations need",
@@ -179,7 +159,7 @@ def vllm_options(question: VllmPlanQuestion) -> VllmPlan:
     if not fine:
         reason, hint = _why_nothing(search, found.points)
         return VllmPlan(Planned((), None, tuple(refusals), found.seen, (), reason, hint), current)
-    points = pareto_front(fine, _worth, _effort)
+    points = pareto_front(fine, _worth, lambda point: (-point.worth.ease, -point.worth.left))
     chosen = best_point(question, points)
     options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.changed or not before]
     count = SearchedShown(combinations=found.seen.combinations, priced=found.seen.priced, laid_out=len(options))
@@ -214,12 +194,7 @@ def _worth(point: Point) -> Worth:
     return point.worth
 
 
-def _effort(point: Point) -> tuple[float, ...]:
-    return -point.worth.ease, -point.worth.left
-
-
 def _notes(search: Search, chosen: Point) -> tuple[str, ...]:
-    """What the cache of the recommendation holds."""
     holds, question = search.pool.holds(chosen.choice), search.question
     found = [f"the cache holds {holds:,} conversations of {question.conversation:,} tokens at least"]
     if question.goal.context > question.trained:

@@ -98,27 +98,26 @@ class Search:
         """A choice priced."""
         at_once, keeps = self._places(choice)
         served = self.pace.served(choice, at_once, self.question.goal.users, keeps=keeps)
-        changed = differing(choice, self.question.now)
-        return Point(choice, served, self._worth(choice, served, len(changed)), changed)
-
-    def _places(self, choice: Choice) -> tuple[int, bool]:
-        """How many of the users find a place at once, and whether all that they said before stays cached."""
-        holds, users = self.pool.holds(choice), self.question.goal.users
-        return max(1, min(holds, choice.sequences, users)), holds >= users and self.question.prefix_caching
-
-    def _worth(self, choice: Choice, served: Served, changes: int) -> Worth:
+        # The knobs that differ; a context is only counted as changed where it is another than what is set
+        changed = tuple(name for name in Choice._fields if getattr(choice, name) != getattr(self.question.now, name))
         of = self.question.checkpoints[choice.checkpoint]
         most = max(1, min(self.pool.holds(choice), choice.sequences))
         full = self.pace.served(choice, most, most, keeps=self.question.prefix_caching)
-        return Worth(
+        worth = Worth(
             speed=1 / served.request_s.mid,
             context=float(choice.context),
             weight_bits=of.bits,
             cache_bits=CACHE_BITS.get(choice.kv, 8.0),
             aggregate=most * self.question.goal.answer_tokens / full.request_s.mid,
             left=len(self.question.hardware.rooms) - choice.cards * choice.share,
-            ease=-float(changes),
+            ease=-float(len(changed)),
         )
+        return Point(choice, served, worth, changed)
+
+    def _places(self, choice: Choice) -> tuple[int, bool]:
+        """How many of the users find a place at once, and whether all that they said before stays cached."""
+        holds, users = self.pool.holds(choice), self.question.goal.users
+        return max(1, min(holds, choice.sequences, users)), holds >= users and self.question.prefix_caching
 
 
 def shares_of(most: float) -> list[float]:
@@ -127,11 +126,6 @@ def shares_of(most: float) -> list[float]:
         return []
     count = max(0, round((most - LEAST_SHARE) / STEP))
     return [round(most - STEP * n, 2) for n in range(count, -1, -1)]
-
-
-def differing(choice: Choice, now: Choice) -> tuple[str, ...]:
-    """The knobs that differ; a context is only counted as changed where it is another than what is set."""
-    return tuple(name for name in Choice._fields if getattr(choice, name) != getattr(now, name))
 
 
 def admitted_points(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
@@ -164,20 +158,16 @@ def keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
 
 def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | None:
     """What the goal wants most, of the least effort; without a floor of quality, as good as what was asked for."""
+    good = list(points)
+    if question.goal.worst_perplexity_increase is None:
+        asked = choice_cost(question, question.now)
+        good = [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
     # Where only a smaller cache has room: with the weights that were asked for
     return max(
-        _as_good(question, points) or [p for p in points if p.choice.checkpoint == 0] or points,
+        good or [p for p in points if p.choice.checkpoint == 0] or points,
         key=lambda p: (ranked(question.goal, p.worth), p.worth.ease, p.worth.left),
         default=None,
     )
-
-
-def _as_good(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
-    """With answers that nobody could tell from those of what runs, or of the model that was named; all with a floor."""
-    if question.goal.worst_perplexity_increase is not None:
-        return list(points)
-    asked = choice_cost(question, question.now)
-    return [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
 
 
 OFFLOADED = RejectedShown(
@@ -189,7 +179,10 @@ OFFLOADED = RejectedShown(
 def rejected_options(search: Search, chosen: Point) -> list[RejectedShown]:
     """What was tried in vain around the recommendation."""
     found = [r for what, choice in _tries(search, chosen.choice) if (r := _judged(search, chosen, what, choice))]
-    return [*found, *_shorter(search, chosen), OFFLOADED]
+    if search.pool.holds(chosen.choice) >= search.question.goal.users:
+        because = "it frees nothing: pages of the cache are handed out as requests grow, the limit reserves none"
+        found.append(RejectedShown(what="a shorter --max-model-len", because=because))
+    return [*found, OFFLOADED]
 
 
 def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
@@ -245,10 +238,3 @@ def _serving(pool: Pool, choice: Choice) -> Choice | None:
         if most and pool.serves(choice._replace(share=share)):
             return choice._replace(share=share)
     return None
-
-
-def _shorter(search: Search, chosen: Point) -> Iterator[RejectedShown]:
-    """A shorter limit saves nothing where it has room."""
-    if search.pool.holds(chosen.choice) >= search.question.goal.users:
-        because = "it frees nothing: pages of the cache are handed out as requests grow, the limit reserves none"
-        yield RejectedShown(what="a shorter --max-model-len", because=because)

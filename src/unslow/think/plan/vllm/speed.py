@@ -19,16 +19,13 @@ from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
 from unslow.think.speed.chips import gpu_chip, has_links, has_peers
 from unslow.think.speed.load import Totals, hf_load, totals
 from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, decode_outcome, prefill_outcome, trust_in, widened
-from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
+from unslow.think.speed.rows import hf_group
 
-BATCHED = "batched"
-"""The group that the spread of several conversations was learned in."""
-THIS_YEAR = 2026.8
-"""Of the newest builds that were measured."""
+BATCHED = "batched"  # the group that the spread of several conversations was learned in
+THIS_YEAR = 2026.8  # of the newest builds that were measured
 MULTIPLIES_FP8 = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
 """Chips whose matrix units take weights in FP8."""
-LINK_USED = 0.6
-"""Of what a link carries in one direction, for messages of a few MiB."""
+LINK_USED = 0.6  # of what a link carries in one direction, for messages of a few MiB
 USUAL_BRIDGE = 112.5e9
 """Of an NVLink bridge between two cards, both directions together, where the catalogue does not tell (RTX 3090)."""
 READS_FP8 = frozenset({"hopper", "blackwell"})
@@ -58,6 +55,8 @@ class Pace:
         self.prompt = lru_cache(maxsize=None)(self._prompt)
         self._totals = lru_cache(maxsize=None)(self._new_totals)
         self._chip = gpu_chip(question.hardware.device)
+        self.linked = question.hardware.linked or has_links(question.hardware.device)
+        """Whether the cards have links of their own."""
 
     def served(self, choice: Choice, at_once: int, users: int, *, keeps: bool) -> Served:
         """With so many users, of whom so many find a place at once."""
@@ -79,8 +78,11 @@ class Pace:
         depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
         together = float(math.ceil(at_once / choice.pipeline))
         q = self._ask(choice, depth)._replace(tokens=together)
-        found = decode_outcome(q, self._group(choice, depth))
-        rate = _spread(found.rate, self._setting(choice).backend) if together > 1 else found.rate
+        found = decode_outcome(q, hf_group(self.question.shape, choice.cards, depth))
+        rate = found.rate
+        if together > 1:  # the interval of several conversations was measured apart
+            spread = spread_of(BATCHED, q.setting.backend)
+            rate = Interval(min(rate.low, rate.mid * spread.low), rate.mid, max(rate.high, rate.mid * spread.high))
         rate = widened(rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         more = self._narrow(choice) + (together - 1) * self._sent_s(choice)
         share = found.seconds / (found.seconds + more)
@@ -102,11 +104,6 @@ class Pace:
             each_way = min(slot, USUAL_LINK) / (1 if has_peers(device) else 2)  # through the host's memory: up and down
         return _ring_bytes(self.question.shape, choice.tensor) / each_way
 
-    @property
-    def linked(self) -> bool:
-        """Whether the cards have links of their own."""
-        return self.question.hardware.linked or has_links(self.question.hardware.device)
-
     def _prompt(self, choice: Choice, tokens: int, start: int, batch: int) -> Interval:
         q = self._ask(choice, float(start))
         if q.setting.types == BYTES and q.setting.family in MULTIPLIES_FP8:
@@ -116,14 +113,10 @@ class Pace:
         # Seconds of a prompt token for what cards tell each other, beyond what was counted for it. The physics
         # learned it over PCIe, where it grows with every card. Over links of their own each card sends to the next
         # one only, so that it grows no more.
-        share = found.seconds / (
-            found.seconds
-            + (
-                self._sent_s(choice) - found.parts.get(LINK, 0.0)
-                if choice.tensor > 1 and self.linked
-                else self._narrow(choice)
-            )
-        )
+        more = self._narrow(choice)
+        if choice.tensor > 1 and self.linked:
+            more = self._sent_s(choice) - found.parts.get(LINK, 0.0)
+        share = found.seconds / (found.seconds + more)
         return Interval(*(end * share for end in wide))
 
     def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
@@ -152,13 +145,6 @@ class Pace:
         of = self.question.checkpoints[checkpoint]
         return totals(hf_load(self.question.shape, of.parts, of.types))
 
-    def _group(self, choice: Choice, depth: float) -> str:
-        if choice.cards > 1:
-            return SEVERAL
-        if 0 < self.question.shape.experts_used < self.question.shape.experts:
-            return MOE
-        return DEEP if depth >= DEEP_FROM else DENSE
-
 
 def _ring_bytes(shape: HfShape, cards: int) -> float:
     """What a card sends for one token: after attention and after the feed-forward of every layer, all sum up."""
@@ -174,9 +160,3 @@ def fetching(served: Served, seconds: float, goal: GoalShown) -> Served:
 def _speed_part(choice: Choice) -> Choice:
     """The same for all choices that are as fast with as many conversations."""
     return choice._replace(share=0.0, context=0, sequences=0, batched=0)
-
-
-def _spread(rate: Interval, backend: str) -> Interval:
-    """The interval of several conversations, which were measured apart."""
-    spread = spread_of(BATCHED, backend)
-    return Interval(min(rate.low, rate.mid * spread.low), rate.mid, max(rate.high, rate.mid * spread.high))
