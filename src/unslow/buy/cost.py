@@ -369,7 +369,9 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
         ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
         request.power_share,
     )  # fmt: skip
-    _check_resale(rigs, terms)
+    for rig in rigs:
+        if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
+            raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
     owned = [own(rig, rig.price, use, terms) for rig in rigs]
     others = [*_rented(desk, use, rigs), *_sold(desk, use)]
     pairs = [break_even(mine, other, terms) for mine in owned for other in rivals(others)]
@@ -412,13 +414,6 @@ def _use_shown(request: CostRequest, use: Use) -> UseShown:
     )  # fmt: skip
 
 
-def _check_resale(rigs: Sequence[RigShown], terms: Terms) -> None:
-    """What sells for more than it cost makes tokens at less than nothing: a slip of the finger."""
-    for rig in rigs:
-        if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
-            raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
-
-
 def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
     """What the user can rent; else the shipped rents that can do it, those of the devices at hand among them."""
     own_prices = [named_amount(text, "--rent") for text in (*desk.request.rent, *desk.told.rents)]
@@ -428,21 +423,18 @@ def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShow
         yield rent(rig, price, use, all_day=False)
         yield rent(rig, price, use, all_day=True)
     if not own_prices and desk.purse.currency == SHIPPED:
-        yield from _shipped_rents(desk, use, {rig.device for rig in rigs})
-
-
-def _shipped_rents(desk: _Desk, use: Use, at_hand: set[str]) -> Iterator[WayShown]:
-    cheapest = {price.of: price for price in reversed(rents_of())}
-    ways = [
-        rent(desk.rig(name), shown_price(price, desk.purse.today), use, all_day=False)
-        for name, price in cheapest.items()
-    ]
-    able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
-    able.sort(key=lambda way: (way.name not in at_hand, way.per_million or 0.0))
-    for way in able[:_RENTS]:
-        yield way
-        if way.rig and way.price:
-            yield rent(way.rig, way.price, use, all_day=True)
+        at_hand = {rig.device for rig in rigs}
+        cheapest = {price.of: price for price in reversed(rents_of())}
+        ways = [
+            rent(desk.rig(name), shown_price(price, desk.purse.today), use, all_day=False)
+            for name, price in cheapest.items()
+        ]
+        able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
+        able.sort(key=lambda way: (way.name not in at_hand, way.per_million or 0.0))
+        for way in able[:_RENTS]:
+            yield way
+            if way.rig and way.price:
+                yield rent(way.rig, way.price, use, all_day=True)
 
 
 def _sold(desk: _Desk, use: Use) -> Iterator[WayShown]:

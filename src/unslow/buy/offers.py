@@ -3,7 +3,7 @@
 The versioned answer of `unslow choose`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from math import inf
 from typing import Literal, NamedTuple
@@ -134,7 +134,13 @@ def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
     heaps = {reason: [o for o, r in why if r == reason] for reason in _WORDS}
     refused = tuple(_refused(reason, found, aim) for reason, found in heaps.items() if found)
     best = fine[0] if fine else None
-    return Chosen(best, _unlike(fine[1:], best), refused)
+    seen = {best.rig.device} if best else set[str]()
+    found: list[OfferShown] = []
+    for offer in fine[1:]:
+        if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
+            seen.add(offer.rig.device)
+            found.append(offer)
+    return Chosen(best, tuple(found), refused)
 
 
 def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
@@ -164,17 +170,6 @@ def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
         return -low(offer), price, 0.0, newest, offer.rig.name
     mix = mixes().get(offer.rig.quant) if offer.total is not None else None
     return price, -mix.bits_per_weight if mix else 0.0, -low(offer), newest, offer.rig.name
-
-
-def _unlike(offers: Iterable[OfferShown], best: OfferShown | None) -> tuple[OfferShown, ...]:
-    """The first few, each device once: twice the chosen card is no other idea."""
-    seen = {best.rig.device} if best else set[str]()
-    found: list[OfferShown] = []
-    for offer in offers:
-        if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
-            seen.add(offer.rig.device)
-            found.append(offer)
-    return tuple(found)
 
 
 def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:

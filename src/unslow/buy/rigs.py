@@ -148,7 +148,11 @@ def shown_work(found: FoundModel, request: PredictRequest) -> AskedShown:
 def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, whole: bool = False) -> Rated | Unknown:
     """The speed with as much on the GPUs as fits; with `whole`, Unknown where not all of it does."""
     if whole and hardware.rooms:
-        if _weights(found) > sum(room.usable_bytes for room in hardware.rooms):
+        tensors = found.blueprint.tensors
+        tables = ("token_embd.weight", "per_layer_token_embd.weight")
+        if remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables)) > sum(
+            room.usable_bytes for room in hardware.rooms
+        ):
             return UNFIT
         request = request._replace(gpu_layers=_EVERYTHING)
     case = case_of(found, hardware, request)
@@ -159,13 +163,6 @@ def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, who
         return UNFIT
     shared = dict.fromkeys(room.note for room in hardware.rooms if room.unified and room.note)
     return Rated(fits, speed_of(case, case.request), (*case.trust.reasons, *shared))
-
-
-def _weights(found: FoundModel) -> int:
-    """Of the tensors that lie on a GPU with everything: a table that is only looked up may stay on the host."""
-    tensors = found.blueprint.tensors
-    tables = ("token_embd.weight", "per_layer_token_embd.weight")
-    return remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables))
 
 
 def fit_of(case: Case) -> Fits:
@@ -245,19 +242,13 @@ def rig_shown(rig: Rig, purse: BuyerPrices, quant: str = "", answer: Rated | Unk
         tdp_w=watts or None,
         price=price,
         quant=quant,
-        fits=_fits(answer),
+        fits=answer.fits if isinstance(answer, Rated) else "no" if answer and "fit" in answer.why else "unknown",
         speed=speed,
         price_per_token_per_s=price.amount / rate if price and rate else None,
         tokens_per_joule_by_tdp=rate / watts if rate and watts else None,
         reason=answer.why if isinstance(answer, Unknown) else "",
         notes=answer.notes if isinstance(answer, Rated) else (),
     )
-
-
-def _fits(answer: Rated | Unknown | None) -> Fits:
-    if isinstance(answer, Rated):
-        return answer.fits
-    return "no" if answer and "fit" in answer.why else "unknown"
 
 
 HERE = frozenset({"here", "auto", "this machine"})

@@ -9,7 +9,7 @@ from unslow.buy.cost import CostReport, WayShown, paid_after
 from unslow.buy.devices import NOTE_ON_JOULES
 from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
 from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown
-from unslow.buy.tiers import MissesShown, RunsShown, TierShown, TiersReport
+from unslow.buy.tiers import RunsShown, TierShown, TiersReport
 from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indented, item, table_of
 from unslow.show.units import GB, GIB, count, rate, size, span
 from unslow.think.speed.report import RateShown
@@ -140,7 +140,20 @@ _COLUMNS = (
 
 
 def _answer(report: ChoiceReport, width: int) -> RenderableType:
-    parts: list[RenderableType] = [_head(report), dim(_asked(report))]
+    said = [f"{report.asked.context:,} tokens in the context"] if report.chosen else [work_words(report.asked)]
+    if report.asked.users > 1 and report.chosen:
+        said.append(f"{report.asked.users} conversations at once")
+    if report.goal_tokens_per_s:
+        said.append(
+            f"goal {report.goal_tokens_per_s:g} tok/s each"
+            if report.asked.users > 1
+            else f"goal {report.goal_tokens_per_s:g} tok/s"
+        )
+    if report.budget is not None:
+        said.append(f"budget {money_words(report.budget)} {report.currency}")
+    if report.have:
+        said.append(f"there is {report.have}")
+    parts: list[RenderableType] = [_head(report), dim(" · ".join(said))]
     offers = ([report.chosen] if report.chosen else []) + list(report.runners_up)
     if report.chosen:
         parts += ["", *(item(reason) for reason in (*report.chosen.reasons, *report.chosen.rig.notes))]
@@ -165,23 +178,6 @@ def _head(report: ChoiceReport) -> Text:
     pay = "price not known" if best.total is None else pay
     middle = f", {rate(best.rig.speed.each_tokens_per_s.mid)} tok/s" if best.rig.speed else ""
     return head(best.rig.name, f"{report.asked.model} {best.rig.quant}{middle} · {pay}")
-
-
-def _asked(report: ChoiceReport) -> str:
-    said = [f"{report.asked.context:,} tokens in the context"] if report.chosen else [work_words(report.asked)]
-    if report.asked.users > 1 and report.chosen:
-        said.append(f"{report.asked.users} conversations at once")
-    if report.goal_tokens_per_s:
-        said.append(
-            f"goal {report.goal_tokens_per_s:g} tok/s each"
-            if report.asked.users > 1
-            else f"goal {report.goal_tokens_per_s:g} tok/s"
-        )
-    if report.budget is not None:
-        said.append(f"budget {money_words(report.budget)} {report.currency}")
-    if report.have:
-        said.append(f"there is {report.have}")
-    return " · ".join(said)
 
 
 def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
@@ -303,7 +299,8 @@ def _body(tier: TierShown, width: int) -> Iterator[RenderableType]:
     else:
         yield dim("nothing of the catalogue fits")
     for missed in tier.misses:
-        yield dim(_missed(missed))
+        instead = f"; fits {missed.would_fit}" if missed.would_fit else ""
+        yield dim(f"not {missed.model} {missed.quant}: lacks {size(missed.lacks_bytes)}{instead}")
 
 
 def _tiers_row(one: RunsShown) -> tuple[str, ...]:
@@ -315,11 +312,6 @@ def _tiers_row(one: RunsShown) -> tuple[str, ...]:
         f"  {one.model}{alike}", count(one.parameters), one.quant, size(one.weights_bytes), longest, middle, ends,
         prompt, prompt_ends, one.backend,
     )  # fmt: skip
-
-
-def _missed(one: MissesShown) -> str:
-    instead = f"; fits {one.would_fit}" if one.would_fit else ""
-    return f"not {one.model} {one.quant}: lacks {size(one.lacks_bytes)}{instead}"
 
 
 render_tiers = ReportKind(TiersReport, _tiers_answer)

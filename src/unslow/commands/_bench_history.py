@@ -91,14 +91,9 @@ def read_benches(path: str, system: System | None = None) -> tuple[Bench, ...]:
         data = (system or LiveSystem()).read_bytes(path, LARGEST_BENCH_BYTES)
     except LookError as error:
         raise UserError(f"{path}: {error.why}", _FILE_HINT) from error
-    if _is_ours(data):
+    if data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]:
         return (parse_bench(data, path),)
     return benches_of(parse_llama_bench(data.decode("utf-8", "replace"), path), __version__)
-
-
-def _is_ours(data: bytes) -> bool:
-    """Whether it says so itself, in whatever version."""
-    return data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]
 
 
 def compare_with(bench: Bench, word: str, history: History | None = None, system: System | None = None) -> Compared:

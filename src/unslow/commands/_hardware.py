@@ -90,12 +90,6 @@ def named_room(name: str, ram_bytes: int | None = None) -> Room:
         size = _size(name)
         return Room(name, size, reserve_bytes=driver_reserve(size))
     written = parse_device_name(name)
-    variants = _variants(name, written)
-    return _of_size(variants, _size(written.sizes[0])) if written.sizes else _usual(variants, ram_bytes)
-
-
-def _variants(name: str, written: Written) -> list[Device]:
-    """The one model that is meant, in all its sizes and forms."""
     if len(written.sizes) > 1:
         raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "leave one of them")
     variants = devices_meant(written.words)
@@ -103,7 +97,17 @@ def _variants(name: str, written: Written) -> list[Device]:
         raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
     if not is_one_model(variants):
         raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:_VARIANTS_SHOWN])}")
-    return variants
+    if written.sizes:
+        return _of_size(variants, _size(written.sizes[0]))
+    common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
+    device = min(common, key=_smallest_first)
+    if not device.memory_bytes:
+        if not ram_bytes:
+            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
+        return _of_size(variants, ram_bytes)
+    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
+    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
+    return _room(device, note=taken if others else "")
 
 
 def _of_size(variants: list[Device], size: int) -> Room:
@@ -116,19 +120,6 @@ def _of_size(variants: list[Device], size: int) -> Room:
     known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.unified})
     note = f"{name} has {' or '.join(map(_shown, known))} in the catalogue, this one {_shown(size)}" if known else ""
     return _room(device, f"{name} {_label(size)}", size, note)
-
-
-def _usual(variants: list[Device], ram_bytes: int | None) -> Room:
-    """The one that a name without a size means: where several are sold, the smaller one."""
-    common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
-    device = min(common, key=_smallest_first)
-    if not device.memory_bytes:
-        if not ram_bytes:
-            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
-        return _of_size(variants, ram_bytes)
-    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
-    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
-    return _room(device, note=taken if others else "")
 
 
 def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:

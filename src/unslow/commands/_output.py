@@ -126,17 +126,14 @@ class ProgressBar:
             return
         text = _safe(text)
         if self._bar is None:
-            self._plain(text, share)
+            what = _COUNTDOWN.sub("", text)
+            if what != self._task:  # one line for each thing done, not for each percent or second of it
+                self._task = what
+                self._line(f"{text} ..." if share < 1 else text)
             return
         if self._task is None:
             self._task = self._bar.add_task(text, total=1.0)
         self._bar.update(self._task, description=text, completed=share)
-
-    def _plain(self, text: str, share: float) -> None:
-        what = _COUNTDOWN.sub("", text)
-        if what != self._task:  # one line for each thing done, not for each percent or second of it
-            self._task = what
-            self._line(f"{text} ..." if share < 1 else text)
 
     def _line(self, text: str) -> None:
         """A line on standard error; where nobody reads it any more, the work goes on without a word."""

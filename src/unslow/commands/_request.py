@@ -248,7 +248,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if unknown := [name for name in written if name not in known]:
             raise unknown_option(unknown[0], {field.name for field in known.values()})
         values = {known[name].attribute: known[name].value(value) for name, value in written.items()}
-        _check_apart([known[name] for name, value in written.items() if value is not False])
+        seen: dict[str, Field] = {}
+        for field in [known[name] for name, value in written.items() if value is not False]:
+            first = seen.setdefault(field.option.apart or field.name, field)
+            if first is not field:
+                raise UserError(f"{first.flag} and {field.flag} exclude each other", "give one of them")
         if missing := [f for f in fields_of(cls) if f.default is NEEDED and f.attribute not in values]:
             raise UserError(f"{missing[0].flag} is missing", missing[0].option.text)
         request = cls(**values, given=frozenset(values))
@@ -261,14 +265,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def _replace(self, **changes: Any) -> Self:
         """Itself with other values."""
         return msgspec.structs.replace(self, **changes)
-
-
-def _check_apart(given: Iterable[Field]) -> None:
-    seen: dict[str, Field] = {}
-    for field in given:
-        first = seen.setdefault(field.option.apart or field.name, field)
-        if first is not field:
-            raise UserError(f"{first.flag} and {field.flag} exclude each other", "give one of them")
 
 
 def unknown_option(name: str, known: Iterable[str]) -> UserError:

@@ -236,13 +236,9 @@ def queries_text(asked: FleetRequest) -> str:
     return "\n\n".join(
         f"### {query.of}: {query.name}\n{query.why}\n```promql\n{query.promql}\n```"
         if form == "markdown"
-        else _plain(query)
+        else f"# {query.of}: {query.name}: {query.why}\n{query.promql}"
         for query in queries
     )
-
-
-def _plain(query: Query) -> str:
-    return f"# {query.of}: {query.name}: {query.why}\n{query.promql}"
 
 
 def fleet_report(request: FleetSettings, progress: Progress) -> FleetReport:

@@ -103,7 +103,21 @@ def _target(query: Query, number: int, panel: Panel) -> dict[str, Any]:
 
 def _looks(panel: Panel) -> dict[str, Any]:
     if panel.kind == "table":
-        return _table()
+        titles = {
+            name: {"text": cause.title, "index": number} for number, (name, cause) in enumerate(all_causes().items())
+        }
+        link = {"title": "What it is and how to fix it", "url": PAGE + "${__value.raw}.html", "targetBlank": True}
+        overrides = [
+            _override("cause", "mappings", [{"type": "value", "options": titles}]),
+            _override("cause", "links", [link]),
+        ]
+        tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "number"}}
+        sort = [{"displayName": "number", "desc": True}]
+        return {
+            "fieldConfig": {"defaults": {}, "overrides": overrides},
+            "options": {"showHeader": True, "sortBy": sort},
+            "transformations": [{"id": "organize", "options": tidy}],
+        }
     if panel.kind == "stat":
         coloured = [
             _override(verdict, "color", {"mode": "fixed", "fixedColor": colour})
@@ -131,23 +145,6 @@ _SERIES = {
     "tooltip": {"mode": "multi", "sort": "desc"},
 }
 _STAT = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "background", "textMode": "value_and_name"}
-
-
-def _table() -> dict[str, Any]:
-    """A cause by its title, which leads to its page."""
-    titles = {name: {"text": cause.title, "index": number} for number, (name, cause) in enumerate(all_causes().items())}
-    link = {"title": "What it is and how to fix it", "url": PAGE + "${__value.raw}.html", "targetBlank": True}
-    overrides = [
-        _override("cause", "mappings", [{"type": "value", "options": titles}]),
-        _override("cause", "links", [link]),
-    ]
-    tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "number"}}
-    sort = [{"displayName": "number", "desc": True}]
-    return {
-        "fieldConfig": {"defaults": {}, "overrides": overrides},
-        "options": {"showHeader": True, "sortBy": sort},
-        "transformations": [{"id": "organize", "options": tidy}],
-    }
 
 
 def _override(field: str, name: str, value: object) -> dict[str, Any]:

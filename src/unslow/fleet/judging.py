@@ -57,26 +57,21 @@ def with_own_verdict(judged: Judged, member: Member) -> Judged:
     if own.verdict not in ("slow", "normal", "failed"):
         return judged
     measured = {DECODE: own.speed_tokens_per_s} | instance.measured if own.speed_tokens_per_s else instance.measured
+    causes = all_causes()
+    titles = "; ".join(causes[name].title if name in causes else name for name in instance.by_itself[:MOST_NAMED])
+    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[own.verdict]
+    why = f": {titles}" if titles and own.verdict != "normal" else ""
     return judged._replace(
         instance=msgspec.structs.replace(
             instance,
             verdict=own.verdict,
-            summary=_said(own.verdict, instance.by_itself),
+            summary=f"{words}, by what `unslow exporter` on its machine sees{why}.",
             measured=measured,
             expected=instance.expected if instance.expected.achievable else _expected(own),
             **_lost(instance, own, member.window_s / 3600),
             notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
         )
     )
-
-
-def _said(verdict: str, named: tuple[str, ...]) -> str:
-    """The verdict of the machine itself in a sentence, in place of the one that nothing can be told."""
-    causes = all_causes()
-    titles = "; ".join(causes[name].title if name in causes else name for name in named[:MOST_NAMED])
-    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[verdict]
-    why = f": {titles}" if titles and verdict != "normal" else ""
-    return f"{words}, by what `unslow exporter` on its machine sees{why}."
 
 
 def _lost(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]:

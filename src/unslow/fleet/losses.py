@@ -41,8 +41,9 @@ class Missing(NamedTuple):
 def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
     """The missing tokens by cause; what no price explains is of what the exporter names first, else unexplained."""
     taken = dict(missing.requests)
+    rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     for amount, phase, whole_s in (
-        (missing.answers or 0.0, "decode", _missing_token_s(report)),
+        (missing.answers or 0.0, "decode", max(0.0, 1.0 / rate - 1.0 / best.mid) if rate and best else 0.0),
         (missing.waiting, "queue", 0.0),
     ):
         for cause, share in _shares(report, phase, whole_s).items():
@@ -51,12 +52,6 @@ def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) 
     named = by_itself[0] if by_itself else UNEXPLAINED
     taken[named] = taken.get(named, 0.0) + rest
     return {cause: amount for cause, amount in taken.items() if amount > 0}
-
-
-def _missing_token_s(report: SubjectReport) -> float:
-    """Seconds of a token beyond what is achievable; 0 where that is not known."""
-    rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
-    return max(0.0, 1.0 / rate - 1.0 / best.mid) if rate and best else 0.0
 
 
 def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, float]:

@@ -77,7 +77,12 @@ def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list
     """Everything around the engines."""
     labels, pods = options.labels(), read_pods(asking, options)
     hosts, gpus = read_hosts(asking, options), read_gpus(asking, options)
-    by_name, by_pod, by_host = _indexed(hosts, gpus)
+    by_name, by_pod, by_host = Named[Host](), Named[Gpu](), Named[Gpu]()
+    for host in hosts:
+        by_name.add_all(host.names, host)
+    for gpu in gpus:
+        by_pod.add(gpu.pod if gpu.pod[1] else None, gpu)
+        by_host.add_all(gpu.hosts, gpu)
     found = [_placed(engine, labels, pods, by_name) for engine in engines]
     here = [found_by(one.names, by_host, scope_of(one.engine.labels)) for one in found]
     sharing = Counter(id(gpus[0]) for gpus in here if gpus)
@@ -99,16 +104,6 @@ def _lost(asking: Asking, placed: Iterable[tuple[Joined, list[Gpu]]], labels: La
     """Why a pod may be on any host: nobody answered where pods are, and one of them is nowhere; else empty."""
     why = asking.unplaced()
     return why if why and any(not near and first_of(one.engine.labels, labels.pod) for one, near in placed) else ""
-
-
-def _indexed(hosts: Iterable[Host], gpus: Iterable[Gpu]) -> tuple[Named[Host], Named[Gpu], Named[Gpu]]:
-    by_name, by_pod, by_host = Named[Host](), Named[Gpu](), Named[Gpu]()
-    for host in hosts:
-        by_name.add_all(host.names, host)
-    for gpu in gpus:
-        by_pod.add(gpu.pod if gpu.pod[1] else None, gpu)
-        by_host.add_all(gpu.hosts, gpu)
-    return by_name, by_pod, by_host
 
 
 def _placed(engine: Engine, labels: Labels, pods: Named[Pod], by_name: Named[Host]) -> Joined:
@@ -405,36 +400,28 @@ def read_members(prometheus: Asked, options: Options) -> Members:
     collecting = gc.isenabled()
     gc.disable()  # millions of small things without a cycle among them: looking for one takes a third of the time
     try:
-        return _read(prometheus, options)
+        asking = Asking(prometheus, options.checked())
+        try:
+            labels = options.labels()
+            engines, pasts = read_engines(asking, options)
+            before = read_before(asking, engines, pasts, labels)
+            subjects = Subjects(read_subjects(asking, options), labels)
+            joined = read_joined(asking, options, engines)
+            members = [_member(one, options, labels, before, subjects, prometheus.now_s) for one in joined]
+            if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
+                members += [_only_own(subject, options, prometheus.now_s) for subject in subjects.left()]
+            members.sort(key=lambda member: member.key)
+            statements = statements_of(engines, members, before.gone, options.compare_s)
+            narrowed = bool(options.match or options.engines)
+            found = Members(members, tuple(statements) if members else (nothing_found(narrowed=narrowed),))
+        except BaseException:  # Ctrl-C waits for no answer
+            asking.close(wait=False)
+            raise
+        asking.close()
+        return found
     finally:
         if collecting:
             gc.enable()
-
-
-def _read(prometheus: Asked, options: Options) -> Members:
-    asking = Asking(prometheus, options.checked())
-    try:
-        found = _put_together(asking, options, prometheus.now_s)
-    except BaseException:  # Ctrl-C waits for no answer
-        asking.close(wait=False)
-        raise
-    asking.close()
-    return found
-
-
-def _put_together(asking: Asking, options: Options, now_s: float) -> Members:
-    labels = options.labels()
-    engines, pasts = read_engines(asking, options)
-    before = read_before(asking, engines, pasts, labels)
-    subjects = Subjects(read_subjects(asking, options), labels)
-    joined = read_joined(asking, options, engines)
-    members = [_member(one, options, labels, before, subjects, now_s) for one in joined]
-    if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
-        members += [_only_own(subject, options, now_s) for subject in subjects.left()]
-    members.sort(key=lambda member: member.key)
-    statements = statements_of(engines, members, before.gone, options.compare_s)
-    narrowed = bool(options.match or options.engines)
-    return Members(members, tuple(statements) if members else (nothing_found(narrowed=narrowed),))
 
 
 def _member(one: Joined, options: Options, labels: Labels, before: Before, subjects: Subjects, now_s: float) -> Member:
@@ -450,6 +437,10 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
     container = engine.labels.get("container", "")
     version = (version_of(one.pod.images, engine.runtime, container) if one.pod else "") or info.get("version", "")
     engine.raw = {}
+    host, limits = one.host, one.pod.limits if one.pod else {}
+    if host and host.readings is None:
+        host.readings, host.raw = host_readings(host.raw), {}
+    shared = (host.readings if host else None) or {}
     return Member(
         key=engine.key,
         runtime=engine.runtime,
@@ -462,7 +453,9 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
         engine=readings,
         info={**engine.info, **{f"unslow_{name}": value for name, value in info.items()}},
         gpus=_gpus(one.gpus),
-        host=_host(one),
+        host={**shared, **{name: Reading(value, source) for name, (_, value, source) in limits.items()}}
+        if limits
+        else shared,
         own=diagnosis(subject, now_s) if subject else None,
         missing=one.missing,
         down=down,
@@ -481,19 +474,6 @@ def _shown(labels: Mapping[str, str]) -> dict[str, str]:
     kept = [name for name in labels if name not in REPLICA and not name.startswith("__")]
     first = sorted(kept, key=lambda name: (name not in ("namespace", "pod", "cluster", "instance", "job"), name))
     return {name: shown_label(labels[name]) for name in first[:_MOST_LABELS]}
-
-
-def _host(one: Joined) -> dict[str, Reading]:
-    """Shared by all engines of a host, unless the engine's container has limits of its own."""
-    host, limits = one.host, one.pod.limits if one.pod else {}
-    if host and host.readings is None:
-        host.readings, host.raw = host_readings(host.raw), {}
-    shared = (host.readings if host else None) or {}
-    return (
-        {**shared, **{name: Reading(value, source) for name, (_, value, source) in limits.items()}}
-        if limits
-        else shared
-    )
 
 
 def _gpus(gpus: list[Gpu]) -> tuple[MemberGpu, ...]:

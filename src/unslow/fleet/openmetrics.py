@@ -153,12 +153,6 @@ def subject_families(subjects: EverySubject) -> Iterator[Family]:
     yield _family(subjects, "unslow_finding_confidence", sure, _confidences)
     cost = "Time lost to a cause that was found, for each token, token of a prompt, or request."
     yield _family(subjects, "unslow_finding_cost_seconds", cost, _costs, "seconds")
-    yield from _speeds(subjects)
-    spent = "Where the measured time of a token, of a token of a prompt or of a request goes."
-    yield _family(subjects, "unslow_budget_seconds", spent, _budget, "seconds")
-
-
-def _speeds(subjects: EverySubject) -> Iterator[Family]:
     tokens = "tokens_per_second"
 
     def measured(name: str) -> Samples:
@@ -179,6 +173,8 @@ def _speeds(subjects: EverySubject) -> Iterator[Family]:
     yield _family(subjects, "unslow_achievable_decode_tokens_per_second", cured, ranged("achievable"), tokens)
     most = "The speed that the bandwidth of the memory allows."
     yield _family(subjects, "unslow_ceiling_decode_tokens_per_second", most, _ceiling, tokens)
+    spent = "Where the measured time of a token, of a token of a prompt or of a request goes."
+    yield _family(subjects, "unslow_budget_seconds", spent, _budget, "seconds")
 
 
 def _family(subjects: EverySubject, name: str, words: str, samples: Samples, unit: str = "") -> Family:

@@ -206,11 +206,25 @@ class Query(NamedTuple):
 def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]:
     """All of them; the text of one that nobody could answer is empty."""
     yield there_query(options)
-    yield Query("targets", "engine", _targets(options, there), "every engine, and when it was last scraped")
+    matchers, terms = options.matchers(engines=True), []
+    for name, one in _engines(there).items():
+        own = [label for label in one.own if label not in one.labels.get("model", ())]
+        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
+        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
+        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
+        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
+    yield Query("targets", "engine", any_of(terms), "every engine, and when it was last scraped")
     yield Query(
         "up", "engine", _of_engines("avg_over_time(up{}[W]) < 1", options, there), "whether it was always there"
     )
-    yield Query("starts", "engine", _starts(options, there), "whether it started anew within the window")
+    terms = []
+    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
+        terms.append(marked(f"max without (pid) ({found})", "starts"))
+    for name, one in _engines(there).items():
+        if one.counter:
+            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
+            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
+    yield Query("starts", "engine", any_of(terms), "whether it started anew within the window")
     for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
         yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
     yield Query("before", "engine", _before(options, there), "the same engines at the time to compare with")
@@ -248,17 +262,6 @@ def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> st
     return " or ".join(filled(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names)
 
 
-def _targets(options: Options, there: Collection[str]) -> str:
-    matchers, terms = options.matchers(engines=True), []
-    for name, one in _engines(there).items():
-        own = [label for label in one.own if label not in one.labels.get("model", ())]
-        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
-        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
-        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
-        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
-    return any_of(terms)
-
-
 def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
     """Series that any program has, of engines only."""
     anchors = _anchors(options, there)
@@ -267,18 +270,6 @@ def _of_engines(expression: str, options: Options, there: Collection[str]) -> st
         if anchors
         else ""
     )
-
-
-def _starts(options: Options, there: Collection[str]) -> str:
-    """Only of those that did: who is not among the answers did not, or does not tell."""
-    terms = []
-    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
-        terms.append(marked(f"max without (pid) ({found})", "starts"))
-    for name, one in _engines(there).items():
-        if one.counter:
-            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
-            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
-    return any_of(terms)
 
 
 def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:

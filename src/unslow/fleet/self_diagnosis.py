@@ -411,7 +411,10 @@ class Looker:
         """Watch what is there, and no more what is gone."""
         before, kept = self._posts, []
         for found in seen.subjects:
-            post = next((p for p in before if p not in kept and _is_same(p, found)), None)
+            post = next(
+                (p for p in before if p not in kept and p.failure is None and is_same_place(p.watched.subject, found)),
+                None,
+            )
             if post is not None:
                 subject = self._measurements.laid_over(steady(post.watched.subject, found))
                 post.watched.refresh(seen, subject)
@@ -474,8 +477,3 @@ def _tell(words: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(f"unslow exporter: {without_controls(words)}\n")
         sys.stderr.flush()
-
-
-def _is_same(post: WatchedServer, subject: Subject) -> bool:
-    """A post whose thread broke is no use: another takes its place."""
-    return post.failure is None and is_same_place(post.watched.subject, subject)

@@ -194,7 +194,8 @@ MORE, FEW = 1.5, 2.0
 
 def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     """The speed of a request then and now, and whether the load explains the difference."""
-    now, then = speed_of_each(engine), _then(engine)
+    gap = engine.value("token_gap_before_s") if "token_gap_s" in engine else 0.0
+    now, then = speed_of_each(engine), 1 / gap if gap > 0 else engine.value("decode_tokens_per_busy_s_before")
     if not then:
         return not_found(f"{SOURCE} has nothing of it from the time that it is compared with")
     if not isinstance(now, Known):
@@ -213,11 +214,6 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     return engine.worked_out(
         known, "token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before"
     )
-
-
-def _then(engine: Readings) -> float:
-    gap = engine.value("token_gap_before_s") if "token_gap_s" in engine else 0.0
-    return 1 / gap if gap > 0 else engine.value("decode_tokens_per_busy_s_before")
 
 
 def _also_changed(engine: Readings) -> tuple[str, ...]:

@@ -104,9 +104,10 @@ def _causes_of(one: Instance) -> dict[str, None]:
 def _count(cause: str, those: list[Instance]) -> CauseCount:
     most = sorted(those, key=lambda one: (-one.lost_by.get(cause, 0.0), one.key))
     # What an instance loses to this cause; None where nothing tells what it loses
+    known = all_causes().get(cause)
     return CauseCount(
         cause=cause or "unexplained",
-        title=_title(cause),
+        title=known.title if known else NOT_EXPLAINED if cause == UNEXPLAINED else cause.replace("_", " "),
         instances=len(those),
         tokens_per_s=sum_of_known(
             (None if one.lost.tokens_per_s is None else one.lost_by.get(cause, 0.0)) for one in those
@@ -124,11 +125,6 @@ def _hours(one: Instance, cause: str) -> float | None:
     if not tokens:  # it gives nothing at all, and the first of its causes is why
         return hours if next(iter(_causes_of(one)), UNEXPLAINED) == cause else 0.0
     return hours * one.lost_by.get(cause, 0.0) / tokens
-
-
-def _title(cause: str) -> str:
-    known = all_causes().get(cause)
-    return known.title if known else NOT_EXPLAINED if cause == UNEXPLAINED else cause.replace("_", " ")
 
 
 # The others are those that are judged normal by themselves, where there are enough of them, else all: where most of a

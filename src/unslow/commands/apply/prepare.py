@@ -17,7 +17,7 @@ from unslow.act.disk import Disk
 from unslow.act.ollama import Ollama
 from unslow.commands._command_lines import commands_for
 from unslow.commands.apply.changes import check_in_force, journals_at, process_of, shown_edit, undo_line
-from unslow.commands.apply.ways import Told, Way, lines_left, ollama_changes, service_edit, way_of
+from unslow.commands.apply.ways import Told, lines_left, ollama_changes, service_edit, way_of
 from unslow.commands.diagnose.runtimes import is_at, read_runtimes, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url
 from unslow.commands.plan import RUNTIME, PlanRequest
@@ -249,20 +249,18 @@ def _of_command(
     if told.old == told.new and not told.environment:
         return _by_hand(plan, option, commands, "it was started with these very settings already")
     way = way_of(system, told, request.file)
-    return _as_planned(plan, option, commands, way, old) if way.edits else _by_hand(plan, option, commands, way.because)
+    if not way.edits:
+        return _by_hand(plan, option, commands, way.because)
+    report = _report(plan, option, commands)
+    files = tuple(shown_edit(edit, old) for edit in way.edits)
+    report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, then=way.then)
+    return Prepared(report, Planned(_what(plan, option), way.edits, (), way.then))
 
 
 def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
     """Variables that are not as they shall be."""
     now = subject.runtime.environment.value_or({})
     return {name: value for name, value in commands.environment.items() if now.get(name) != value}
-
-
-def _as_planned(plan: PlanReport, option: OptionShown, commands: Commands, way: Way, old: tuple[str, ...]) -> Prepared:
-    report = _report(plan, option, commands)
-    files = tuple(shown_edit(edit, old) for edit in way.edits)
-    report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, then=way.then)
-    return Prepared(report, Planned(_what(plan, option), way.edits, (), way.then))
 
 
 def _of_ollama(

@@ -80,7 +80,18 @@ class Bencher:
             raise KeyboardInterrupt
 
     def _ask(self, wanted: Wanted, users: int = 1) -> Pass | Failure:
-        question = self._question(wanted)
+        prompt = wanted.prompt or self.prompts.prompt(wanted.prompt_tokens)
+        slot = wanted.slot if wanted.slot is not None else self.slot
+        question = Question(
+            prompt,
+            wanted.tokens,
+            slot,
+            keep=wanted.keep,
+            greedy=wanted.greedy,
+            stream=wanted.stream,
+            silence_s=self.silence_s,
+            deadline_s=self.deadline_s,
+        )
         waited = self._waited() if users == 1 else None
         start = self.system.clock()
         try:
@@ -135,20 +146,6 @@ class Bencher:
             return read_run_delay(self.system, self.target.pid) if self.target.pid is not None else None
         except LookError:
             return None
-
-    def _question(self, wanted: Wanted) -> Question:
-        prompt = wanted.prompt or self.prompts.prompt(wanted.prompt_tokens)
-        slot = wanted.slot if wanted.slot is not None else self.slot
-        return Question(
-            prompt,
-            wanted.tokens,
-            slot,
-            keep=wanted.keep,
-            greedy=wanted.greedy,
-            stream=wanted.stream,
-            silence_s=self.silence_s,
-            deadline_s=self.deadline_s,
-        )
 
     def _failed(self, wanted: Wanted, start: float, error: AskError) -> Failure:
         failure = Failure(

@@ -31,7 +31,7 @@ from unslow.commands.bench.bencher import (
     settle,
 )
 from unslow.commands.bench.parts import read_tests, split_parts
-from unslow.commands.bench.request import AskedSweep, BenchSpec
+from unslow.commands.bench.request import BenchSpec
 from unslow.commands.bench.server import Own, Place, context_of, open_bencher, own_of, place_of
 from unslow.commands.diagnose.request import Discretion
 from unslow.commands.diagnose.target import as_url
@@ -395,7 +395,11 @@ def _sweep(asks: Bencher | Own, request: BenchSpec, record: Record) -> None:
     """One sweep after the other; one that can't be done does not cost what was measured before it."""
     for asked in request.sweeps:
         try:
-            found: Sweep = sweeps.module_of(asked.axis).sweep(asks, _limits(asked, request))
+            limits = sweeps.Limits(asked.values, repeats=request.protocol.rounds)
+            limits = limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
+            found: Sweep = sweeps.module_of(asked.axis).sweep(
+                asks, limits._replace(tokens=request.tokens) if request.tokens else limits
+            )
         except UserError as error:
             if not record.sweeps:
                 raise
@@ -420,12 +424,6 @@ def _own_sweeps(place: Place, request: BenchSpec, progress: Progress, discretion
 
 def _ledger(own: Own) -> Ledger:
     return Ledger(own.case or Case(machine=own.machine), own.passes, own.failures, None, own.interrupted)
-
-
-def _limits(asked: AskedSweep, request: BenchSpec) -> sweeps.Limits:
-    limits = sweeps.Limits(asked.values, repeats=request.protocol.rounds)
-    limits = limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
-    return limits._replace(tokens=request.tokens) if request.tokens else limits
 
 
 def _announce(bencher: Bencher, request: BenchSpec, progress: Progress) -> None:
@@ -486,13 +484,10 @@ def _measured(request: BenchSpec, progress: Progress) -> Result:
         check_meant(request.compare)
     done: Outcome = bench(request, progress)
     result = Result(done.bench, done.parts)
-    return _compared(result, request.compare, progress) if request.compare else result
-
-
-def _compared(result: Result, word: str, progress: Progress) -> Result:
-    """With the comparison; a benchmark that can't be compared is a benchmark all the same."""
+    if not request.compare:
+        return result
     try:
-        return result._replace(compared=compare_with(result.bench, word))
+        return result._replace(compared=compare_with(result.bench, request.compare))
     except UserError as error:
         progress.say(f"not compared: {error.message}")
         return result._replace(not_compared=error.message)

@@ -144,22 +144,19 @@ def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
     tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
     for number in range(limits.repeats):
         bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
-        yield _round(bencher, tokens, number)
+        turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
+        answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
+        yield {
+            name: one
+            for name, one in answers.items()
+            if isinstance(one, Pass) and (one.generated_tokens >= FEWEST_TOKENS)
+        }
         if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
             return
 
 
 def _wanted(way: Way, tokens: int) -> Wanted:
     return Wanted(f"parts: {way.name}", tokens, round=_NO_REPEAT, greedy=way.greedy, stream=way.stream)
-
-
-def _round(bencher: Bencher, tokens: int, number: int) -> dict[str, Pass]:
-    """Each way once; the first of a round is never the same twice in a row, so that drift favours none."""
-    turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
-    answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
-    return {
-        name: one for name, one in answers.items() if isinstance(one, Pass) and (one.generated_tokens >= FEWEST_TOKENS)
-    }
 
 
 def round_of(answers: dict[str, Pass]) -> Round:

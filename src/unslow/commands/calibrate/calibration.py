@@ -200,9 +200,17 @@ def checked(calibration: Calibration, *, anyway: bool) -> Calibration:
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
     """The calibration that a measured server gives."""
-    case = _measured_case(snapshot)
+    case = next(iter(snapshot.cases()), None)
+    if case is None:
+        raise UserError("no running server was found", "give its URL or process id")
+    speed = case.run.decode_tokens_per_s
+    if isinstance(speed, Unknown):
+        raise UserError(f"the server was not measured: {speed.why}", speed.how_to_get)
+    if isinstance(snapshot.machine.cpu.model, Unknown):
+        raise UserError("the server's machine can't be seen from here", "run `unslow calibrate` on that machine")
     runtime, machine = case.runtime, case.machine
     on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
+    others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
     return Calibration(
         unslow_version=__version__,
         taken_at=snapshot.taken_at,
@@ -215,26 +223,9 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         threads=runtime.threads.value_or(0),
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
-        disturbed=_disturbance(case),
+        disturbed=f"others used {others:.1f} processors meanwhile" if others > DISTURBED_SHARE * cores else "",
         scale=_scale(case),
     )
-
-
-def _measured_case(snapshot: Snapshot) -> Case:
-    case = next(iter(snapshot.cases()), None)
-    if case is None:
-        raise UserError("no running server was found", "give its URL or process id")
-    speed = case.run.decode_tokens_per_s
-    if isinstance(speed, Unknown):
-        raise UserError(f"the server was not measured: {speed.why}", speed.how_to_get)
-    if isinstance(snapshot.machine.cpu.model, Unknown):
-        raise UserError("the server's machine can't be seen from here", "run `unslow calibrate` on that machine")
-    return case
-
-
-def _disturbance(case: Case) -> str:
-    others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
-    return f"others used {others:.1f} processors meanwhile" if others > DISTURBED_SHARE * cores else ""
 
 
 def _scale(case: Case) -> Scale:

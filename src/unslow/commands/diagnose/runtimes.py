@@ -279,7 +279,15 @@ def chosen_subjects(
         # a process tells more than a URL, so what was seen as one comes first
         mine = tuple(s for s in seen.subjects if is_at(s, url))
         return mine or subjects_at_url(system, url, api_key)
-    return seen.subjects if target is None else _of_process(system, seen, int(target))
+    if target is None:
+        return seen.subjects
+    pid = int(target)
+    mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
+    if mine := mine or (() if pid == _FIRST else _of_children(system, seen, pid)):
+        return mine
+    port = pid if pid <= _LAST_PORT else 8080
+    hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
+    raise UserError(_why_none(system, seen, pid), hint)
 
 
 def is_at(subject: Subject, url: str) -> bool:
@@ -304,16 +312,6 @@ def subjects_at_url(system: System, url: str, api_key: str) -> tuple[Subject, ..
     if not subjects:
         raise UserError(f"the server at {url} has no model loaded", "load one, or send it a first request")
     return subjects
-
-
-def _of_process(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...]:
-    """The subjects of a process or of its children, as Ollama and routers have them."""
-    mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
-    if mine := mine or (() if pid == _FIRST else _of_children(system, seen, pid)):
-        return mine
-    port = pid if pid <= _LAST_PORT else 8080
-    hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
-    raise UserError(_why_none(system, seen, pid), hint)
 
 
 def _why_none(system: System, seen: Snapshot, pid: int) -> str:

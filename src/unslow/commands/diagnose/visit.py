@@ -323,7 +323,18 @@ class Measuring:
         except KeyboardInterrupt:
             if self._door is None or not self._door.is_stopped_once:
                 raise
-        return self._conclusion(visits)
+        if self._door:
+            self._door.concluding = True
+            self._door.close_in(inf)
+        course = self._recorded or self._course(visits)
+        for visit in visits:
+            if course.ended == "stopped":
+                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
+            elif course.ended == "late":
+                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
+                visit.cut_short(why, "give it more time with --thorough")
+        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
+        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
 
     def _next(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
         """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
@@ -364,20 +375,6 @@ class Measuring:
         total = self._limits.seconds
         concluding = min(MOST_CONCLUDING_S, max(CONCLUDING_S, CONCLUDING_SHARE * total))
         return total - concluding - (self._clock() - self._since)
-
-    def _conclusion(self, visits: Sequence[Visit]) -> Measured:
-        if self._door:
-            self._door.concluding = True
-            self._door.close_in(inf)
-        course = self._recorded or self._course(visits)
-        for visit in visits:
-            if course.ended == "stopped":
-                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
-            elif course.ended == "late":
-                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
-                visit.cut_short(why, "give it more time with --thorough")
-        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
-        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
 
     def _course(self, visits: Sequence[Visit]) -> Course:
         seconds = self._clock() - self._since

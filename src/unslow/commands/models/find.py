@@ -237,7 +237,17 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
         found = _looked(lambda: _read(read_gguf_url(system, word), word), _WEB_HINT)
     else:
         found = _on_this_machine(system, word)
-    return _requantised(found, quant) if found else _model_from_catalogue(find_well_known(system, word), quant)
+    if not found:
+        return _model_from_catalogue(find_well_known(system, word), quant)
+    mix = mix_named(quant).name if quant else found.quant
+    if found.quant in (mix, (quant or "").upper()):
+        return found
+    estimate = estimated_mix(quant or "")
+    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
+    other = found._replace(
+        blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
+    )
+    return _estimated(other, quant or "")
 
 
 def _on_this_machine(system: System, word: str) -> FoundModel | None:
@@ -250,7 +260,18 @@ def _on_this_machine(system: System, word: str) -> FoundModel | None:
     stored = find_model(system, in_ollama or word)
     if in_ollama and stored is None:
         raise UserError(f"Ollama has no model {in_ollama} on this machine", _FILE_HINT)
-    return _stored(system, stored) if stored else None
+    if not stored:
+        return None
+    if stored.format != "gguf":
+        hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
+        raise UserError(f"{stored.name} is in safetensors, which llama.cpp does not load", hint)
+    found = _looked(lambda: _read(read_gguf(system, stored.path), stored.path), _FILE_HINT)
+    extras = [f"{len(stored.projectors)} projector(s)"] * bool(stored.projectors)
+    extras += [f"{len(stored.adapters)} adapter(s)"] * bool(stored.adapters)
+    notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
+    return found._replace(
+        name=one_line(stored.name), notes=(*found.notes, *notes), tool=stored.tool, settings=stored.settings
+    )
 
 
 def _is_readable_file(system: System, path: str) -> bool:
@@ -294,19 +315,6 @@ def _shortfall(gguf: Gguf) -> tuple[str, tuple[str, ...]]:
     return why, (why,)
 
 
-def _stored(system: System, model: StoredModel) -> FoundModel:
-    if model.format != "gguf":
-        hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
-        raise UserError(f"{model.name} is in safetensors, which llama.cpp does not load", hint)
-    found = _looked(lambda: _read(read_gguf(system, model.path), model.path), _FILE_HINT)
-    extras = [f"{len(model.projectors)} projector(s)"] * bool(model.projectors)
-    extras += [f"{len(model.adapters)} adapter(s)"] * bool(model.adapters)
-    notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
-    return found._replace(
-        name=one_line(model.name), notes=(*found.notes, *notes), tool=model.tool, settings=model.settings
-    )
-
-
 def _model_from_catalogue(meant: Meant, asked: str | None) -> FoundModel:
     model = meant.model
     mix, why = chosen_mix(meant, asked)
@@ -327,19 +335,6 @@ def _estimated(found: FoundModel, quant: str) -> FoundModel:
         architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
     )
     return found._replace(blueprint=scaled, quant=estimate.word, estimate=estimate, notes=(estimate.note, *found.notes))
-
-
-def _requantised(found: FoundModel, quant: str | None) -> FoundModel:
-    """The same model in another quant, where one is asked for."""
-    mix = mix_named(quant).name if quant else found.quant
-    if found.quant in (mix, (quant or "").upper()):
-        return found
-    estimate = estimated_mix(quant or "")
-    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
-    other = found._replace(
-        blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
-    )
-    return _estimated(other, quant or "")
 
 
 def as_quant(plan: Blueprint, quant: str) -> Blueprint:

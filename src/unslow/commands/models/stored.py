@@ -14,7 +14,7 @@ from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import RUNNABLE, Inventory, Kind, StoredModel
 from unslow.facts.values import Absence
-from unslow.look.models.stores import Seen, described, find_at, find_everywhere
+from unslow.look.models.stores import described, find_at, find_everywhere
 from unslow.look.system import LookError, System
 
 _POINTER = b"version https://git-lfs"
@@ -170,7 +170,12 @@ def _one(system: System, found: Sequence[StoredModel], word: str, kinds: Sequenc
     told = [described(system, m) for m in found[:MOST_CANDIDATES]]
     fitting = [m for m in told if m.kind in kinds] or told
     sound = [m for m in fitting if not m.broken] or fitting
-    different = {_contents(m): m for m in reversed(sound)}
+    different = {
+        tuple(file.inode or file.path for file in m.files)
+        if m.tool in UNNAMED
+        else (m.name.casefold(), str(m.size_bytes)): m
+        for m in reversed(sound)
+    }
     if len(different) > 1 or len(found) > MOST_CANDIDATES:
         raise UserError(f"{word!r} can mean {len(different)} models", f"say which: {_choice(list(different.values()))}")
     model = sound[0]
@@ -179,13 +184,6 @@ def _one(system: System, found: Sequence[StoredModel], word: str, kinds: Sequenc
     if model.broken and model.architecture is None:
         raise UserError(f"{word} can't be read: {model.broken}", "`unslow models` lists what is here")
     return model  # one that is only cut short still tells what it would need
-
-
-def _contents(model: StoredModel) -> tuple[str, ...]:
-    """What two entries share that are one model: their files, or, of copies, their name and size."""
-    if model.tool in UNNAMED:
-        return tuple(file.inode or file.path for file in model.files)
-    return (model.name.casefold(), str(model.size_bytes))
 
 
 def _choice(models: Sequence[StoredModel]) -> str:
@@ -223,31 +221,23 @@ def list_models(system: System, where: Sequence[str], progress: Progress) -> Inv
         if not exists(system, expanded(path)):
             raise UserError(f"{path}: no such file or folder", "WHERE is a folder or a file with models")
     seen = find_everywhere(system, [expanded(path) for path in where])
-    models = sorted(_described(system, seen, progress), key=_order)
-    notices = list(seen.notices)
-    if len(seen.models) > MOST_DESCRIBED:
-        notices.append(f"there are {len(seen.models)} models; the first {MOST_DESCRIBED} were looked at")
-    return Inventory(
-        models=tuple(models), places=tuple(seen.places), total_bytes=_total(models), notices=tuple(notices)
-    )
-
-
-def _described(system: System, seen: Seen, progress: Progress) -> list[StoredModel]:
     models, start = [], system.clock()
     for number, model in enumerate(seen.models[:MOST_DESCRIBED]):
         if system.clock() - start > SLOW_S:
             progress.step("reading the headers of models", number / len(seen.models))
         models.append(described(system, model))
-    return models
+    models = sorted(models, key=_order)
+    notices = list(seen.notices)
+    if len(seen.models) > MOST_DESCRIBED:
+        notices.append(f"there are {len(seen.models)} models; the first {MOST_DESCRIBED} were looked at")
+    files = {file.inode or file.path: file.bytes for model in models for file in model.files}
+    return Inventory(
+        models=tuple(models), places=tuple(seen.places), total_bytes=sum(files.values()), notices=tuple(notices)
+    )
 
 
 def _order(model: StoredModel) -> tuple[bool, str, str]:
     return model.tool in UNNAMED, model.tool.casefold(), model.name.casefold()
-
-
-def _total(models: Sequence[StoredModel]) -> int:
-    files = {file.inode or file.path: file.bytes for model in models for file in model.files}
-    return sum(files.values())
 
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -287,7 +277,10 @@ _PART = re.compile(r"-\d{5}-of-\d{5}$")
 
 def model_title(stated: str, source: str) -> str:
     """One line: the name in the header where the file's name is like it or tells nothing, else the file's."""
-    stated, stem = one_line(stated), _stem(source)
+    path = unquote(urlsplit(source).path) if source.lower().startswith(("http://", "https://")) else source
+    name = PurePosixPath(path).name
+    ending = re.search(r"\.(?:gguf|safetensors|bin)(?:[-.]\w+)?$", name, re.IGNORECASE)
+    stated, stem = one_line(stated), one_line(_PART.sub("", name[: ending.start()] if ending else name))
     tells_nothing = _MEANINGLESS.fullmatch(stem.lower()) is not None
     if stated and (tells_nothing or _alike(stated, stem)):
         return stated
@@ -299,13 +292,6 @@ def one_line(text: str) -> str:
     seen = "".join(c if c.isprintable() else " " for c in text[: 4 * _LONGEST])
     short = " ".join(seen.split())
     return short if len(short) <= _LONGEST else short[: _LONGEST - 1] + "…"
-
-
-def _stem(source: str) -> str:
-    path = unquote(urlsplit(source).path) if source.lower().startswith(("http://", "https://")) else source
-    name = PurePosixPath(path).name
-    ending = re.search(r"\.(?:gguf|safetensors|bin)(?:[-.]\w+)?$", name, re.IGNORECASE)
-    return one_line(_PART.sub("", name[: ending.start()] if ending else name))
 
 
 def _alike(one: str, other: str) -> bool:

@@ -185,14 +185,10 @@ def _siblings(system: System | None, found: FoundModel) -> Iterator[FoundModel]:
             read = find_gguf_model(system, posixpath.join(folder, other), None)
         except UserError:
             continue
-        if _is_same(read, found):
+        near = abs(read.parameters - found.parameters) <= _LIKE * max(1, found.parameters)
+        layers = read.blueprint.count("block_count") == found.blueprint.count("block_count")
+        if near and layers and read.blueprint.architecture == found.blueprint.architecture and not read.incomplete:
             yield read
-
-
-def _is_same(one: FoundModel, other: FoundModel) -> bool:
-    near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
-    layers = one.blueprint.count("block_count") == other.blueprint.count("block_count")
-    return near and layers and one.blueprint.architecture == other.blueprint.architecture and not one.incomplete
 
 
 USUAL_PROMPT = 512

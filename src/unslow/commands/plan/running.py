@@ -78,17 +78,6 @@ def seen_model(system: System | None, case: Case) -> FoundModel | Unknown:
             return read._replace(name=case.model.name.value_or(read.name))
         except UserError:
             pass  # it may be another user's; its name may do
-    return _from_catalogue(case)
-
-
-def _found(case: Case, plan: Blueprint) -> FoundModel:
-    model, source = case.model, case.model.path.value_or("")
-    name = model.name.value_or("") or source.rpartition("/")[2] or "a model"
-    return FoundModel(name, plan, model.quant.value_or("?"), source, int(model.parameters.value_or(0)))
-
-
-def _from_catalogue(case: Case) -> FoundModel | Unknown:
-    """By its name and quant, else by its shape, with a note."""
     quant = case.model.quant.value_or("")
     known = _by_name(case.model) or _by_shape(case.model)
     if known is None:
@@ -100,6 +89,12 @@ def _from_catalogue(case: Case) -> FoundModel | Unknown:
         return Unknown(f"its quant is not known ({quant or 'nothing tells'})", _HINT)
     note = f"its file was not read: the tensors are those of {known.name} as {mix}, by the catalogue"
     return _found(case, plan)._replace(notes=(note,), parameters=known.parameters, quant=mix)
+
+
+def _found(case: Case, plan: Blueprint) -> FoundModel:
+    model, source = case.model, case.model.path.value_or("")
+    name = model.name.value_or("") or source.rpartition("/")[2] or "a model"
+    return FoundModel(name, plan, model.quant.value_or("?"), source, int(model.parameters.value_or(0)))
 
 
 def _by_name(model: Model) -> WellKnown | None:

@@ -22,16 +22,7 @@ from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR, accepte
 from unslow.think.physics.terms import Interval, inverse_interval
 from unslow.think.physics.token_time import Calibrated, calibrated_decode, calibrated_prefill
 from unslow.think.speed.calibration import Match, demand_of, match_calibration
-from unslow.think.speed.question import (
-    WIDER,
-    BatchPoint,
-    Outcome,
-    batching_curve,
-    decode_outcome,
-    ridge,
-    walls,
-    widened,
-)
+from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widened
 from unslow.think.speed.report import (
     BasisShown,
     BatchShown,
@@ -145,7 +136,15 @@ def memory_wall_of(
     shown = [_quant(name, plan, hardware, request, calibration) for name, plan in plans if plan is not None]
     quants = _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
     return ExplainShown(
-        batching=tuple(_batch(point, case, factor) for point in curve),
+        batching=tuple(
+            BatchShown(
+                conversations=point.conversations,
+                tokens_per_s=point.together * factor,
+                each_tokens_per_s=point.each * factor,
+                fits=case.holds(point.conversations),
+            )
+            for point in curve
+        ),
         ridge_conversations=ridge(case.question),
         quants=tuple(quants),
     )
@@ -155,15 +154,6 @@ def _calibrated(plan: Blueprint, calibration: Calibration | None, request: Predi
     """Tokens per second of one conversation by the calibration; None where it has no rates."""
     measured = measured_case(plan, calibration, request) if calibration else None
     return inverse_interval(measured.decode.seconds).mid if measured else None
-
-
-def _batch(point: BatchPoint, case: Case, factor: float) -> BatchShown:
-    return BatchShown(
-        conversations=point.conversations,
-        tokens_per_s=point.together * factor,
-        each_tokens_per_s=point.each * factor,
-        fits=case.holds(point.conversations),
-    )
 
 
 def _apart(quants: Iterable[QuantShown], own: str) -> Iterator[QuantShown]:

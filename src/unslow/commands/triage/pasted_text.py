@@ -31,7 +31,7 @@ from unslow.think.judge.normal_for_this_hardware import reached
 from unslow.think.judge.questions import known_facts, questions
 from unslow.think.judge.summary import summary
 from unslow.think.judge.verdict import CONTRADICTION, TOO_FAST, lost_speed
-from unslow.think.report import ChecklistItem, Expected, Range, Report, SubjectReport, Untold
+from unslow.think.report import ChecklistItem, Expected, Range, Report, SubjectReport
 from unslow.think.text.prose import read_words
 
 CHUNK_BYTES = 1 << 20
@@ -296,12 +296,6 @@ def _pairs(report: Report, snapshot: Snapshot) -> Iterator[tuple[SubjectReport, 
     return ((subject, cases[subject.number]) for subject in report.subjects)
 
 
-def _open(subject: SubjectReport) -> tuple[Untold, ...]:
-    """What a command could still settle: where a cause is proven, or all is well, only what is suspected beside it."""
-    proven = subject.verdict == "normal" or any(finding.confidence >= PROVEN for finding in subject.findings[:1])
-    return tuple(one for one in subject.cannot_tell if one.suspected or not proven)
-
-
 def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:
     """With what to ask next, what was understood, and how it was read."""
     read = ", ".join(f"{count} of {name}" for name, count in sorted(pasted.recognised.items(), key=lambda p: -p[1]))
@@ -310,7 +304,8 @@ def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectRep
     if pasted.sampled:
         note += " Lines that repeat were counted, not read one by one."
     judged = with_expectation(subject, case)
-    asked = questions(case, _open(judged))
+    proven = judged.verdict == "normal" or any(finding.confidence >= PROVEN for finding in judged.findings[:1])
+    asked = questions(case, tuple(one for one in judged.cannot_tell if one.suspected or not proven))
     # The first command that is asked for, within a sentence
     worded = (
         judged

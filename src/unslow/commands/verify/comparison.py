@@ -143,7 +143,22 @@ class VerifySpec(NamedTuple):
             request = request._replace(after=asked.target)
         check_writable("--save", request.save)
         check_writable("--output", asked.output)
-        return _checked(request)
+        if request.save and request.against:
+            raise UserError("--save measures the first, --against the second", "give them one after the other")
+        if request.option is not None and not request.plan:
+            raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
+        alone = request.save or request.against
+        if alone and (request.before or request.together):
+            raise UserError("--save and --against measure one server at a time", "name only its URL")
+        if alone and not request.after and not request.plan:
+            raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
+        if not alone and not request.plan and not (request.before and request.after):
+            raise UserError("two servers are needed, one before the change and one after it", _FORMS)
+        if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
+            raise UserError(
+                "--together is for two command lines: servers that run are together already", "leave it out"
+            )
+        return request
 
     def work(self, usual: Work) -> Work:
         """The request to measure with: what the flags say, and otherwise what is usual here."""
@@ -156,23 +171,6 @@ class VerifySpec(NamedTuple):
     def allowed(self, floor: float | None = None) -> float:
         """The rise of perplexity that passes."""
         return self.allow if self.allow is not None else ALLOWED if floor is None else floor
-
-
-def _checked(request: VerifySpec) -> VerifySpec:
-    if request.save and request.against:
-        raise UserError("--save measures the first, --against the second", "give them one after the other")
-    if request.option is not None and not request.plan:
-        raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
-    alone = request.save or request.against
-    if alone and (request.before or request.together):
-        raise UserError("--save and --against measure one server at a time", "name only its URL")
-    if alone and not request.after and not request.plan:
-        raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
-    if not alone and not request.plan and not (request.before and request.after):
-        raise UserError("two servers are needed, one before the change and one after it", _FORMS)
-    if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
-        raise UserError("--together is for two command lines: servers that run are together already", "leave it out")
-    return request
 
 
 _OVERRIDES = "--override-kv"
@@ -273,7 +271,22 @@ def verify(request: VerifySpec, progress: Progress) -> VerifyReport | Saved:
             return _saved(request, planned, request.save, shown, discretion)
         if request.against:
             return _against(request, planned, request.against, shown, discretion)
-        return _both(request, planned, shown, discretion)
+        words = request.before or "", request.after or ""
+        words = both_lines(planned, *words) if planned else words
+        course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
+        places = _places(words, request, shown)
+        parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(words, places, strict=True)]
+        for party, place in zip(parties, places, strict=True):
+            check_room(party, place, course.work)
+        together = request.together or all(party.is_running for party in parties)
+        if not together and any(party.is_running for party in parties):
+            raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
+        way: Way = "in_turns" if together else "one_after_the_other"
+        measure = in_turns if together else one_after_the_other
+        _announce(parties, course, shown)
+        end = _ended(places[0], lambda: measure(parties, course, places[0].system, shown))
+        before, after = (discretion.facts(party.side(course.work)) for party in parties)
+        return judge_verification(before, after, _told(request, planned, places[0], way, end))
 
 
 def write_report(report: VerifyReport, path: str) -> None:
@@ -282,25 +295,6 @@ def write_report(report: VerifyReport, path: str) -> None:
         Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
-
-
-def _both(request: VerifySpec, planned: Planned | None, progress: Progress, discretion: Discretion) -> VerifyReport:
-    words = request.before or "", request.after or ""
-    words = both_lines(planned, *words) if planned else words
-    course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
-    places = _places(words, request, progress)
-    parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(words, places, strict=True)]
-    for party, place in zip(parties, places, strict=True):
-        check_room(party, place, course.work)
-    together = request.together or all(party.is_running for party in parties)
-    if not together and any(party.is_running for party in parties):
-        raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
-    way: Way = "in_turns" if together else "one_after_the_other"
-    measure = in_turns if together else one_after_the_other
-    _announce(parties, course, progress)
-    end = _ended(places[0], lambda: measure(parties, course, places[0].system, progress))
-    before, after = (discretion.facts(party.side(course.work)) for party in parties)
-    return judge_verification(before, after, _told(request, planned, places[0], way, end))
 
 
 class _End(NamedTuple):

@@ -247,7 +247,13 @@ def compare_answers(bencher: Bencher, party: MeasuredServer, extent: Extent, *, 
         party.again = _answers(bencher, party, extent)
     with suppress(LookError):  # most runtimes don't show it
         party.written_turns = read_written_turns(bencher.system, bencher.target)
-    _score(bencher, party, extent)
+    bencher.progress.step(f"comparing what it expects of a text: {party.what}", 0.9)
+    text = ScoredText(sample_text(), extent.places, extent.seconds, context_of(bencher), bencher.slot)
+    try:
+        party.scored = score(bencher.system, bencher.target, text)
+    except LookError as error:
+        party.not_scored = error.why
+    settle(bencher)
 
 
 def spread_questions(questions: Sequence[str], number: int) -> list[str]:
@@ -275,16 +281,6 @@ def _answer(bencher: Bencher, party: MeasuredServer, question: Question) -> str 
         except AskError as error:
             party.failures.append(error.why)
     return None
-
-
-def _score(bencher: Bencher, party: MeasuredServer, extent: Extent) -> None:
-    bencher.progress.step(f"comparing what it expects of a text: {party.what}", 0.9)
-    text = ScoredText(sample_text(), extent.places, extent.seconds, context_of(bencher), bencher.slot)
-    try:
-        party.scored = score(bencher.system, bencher.target, text)
-    except LookError as error:
-        party.not_scored = error.why
-    settle(bencher)
 
 
 ANSWERS_SHARE = 1 / 3

@@ -279,7 +279,17 @@ class Sending:
             why = f"its answer has more than {self._access.most_bytes / 1e6:,.0f} MB"
             return Refusal("limit", why, "--match reads a part of the fleet at a time")
         except LookError as error:
-            return self._failed(error)
+            why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
+            if isinstance(error, CutShortError):
+                return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
+            if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
+                nobody = error.kind == "refused" and not self._answers
+                alone = self._access.url.startswith("https://") and not self._access.certificate
+                away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
+                return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
+            if isinstance(error, ExchangeError) and error.kind == "silent":
+                return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
+            raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
         return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)
 
     def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
@@ -294,20 +304,6 @@ class Sending:
     def _sent(self, method: str, path: str, form: bytes | None, deadline_s: float) -> Reply:
         self.sent += 1
         return self._line.exchange(method, path, form, deadline_s)
-
-    def _failed(self, error: LookError) -> Refusal:
-        """What went wrong on the way; without an answer so far, that is the server and not the query."""
-        why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
-        if isinstance(error, CutShortError):
-            return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
-        if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
-            nobody = error.kind == "refused" and not self._answers
-            alone = self._access.url.startswith("https://") and not self._access.certificate
-            away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
-            return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
-        if isinstance(error, ExchangeError) and error.kind == "silent":
-            return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
-        raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
 
 
 _LONGEST_NAME = 60
@@ -399,7 +395,14 @@ class Prometheus:
             why = self._access.quoted(str(error))
             refusal = Refusal("limit" if error.limit else "partial", why, error.hint)
         else:
-            self._state(got, about)
+            for warning in self._warnings(got.head):
+                self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
+            if got.head.infos:
+                self._info = self._info or self._access.quoted(got.head.infos[0])
+                self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
+            if got.duplicates:
+                text = "series came twice with the same labels, and the first of each is kept"
+                self._said.say("duplicates", text, "are two replicas asked as one?", about)
             return got
         self._said.say(refusal.kind, f"not answered: {refusal.why}", refusal.hint, about)
         return refusal
@@ -408,16 +411,6 @@ class Prometheus:
         patience_s = max(1, int(self._access.timeout_s * _SERVER_SHARE))
         # Thanos then answers with what it has and a warning, where it would refuse for one store that is away.
         return self._sending.ask(endpoint, {**form, "timeout": f"{patience_s}s", "partial_response": "true"})
-
-    def _state(self, got: Decoded, about: str) -> None:
-        for warning in self._warnings(got.head):
-            self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
-        if got.head.infos:
-            self._info = self._info or self._access.quoted(got.head.infos[0])
-            self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
-        if got.duplicates:
-            text = "series came twice with the same labels, and the first of each is kept"
-            self._said.say("duplicates", text, "are two replicas asked as one?", about)
 
     def _warnings(self, head: Head) -> tuple[str, ...]:
         told = tuple(self._access.quoted(warning) for warning in (head.warnings or ())[:_MOST_WARNINGS])

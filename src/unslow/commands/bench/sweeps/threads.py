@@ -63,7 +63,17 @@ def _explored(trials: Trials, current: list[int]) -> str:
     while not limits.values and trials.speeds(DECODE) and (between := closer_values(trials.speeds(DECODE))):
         if not _all_measured(trials, between, 1, pace):
             return OUT_OF_TIME
-    return _sure(trials, current, pace)
+    rounds = max(2, trials.limits.repeats)
+    for number in range(2, rounds + 1):
+        if not trials.samples(DECODE):
+            return "no server answered"
+        readers = sorted(trials.speeds(PREFILL), key=lambda value: -trials.speeds(PREFILL)[value])[:1]
+        values = contenders(trials.samples(DECODE), [*current, *readers], NEAR, MOST_CONTENDERS)
+        if not _all_measured(trials, values, number, pace):
+            return OUT_OF_TIME
+        if number < rounds and is_clear(choose_value(trials.samples(DECODE))):
+            return f"clear after {number} of {rounds} rounds"
+    return ""
 
 
 def _first(trials: Trials, pace: Pace, current: list[int]) -> list[int]:
@@ -97,18 +107,3 @@ def _all_measured(trials: Trials, values: list[int], number: int, pace: Pace) ->
         fewer = max(16, trials.tokens * value // now) if now else trials.tokens
         trials.measure(value, number, min(trials.tokens, fewer))
     return True
-
-
-def _sure(trials: Trials, current: list[int], pace: Pace) -> str:
-    """Repeat the ones that may be best until one of them is, or until all rounds are done."""
-    rounds = max(2, trials.limits.repeats)
-    for number in range(2, rounds + 1):
-        if not trials.samples(DECODE):
-            return "no server answered"
-        readers = sorted(trials.speeds(PREFILL), key=lambda value: -trials.speeds(PREFILL)[value])[:1]
-        values = contenders(trials.samples(DECODE), [*current, *readers], NEAR, MOST_CONTENDERS)
-        if not _all_measured(trials, values, number, pace):
-            return OUT_OF_TIME
-        if number < rounds and is_clear(choose_value(trials.samples(DECODE))):
-            return f"clear after {number} of {rounds} rounds"
-    return ""
