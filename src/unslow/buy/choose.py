@@ -10,7 +10,6 @@ from unslow.buy.offers import (
     USUAL_QUANTS,
     Aim,
     ChoiceReport,
-    Chosen,
     Market,
     OfferShown,
     WayShown,
@@ -95,19 +94,18 @@ def _reads(offer: OfferShown) -> RateShown:
 
 def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, have: str) -> tuple[str, ...]:
     """What the answer rests on beside the catalogue."""
-    return tuple(_assumptions(aim, host_price, currency, asked, have))
-
-
-def _assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, have: str) -> Iterator[str]:
     users = f" for each of {asked.users} conversations" if asked.users > 1 else ""
     ends = "four of five measurements lie between the ends, one in ten below"
-    yield f"speed with {asked.context:,} tokens in the context{users}; {ends}"
+    said = [f"speed with {asked.context:,} tokens in the context{users}; {ends}"]
     if host_price:
-        yield f"a computer around new cards costs {host_price:,.0f} {currency}"
+        said.append(f"a computer around new cards costs {host_price:,.0f} {currency}")
     elif not have:
-        yield "cards go into a computer that is there, with room and power for them: --host-price adds one"
+        said.append("cards go into a computer that is there, with room and power for them: --host-price adds one")
     if aim.budget is not None:
-        yield f"a launch price counts for {SOLD_YEARS} years; of older devices only a price that was seen or yours"
+        said.append(
+            f"a launch price counts for {SOLD_YEARS} years; of older devices only a price that was seen or yours"
+        )
+    return tuple(said)
 
 
 _TRIED = 12
@@ -121,30 +119,25 @@ _Pairs = Sequence[tuple[Rig, Rig | None]]
 
 def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
     """One way for each thing that can give, where it helps."""
-    yield from _budget(offers, aim, market)
-    affordable = _affordable(market, offers, aim)
-    for way in (_quant, _context, _host, _model):
-        if found := way(market, affordable, aim):
-            yield found
-    yield from _goal(offers, aim)
-
-
-def _budget(offers: Sequence[OfferShown], aim: Aim, market: Market) -> Iterator[WayShown]:
-    if aim.budget is None:
-        return
-    dear = [o for o in offers if refusal(o, aim) == "too_dear"]
+    dear = [o for o in offers if aim.budget is not None and refusal(o, aim) == "too_dear"]
     if dear:
         best = min(dear, key=lambda o: o.total or 0.0)
         words = f"a budget of {best.total:,.0f} {market.purse.currency}: {best.rig.name} in {best.rig.quant}"
         yield WayShown(gives="budget", words=f"{words}, {low(best):,.1f} tok/s at the low end")
-
-
-def _affordable(market: Market, offers: Sequence[OfferShown], aim: Aim) -> _Pairs:
-    """What could be paid."""
-    return [
+    affordable = [
         pair for pair, offer in zip(market.rigs(), offers, strict=True)
         if aim.budget is None or (offer.total is not None and offer.total <= aim.budget)
     ]  # fmt: skip
+    for way in (_quant, _context, _host, _model):
+        if found := way(market, affordable, aim):
+            yield found
+    if aim.goal is None:
+        return
+    within = [o for o in offers if o.rig.speed and refusal(o, aim._replace(goal=None)) is None]
+    if within and (best := max(within, key=low)).rig.speed:
+        middle = best.rig.speed.each_tokens_per_s.mid
+        words = f"a goal of {low(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, {middle:,.1f} in the middle"
+        yield WayShown(gives="goal", words=words)
 
 
 def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
@@ -216,17 +209,6 @@ def _smaller(found: FoundModel, context: int) -> list[WellKnown]:
     return by_size[:_MODELS]
 
 
-def _goal(offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
-    """What the fastest within the budget gives."""
-    if aim.goal is None:
-        return
-    within = [o for o in offers if o.rig.speed and refusal(o, aim._replace(goal=None)) is None]
-    if within and (best := max(within, key=low)).rig.speed:
-        middle = best.rig.speed.each_tokens_per_s.mid
-        words = f"a goal of {low(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, {middle:,.1f} in the middle"
-        yield WayShown(gives="goal", words=words)
-
-
 @one_judgement()
 def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
     """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
@@ -236,7 +218,10 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     aim = Aim(request.budget, request.goal, request.partly)
     offers = list(market.offers(aim, progress or Silent()))
     heaps = chosen(offers, aim)
-    best = _explained(heaps, market, aim)
+    best = heaps.best
+    if best is not None:
+        weights = sum(tensor.bytes for tensor in market.in_quant(best.rig.quant).blueprint.tensors)
+        best = explained(best, heaps.runners_up, aim, purse.currency, weights)
     seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
     host = float(USUAL_HOST.bytes_per_s) / GB
     said = (
@@ -261,11 +246,3 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
         ),
         notes=(*work_notes(market.shown), *notes, *price_notes(seen, purse)),
     )
-
-
-def _explained(heaps: Chosen, market: Market, aim: Aim) -> OfferShown | None:
-    best = heaps.best
-    if best is None:
-        return None
-    weights = sum(tensor.bytes for tensor in market.in_quant(best.rig.quant).blueprint.tensors)
-    return explained(best, heaps.runners_up, aim, market.purse.currency, weights)

@@ -244,11 +244,11 @@ def rivals(others: list[WayShown]) -> list[WayShown]:
 
 def cheapest_first(ways: list[WayShown]) -> tuple[WayShown, ...]:
     """What can do it by what it costs, then the rest."""
-    return tuple(sorted(ways, key=_place))
 
+    def place(way: WayShown) -> tuple[bool, bool, float, str]:
+        return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
 
-def _place(way: WayShown) -> tuple[bool, bool, float, str]:
-    return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
+    return tuple(sorted(ways, key=place))
 
 
 def tokens_in(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:

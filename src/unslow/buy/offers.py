@@ -336,14 +336,9 @@ def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
 def market_of(system: System, request: ChooseRequest, purse: BuyerPrices) -> Market:
     """What is asked of the market."""
     found, question, _ = find_work(system, request)
-    return Market(request, purse, found, question, quants_of(found, request), _have(system, request.have))
-
-
-def _have(system: System, name: str) -> Rig | None:
-    """What is there already, by its name or as this machine has it."""
-    if name.casefold() in HERE:
-        return rig_here(system)
-    return parse_rig(name) if name else None
+    name = request.have
+    have = rig_here(system) if name.casefold() in HERE else parse_rig(name) if name else None
+    return Market(request, purse, found, question, quants_of(found, request), have)
 
 
 def quants_of(found: FoundModel, request: ChooseRequest) -> tuple[str, ...]:

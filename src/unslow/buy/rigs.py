@@ -24,7 +24,7 @@ from unslow.look.system import LookError, System
 from unslow.think.hardware import Hardware
 from unslow.think.memo import remembered
 from unslow.think.physics.terms import Interval
-from unslow.think.speed.report import PlacementShown, PredictionReport, RateShown
+from unslow.think.speed.report import PredictionReport, RateShown
 
 _NOT_CARDS = ("laptop", "max-q", "sxm", "gh200", "mi250", "mi3", "cmp ", "a10g", "arc a730m", "arc a770m")
 """Parts of names of what is soldered into something, or needs a board of its own."""
@@ -320,12 +320,9 @@ def shown_here(hardware: Hardware, purse: BuyerPrices, report: PredictionReport 
 def _fits_here(report: PredictionReport | None) -> Fits:
     if report is None or report.decode is None:
         return "no" if report and "fit" in report.reason else "unknown"
-    return "whole" if report.placement is None else _placed(report.placement)
-
-
-def _placed(placement: PlacementShown) -> Fits:
-    if placement.fits is None:
-        return "unknown"
+    placement = report.placement
+    if placement is None or placement.fits is None:
+        return "whole" if placement is None else "unknown"
     return "whole" if placement.gpu_layers >= placement.all_gpu_layers and not placement.experts_on_cpu else "partly"
 
 

@@ -253,19 +253,16 @@ def _use(report: CostReport) -> str:
 
 
 def _cost_row(way: WayShown) -> tuple[str, ...]:
-    rig = way.rig
+    rig, share = way.rig, way.busy_share
+    busy = "-" if share is None else "<1%" if share < _LITTLE else f"{share:.0%}"
     return (
         way.how, way.name, money_words(way.per_million), money_words(way.per_month),
-        _share(way.busy_share), rate(rig.speed.decode_tokens_per_s.mid) if rig and rig.speed else "-",
+        busy, rate(rig.speed.decode_tokens_per_s.mid) if rig and rig.speed else "-",
         money_words(way.watts) if way.watts else "-",
         money_words(way.capital_per_month) if way.capital_per_month is not None else "-",
         money_words(way.power_per_month) if way.power_per_month is not None else "-",
         price_words(way.price, _UNIT[way.how]),
     )  # fmt: skip
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else "<1%" if share < _LITTLE else f"{share:.0%}"
 
 
 render_cost = ReportKind(CostReport, _cost_answer)

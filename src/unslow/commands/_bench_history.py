@@ -116,10 +116,8 @@ def check_meant(word: str, history: History | None = None, system: System | None
 
 def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
     """Hold it against that one; what runs differ by is learned from the history."""
-    comparison, changes = (
-        compare_benches(before, bench, _others(before, bench, history)),
-        changes_between(before, bench),
-    )
+    comparison = compare_benches(before, bench, _others(before, bench, history))
+    changes = changes_between(before, bench)
     return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
 
 
@@ -130,7 +128,11 @@ def _meant(bench: Bench, word: str, history: History, system: System | None) -> 
     except UserError:
         if not _is_file(word):
             raise
-    return max(read_benches(word, system), key=lambda other: _likeness(other, bench))
+    settings = bench.settings.items()
+    return max(
+        read_benches(word, system),
+        key=lambda other: (other.model == bench.model, len(settings & other.settings.items())),
+    )
 
 
 def _is_file(word: str) -> bool:
@@ -138,11 +140,6 @@ def _is_file(word: str) -> bool:
         return Path(word).exists()
     except (OSError, ValueError):  # a name that no file can have
         return False
-
-
-def _likeness(one: Bench, other: Bench) -> tuple[bool, int]:
-    same = set(one.settings.items()) & set(other.settings.items())
-    return one.model == other.model, len(same)
 
 
 def _others(before: Bench, after: Bench, history: History) -> list[Bench]:

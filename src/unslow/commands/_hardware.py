@@ -357,9 +357,10 @@ def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, un
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
     processors = _own_processors(machine, asked.ram_bandwidth)
     memory = memory_of_machine(machine, asked.ram_bytes)
-    hardware = memory._replace(processors=processors, link_bytes_per_s=_link(machine), machine=machine)
-    gpus = computing_gpus(machine.gpus.value_or(())) if wants_gpu else ()
-    if gpus:
+    gpus = computing_gpus(machine.gpus.value_or(()))
+    slowest_link = min((_link_of(gpu) for gpu in gpus), default=link_bytes_per_s(*_USUAL_SLOT))
+    hardware = memory._replace(processors=processors, link_bytes_per_s=slowest_link, machine=machine)
+    if gpus and wants_gpu:
         return _own_gpus(gpus, asked, hardware, unlike=unlike)
     if not asked.ram_bandwidth and not machine.memory.read_bytes_per_s.value_or(0.0):
         return Unknown("the speed of this machine's memory could not be measured", "give --ram-bandwidth 80GB/s")
@@ -408,13 +409,8 @@ def _processor(cpu: Cpu, chip: Chip) -> Device:
     )  # fmt: skip
 
 
-def _link(machine: Machine) -> float:
-    """What the slowest link between host and GPU copies when awake."""
-    gpus = computing_gpus(machine.gpus.value_or(()))
-    return min((_link_of(gpu) for gpu in gpus), default=link_bytes_per_s(*_USUAL_SLOT))
-
-
 def _link_of(gpu: Gpu) -> float:
+    """What the link between host and GPU copies when awake."""
     generation = gpu.pcie_generation_max.value_or(gpu.pcie_generation.value_or(0))
     lanes = gpu.pcie_width.value_or(gpu.pcie_width_max.value_or(_USUAL_LANES))
     return link_bytes_per_s(generation, lanes) if generation else USUAL_LINK

@@ -36,7 +36,8 @@ class Texts(NamedTuple):
 
 def texts_of(cause: str) -> Texts:
     """The words of one cause, from its title and its docstring."""
-    head, sections = _sections(importlib.import_module(f"unslow.think.causes.{cause}").__doc__ or "")
+    head, *rest = _HEADING.split(importlib.import_module(f"unslow.think.causes.{cause}").__doc__ or "")
+    sections = dict(zip(rest[::2], rest[1::2], strict=True))
     why = next((text for name, text in sections.items() if name.startswith("Why")), "").strip().split("\n\n")[0]
     return Texts(all_causes()[cause].title, _line(head), _line(why), _line(sections.get("How to fix", "")))
 
@@ -45,11 +46,6 @@ def number_of(cause: str, name: str) -> str:
     """A threshold of a cause as PromQL writes it."""
     value = getattr(importlib.import_module(f"unslow.think.causes.{cause}"), name)
     return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def _sections(text: str) -> tuple[str, dict[str, str]]:
-    head, *rest = _HEADING.split(text)
-    return head, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def _line(text: str) -> str:

@@ -188,7 +188,7 @@ def judged(members: Sequence[Member], workers: int, progress: Progress, finish: 
     one = partial(judged_member, finish=finish)
     count = workers or workers_for(len(members))
     found: list[Judged | None] = [None] * len(members)
-    pairs = _in_turn(members, one) if count == 1 else _in_pool(members, one, count)
+    pairs = enumerate(map(one, members)) if count == 1 else _in_pool(members, one, count)
     for done, (place, answer) in enumerate(pairs, 1):
         found[place] = answer
         if done % CHUNK == 0 or done == len(members):
@@ -239,22 +239,12 @@ One = Callable[[Member], Judged]
 Chunk = list[tuple[int, Member]]
 
 
-def _in_turn(members: Sequence[Member], one: One) -> Iterator[Placed]:
-    for place, member in enumerate(members):
-        yield place, one(member)
-
-
 def _in_pool(members: Sequence[Member], one: One, workers: int) -> Iterator[Placed]:
-    left = iter(_chunks(members))
+    left = (list(enumerate(members[start : start + CHUNK], start)) for start in range(0, len(members), CHUNK))
     while waiting := list(islice(left, workers * MOST_WAITING)):
         lost = yield from _through_one_pool(waiting, left, one, workers)
         for chunk in lost:
             yield from _one_by_one(chunk, one)
-
-
-def _chunks(members: Sequence[Member]) -> Iterator[Chunk]:
-    for start in range(0, len(members), CHUNK):
-        yield list(enumerate(members[start : start + CHUNK], start))
 
 
 def _through_one_pool(

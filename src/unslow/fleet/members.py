@@ -338,7 +338,8 @@ def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
         told = [(member.missing[what], member.key) for member in members if member.missing.get(what)]
         reasons = _by((_kind(text), key) for text, key in told if not text.startswith(NOT_ANSWERED))
         for (reason, hint), those in sorted(reasons.items()):
-            say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {_plain(reason)}", hint)
+            plain = reason.replace("{", "").replace("}", "")
+            say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
 
 
 def _by(pairs: Iterable[tuple[HashableT, str]]) -> dict[HashableT, list[str]]:
@@ -366,10 +367,6 @@ def _kind(reason: str) -> tuple[str, str]:
             return kind, hint
     kind, _, hint = reason.partition(": ")
     return kind, hint
-
-
-def _plain(text: str) -> str:
-    return text.replace("{", "").replace("}", "")
 
 
 def nothing_found(*, narrowed: bool) -> Statement:

@@ -97,7 +97,14 @@ def run(request: BenchRequest) -> int:
         return _measured(request)
     if len(asked) > 1 or request.target or request.sweep:
         raise UserError("the history is looked after apart from measuring", "give --list, --forget or --import alone")
-    return _history(request, asked[0])
+    from unslow.commands._bench_history import forget, import_file, listed
+    from unslow.commands._output import color, width, write
+    from unslow.show.bench_history import render_history
+
+    name = asked[0]
+    report = {"list": lambda _: listed(), "forget": forget, "import_file": import_file}[name](getattr(request, name))
+    write(render_history(report, request.format, width=width(), color=color()))
+    return 0
 
 
 def _measured(request: BenchRequest) -> int:
@@ -116,13 +123,3 @@ def _measured(request: BenchRequest) -> int:
     if result.unwritten:
         raise result.unwritten
     return result.status
-
-
-def _history(request: BenchRequest, asked: str) -> int:
-    from unslow.commands._bench_history import forget, import_file, listed
-    from unslow.commands._output import color, width, write
-    from unslow.show.bench_history import render_history
-
-    report = {"list": lambda _: listed(), "forget": forget, "import_file": import_file}[asked](getattr(request, asked))
-    write(render_history(report, request.format, width=width(), color=color()))
-    return 0

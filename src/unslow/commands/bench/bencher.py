@@ -92,7 +92,7 @@ class Bencher:
             silence_s=self.silence_s,
             deadline_s=self.deadline_s,
         )
-        waited = self._waited() if users == 1 else None
+        waited = self.waited_s() if users == 1 else None
         start = self.system.clock()
         try:
             reply = ask(self.system, self.target, question)
@@ -100,15 +100,16 @@ class Bencher:
             return self._failed(wanted, start, error)
         self.prompts.learn(len(question.prompt.split()), reply.prompt_tokens + reply.cached_tokens)
         done = pass_of(wanted, reply, start - self.began_s, users)
-        if waited is not None and (now := self._waited()) is not None:
+        if waited is not None and (now := self.waited_s()) is not None:
             done = msgspec.structs.replace(done, waited_for_cpu_s=max(0.0, now - waited))
         with self._lock:
             self.passes.append(done)
             self.last_text = reply.text
         if self._watcher:
             self._watcher.answered(answer_of(done))
-        if wanted.stream:  # one that came whole does not show when its first token was there
-            self._note(done, start)
+        if wanted.stream and self.sampler:  # one that came whole does not show when its first token was there
+            for span in spans_of(done, start):
+                self.sampler.note(span)
         return done
 
     def together(self, wanted: Sequence[Wanted]) -> list[Pass | Failure]:
@@ -140,7 +141,7 @@ class Bencher:
             self.flush()
             self._flushed_s = self.system.clock()
 
-    def _waited(self) -> float | None:
+    def waited_s(self) -> float | None:
         """Seconds for which the server's threads have waited for a processor so far; None where it can't be told."""
         try:
             return read_run_delay(self.system, self.target.pid) if self.target.pid is not None else None
@@ -162,11 +163,6 @@ class Bencher:
         with self._lock:
             self.failures.append(failure)
         return failure
-
-    def _note(self, done: Pass, start: float) -> None:
-        if self.sampler is not None:
-            for span in spans_of(done, start):
-                self.sampler.note(span)
 
 
 def pass_of(wanted: Wanted, reply: Reply, started_s: float, users: int) -> Pass:
@@ -285,13 +281,11 @@ class Remaining:
         self._progress.step("measured", 1.0)
 
     def _left(self) -> float:
-        return sum(self._takes(wanted) for wanted in self._plan)
-
-    def _takes(self, wanted: Wanted) -> float:
-        known = self._seconds.get((wanted.case, wanted.prompt_tokens))
-        if known is not None:
-            return known
-        return work_of(wanted, self._like) if self._like else 0.0
+        like = self._like
+        return sum(
+            self._seconds.get((wanted.case, wanted.prompt_tokens), work_of(wanted, like) if like else 0.0)
+            for wanted in self._plan
+        )
 
 
 # The standard protocol: two questions that ask for a long answer, and one prompt that fills 4K of context.
@@ -363,7 +357,9 @@ def run_protocol(bencher: Bencher, protocol: Protocol) -> str:
     while number < protocol.rounds or (number < protocol.most_rounds and _wide(bencher.passes)):
         number += 1
         for wanted in protocol.cases:
-            remaining.step(f"round {number} of {max(number, protocol.rounds)}: {_words(wanted)}", wanted)
+            to_read, to_generate = wanted.prompt_tokens, wanted.tokens
+            what = f"{to_read} tokens to read" if to_read else f"{to_generate} tokens to generate"
+            remaining.step(f"round {number} of {max(number, protocol.rounds)}: {what}", wanted)
             remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
             settle(bencher)
             if given_up(bencher):
@@ -406,10 +402,6 @@ def settle(bencher: Bencher) -> None:
     """Have the server save what it has read; its prompt is none of the protocol's own, which take turns."""
     if bencher.target.runtime.endswith(SAVES):
         bencher.ask(Wanted(SETTLE, 1, SETTLE_PROMPT, round=0))
-
-
-def _words(wanted: Wanted) -> str:
-    return f"{wanted.prompt_tokens} tokens to read" if wanted.prompt_tokens else f"{wanted.tokens} tokens to generate"
 
 
 def _wide(passes: list[Pass]) -> bool:

@@ -34,16 +34,13 @@ def read_tests(system: System, path: str, model: Model) -> tuple[BenchRow, ...]:
     rows = tuple(row for row in parse_llama_bench(text, path) if generates(row))
     if not rows:
         raise UserError(f"{path} has no test of llama-bench in which it generates", _HINT)
-    same = tuple(row for row in rows if not _other_model(row, model))
+    here = model.weights_bytes.value_or(0)  # a size that is not known says nothing
+    same = tuple(
+        row for row in rows if row.model_size <= 0 or here <= 0 or 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
+    )
     if not same:
         raise UserError(f"{path} is about another model: {rows[0].model_type or rows[0].model_filename}", _HINT)
     return same
-
-
-def _other_model(row: BenchRow, model: Model) -> bool:
-    """Whether the sizes say so; a size that is not known says nothing."""
-    here = model.weights_bytes.value_or(0)
-    return row.model_size > 0 and here > 0 and not 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
 
 
 def set_up_otherwise(row: BenchRow, runtime: Runtime) -> list[str]:

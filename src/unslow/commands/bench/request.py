@@ -121,15 +121,8 @@ def _checked(request: BenchSpec) -> BenchSpec:
         raise UserError(
             "--against compares two running servers, so --sweep and --compare make no sense", "leave them out"
         )
-    unheard = [flag for flag, given in _unheard(request) if given]
-    if unheard:
-        raise UserError(f"{', '.join(unheard)}: not with --against, or with servers of its own", "leave it out")
+    if request.against or any(module_of(asked.axis).OWN_SERVER for asked in request.sweeps):
+        flags = (("--parts", request.parts), ("--series", request.series), ("--llama-bench", request.llama_bench))
+        if unheard := [flag for flag, given in flags if given]:
+            raise UserError(f"{', '.join(unheard)}: not with --against, or with servers of its own", "leave it out")
     return request
-
-
-def _unheard(request: BenchSpec) -> tuple[tuple[str, bool], ...]:
-    """Flags that would be given in vain: they belong to one running server."""
-    if not request.against and not any(module_of(asked.axis).OWN_SERVER for asked in request.sweeps):
-        return ()
-    flags = (("--parts", request.parts), ("--series", request.series), ("--llama-bench", request.llama_bench))
-    return tuple((flag, bool(given)) for flag, given in flags)

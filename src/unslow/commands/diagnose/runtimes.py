@@ -224,17 +224,12 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
 def _most_telling(url: str, failures: Sequence[LookError], *, answered: bool) -> LookError:
     """A failure with a way out, such as a key; else that nothing answers, or that something strange does."""
     strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
-    failures = [_of_all(url, failure) for failure in failures]
+    question = rf"^{re.escape(url)}/\S*?(?=[: ])"  # the one of many that it was the answer to
+    failures = [LookError(re.sub(question, url, one.why), one.absence, one.how_to_get) for one in failures]
     mendable = [failure for failure in failures if failure.how_to_get]
     if any(failure.why.endswith(NOBODY) for failure in failures):
         return LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
     return next(iter([*mendable, *([] if answered else failures)]), strange)
-
-
-def _of_all(url: str, failure: LookError) -> LookError:
-    """A failure without the one question of many that it was the answer to."""
-    why = re.sub(rf"^{re.escape(url)}/\S*?(?=[: ])", url, failure.why)
-    return LookError(why, failure.absence, failure.how_to_get)
 
 
 def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:
@@ -245,7 +240,9 @@ def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, 
         if at is None:
             rest.append(subject)
         else:
-            result[at] = _one(result[at], subject)
+            runtime = msgspec.structs.replace(overlaid(subject.runtime, result[at].runtime), url=subject.runtime.url)
+            model = overlaid(subject.model, result[at].model)
+            result[at] = msgspec.structs.replace(result[at], runtime=runtime, model=model)
     return (*result, *rest)
 
 
@@ -257,12 +254,6 @@ def _is_same(seen: Subject, heard: Subject) -> bool:
 
 def _file(subject: Subject) -> str:
     return subject.model.path.value_or("").rpartition("/")[2]
-
-
-def _one(seen: Subject, heard: Subject) -> Subject:
-    runtime = msgspec.structs.replace(overlaid(heard.runtime, seen.runtime), url=heard.runtime.url)
-    model = overlaid(heard.model, seen.model)
-    return msgspec.structs.replace(seen, runtime=runtime, model=model)
 
 
 _FIRST = 1

@@ -139,22 +139,17 @@ def lines_of(
 def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
     """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
     ollama = request.runtime == "ollama"
+    usual_slots = (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True))
+    shared = [Knob.KV_UNIFIED.to(True)] if settings.unified and settings.slots > 1 else []  # noqa: FBT003
     return [
         Knob.CONTEXT_LENGTH.to(settings.context),
-        *_slots(settings, ollama=ollama),
+        *([] if usual_slots else [Knob.PARALLEL.to(settings.slots), *shared]),
         *([Knob.LOGICAL_BATCH.to(settings.batch)] if settings.batch != BATCH and not ollama else []),
         *([Knob.BATCH.to(settings.micro_batch)] if settings.micro_batch != MICRO_BATCH or ollama else []),
         *_cache(request, settings),
         *_placement(request, settings, tight=tight),
         *([Knob.OP_OFFLOAD.to(False)] if not settings.offload_ops else []),  # noqa: FBT003
     ]
-
-
-def _slots(settings: Settings, *, ollama: bool) -> list[Change]:
-    if (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True)):
-        return []
-    shared = [Knob.KV_UNIFIED.to(True)] if settings.unified and settings.slots > 1 else []  # noqa: FBT003
-    return [Knob.PARALLEL.to(settings.slots), *shared]
 
 
 def _cache(request: FitRequest, settings: Settings) -> list[Change]:

@@ -40,7 +40,17 @@ def answered(request: FitRequest, found: FoundShape, hardware: Hardware) -> FitR
     context = usual if request.context is None else request.context or trained
     if request.runtime == "vllm":
         return _vllm_report(request, found, hardware, context)
-    answer, shown = _transformers(request, found, hardware, context)
+    settings = transformers.TransformersSettings(
+        prompt_tokens=max(1, context - 1),
+        batch=request.parallel or 1,
+        attention={"on": "flash", "off": "eager"}.get(request.flash_attention, "sdpa"),
+        dtype_bytes=found.dtype_bytes,
+    )
+    shown: dict[str, str | int | bool] = {
+        "context": context, "slots": settings.batch, "kv_unified": False, "attention": settings.attention,
+        "kv_type": "f32" if found.dtype_bytes == 4 else "bf16", "cache": settings.cache,  # noqa: PLR2004
+    }  # fmt: skip
+    answer = transformers_answer(found.shape, found.parts, settings, hardware.rooms, hardware.host_room)
     return _report(request, found, answer, shown, hardware)
 
 
@@ -143,22 +153,6 @@ def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator
     several = ((n, tried._replace(rooms=(tried.rooms[0],) * n).command()) for n in cards)
     ways += [next(((f"{n} such cards, tensor parallel", command) for n, command in several if command), ("", ""))]
     return (WayShown(what=what, command=command) for what, command in ways if command)
-
-
-def _transformers(
-    request: FitRequest, found: FoundShape, hardware: Hardware, context: int
-) -> tuple[FitAnswer, dict[str, str | int | bool]]:
-    settings = transformers.TransformersSettings(
-        prompt_tokens=max(1, context - 1),
-        batch=request.parallel or 1,
-        attention={"on": "flash", "off": "eager"}.get(request.flash_attention, "sdpa"),
-        dtype_bytes=found.dtype_bytes,
-    )
-    shown: dict[str, str | int | bool] = {
-        "context": context, "slots": settings.batch, "kv_unified": False, "attention": settings.attention,
-        "kv_type": "f32" if found.dtype_bytes == 4 else "bf16", "cache": settings.cache,  # noqa: PLR2004
-    }  # fmt: skip
-    return transformers_answer(found.shape, found.parts, settings, hardware.rooms, hardware.host_room), shown
 
 
 def _report(

@@ -20,6 +20,7 @@ from unslow.commands.models.stored import (
     expanded,
     find_model,
     is_address,
+    is_folder,
     model_of_address,
     model_title,
     obstacle,
@@ -253,7 +254,9 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
 def _on_this_machine(system: System, word: str) -> FoundModel | None:
     """A file by its path, or what a tool has stored under that name."""
     path = expanded(word)
-    if "\0" not in word and _is_readable_file(system, path) and not path.endswith(".safetensors"):
+    is_file = "\0" not in word and not is_folder(system, path) and exists(system, path)
+    # what stands in the way of reading one is told where models are looked for
+    if is_file and not obstacle(system, path) and not path.endswith(".safetensors"):
         return _looked(lambda: _read(read_gguf(system, path), path), _FILE_HINT)
     tool, _, name = word.partition(":")
     in_ollama = name if tool.lower() == "ollama" else ""  # ollama:NAME, as other programs write it
@@ -272,15 +275,6 @@ def _on_this_machine(system: System, word: str) -> FoundModel | None:
     return found._replace(
         name=one_line(stored.name), notes=(*found.notes, *notes), tool=stored.tool, settings=stored.settings
     )
-
-
-def _is_readable_file(system: System, path: str) -> bool:
-    """Whether there is a file to read; what stands in the way of reading one is told where models are looked for."""
-    try:
-        system.list_dir(path)
-    except LookError:
-        return exists(system, path) and not obstacle(system, path)
-    return False
 
 
 def _looked(look: Callable[[], FoundModel], hint: str) -> FoundModel:
@@ -341,12 +335,10 @@ def as_quant(plan: Blueprint, quant: str) -> Blueprint:
     """A model with the types that llama-quantize would give its tensors."""
     named = [(t.name, t.shape) for t in plan.tensors]
     types = types_of(plan.architecture, plan.metadata, named, quant)
-    tensors = [_typed(name, shape, kind) for (name, shape), kind in zip(named, types, strict=True)]
+    tensors = [
+        Tensor(name, kind, shape, quants()[kind].bytes_of(shape[0]) * math.prod(shape[1:]))
+        for (name, shape), kind in zip(named, types, strict=True)
+    ]
     return Blueprint(
         architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
     )
-
-
-def _typed(name: str, shape: tuple[int, ...], kind: str) -> Tensor:
-    row, *others = shape
-    return Tensor(name, kind, shape, quants()[kind].bytes_of(row) * math.prod(others))

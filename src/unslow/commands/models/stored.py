@@ -26,7 +26,7 @@ _KERNELS = ("/proc", "/sys")
 
 def obstacle(system: System, path: str) -> str:
     """What is wrong with a path; empty for a folder, a file that may be a model, and where nothing is."""
-    if _is_folder(system, path):
+    if is_folder(system, path):
         return "is too wide a place to look for models" if _is_too_wide(system, path) else ""
     try:
         head = system.read_head(path, len(_POINTER))
@@ -41,7 +41,8 @@ def obstacle(system: System, path: str) -> str:
     return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it" if head == _POINTER else ""
 
 
-def _is_folder(system: System, path: str) -> bool:
+def is_folder(system: System, path: str) -> bool:
+    """Whether it can be listed."""
     try:
         system.list_dir(path)
     except LookError:
@@ -170,12 +171,7 @@ def _one(system: System, found: Sequence[StoredModel], word: str, kinds: Sequenc
     told = [described(system, m) for m in found[:MOST_CANDIDATES]]
     fitting = [m for m in told if m.kind in kinds] or told
     sound = [m for m in fitting if not m.broken] or fitting
-    different = {
-        tuple(file.inode or file.path for file in m.files)
-        if m.tool in UNNAMED
-        else (m.name.casefold(), str(m.size_bytes)): m
-        for m in reversed(sound)
-    }
+    different = {_contents(m): m for m in reversed(sound)}
     if len(different) > 1 or len(found) > MOST_CANDIDATES:
         raise UserError(f"{word!r} can mean {len(different)} models", f"say which: {_choice(list(different.values()))}")
     model = sound[0]
@@ -184,6 +180,13 @@ def _one(system: System, found: Sequence[StoredModel], word: str, kinds: Sequenc
     if model.broken and model.architecture is None:
         raise UserError(f"{word} can't be read: {model.broken}", "`unslow models` lists what is here")
     return model  # one that is only cut short still tells what it would need
+
+
+def _contents(model: StoredModel) -> tuple[str, ...]:
+    """What two entries share that are one model: their files, or, of copies, their name and size."""
+    if model.tool in UNNAMED:
+        return tuple(file.inode or file.path for file in model.files)
+    return (model.name.casefold(), str(model.size_bytes))
 
 
 def _choice(models: Sequence[StoredModel]) -> str:
@@ -226,7 +229,7 @@ def list_models(system: System, where: Sequence[str], progress: Progress) -> Inv
         if system.clock() - start > SLOW_S:
             progress.step("reading the headers of models", number / len(seen.models))
         models.append(described(system, model))
-    models = sorted(models, key=_order)
+    models.sort(key=lambda model: (model.tool in UNNAMED, model.tool.casefold(), model.name.casefold()))
     notices = list(seen.notices)
     if len(seen.models) > MOST_DESCRIBED:
         notices.append(f"there are {len(seen.models)} models; the first {MOST_DESCRIBED} were looked at")
@@ -234,10 +237,6 @@ def list_models(system: System, where: Sequence[str], progress: Progress) -> Inv
     return Inventory(
         models=tuple(models), places=tuple(seen.places), total_bytes=sum(files.values()), notices=tuple(notices)
     )
-
-
-def _order(model: StoredModel) -> tuple[bool, str, str]:
-    return model.tool in UNNAMED, model.tool.casefold(), model.name.casefold()
 
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)

@@ -148,17 +148,9 @@ def mix_named(word: str) -> Mix:
     try:
         return find_mix(word)
     except UserError as error:
-        if _is_for_others(word):
+        if _knows(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
             home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
             other = f"for that there is {home}; "
             hint = f"{other}for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
             raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
         raise
-
-
-def _is_for_others(word: str) -> bool:
-    try:
-        find_scheme(word)
-    except UserError:
-        return False
-    return word.upper() not in {file_type.name for file_type, _ in file_types().values()}

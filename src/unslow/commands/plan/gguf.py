@@ -256,7 +256,7 @@ def plan_for_model(
     goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return request, unknown_gguf_report(request, found, goal, hardware), found
-    question = _question(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
+    question = question_of(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(hardware.machine) or question.threads
     planned, current = plan_with_or_without_gpus(question, (), itself)
     told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
@@ -288,18 +288,26 @@ def goal_within(request: PlanRequest, context: int, users: int) -> Goal:
     return Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
 
 
-def _question(
-    system: System, request: PlanRequest, found: FoundModel, goal: Goal, hardware: Hardware, abilities: Abilities
+def question_of(
+    system: System,
+    request: PlanRequest,
+    found: FoundModel,
+    goal: Goal,
+    hardware: Hardware,
+    abilities: Abilities,
+    *,
+    live: bool = True,
 ) -> LlamaPlanQuestion:
+    """What is to be planned; not `live` where it runs on another machine than `system`."""
     margin = margin_of(request, hardware.rooms)
     return LlamaPlanQuestion(
-        variants=variants_of(system, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
+        variants=variants_of(system if live else None, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
         hardware=hardware,
         goal=goal,
         margin_bytes=margin,
         threads=request.threads or hardware.processors.cores,
         abilities=abilities,
-        draft=find_draft(system, request, found.blueprint),
+        draft=find_draft(system, request, found.blueprint, here=live),
         runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
     )
 

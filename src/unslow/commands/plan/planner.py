@@ -101,6 +101,7 @@ def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
         if change.value is not None
     ]
     risk = "; ".join(filter(None, (option.risk, *left)))
+    # A number of layers that is not set where a build then takes none: its line names all of them
     changes = tuple(
         change
         if change.knob != Knob.GPU_LAYERS or change.value is not None or "-ngl" not in commands.argv

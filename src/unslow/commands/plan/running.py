@@ -10,16 +10,13 @@ from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.models.well_known import mix_named
 from unslow.commands.plan import PlanRequest
 from unslow.commands.plan.gguf import (
-    RUNTIME_NAMES,
     abilities_of,
     context_notes,
-    find_draft,
     gguf_report,
     goal_of,
     machine_words,
-    margin_of,
+    question_of,
     unknown_gguf_report,
-    variants_of,
 )
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
@@ -35,7 +32,6 @@ from unslow.think.hardware import Hardware, threads_by_itself
 from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work, work_seen
 from unslow.think.plan.llama_cpp.plan import plan_with_or_without_gpus
-from unslow.think.plan.llama_cpp.points import fits_whole
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion
 from unslow.think.plan.llama_cpp.running import (
     Seen,
@@ -137,8 +133,7 @@ def plan_running(
     system: System, request: PlanRequest, case: Case, lacking: Collection[Knob] = (), *, live: bool = True
 ) -> PlanReport:
     """The best settings against those of now; not `live` where it ran elsewhere, or once."""
-    there = system if live else None
-    found = seen_model(there, case)
+    found = seen_model(system if live else None, case)
     if isinstance(found, Unknown):
         return untold(request, case, found)
     request, said = filled(request, case)
@@ -146,19 +141,10 @@ def plan_running(
     goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return unknown_gguf_report(request, found, goal, hardware)
-    margin = margin_of(request, hardware.rooms)
-    question = LlamaPlanQuestion(
-        variants=variants_of(there, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
-        hardware=hardware,
-        goal=goal,
-        margin_bytes=margin,
-        threads=request.threads or hardware.processors.cores,
-        abilities=abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case)),
-        draft=find_draft(system, request, found.blueprint, here=live),
-        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
-        shared_slots=0 if "users" in request.given else shared_slots_of(case),
-    )
-    return _answer(request, case, found, question, said)
+    abilities = abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case))
+    question = question_of(system, request, found, goal, hardware, abilities, live=live)
+    slots = 0 if "users" in request.given else shared_slots_of(case)
+    return _answer(request, case, found, question._replace(shared_slots=slots), said)
 
 
 def _answer(

@@ -325,7 +325,10 @@ def vllm_question(
     found = asked.found
     question = VllmPlanQuestion(
         shape=found.shape,
-        checkpoints=(*checkpoints_of(found, cards.device.family), *map(_beside, others)),
+        checkpoints=(
+            *checkpoints_of(found, cards.device.family),
+            *(_as_loaded(other)._replace(path=other.source) for other in others),
+        ),
         hardware=cards,
         goal=asked.goal.shown(),
         version=version_of(case, RECENT),
@@ -361,11 +364,6 @@ def _as_loaded(found: FoundShape) -> Checkpoint:
     grouped = "/" in found.source and any(word in found.packing.lower() for word in _GROUPED)
     align = _GROUP if grouped else 1
     return Checkpoint(found.name, found.quant, parts, type_class(found.quant), found.packing, align=align)
-
-
-def _beside(found: FoundShape) -> Checkpoint:
-    """Another checkpoint, by its folder."""
-    return _as_loaded(found)._replace(path=found.source)
 
 
 def current_vllm(question: VllmPlanQuestion, case: Case) -> Choice:

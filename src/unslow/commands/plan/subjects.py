@@ -43,15 +43,11 @@ _LONGEST_SHOWN = 60
 
 def read_saved(source: str) -> PlanReport:
     """The plan of a file, or of standard input for `-`; UserError where it is none."""
-    return parse_saved(_bytes(source), "standard input" if source == STANDARD_INPUT else source)
-
-
-def _bytes(source: str) -> bytes:
     try:
         if source == STANDARD_INPUT:
-            return sys.stdin.buffer.read(LARGEST_BYTES + 1)
+            return parse_saved(sys.stdin.buffer.read(LARGEST_BYTES + 1), "standard input")
         with Path(source).open("rb") as file:
-            return file.read(LARGEST_BYTES + 1)
+            return parse_saved(file.read(LARGEST_BYTES + 1), source)
     except (OSError, ValueError) as error:  # a name with a zero in it is no name
         raise UserError(f"{source}: {getattr(error, 'strerror', '') or error}", HINT) from error
 

@@ -179,7 +179,7 @@ def _quant(
     if isinstance(other, Unknown):
         return None
     weights = sum(t.bytes for t in plan.tensors)
-    elements = sum(_elements(t.shape) for t in plan.tensors)
+    elements = sum(math.prod(t.shape) for t in plan.tensors)
     placement = other.placement
     return QuantShown(
         name=name,
@@ -192,19 +192,12 @@ def _quant(
     )
 
 
-def _elements(shape: tuple[int, ...]) -> int:
-    product = 1
-    for length in shape:
-        product *= length
-    return product
-
-
 def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> tuple[str, ...]:
     """What was assumed, what makes the interval wide, and what was asked for in vain."""
     wide = (f"{why}: the interval is wider" for why in case.trust.reasons)
     assumed = _assumed(found, hardware, case, request)
-    notes = (*found.notes, *hardware.notes, *wide, *assumed, *_on_placement(found, case, request))
-    return tuple(dict.fromkeys((*notes, *_without_effect(hardware, case, request))))
+    notes = (*found.notes, *hardware.notes, *wide, *assumed, *_warnings(found, hardware, case, request))
+    return tuple(dict.fromkeys(notes))
 
 
 def _assumed(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
@@ -225,7 +218,7 @@ def _assumed(found: FoundModel, hardware: Hardware, case: Case, request: Predict
         yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
 
 
-def _on_placement(found: FoundModel, case: Case, request: PredictRequest) -> Iterator[str]:
+def _warnings(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
     if case.changed:
         yield f"as asked it does not fit: this is with {case.changed}, `unslow fit` has the command"
     if case.fits is False and not case.placement.chosen:
@@ -235,9 +228,6 @@ def _on_placement(found: FoundModel, case: Case, request: PredictRequest) -> Ite
     trained = found.blueprint.count("context_length", 0)
     if trained and request.depth > trained:
         yield f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense"
-
-
-def _without_effect(hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
     if request.split not in ("", "layer") and hardware.device_count == 1:
         yield "--split has no effect: there is one GPU"
     if request.cpu_moe and not case.asked.load.is_sparse:

@@ -256,7 +256,8 @@ def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = No
         nothing = Snapshot(unslow_version=__version__, subjects=(Subject(),))
         return Triaged(nothing_told(diagnose(nothing)), nothing)
     report = spelled(diagnose(snapshot), snapshot)
-    subjects = tuple(_completed(subject, case, pasted) for subject, case in _pairs(report, snapshot))
+    cases = list(snapshot.cases())
+    subjects = tuple(_completed(subject, cases[subject.number], pasted) for subject in report.subjects)
     return Triaged(msgspec.structs.replace(report, subjects=subjects), snapshot)
 
 
@@ -289,11 +290,6 @@ def _at_home(subject: Subject, machine: Machine) -> Subject:
         system=first_known(subject.runtime.system, machine.system.name),
     )
     return msgspec.structs.replace(subject, runtime=runtime)
-
-
-def _pairs(report: Report, snapshot: Snapshot) -> Iterator[tuple[SubjectReport, Case]]:
-    cases = list(snapshot.cases())
-    return ((subject, cases[subject.number]) for subject in report.subjects)
 
 
 def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:

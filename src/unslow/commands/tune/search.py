@@ -333,9 +333,14 @@ def tune(request: TuneSpec, progress: Progress) -> TuneReport:
     )
     tuning = Tuning(source.work, candidates, lines, place, request.seconds)
     interrupted = tuning.run(progress)
+    users = source.plan.goal.users
+    if users > 1:
+        notes += (f"the plan is for {users} conversations at a time; one at a time was measured",)
+    if source.plan.verdict == "cannot_tell":
+        notes += (f"the plan could not tell speeds: {source.plan.reason}",)
     told = TuneContext(
         __version__, source.plan.model, source.plan.machine, server, source.work, source.plan.goal.context,
-        notes=(*notes, *_notes(source.plan)), interrupted=interrupted,
+        notes=notes, interrupted=interrupted,
     )  # fmt: skip
     return judge_tuning(candidates, tuning.measured(), tuning.halving, told)
 
@@ -393,7 +398,8 @@ class Tuning:
         steps = Steps(progress, words, min(1.0, halving.spent_s / halving.budget_s))
         left_s = halving.budget_s - halving.spent_s
         known = [s.request_s for trial in self._trials for s in trial.party.samples if s.request_s]
-        limits = limits_of(halving.budget_s, left_s, min(known, default=None), is_new=self._is_new(index))
+        is_new = index not in halving.references and not halving.levels[index]
+        limits = limits_of(halving.budget_s, left_s, min(known, default=None), is_new=is_new)
         start = system.clock()
         prompts = self._prompts.setdefault(number, [])
         why = trial.turn(number, self._work, prompts, limits, steps)
@@ -402,10 +408,6 @@ class Tuning:
             halving.fail(index, took, why)
         else:
             halving.note(index, took, trial.requests_s(number))
-
-    def _is_new(self, index: int) -> bool:
-        """Whether nothing is known of it, and nothing is held against it."""
-        return index not in self.halving.references and not self.halving.levels[index]
 
 
 def _memory(plan: PlanReport) -> str:
@@ -417,10 +419,3 @@ def _memory(plan: PlanReport) -> str:
     gpu = max((sum(device.total_bytes for device in option.devices) for option in known), default=0)
     on_gpu = f"{size(gpu)} of GPUs and " if gpu else ""
     return f"A server takes up to {on_gpu}{size(host)} of the host. "
-
-
-def _notes(plan: PlanReport) -> tuple[str, ...]:
-    users = plan.goal.users
-    many = (f"the plan is for {users} conversations at a time; one at a time was measured",) if users > 1 else ()
-    told = (f"the plan could not tell speeds: {plan.reason}",) if plan.verdict == "cannot_tell" else ()
-    return (*many, *told)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -93,17 +94,11 @@ def starting_line(option: OptionShown) -> str:
     """The first line of an option that starts a server which can be started here; empty where there is none."""
     for command in option.commands:
         line = parse_line(command)
-        if line.place is Place.SHELL and _starts(line.text):
-            return line.text
+        if line.place is Place.SHELL:
+            with suppress(UserError):
+                parse_command(line.text)
+                return line.text
     return ""
-
-
-def _starts(line: str) -> bool:
-    try:
-        parse_command(line)
-    except UserError:
-        return False
-    return True
 
 
 SECONDS = 120.0
@@ -271,11 +266,11 @@ def verify(request: VerifySpec, progress: Progress) -> VerifyReport | Saved:
             return _saved(request, planned, request.save, shown, discretion)
         if request.against:
             return _against(request, planned, request.against, shown, discretion)
-        words = request.before or "", request.after or ""
-        words = both_lines(planned, *words) if planned else words
+        both = request.before or "", request.after or ""
+        both = both_lines(planned, *both) if planned else both
         course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
-        places = _places(words, request, shown)
-        parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(words, places, strict=True)]
+        places = _places(both, request, shown)
+        parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(both, places, strict=True)]
         for party, place in zip(parties, places, strict=True):
             check_room(party, place, course.work)
         together = request.together or all(party.is_running for party in parties)

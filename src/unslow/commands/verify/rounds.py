@@ -377,20 +377,14 @@ def asked_in_turns(both: Both, course: Course, clock: Clock, progress: Progress)
     while clock.has_time(number) and not is_enough(both[0][1].samples, both[1][1].samples):
         number += 1
         clock.say(f"round {number}")
-        if why := _round(both, course.work, number):
-            return why
+        prompt = prompt_of(both[0][0], course.work)
+        for bencher, party in both if number % 2 else reversed(both):
+            if why := asked(bencher, party, course.work, prompt, number):
+                return why
     if course.answers:
         extent = extent_of(both[0][1], course.for_answers_s)
         for bencher, party in both:
             compare_answers(bencher, party, extent, twice=party is both[0][1])
-    return ""
-
-
-def _round(both: Both, work: Work, number: int) -> str:
-    prompt = prompt_of(both[0][0], work)
-    for bencher, party in both if number % 2 else reversed(both):
-        if why := asked(bencher, party, work, prompt, number):
-            return why
     return ""
 
 
