@@ -59,7 +59,9 @@ def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
         if dialect == "openmetrics"
         else (sample_name, "gauge" if family.kind == "info" else family.kind)
     )
-    yield f"# HELP {name} {_escaped_help(family.help, dialect)}"
+    # The older format leaves quotes in a help text as they are
+    plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
+    yield f"# HELP {name} {_escaped(family.help) if dialect == 'openmetrics' else plain}"
     yield f"# TYPE {name} {kind}"
     if family.unit and dialect == "openmetrics":
         yield f"# UNIT {name} {family.unit}"
@@ -76,11 +78,6 @@ def _labels(labels: dict[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _escaped_help(text: str, dialect: Dialect) -> str:
-    """The older format leaves quotes in a help text as they are."""
-    return _escaped(text) if dialect == "openmetrics" else text.replace("\\", r"\\").replace("\n", r"\n")
 
 
 def _number(value: float) -> str:

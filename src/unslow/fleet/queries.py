@@ -100,13 +100,9 @@ def parse_matchers(text: str) -> str:
 def _quoted(one: re.Match[str]) -> str:
     value = next(value for value in one.groups()[2:] if value is not None)
     if one[5] is None:
-        value = re.sub(r"\\(.)", _plain, value, flags=re.DOTALL)
+        # An escape that PromQL does not know, such as those of patterns, is taken as written
+        value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value, flags=re.DOTALL)
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
-
-
-def _plain(escape: re.Match[str]) -> str:
-    """What is meant by an escape; one that PromQL does not know, such as those of patterns, is taken as written."""
-    return _ESCAPED.get(escape[1], escape[0])
 
 
 MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit
@@ -415,14 +411,8 @@ def all_queries(options: Options, there: Collection[str] | None = None) -> tuple
     there = exporters() if there is None else there
     packs = [packed(name, options, there) for name, *_ in PACKS]
     found = [*special_queries(options, there), *packs]
-    return tuple(sorted((query for query in found if query.promql), key=_order))
-
-
-def _order(query: Query) -> int:
-    """As they are asked: engines, what they were, our own words, pods, hosts, GPUs."""
-    if query.name in _FIRST:
-        return _FIRST.index(query.name)
-    return _FIRST.index(f"({query.of})")
+    asked = [query for query in found if query.promql]
+    return tuple(sorted(asked, key=lambda one: _FIRST.index(one.name if one.name in _FIRST else f"({one.of})")))
 
 
 def packed(name: str, options: Options, there: Collection[str]) -> Query:
@@ -442,7 +432,8 @@ def parts(of: ExporterSubject, window_s: float) -> dict[str, Part]:
     found = {
         f"{name}.{quantity}.{rank}": Part(quantity, name, rank, source_of(text, window_s))
         for name, exporter in exporters_of(of).items()
-        for quantity, rank, text in _expressions(exporter)
+        for quantity, (_, *texts) in exporter.readings.items()
+        for rank, text in enumerate(texts)
     }
     for name, exporter in exporters_of(of).items():
         for ratio, (top, bottom) in RATIOS.items():
@@ -457,12 +448,6 @@ def _asked_by(exporter: Exporter, quantity: str) -> str:
     if quantity in exporter.readings:
         return "" if any(quantity in pair and pair[0] in exporter.readings for pair in RATIOS.values()) else quantity
     return RATIOS[quantity][0]
-
-
-def _expressions(exporter: Exporter) -> Iterator[tuple[str, int, str]]:
-    for quantity, (_, *texts) in exporter.readings.items():
-        for rank, text in enumerate(texts):
-            yield quantity, rank, text
 
 
 def _term(exporter: Exporter, part: Part, matchers: str, options: Options) -> str:

@@ -22,7 +22,6 @@ from unslow.commands.diagnose.request import QUICK, Manners
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.exporter import ExporterRequest
 from unslow.facts.errors import UserError
-from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Fact, Known, Unknown, not_supported
@@ -197,17 +196,14 @@ def steady(before: Subject, found: Subject) -> Subject:
     """What was found, with the version and the model that were known before where this look did not get them."""
     version = _kept(before.runtime.version, found.runtime.version)
     runtime = msgspec.structs.replace(found.runtime, version=version)
-    return msgspec.structs.replace(found, runtime=runtime, model=_model(before.model, found.model))
+    if not isinstance(found.model.name, Known) and isinstance(before.model.name, Known):
+        return msgspec.structs.replace(found, runtime=runtime, model=before.model)
+    model = msgspec.structs.replace(found.model, quant=_kept(before.model.quant, found.model.quant))
+    return msgspec.structs.replace(found, runtime=runtime, model=model)
 
 
 def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
     return found if isinstance(found, Known) else before
-
-
-def _model(before: Model, found: Model) -> Model:
-    if not isinstance(found.name, Known) and isinstance(before.name, Known):
-        return before
-    return msgspec.structs.replace(found, quant=_kept(before.quant, found.quant))
 
 
 def without_past(case: Case) -> Case:

@@ -378,7 +378,10 @@ def _parts(
         for number, one in enumerate(report.instances, 1):
             yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
     yield from _odd(report, everything=everything)
-    yield from _untold(report)
+    if report.untold:
+        yield from ("", Text("Why some could not be judged", style="bold"))
+        for because, count in list(report.untold.items())[:MOST_UNTOLD]:
+            yield indented(f"{count:,}: {because}")
     yield from _others(report)
     if command := next_command(report):
         yield from ("", Text("To see one whole", style="bold"))
@@ -441,14 +444,6 @@ def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
             yield dim(f"{' · '.join(kind)}, {group.judged:,} compared")
             last = group
         yield Padding(Text(one.key, style="bold").append(f"  {one.summary}", style="not bold"), (0, 0, 0, 4))
-
-
-def _untold(report: FleetReport) -> Iterator[RenderableType]:
-    if not report.untold:
-        return
-    yield from ("", Text("Why some could not be judged", style="bold"))
-    for because, count in list(report.untold.items())[:MOST_UNTOLD]:
-        yield indented(f"{count:,}: {because}")
 
 
 def _others(report: FleetReport) -> Iterator[RenderableType]:

@@ -24,11 +24,11 @@ NOT_EXPLAINED = "Nothing that was found explains it"
 
 def ranked(instances: Sequence[Instance]) -> tuple[Instance, ...]:
     """Those that lose most tokens first, then by GPU-hours, by verdict and by name: the same order every time."""
-    return tuple(sorted(instances, key=_order))
 
+    def order(one: Instance) -> tuple[float, float, int, str]:
+        return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
 
-def _order(one: Instance) -> tuple[float, float, int, str]:
-    return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
+    return tuple(sorted(instances, key=order))
 
 
 def verdict_counts(instances: Iterable[Instance]) -> dict[str, int]:
