@@ -88,7 +88,6 @@ def _against(best: OfferShown, others: Sequence[OfferShown]) -> Iterator[str]:
 
 
 def _reads(offer: OfferShown) -> RateShown:
-    """Prompt tokens of a second."""
     return offer.rig.speed.prefill_tokens_per_s if offer.rig.speed else RateShown(low=0.0, mid=0.0, high=0.0)
 
 

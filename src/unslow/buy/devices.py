@@ -147,7 +147,6 @@ def _answer(rig: Rig, asked: _Asked) -> Rated | Unknown:
 
 
 def _rigs(request: DevicesRequest) -> list[Rig]:
-    """Those that are named; else those of the catalogue that the filters leave; UserError where nothing is left."""
     named = [parse_rig(name) for name in request.names if name.casefold() not in HERE]
     if request.names:
         return named
@@ -166,5 +165,4 @@ def _rigs(request: DevicesRequest) -> list[Rig]:
 
 
 def _catalogue() -> list[Rig]:
-    """Every GPU and every machine with one memory."""
     return list(rigs_of(device for device in all_devices() if device.kind in ("gpu", "unified")))

@@ -243,7 +243,6 @@ class Market(NamedTuple):
                 yield rig, self.have
 
     def _sold(self) -> Iterator[Rig]:
-        """All of the catalogue, or those among which to choose."""
         sold, names = list(buyable(all_devices())), [name.casefold().strip() for name in self.request.among]
         makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
         among = [parse_rig(name) for name in names if name not in makers]

@@ -118,7 +118,6 @@ def _watts(rig: RigShown) -> str:
 
 
 def _reasons(report: DevicesReport) -> Iterator[RenderableType]:
-    """Why some have no speed, each reason once."""
     reasons: dict[str, list[str]] = {}
     for rig in report.devices:
         if rig.reason:

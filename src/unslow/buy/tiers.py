@@ -172,7 +172,6 @@ def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
 
 
 def _version(model: WellKnown) -> float:
-    """As its name has it; 0 where it has none."""
     found = _VERSION.search(model.name)
     return float(found[1]) if found else 0.0
 
@@ -340,7 +339,6 @@ class _Counter:
         return rated(found, self._tier.hardware, self._question, whole=True)
 
     def _misses(self, missed: Sequence[tuple[WellKnown, int]]) -> Iterator[MissesShown]:
-        """Those that lack the least."""
         near = [(model, lacks) for model, lacks in missed if lacks < (_NEAR - 1) * self._room]
         for model, lacks in sorted(near, key=lambda pair: pair[1])[:_MISSES]:
             quant = self._names(model)[-1]

@@ -59,7 +59,6 @@ def commands_for(
 
 
 def _of_runtime(changes: Sequence[Change], case: Case, at_hand: AtHand, system: System | None) -> Commands:
-    """The changes by the runtime's own writer."""
     if not changes:
         return Commands()
     looker = looker_of(case.runtime.name.value_or(""))
@@ -91,7 +90,6 @@ def _at_home(case: Case, name: str) -> Case:
 
 
 def _named(runtime: Runtime, name: str) -> Runtime:
-    """The runtime, or one of which only the name is known, as in `llama_cpp`."""
     if isinstance(runtime.name, Known) or not name:
         return runtime
     wanted = _plain(name)
@@ -191,7 +189,6 @@ def _fixes(finding: Finding, case: Case, seen: set[tuple[str, ...]]) -> Iterator
 
 
 def _lines(change: Change, case: Case) -> tuple[str, ...]:
-    """From the shortest words to the whole command; none for a runtime that is not known."""
     try:
         commands = commands_for([change], case)
     except UserError:
@@ -200,7 +197,6 @@ def _lines(change: Change, case: Case) -> tuple[str, ...]:
 
 
 def _value(fix: Fix, finding: Finding, case: Case) -> Setting:
-    """The value to spell: what the cause says, else what the case suggests."""
     match Knob(fix.knob), fix.value:
         case Knob.CONTEXT_LENGTH, None:
             # Half of what it has now, where that is known and long; the very same where every client shall have one

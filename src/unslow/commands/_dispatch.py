@@ -90,7 +90,6 @@ def command_parser(name: str) -> argparse.ArgumentParser:
 
 
 def _request_of(run: Callable[..., int]) -> Any:
-    """What a command takes."""
     return run.__annotations__["request"]
 
 

@@ -51,9 +51,8 @@ _VARIANTS_SHOWN = 8
 def parse_device_list(texts: tuple[str, ...]) -> list[str]:
     """The name of each device, as often as there are such devices; UserError for counts that can't be."""
     if any(len(text) > LONGEST_LIST for text in texts):
-        raise UserError(
-            f"a list of devices has more than {LONGEST_LIST} letters", "write it like 2x RTX 3090, RTX 3060"
-        )
+        hint = "write it like 2x RTX 3090, RTX 3060"
+        raise UserError(f"a list of devices has more than {LONGEST_LIST} letters", hint)
     names: list[str] = []
     for part in (part for text in texts for part in _BETWEEN.split(text.strip())):
         count, name = _counted(part)
@@ -66,7 +65,6 @@ def parse_device_list(texts: tuple[str, ...]) -> list[str]:
 
 
 def _counted(text: str) -> tuple[int, str]:
-    """How many, and of what."""
     before, after = _BEFORE.fullmatch(text), _AFTER.fullmatch(text)
     if before and after and before[2].isdigit():  # 2x4090, or 4090x2: nobody has thousands
         return min((int(before[1]), before[2]), (int(after[2]), after[1]))
@@ -163,7 +161,6 @@ def _shown(size: int) -> str:
 
 
 def _label(size: int) -> str:
-    """As it is sold."""
     return f"{size / GIB:.4g}GB"
 
 
@@ -287,7 +284,6 @@ def _rooms(name: str, device: Device, count: int, ram_bytes: int | None) -> tupl
 
 
 def _unnamed(name: str) -> UserError:
-    """What is wrong with a name, and what is like it."""
     words = parse_device_name(name).words
     if devices_meant(words):
         names = ", ".join(d.name for d in devices_meant(words)[:_NAMES_SHOWN])
@@ -304,7 +300,6 @@ def _published(device: Device) -> str:
 
 
 def _check_backend(device: Device, asked: HardwareRequest) -> None:
-    """UserError where the software does not run on such a device."""
     if asked.runtime == "vllm" and device.vendor == "Apple":
         raise UserError(f"vLLM does not run on the GPU of an {device.name}", "leave out --runtime: llama.cpp does")
     makers = _MAKERS.get(asked.backend, ())
@@ -318,7 +313,6 @@ def _check_backend(device: Device, asked: HardwareRequest) -> None:
 
 
 def _unlike(names: Sequence[str], asked: HardwareRequest) -> Hardware | Unknown:
-    """Named GPUs of different kinds in one machine."""
     every = [named_hardware(name, 1, asked) for name in names]
     unknown = next((one for one in every if isinstance(one, Unknown)), None)
     known = [one for one in every if isinstance(one, Hardware) and one.rooms]
@@ -402,7 +396,6 @@ def _own_gpus(gpus: tuple[Gpu, ...], asked: HardwareRequest, hardware: Hardware,
 
 
 def _processor(cpu: Cpu, chip: Chip) -> Device:
-    """This machine's processors as a device: as fast as their memory was measured."""
     return Device(
         name=cpu.model.value_or("this machine's processors"), vendor="", source="measured on this machine",
         memory_bytes_per_s=float(chip.bytes_per_s), kind="cpu", units=int(chip.threads),

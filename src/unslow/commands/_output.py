@@ -4,10 +4,16 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, TypeVar
 
 from unslow.facts.errors import UserError
+
+if TYPE_CHECKING:
+    from unslow.show.console import ReportKind
+
+R = TypeVar("R")
 
 
 class Progress(Protocol):
@@ -57,6 +63,15 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
     except UnicodeEncodeError:  # a terminal or pipe without UTF-8
         sys.stdout.write(text.translate(_ASCII).encode("ascii", "replace").decode())
+
+
+def show_answer(request: Any, render: "ReportKind[R]", answer: Callable[[Any, "ProgressBar"], R], **more: Any) -> R:
+    """Answer a request and write the report in its format; `more` is for the renderer."""
+    render.check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress:
+        report = answer(request, progress)
+    write(render(report, request.format, width=width(), color=color(), **more))
+    return report
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

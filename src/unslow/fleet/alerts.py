@@ -117,12 +117,13 @@ def _alert_rule(name: str, alert: Alert, cause: str, condition: Condition, pages
     said = texts_of(cause) if cause else None
     title, what, to_do = (said.title, said.what, said.to_do) if said else (alert.title, alert.text, alert.to_do)
     why = f" {said.why}" if said else ""
+    told = {"cause": cause, "seen_by": condition.seen_by, "severity": alert.severity_of.get(cause, alert.severity)}
     return AlertRule(
         id=name,
         alert=alert_name(name, alert, cause),
         expr=filled(condition.expr.strip(), cause=cause),
         hold=condition.hold or alert.hold,
-        labels=alert_labels(alert, cause, condition),
+        labels={label: value for label, value in told.items() if value},
         annotations={
             "summary": f"{title}: {alert.where}",
             "description": f"{what} {alert.value}{why}",
@@ -135,12 +136,6 @@ def _alert_rule(name: str, alert: Alert, cause: str, condition: Condition, pages
 def alert_name(name: str, alert: Alert, cause: str) -> str:
     """Such as UnslowGpuThermalThrottling: by the cause where it is one for each."""
     return "Unslow" + "".join(word.capitalize() for word in (cause if alert.every_cause else name).split("_"))
-
-
-def alert_labels(alert: Alert, cause: str, condition: Condition) -> dict[str, str]:
-    """What every alert has beside the labels of its series."""
-    told = {"cause": cause, "seen_by": condition.seen_by, "severity": alert.severity_of.get(cause, alert.severity)}
-    return {label: value for label, value in told.items() if value}
 
 
 def page_link(pages: str, page: str) -> str:

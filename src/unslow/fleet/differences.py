@@ -352,7 +352,6 @@ def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared:
 
 
 def _thing(path: str) -> str:
-    """What a fact is about."""
     last = path.rpartition(".")[2]
     return _ALIKE.get(last, last if last in _ALIKE.values() else path)
 

@@ -16,7 +16,7 @@ from unslow.think.case.vram import gpus_of
 from unslow.think.case.waits import answer_tokens
 from unslow.think.case.work import depth_of
 from unslow.think.judge.summary import as_lack, why_untold
-from unslow.think.report import Finding, Range, SubjectReport
+from unslow.think.report import Range, SubjectReport
 
 UNEXPLAINED = ""
 """In place of a cause: what is lost and no finding has a price for."""
@@ -56,7 +56,9 @@ def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) 
 
 def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, float]:
     """How much of what is lost in a phase each cause stands for, in all one."""
-    roots = roots_of(report.findings)
+    # What follows from another finding has no price of its own
+    explained = {name for f in report.findings for name in f.explains}
+    roots = [f for f in report.findings if f.cause not in explained]
     priced = {f.cause: f.cost.seconds for f in roots if f.phase == phase and f.cost and f.cost.seconds > 0}
     if priced:
         whole = max(whole_s, sum(priced.values()))
@@ -65,12 +67,6 @@ def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, floa
     unpriced = [f.cause for f in roots if f.phase == phase or f.cause in _ALSO_SLOW_ANSWERS]
     unpriced += [f.cause for f in roots if f.cost is None]
     return {unpriced[0] if unpriced else UNEXPLAINED: 1.0}
-
-
-def roots_of(findings: tuple[Finding, ...]) -> list[Finding]:
-    """Those that no other finding explains: what follows from one has no price of its own."""
-    explained = {name for f in findings for name in f.explains}
-    return [f for f in findings if f.cause not in explained]
 
 
 def gpus_held(case: Case) -> int | None:

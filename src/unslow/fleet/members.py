@@ -214,11 +214,6 @@ class Before:
         return first_of(labels, self._labels.namespace), workload(pod), scope
 
 
-def read_before(asking: Asking, engines: list[Engine], pasts: list[Past], labels: Labels) -> Before:
-    """Everything of the time to compare with."""
-    return Before(asking, engines, pasts, labels)
-
-
 def _together(group: list[Past]) -> _Raw:
     """What was counted, added up; of gauges the mean."""
     found: _Raw = {}
@@ -401,7 +396,7 @@ def read_members(prometheus: Asked, options: Options) -> Members:
         try:
             labels = options.labels()
             engines, pasts = read_engines(asking, options)
-            before = read_before(asking, engines, pasts, labels)
+            before = Before(asking, engines, pasts, labels)
             subjects = Subjects(read_subjects(asking, options), labels)
             joined = read_joined(asking, options, engines)
             members = [_member(one, options, labels, before, subjects, prometheus.now_s) for one in joined]

@@ -155,10 +155,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for pair in filter(None, (part.strip() for part in self.join.split(","))):
             what, _, name = pair.partition("=")
             if what not in Labels.__struct_fields__ or not _LABEL.fullmatch(name):
-                raise UserError(
-                    f"{pair[:60]!r} does not say how to join",
-                    f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}",
-                )
+                hint = f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}"
+                raise UserError(f"{pair[:60]!r} does not say how to join", hint)
             own[what] = (name, *getattr(usual, what))
         return msgspec.structs.replace(usual, **own)
 
@@ -167,9 +165,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if not _SHORTEST_S <= self.window_s <= _LONGEST_S:
             raise UserError(f"a window of {self.window_s:g} s can't be judged", "take one from a minute to seven days")
         if self.compare_s and self.compare_s < self.window_s:
-            raise UserError(
-                "the time to compare with lies within the window", "take one longer ago than the window, or 0 for none"
-            )
+            hint = "take one longer ago than the window, or 0 for none"
+            raise UserError("the time to compare with lies within the window", hint)
         self.matchers(engines=True)
         self.labels()
         return self
@@ -252,14 +249,12 @@ def _engines(there: Collection[str]) -> dict[str, Exporter]:
 
 
 def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
-    """Any series of every engine."""
     matchers = options.matchers(engines=True)
     names = [one.anchor for one in _engines(there).values()]
     return " or ".join(filled(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names)
 
 
 def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
-    """Series that any program has, of engines only."""
     anchors = _anchors(options, there)
     return (
         f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"

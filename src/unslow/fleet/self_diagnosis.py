@@ -79,9 +79,8 @@ class ExporterSettings(NamedTuple):
         """The request that was asked for."""
         target, once, output = asked.target, asked.once, asked.output
         if not is_live(target):
-            raise UserError(
-                f"{target} does not run", f"of what is stored: unslow diagnose {target} --format openmetrics"
-            )
+            hint = f"of what is stored: unslow diagnose {target} --format openmetrics"
+            raise UserError(f"{target} does not run", hint)
         if output and not once:
             raise UserError("-o belongs to --once", "without --once the metrics are served: see --listen")
         if once and asked.measure_every:
@@ -206,12 +205,6 @@ def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
     return found if isinstance(found, Known) else before
 
 
-def without_past(case: Case) -> Case:
-    """The server without its own averages: they hold all requests since its start, those of its worst day too."""
-    runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
-    return msgspec.structs.replace(case, runtime=runtime)
-
-
 SAMPLES_PER_S = 0.5
 """Of the machine: clocks and throttling of a minute need no more."""
 KEEP_S = 900.0
@@ -270,7 +263,8 @@ class WatchedServer:
         if any(
             look.work.running is not None for look in tuple(self.watched.looks)
         ):  # so its speed is that of the requests that were seen
-            case = without_past(case)
+            runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
+            case = msgspec.structs.replace(case, runtime=runtime)
         if is_speed_seen(case.run):
             at_work = (look.at_s for look in tuple(self.watched.looks) if look.work.running)
             self._kept, self.seen_at_s = case.run, max(at_work, default=now_s)
@@ -404,7 +398,6 @@ class Looker:
         )
 
     def _refresh(self, seen: Snapshot) -> None:
-        """Watch what is there, and no more what is gone."""
         before, kept = self._posts, []
         for found in seen.subjects:
             post = next(
@@ -469,7 +462,6 @@ class Looker:
 
 
 def _tell(words: str) -> None:
-    """On standard error, where there is one."""
     if sys.stderr is not None:
         sys.stderr.write(f"unslow exporter: {without_controls(words)}\n")
         sys.stderr.flush()

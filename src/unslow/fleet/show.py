@@ -202,13 +202,6 @@ def next_command(report: FleetReport) -> str:
     return f"{asked} --instance {quote(report.instances[0].key)}"
 
 
-def markdown_of(report: FleetReport, *, slow: int, everything: bool) -> str:
-    """A report that is clean and cut already; `slow` is how many there are in all."""
-    lines = [*_markdown_head(report), *_markdown_causes(report, everything=everything), *_instances(report, slow)]
-    lines += [*_markdown_odd(report, everything=everything), *_rest(report)]
-    return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(report.unslow_version)}.</sub>\n"
-
-
 def _markdown_head(report: FleetReport) -> Iterator[str]:
     for one in statement_lines(report, urgent=True):
         hint = f" {prose(one.hint)}" if one.hint else ""
@@ -276,7 +269,6 @@ def _rest(report: FleetReport) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    """Text within a table, which ends at a bar."""
     return escaped(text).replace("|", "\\|")
 
 
@@ -345,7 +337,6 @@ _CAUSES = (
 
 
 def _slow(report: FleetReport) -> int:
-    """How many are slow or failed, shown or not."""
     return report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
 
 
@@ -457,7 +448,9 @@ def _others(report: FleetReport) -> Iterator[RenderableType]:
 
 def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_INSTANCES) -> str:
     part = shown_part(report, top, everything=everything)
-    return markdown_of(part, slow=_slow(report), everything=everything)
+    lines = [*_markdown_head(part), *_markdown_causes(part, everything=everything), *_instances(part, _slow(report))]
+    lines += [*_markdown_odd(part, everything=everything), *_rest(part)]
+    return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(part.unslow_version)}.</sub>\n"
 
 
 render_fleet = ReportKind(

@@ -63,7 +63,6 @@ class Readings:
 
 
 def _told(reading: Reading) -> str:
-    """Where one comes from: `Readings.source` of it alone."""
     return f"{SOURCE}: {reading.source}"
 
 

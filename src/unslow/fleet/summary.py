@@ -31,14 +31,6 @@ def ranked(instances: Sequence[Instance]) -> tuple[Instance, ...]:
     return tuple(sorted(instances, key=order))
 
 
-def verdict_counts(instances: Iterable[Instance]) -> dict[str, int]:
-    """How many there are of each verdict, the worst first; one that nobody has is there with nought."""
-    counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
-    for one in instances:
-        counts[one.verdict] += 1
-    return counts
-
-
 def sums(instances: Sequence[Instance]) -> Loss:
     """What all lose together, of those of which it is known; how many are not among it is said."""
     untold = sum(1 for one in instances if one.lost.tokens_per_s is None)
@@ -313,6 +305,9 @@ def _odd(one: Instance, number: int, facts: Facts, seen: Paces, usual: dict[str,
 def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
     """The report on all instances; each keeps the verdict that it has by itself."""
     instances = ranked([one.instance for one in judged])
+    counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
+    for one in instances:
+        counts[one.verdict] += 1
     return FleetReport(
         unslow_version=head.unslow_version,
         prometheus=head.prometheus,
@@ -322,7 +317,7 @@ def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
         seconds=head.seconds,
         complete=head.complete,
         statements=head.statements,
-        verdicts=verdict_counts(instances),
+        verdicts=counts,
         tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
         lost=sums(instances),
         gpus=sum_of_known(one.gpus for one in instances),

@@ -175,7 +175,6 @@ def undone(system: System, request: UndoSpec, disk: Disk | None = None) -> UndoR
 
 
 def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
-    """There is no change to take back."""
     return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
 
 
@@ -213,7 +212,6 @@ def _foreign(journals: Journals, changes: Changes, journal: Journal) -> tuple[Fi
 
 
 def _theirs(journals: Journals, journal: Journal, name: str, number: int | None) -> FileShown:
-    """What somebody else made of what the change left."""
     if number is None:
         return FileShown(path=name, diff="a model of that name is there, and another one than was made")
     left = journals.kept(journal.id, f"after-{number}")

@@ -53,9 +53,8 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
     if wanted is None:
         number = plan.recommended
         if plan.verdict == "already_best" and plan.of_running:
-            raise UserError(
-                "nothing is better than what runs, by the plan", "to take another option, name it: --option N"
-            )
+            hint = "to take another option, name it: --option N"
+            raise UserError("nothing is better than what runs, by the plan", hint)
         if number is None or not 0 <= number < len(plan.options):
             raise UserError(f"the plan recommends nothing: {plan.reason or plan.verdict}", "name an option: --option N")
         return plan.options[number]
@@ -138,7 +137,6 @@ def _letters(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A runtime's name as plans and servers may write it."""
     with contextlib.suppress(ValueError):  # one that is not planned for
         name = RUNTIME.parse(name)
     return re.sub(r"[^a-z]", "", name.lower())
@@ -258,7 +256,6 @@ def _of_command(
 
 
 def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
-    """Variables that are not as they shall be."""
     now = subject.runtime.environment.value_or({})
     return {name: value for name, value in commands.environment.items() if now.get(name) != value}
 
@@ -352,9 +349,8 @@ def restarted(then: Sequence[str]) -> None:
     """Run what makes the server see the change; UserError where it fails, and the change stays."""
     for line in then:
         if parse_line(line).place is not Place.SHELL:
-            raise UserError(
-                f"this can't be restarted from here: {line}", "the change is made; `unslow undo` takes it back"
-            )
+            hint = "the change is made; `unslow undo` takes it back"
+            raise UserError(f"this can't be restarted from here: {line}", hint)
         try:
             done = subprocess.run(
                 shlex.split(line), capture_output=True, text=True, timeout=RESTART_TIMEOUT_S, check=False

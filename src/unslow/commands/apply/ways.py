@@ -67,7 +67,6 @@ def way_of(system: System, told: Told, file: str | None) -> Way:
 
 
 def _is_ours(system: System, pid: int) -> bool:
-    """Whether a process is of the user who asks."""
     if sys.platform == "win32":  # no process of a user's service unit runs there
         return False
     found = re.search(r"^Uid:\s*(\d{1,10})", read_process(system, pid).text("status"), re.MULTILINE)
@@ -199,7 +198,6 @@ def _drop_ins(unit: Unit) -> str:
 
 
 def _script_of(system: System, files: list[UnitFile]) -> str:
-    """The script that a unit starts; empty where it starts something else."""
     try:
         words = [word.value for word in exec_start(files).words if not word.pattern]
         first = next((word for word in words if not word.endswith(_SHELLS)), "")

@@ -405,7 +405,6 @@ def settle(bencher: Bencher) -> None:
 
 
 def _wide(passes: list[Pass]) -> bool:
-    """Whether more rounds would tell more."""
     spreads = [s for name, s in figures_of(passes).figures.items() if name in (DECODE, PREFILL)]
     return any(not s.agree or s.high - s.low > 2 * WIDE * s.median for s in spreads)
 

@@ -151,14 +151,11 @@ def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress)
 
 
 def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
-    """UserError where the engines would not fit beside each other."""
     wanted = sum(MEMORY_OVER * Path(guest.path).stat().st_size + ENGINE_BYTES for guest in guests)
     limits = (machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
     if min(limits) < wanted:
-        raise UserError(
-            f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free",
-            "close other programs first",
-        )
+        hint = "close other programs first"
+        raise UserError(f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free", hint)
 
 
 def _threads(cpu: Cpu) -> int:
@@ -191,10 +188,8 @@ def checked(calibration: Calibration, *, anyway: bool) -> Calibration:
     """The calibration; UserError where it would take a server that is slow for some reason as the normal one."""
     factor = calibration.scale.factor if calibration.scale else 1.0
     if factor > SLOWEST_FACTOR and not anyway:
-        raise UserError(
-            f"the server is {factor:.1f} times slower than expected, which must not count as normal",
-            "`unslow` with the same target says why; --anyway keeps it all the same",
-        )
+        hint = "`unslow` with the same target says why; --anyway keeps it all the same"
+        raise UserError(f"the server is {factor:.1f} times slower than expected, which must not count as normal", hint)
     return calibration
 
 
@@ -241,7 +236,6 @@ def _scale(case: Case) -> Scale:
 
 
 def _device(machine: Machine, runtime: Runtime) -> str:
-    """The GPUs by name, else as the runtime calls them."""
     names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
     return ", ".join(names) or ", ".join(device.description or device.name for device in runtime.devices.value_or([]))
 

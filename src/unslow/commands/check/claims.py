@@ -32,10 +32,8 @@ def answer(text: str, *, several: bool) -> CheckReport:
     if "\0" in text or text.count("�") > len(text) / 10:
         raise UserError("that is no text", _EXAMPLES)
     if len(text) > longest:
-        raise UserError(
-            f"a claim of {len(text):,} letters is too long: {longest:,} at most",
-            "for a whole text there is --file FILE",
-        )
+        hint = "for a whole text there is --file FILE"
+        raise UserError(f"a claim of {len(text):,} letters is too long: {longest:,} at most", hint)
     claims = tuple(check_text(text) if several else judge_claim(text, expected_speed))
     if not claims:
         raise UserError(

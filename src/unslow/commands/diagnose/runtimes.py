@@ -90,13 +90,10 @@ def _is_elsewhere(process: Process, port: int, processes: Sequence[Process]) -> 
     """Whether it was told another port than this one, and no server that was told this one, or none, started it."""
     own = _told_port(process)
     return own not in (0, port) and not any(
-        _told_port(parent) in (0, port) for parent in ancestors(process, processes) if is_front(parent)
+        _told_port(parent) in (0, port)
+        for parent in ancestors(process, processes)
+        if any(word in parent.name for word in FRONTS)
     )
-
-
-def is_front(process: Process) -> bool:
-    """Whether it may be what passes requests on to the servers that it starts."""
-    return any(word in process.name for word in FRONTS)
 
 
 def _told_port(process: Process) -> int:
@@ -306,7 +303,6 @@ def subjects_at_url(system: System, url: str, api_key: str) -> tuple[Subject, ..
 
 
 def _why_none(system: System, seen: Snapshot, pid: int) -> str:
-    """What a process is that no subject was made of."""
     process = read_process(system, pid)
     if not process.name:
         return f"there is no process {pid} that can be seen from here"

@@ -39,12 +39,6 @@ def with_machine(subject: Subject, machine: Machine) -> Subject:
     return msgspec.structs.replace(subject, runtime=runtime, contradictions=found)
 
 
-def all_with_machine(snapshot: Snapshot) -> Snapshot:
-    """The same for every subject of a snapshot."""
-    subjects = tuple(with_machine(subject, snapshot.machine) for subject in snapshot.subjects)
-    return msgspec.structs.replace(snapshot, subjects=subjects)
-
-
 _ENDPOINT = re.compile(
     r"/(?:(?:api/)?v[01](?:/(?:chat/)?completions|/models|/responses)?"
     r"|api/(?:generate|chat|tags|ps)|completion|health|props|slots|metrics)$"
@@ -132,7 +126,9 @@ def _read_folder(folder: Path) -> Snapshot:
                 return replayed(recorded)
             return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
-            return all_with_machine(read_plain_folder(folder))
+            snapshot = read_plain_folder(folder)
+            subjects = tuple(with_machine(subject, snapshot.machine) for subject in snapshot.subjects)
+            return msgspec.structs.replace(snapshot, subjects=subjects)
         if (folder / SNAPSHOT).is_file():
             return read_stored(str(folder / SNAPSHOT))
     except OSError as error:
@@ -192,9 +188,8 @@ def write_snapshot(output: str, target: str | None, record: str | None, *, bandw
         save(read_stored(target), output, progress)
         return
     if target is not None:
-        raise UserError(
-            "collect looks at this machine or at a recording", "for one server: unslow diagnose URL --save FILE"
-        )
+        hint = "for one server: unslow diagnose URL --save FILE"
+        raise UserError("collect looks at this machine or at a recording", hint)
     progress.step("looking at the machine", 0.3)
     live: System = LiveSystem()
     recorder = recorder_of(live, record) if record else None

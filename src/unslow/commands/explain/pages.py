@@ -33,9 +33,8 @@ def page(name: str) -> Page:
     wanted, known = name.replace("-", "_"), [*cause_ids(), VERDICT]
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, 1)
-        raise UserError(
-            f"there is no cause {name!r}", f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
-        )
+        hint = f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
+        raise UserError(f"there is no cause {name!r}", hint)
     if wanted == VERDICT:
         return _of_verdict()
     return _of_cause(wanted, importlib.import_module(f"unslow.think.causes.{wanted}").CAUSE)

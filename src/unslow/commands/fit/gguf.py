@@ -325,13 +325,11 @@ class _Gguf:
         return find_runnable(one, packed, able, may_shrink_batch=may_shrink)
 
     def _changed_lines(self, changed: Runnable) -> dict[str, Any]:
-        """What to type where more than the placement is changed."""
         exact = bool(changed.settings.overrides or changed.settings.split)  # which llama.cpp's fit must not undo
         lines = lines_of(self._request, self._found, changed.settings, tight=exact, without_gpus=changed.without_gpus)
         return {"command": "\n".join(lines), "commands": lines}
 
     def _changed_words(self, changed: Runnable) -> str:
-        """What is not as it was asked for, and where the model lies."""
         settings, placing = changed.settings, changed.placing
         words = changed.changes(self._setup.settings)
         if settings.overrides:
@@ -411,7 +409,6 @@ class _Gguf:
                 break
 
     def _placement_words(self, settings: Settings) -> str:
-        """Where the model lies."""
         layers, experts = settings.gpu_layers, settings.experts_on_cpu
         if layers < 0 or layers >= self._everything:
             return f"the experts of {experts} layers on the host, all else on the GPU" if experts else "all on the GPU"

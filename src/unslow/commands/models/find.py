@@ -252,7 +252,6 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
 
 
 def _on_this_machine(system: System, word: str) -> FoundModel | None:
-    """A file by its path, or what a tool has stored under that name."""
     path = expanded(word)
     is_file = "\0" not in word and not is_folder(system, path) and exists(system, path)
     # what stands in the way of reading one is told where models are looked for
@@ -285,7 +284,6 @@ def _looked(look: Callable[[], FoundModel], hint: str) -> FoundModel:
 
 
 def _read(gguf: Gguf, source: str) -> FoundModel:
-    """A model from its header."""
     facts = model_facts(gguf, source)
     incomplete, notes = _shortfall(gguf)
     return FoundModel(

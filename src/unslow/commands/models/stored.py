@@ -51,7 +51,6 @@ def is_folder(system: System, path: str) -> bool:
 
 
 def _is_named(system: System, path: str) -> bool:
-    """Whether the folder of a path has an entry of that name."""
     folder, name = os.path.split(path)
     try:
         return bool(name) and name in system.list_dir(folder or ".")
@@ -167,7 +166,6 @@ _LADDER: tuple[Callable[[StoredModel], set[str]], ...] = (lambda m: {m.name.case
 
 
 def _one(system: System, found: Sequence[StoredModel], word: str, kinds: Sequence[Kind]) -> StoredModel:
-    """The one model of these kinds among those found, and a sound one."""
     told = [described(system, m) for m in found[:MOST_CANDIDATES]]
     fitting = [m for m in told if m.kind in kinds] or told
     sound = [m for m in fitting if not m.broken] or fitting

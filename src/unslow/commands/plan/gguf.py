@@ -153,7 +153,6 @@ def variants_of(
 
 
 def _made(found: FoundModel, quant: str) -> FoundModel:
-    """The model as llama-quantize would make it."""
     return found._replace(quant=quant, blueprint=as_quant(found.blueprint, quant), source="")
 
 

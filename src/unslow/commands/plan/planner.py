@@ -205,13 +205,11 @@ def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
     if "runtime" in request.given and request.runtime != known:
         raise UserError(f"{known} runs there, not {request.runtime}", "leave out --runtime, or name the model's file")
     if request.devices != ("auto",) or "ram_bytes" in request.given:
-        raise UserError(
-            "what runs has its own devices", "for other ones name the model: `unslow plan MODEL --device ...`"
-        )
+        hint = "for other ones name the model: `unslow plan MODEL --device ...`"
+        raise UserError("what runs has its own devices", hint)
     if request.quant is not None:
-        raise UserError(
-            "what runs has its own quant", "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
-        )
+        hint = "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
+        raise UserError("what runs has its own quant", hint)
     return request._replace(runtime=known, model=None)
 
 

@@ -150,7 +150,6 @@ def plan_running(
 def _answer(
     request: PlanRequest, case: Case, found: FoundModel, question: LlamaPlanQuestion, said: tuple[str, ...]
 ) -> PlanReport:
-    """The report, with what runs as it was measured."""
     goal, hardware = question.goal, question.hardware
     by_itself = threads_by_itself(case.machine) or question.threads
     seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
@@ -230,7 +229,6 @@ def settings_given(case: Case) -> dict[str, str]:
 
 
 def _measured(current: OptionShown | None, case: Case) -> OptionShown | None:
-    """What is now with the speed that was measured; nothing of it is to be changed."""
     if current is None:
         return None
     speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))

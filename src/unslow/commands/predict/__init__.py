@@ -205,15 +205,13 @@ def run(request: PredictRequest) -> int:
 
 
 def _table(request: PredictRequest, csv: str) -> int:
-    """Predict a table."""
     from unslow.commands._output import ProgressBar
 
     try:
         from unslow.commands.predict.tables import predict_table
     except ModuleNotFoundError as error:  # one case needs no arrays
-        raise UserError(
-            f"tables are predicted with {error.name}, which is not installed", "pip install numpy"
-        ) from error
+        hint = "pip install numpy"
+        raise UserError(f"tables are predicted with {error.name}, which is not installed", hint) from error
     with ProgressBar() as progress:
         done = predict_table(csv, request.out or "-", progress, force=request.force)
     return 0 if done.predicted or not done.rows else 3

@@ -342,7 +342,6 @@ def _placement(case: Case) -> PlacementShown:
 
 
 def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequest) -> Speeds:
-    """The speeds by a calibration of this machine, where there is one."""
     if measured is None:
         return speeds
     parts = {part.name: part.seconds for part in measured.decode.parts}

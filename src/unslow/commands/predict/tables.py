@@ -180,9 +180,8 @@ def open_output(target: str, table: Input, *, force: bool) -> Iterator[TextIO]:
     try:
         yield from _replaced(path, encoding) if path.is_file() or not path.exists() else _written(path, encoding)
     except OSError as error:
-        raise UserError(
-            f"{target}: {error.strerror or error}", "is the folder there, and can it be written to?"
-        ) from error
+        hint = "is the folder there, and can it be written to?"
+        raise UserError(f"{target}: {error.strerror or error}", hint) from error
 
 
 def _piped() -> Iterator[TextIO]:
@@ -272,7 +271,6 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
 
 
 def _begun(table: Input) -> tuple[Iterator[Row], Layout]:
-    """The rows, and where in them each column is."""
     reader = csv.reader(table.lines(), delimiter=table.delimiter)
     header = next((row for row in _checked(reader, table) if any(cell.strip() for cell in row)), None)
     if header is None:

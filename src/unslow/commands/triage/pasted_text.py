@@ -180,7 +180,6 @@ def _unpredicted(subject: SubjectReport) -> SubjectReport:
 
 
 def _answered(subject: SubjectReport, speed: Range) -> tuple[ChecklistItem, ...]:
-    """The checklist, its question about the speed answered by this expectation."""
     rate = subject.measured.get(DECODE)
     if rate is None:
         return subject.checklist

@@ -306,7 +306,6 @@ class Trial:
 
 
 def _reason(bencher: Bencher) -> str:
-    """Why the first request that failed did."""
     if not bencher.failures:
         return ""
     first = bencher.failures[0]
@@ -346,7 +345,6 @@ def tune(request: TuneSpec, progress: Progress) -> TuneReport:
 
 
 def _program(word: str) -> str:
-    """The file of the server to start; UserError where it can't be."""
     try:
         return found_file(Command((word,), os.environ))
     except UserError as error:
@@ -411,7 +409,6 @@ class Tuning:
 
 
 def _memory(plan: PlanReport) -> str:
-    """The most that one of them takes, as far as the plan knows."""
     known = [option for option in (*plan.options, *filter(None, [plan.current])) if option.host]
     if not known:
         return ""

@@ -61,9 +61,8 @@ def read_plan(path: str, number: int | None) -> Planned:
     option = chosen_option(plan, number)
     if option is None:
         there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
-        raise UserError(
-            f"{path}: the plan has no such option: {there}", "give --option a number from 0 on, as in the JSON"
-        )
+        hint = "give --option a number from 0 on, as in the JSON"
+        raise UserError(f"{path}: the plan has no such option: {there}", hint)
     before = starting_line(plan.current) if plan.current else ""
     floor = plan.goal.worst_perplexity_increase or None
     url = plan.url if is_loopback(urlsplit(plan.url).hostname or "") else ""  # a file may say anything
@@ -150,9 +149,8 @@ class VerifySpec(NamedTuple):
         if not alone and not request.plan and not (request.before and request.after):
             raise UserError("two servers are needed, one before the change and one after it", _FORMS)
         if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
-            raise UserError(
-                "--together is for two command lines: servers that run are together already", "leave it out"
-            )
+            hint = "leave it out"
+            raise UserError("--together is for two command lines: servers that run are together already", hint)
         return request
 
     def work(self, usual: Work) -> Work:

@@ -262,7 +262,6 @@ def spread_questions(questions: Sequence[str], number: int) -> list[str]:
 
 
 def _answers(bencher: Bencher, party: MeasuredServer, extent: Extent) -> tuple[str, ...]:
-    """All answers, or none where the server does not give one."""
     found = []
     for opening in spread_questions(sample_openings(), extent.questions):
         question = Question(opening, extent.tokens, bencher.slot, greedy=True, silence_s=bencher.silence_s)

@@ -247,21 +247,9 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     near = [point for point in points if point.requests >= last / NEAR]
     near = near if near[0].requests * APART <= last else list(points)
     # Of the middle of a bin, as a share
-    line = (
-        line_through(
-            [
-                Point(
-                    p.requests,
-                    p.mid_s,
-                    _NOISE + (p.high_s - p.low_s) / (2 * _EIGHT_OF_TEN * p.mid_s * math.sqrt(p.samples)),
-                    p.samples,
-                )
-                for p in near
-            ]
-        )
-        if len(near) > 1
-        else None
-    )
+    errors = [_NOISE + (p.high_s - p.low_s) / (2 * _EIGHT_OF_TEN * p.mid_s * math.sqrt(p.samples)) for p in near]
+    middles = [Point(p.requests, p.mid_s, error, p.samples) for p, error in zip(near, errors, strict=True)]
+    line = line_through(middles) if len(near) > 1 else None
     if line is None or last < near[0].requests * APART:
         return Beyond(points, points[0].mid_s, 0.0, 0.0, sloped=False, longer=longer)
     each = max(0.0, line.slope_s)

@@ -163,17 +163,6 @@ def at_goal(row: CapacityRow) -> str:
     return f"{_mark(row.basis)}{row.users_at_goal.mid:,.0f}{'+' if row.limit == UNSEEN else ''}"
 
 
-def likely_words(row: CapacityRow) -> str:
-    """Both ends."""
-    users = row.users_at_goal
-    return f"{users.low:,.0f}-{users.high:,.0f}" if users else "-"
-
-
-def ended_by(row: CapacityRow) -> str:
-    """What ends it, in a word."""
-    return _SHORT.get(row.limit, row.limit) or "-"
-
-
 def one_more(row: CapacityRow) -> str:
     """What one more like instance buys, and on how many GPUs."""
     if not row.next:
@@ -268,9 +257,10 @@ def _hint(hint: str) -> str:
 
 
 def _cells(row: CapacityRow) -> tuple[str, ...]:
+    users = row.users_at_goal
     return (
         model_words(row), row.runtime, device_words(row), f"{row.instances:,}", now_and_peak(row), at_goal(row),
-        likely_words(row), ended_by(row), one_more(row),
+        f"{users.low:,.0f}-{users.high:,.0f}" if users else "-", _SHORT.get(row.limit, row.limit) or "-", one_more(row),
     )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ import msgspec
 from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
-from unslow.facts.machine import Gpu
 from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, estimated
@@ -97,13 +96,10 @@ def over_twice_as_many(case: Case) -> Case | None:
     if len({gpu.name.value_or("") for gpu in gpus}) != 1 or len(gpus) != parallel:
         return None
     runtime = msgspec.structs.replace(case.runtime, tensor_parallel=estimated(2 * parallel, "twice as many"))
-    machine = msgspec.structs.replace(case.machine, gpus=estimated(_twice(gpus), "twice as many"))
-    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
-
-
-def _twice(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     first = max(gpu.index for gpu in gpus) + 1
-    return (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
+    doubled = (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
+    machine = msgspec.structs.replace(case.machine, gpus=estimated(doubled, "twice as many"))
+    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
 
 
 def more_cache(case: Case) -> float:

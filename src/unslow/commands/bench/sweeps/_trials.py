@@ -239,7 +239,6 @@ def _sure(trials: Trials, always: list[int]) -> str:
 
 
 def _too_large(trials: Trials, wanted: list[int]) -> str:
-    """Which sizes were left out because no prompt would have filled them."""
     left = [value for value in USUAL if value > trials.prompt_tokens]
     if wanted or not left:
         return ""

@@ -157,7 +157,6 @@ def _kept_note(passes: list[Pass]) -> str:
 
 
 def _means(samples: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Each figure over the readings that have it."""
     values: dict[str, list[float]] = {}
     for sample in samples:
         for name, value in sample.items():

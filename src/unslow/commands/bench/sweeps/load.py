@@ -104,7 +104,6 @@ def _warm(own: Own, limits: Limits, warm: list[Start]) -> str:
 
 
 def _start(own: Own, case: str) -> Start:
-    """One start, and two requests right after it."""
     with own.started({}) as bencher:
         read_bytes, waited_s = _read_bytes(bencher), bencher.waited_s()
         wanted = Wanted(f"{AXIS} {case}", _TOKENS)
@@ -114,7 +113,6 @@ def _start(own: Own, case: str) -> Start:
 
 
 def _read_bytes(bencher: Bencher) -> float | None:
-    """What the server's process has had read from the disk until now."""
     try:
         text = read_text(bencher.system, f"/proc/{bencher.target.pid}/io")
     except LookError:
