@@ -109,7 +109,6 @@ def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, h
 
 _TRIED = 12
 """How many of the most promising offers are asked first, to see whether something less would help."""
-_MODELS = 6
 _SHORTEST = 2048
 
 _Pairs = Sequence[tuple[Rig, Rig | None]]
@@ -205,7 +204,7 @@ def _smaller(found: FoundModel, context: int) -> list[WellKnown]:
     family = "".join(letter for letter in found.name.split("-")[0] if letter.isalpha())
     alike = [m for m in listed_models(family) if m.parameters < found.parameters and m.shape.context_trained >= context]
     by_size = sorted({m.parameters: m for m in reversed(alike)}.values(), key=lambda m: -m.parameters)
-    return by_size[:_MODELS]
+    return by_size[:6]
 
 
 @one_judgement()

@@ -92,7 +92,6 @@ class ChoiceReport(Shown, frozen=True, kw_only=True):
 
 
 _RUNNERS_UP = 5
-_NEAREST = 3
 _RECENT_YEARS = 6
 """Before the newest offer: older devices are seldom for sale, and named last."""
 _NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
@@ -184,7 +183,7 @@ def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedSho
         ),
     )
     words = _NOT_EVEN_PARTLY if why == "does_not_fit" and aim.partly else _WORDS[why]
-    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:_NEAREST]))
+    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:3]))
 
 
 def _nearness(why: Refusal, offer: OfferShown, since: int) -> tuple[float, ...]:

@@ -182,7 +182,6 @@ def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) 
 
 
 _QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
-_MISSES = 2
 _NEAR = 1.4
 """How many times the memory a model may need and still be named among those that just do not fit."""
 _ROUGHLY = 1.1
@@ -340,7 +339,7 @@ class _Counter:
 
     def _misses(self, missed: Sequence[tuple[WellKnown, int]]) -> Iterator[MissesShown]:
         near = [(model, lacks) for model, lacks in missed if lacks < (_NEAR - 1) * self._room]
-        for model, lacks in sorted(near, key=lambda pair: pair[1])[:_MISSES]:
+        for model, lacks in sorted(near, key=lambda pair: pair[1])[:2]:
             quant = self._names(model)[-1]
             yield MissesShown(
                 model=model.name, parameters=model.parameters, quant=quant, lacks_bytes=lacks,

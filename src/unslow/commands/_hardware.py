@@ -45,7 +45,6 @@ _SIZE_IN_NAME = re.compile(r"(?<!\s)\s*\b\d+GB\b")
 MOST_DEVICES = 64
 LONGEST_LIST = 2000
 _EXAMPLE_BYTES = 16 * GIB
-_VARIANTS_SHOWN = 8
 
 
 def parse_device_list(texts: tuple[str, ...]) -> list[str]:
@@ -94,7 +93,7 @@ def named_room(name: str, ram_bytes: int | None = None) -> Room:
     if not variants:
         raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
     if not is_one_model(variants):
-        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:_VARIANTS_SHOWN])}")
+        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:8])}")
     if written.sizes:
         return _of_size(variants, _size(written.sizes[0]))
     common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants

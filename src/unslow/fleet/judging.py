@@ -170,7 +170,6 @@ CHUNK = 32
 """Members that are judged between two messages: a third of a second, and what is judged anew where a process dies."""
 MOST_WAITING = 3
 """Chunks for each process that are on their way: more would only take memory."""
-_LONGEST_WHY = 300
 
 Finish = Callable[[SubjectReport, Case], SubjectReport]
 """What is done with the report on one case before it is kept; it travels to other processes, so it has a name there."""
@@ -229,7 +228,7 @@ def unjudged(member: Member, why: str) -> Judged:
         model=member.model or "unknown",
         verdict="cannot_tell",
         summary="It could not be judged.",
-        notes=(*about.notes, why[:_LONGEST_WHY]),
+        notes=(*about.notes, why[:300]),
     )
     return Judged(instance, {})
 

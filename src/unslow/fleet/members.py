@@ -376,10 +376,6 @@ def nothing_found(*, narrowed: bool) -> Statement:
     )
 
 
-_MOST_LABELS = 12
-_MOST_GPUS = 64
-
-
 class Members(NamedTuple):
     """Every engine, and what a reader must know before trusting it."""
 
@@ -465,7 +461,7 @@ def _shown(labels: Mapping[str, str]) -> dict[str, str]:
     """Those that tell where it is, and not how it was scraped."""
     kept = [name for name in labels if name not in REPLICA and not name.startswith("__")]
     first = sorted(kept, key=lambda name: (name not in ("namespace", "pod", "cluster", "instance", "job"), name))
-    return {name: shown_label(labels[name]) for name in first[:_MOST_LABELS]}
+    return {name: shown_label(labels[name]) for name in first[:12]}
 
 
 def _gpus(gpus: list[Gpu]) -> tuple[MemberGpu, ...]:
@@ -481,7 +477,7 @@ def _gpus(gpus: list[Gpu]) -> tuple[MemberGpu, ...]:
             index=max(0, gpu.index), name=gpu.name, identity=gpu.identity, driver=gpu.driver, vendor=gpu.vendor,
             readings=gpu_readings(gpu.raw),
         )
-        for gpu in list(found.values())[:_MOST_GPUS]
+        for gpu in list(found.values())[:64]
     )  # fmt: skip
 
 

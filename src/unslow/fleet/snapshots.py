@@ -112,7 +112,6 @@ ENOUGH_TOKENS = 50
 """Fewer say more of first tokens than of speed."""
 USUAL_INTERVAL_S = 30.0
 """Between two scrapes, where nobody counted them."""
-_HOW_MANY = "how many requests shared its steps while it worked is not told"
 
 
 def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
@@ -120,7 +119,7 @@ def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
     if "running" not in engine and "generated_tokens_per_s" not in engine:
         return engine.missing("running")
     speed, among = speed_of_each(engine), requests_at_once(engine)
-    each = speed if among is not None else not_found(_HOW_MANY)
+    each = speed if among is not None else not_found("how many requests shared its steps while it worked is not told")
     known = Traffic(
         seconds=member.window_s,
         looks=max(1, round(engine.value("samples", member.window_s / USUAL_INTERVAL_S))),

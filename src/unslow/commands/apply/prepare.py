@@ -318,7 +318,6 @@ def _what(plan: PlanReport, option: OptionShown) -> str:
 
 RESTART_TIMEOUT_S = 300.0
 """A large model is loaded before some units say that they are up."""
-_MADE = "the change is made; `unslow undo` takes it back"
 
 
 def check_allowed(ready: Prepared) -> None:
@@ -359,4 +358,4 @@ def restarted(then: Sequence[str]) -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             failure = str(error)
         if failure:
-            raise UserError(f"`{line}` failed: {failure}", _MADE)
+            raise UserError(f"`{line}` failed: {failure}", "the change is made; `unslow undo` takes it back")

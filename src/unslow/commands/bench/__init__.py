@@ -34,8 +34,6 @@ from typing import Annotated
 from unslow.commands._request import Option, Told
 from unslow.facts.errors import UserError
 
-_ALONE = ("list", "forget", "import_file")
-
 
 class BenchRequest(Told, frozen=True, kw_only=True):
     """A benchmark that people can compare, or a look after those that are kept."""
@@ -92,7 +90,7 @@ def run(request: BenchRequest) -> int:
     from unslow.show.bench import render_bench
 
     render_bench.check_format(request.format)
-    asked = [name for name in _ALONE if getattr(request, name)]
+    asked = [name for name in ("list", "forget", "import_file") if getattr(request, name)]
     if not asked:
         return _measured(request)
     if len(asked) > 1 or request.target or request.sweep:

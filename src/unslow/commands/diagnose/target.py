@@ -44,7 +44,6 @@ _ENDPOINT = re.compile(
     r"|api/(?:generate|chat|tags|ps)|completion|health|props|slots|metrics)$"
 )
 """What people paste: the address that a client is given, or one question of many."""
-_LONGEST_SHOWN = 300
 SNAPSHOT = "snapshot.json"
 """The snapshot of a folder that holds one instead of what it was made from."""
 DIAGNOSIS = "ask diagnosis"
@@ -100,7 +99,7 @@ def read_stored(target: str) -> Snapshot:
     except FileNotFoundError as error:
         raise UserError(f"{target}: no such file or folder", _HINT) from error
     except OSError as error:
-        raise UserError(f"{target[:_LONGEST_SHOWN]}: {error.strerror or error}", _HINT) from error
+        raise UserError(f"{target[:300]}: {error.strerror or error}", _HINT) from error
     return parse_snapshot(data, target)
 
 

@@ -40,7 +40,6 @@ SERVER_SLOTS = 4
 BATCH, MICRO_BATCH = 2048, 512
 _OLLAMA_CONTEXTS = ((47 * GIB, 262144), (23 * GIB, 32768), (0, 4096))
 """Of all GPUs' memory together, and the context that Ollama then takes by itself, since 0.15.5 (server/routes.go)."""
-_PLAIN_TYPES = ("f32", "f16", "bf16")
 _FLASH = {"on": True, "off": False, "auto": None}
 
 
@@ -156,7 +155,7 @@ def _cache(request: FitRequest, settings: Settings) -> list[Change]:
     key, value = settings.key_type.lower(), settings.value_type.lower()
     changes = [Knob.KV_CACHE_TYPE.to(key)] if key != "f16" or value != key else []
     changes += [Knob.VALUE_CACHE_TYPE.to(value)] if value != key else []
-    if request.flash_attention != "auto" or value not in _PLAIN_TYPES:
+    if request.flash_attention != "auto" or value not in ("f32", "f16", "bf16"):
         changes.append(Knob.FLASH_ATTENTION.to(request.flash_attention != "off"))
     if not settings.cache_on_gpu:
         changes.append(Knob.KV_OFFLOAD.to(False))  # noqa: FBT003

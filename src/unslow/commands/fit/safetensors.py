@@ -121,7 +121,6 @@ class _Tried(NamedTuple):
         return "\n".join(commands_for(asked, Case(model=checkpoint), name="vllm").lines)
 
 
-_MORE_CARDS = (2, 4, 8)
 _FEWER_REQUESTS = (256, 64, 16)
 """Of 1024 by default on a large card, whose logits the profiling run holds all at once."""
 _MUCH_SMALLER = 0.9
@@ -149,7 +148,7 @@ def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator
     less = _MUCH_SMALLER * total_bytes(tried.parts)
     coarse = ((what, one.command(f"MODEL-{word}")) for word, what, one in coarser if total_bytes(one.parts) < less)
     ways += [next((way for way in coarse if way[1]), ("", ""))]
-    cards = [n for n in _MORE_CARDS if n > len(tried.rooms) and tried.found.shape.heads % n == 0]
+    cards = [n for n in (2, 4, 8) if n > len(tried.rooms) and tried.found.shape.heads % n == 0]
     several = ((n, tried._replace(rooms=(tried.rooms[0],) * n).command()) for n in cards)
     ways += [next(((f"{n} such cards, tensor parallel", command) for n, command in several if command), ("", ""))]
     return (WayShown(what=what, command=command) for what, command in ways if command)

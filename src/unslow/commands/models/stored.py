@@ -19,9 +19,7 @@ from unslow.look.system import LookError, System
 
 _POINTER = b"version https://git-lfs"
 _ENDINGS = (".gguf", ".safetensors")
-_HOSTS = ("hf.co", "huggingface.co")
 _PARTS_OF_A_NAME = 2  # publisher and model
-_KERNELS = ("/proc", "/sys")
 
 
 def obstacle(system: System, path: str) -> str:
@@ -64,13 +62,13 @@ def _is_too_wide(system: System, path: str) -> bool:
         real = system.read_link(path)
     except LookError:
         real = path
-    return real in ("/", "/dev") or any(real == kernel or real.startswith(f"{kernel}/") for kernel in _KERNELS)
+    return real in ("/", "/dev") or any(real == kernel or real.startswith(f"{kernel}/") for kernel in ("/proc", "/sys"))
 
 
 def is_path(word: str) -> bool:
     """Whether a word can only be a path: those of models have one slash at most, after a host two."""
     parts = [part for part in word.split("/") if part]
-    named = parts[1:] if parts and parts[0].lower() in _HOSTS else parts
+    named = parts[1:] if parts and parts[0].lower() in ("hf.co", "huggingface.co") else parts
     starts = word.startswith(("/", "./", "../", "~"))
     return starts or "\\" in word or word.lower().endswith(_ENDINGS) or len(named) > _PARTS_OF_A_NAME
 

@@ -123,7 +123,6 @@ OTHER_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 """Of the mixes that llama-quantize makes, those that most publishers offer."""
 SMALLEST_QUANTS = ("IQ2_M", "IQ2_XS", "IQ2_XXS")
 """Looked at where one of them is the first that fits onto the GPUs whole: that may be ten times as fast."""
-_MOST_SIBLINGS = 6
 _LIKE = 0.03
 """Of parameters: a file with so many fewer or more is another model."""
 
@@ -179,7 +178,7 @@ def _siblings(system: System | None, found: FoundModel) -> Iterator[FoundModel]:
     except LookError:
         return
     alike = [n for n in names if n != name and n.endswith(".gguf") and split_quant(n.removesuffix(".gguf"))[0] == stem]
-    for other in alike[:_MOST_SIBLINGS]:
+    for other in alike[:6]:
         try:
             read = find_gguf_model(system, posixpath.join(folder, other), None)
         except UserError:

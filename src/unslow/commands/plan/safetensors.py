@@ -38,7 +38,6 @@ from unslow.think.plan.vllm.plan import vllm_options
 from unslow.think.speed.load import type_class
 
 NO_GPU = "no GPU was found, or none whose memory and speed are known"
-_HINT = "name the GPU: --device 'RTX 4090'"
 _OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
 """What runs has its own devices: another one is not asked for by its address."""
 
@@ -52,7 +51,7 @@ def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
     if isinstance(cards, Unknown):
         return cards
     if cards.device.kind == "cpu" or not cards.rooms:
-        return Unknown(NO_GPU, _HINT)
+        return Unknown(NO_GPU, "name the GPU: --device 'RTX 4090'")
     here = Case(machine=cards.machine) if cards.machine else None
     linked = bool(here and has_fast_links(here))
     return cards._replace(linked=linked, link_bytes_per_s=_slot(gpus_of(here)) if here else 0.0)
@@ -253,7 +252,6 @@ def unknown_hf_report(request: PlanRequest, model: str, goal: Goal, why: Unknown
 MOST_SEEN, MOST_TAKEN = 300, 4
 _LIKE = 0.03
 """Of parameters: a checkpoint with so many fewer or more is another model."""
-_SAFETENSORS = "safetensors"
 _ELSEWHERE = "mlx"
 """A packing that only Apple's library reads."""
 
@@ -273,7 +271,7 @@ def _alike(system: System, found: FoundShape) -> Iterator[FoundShape]:
     seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
     alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
     for stored in (described(system, model) for model in alike[:MOST_TAKEN]):
-        if stored.format != _SAFETENSORS or stored.broken:
+        if stored.format != "safetensors" or stored.broken:
             continue
         try:
             other = find_shape(system, stored.path, None)

@@ -38,7 +38,6 @@ class UnreadModelError(UserError):
 LARGEST_BYTES = 16 * 1024**2
 STANDARD_INPUT = "-"
 HINT = "such a file is written by `unslow plan --json > plan.json`"
-_LONGEST_SHOWN = 60
 
 
 def read_saved(source: str) -> PlanReport:
@@ -60,7 +59,7 @@ def parse_saved(data: bytes, where: str) -> PlanReport:
         raw = msgspec.json.decode(data)
         schema = raw.get("schema") if isinstance(raw, dict) else None
         if schema != SCHEMA:
-            shown = str(schema)[:_LONGEST_SHOWN]
+            shown = str(schema)[:60]
             raise UserError(f"{where} has the schema {shown!r}; this version reads {SCHEMA}", HINT)
         return msgspec.convert(raw, PlanReport)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:

@@ -17,7 +17,6 @@ from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.think.speed.tables import DEPTH, NAMES, SIZE, predict_cells
 
-_NEEDED = ("model", "hardware", "test")
 _NUMBERS = (DEPTH, SIZE, "params_b", "n_gpus", "threads", "flash_attn")
 _MOST_COLUMNS = 10_000
 
@@ -88,14 +87,13 @@ def layout_of(header: Sequence[str], added: Sequence[str], name: str, decimal: s
     places: dict[str, int] = {}
     for place, cell in enumerate(header):
         places.setdefault(cell.strip().lower(), place)
-    if missing := [column for column in _NEEDED if column not in places]:
+    if missing := [column for column in ("model", "hardware", "test") if column not in places]:
         seen = ", ".join(repr(cell.strip()[:40]) for cell in header[:12])
         hint = f"the first line names the columns; seen were {seen or 'none'}"
         raise UserError(f"{name} has no column {', '.join(missing)}", hint)
     return Layout(header, places, added, decimal)
 
 
-_SEPARATORS = ",;\t|"
 _HEAD = 1 << 16
 _WIDE = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _PIPE = "-"
@@ -120,7 +118,7 @@ class Input:
         first = text.split("\n", 1)[0]
         if "\0" in first:
             raise UserError(f"{name} is no text", "give a table with commas, semicolons or tabs between its cells")
-        self.delimiter = max(_SEPARATORS, key=first.count)
+        self.delimiter = max(",;\t|", key=first.count)
         self.line_end = "\r\n" if first.endswith("\r") else "\n"
         self.decimal = "," if self.delimiter == ";" and _DECIMAL_COMMA.search(text) else "."
 

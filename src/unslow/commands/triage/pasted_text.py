@@ -78,7 +78,6 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 NOTHING = "Nothing here tells of a model running on somebody's own hardware."
-_WHAT_TO_PASTE = "Paste the log of the runtime, or what commands such as `ollama ps` and `nvidia-smi` print."
 _LINES_LOOKED_AT = 5000
 _WORDS = re.compile(
     r"(?i)(?<![\w/])(?:[vs]?llms?|models?|ollama|llama\S*|gguf|ggml|vllm|sglang|exllama\S*|mlx|transformers|pytorch|"
@@ -131,7 +130,7 @@ def nothing_told(report: Report) -> Report:
         phase=first.phase,
         measured={},
         expected=Expected(),
-        notes=(_WHAT_TO_PASTE,),
+        notes=("Paste the log of the runtime, or what commands such as `ollama ps` and `nvidia-smi` print.",),
     )
     return msgspec.structs.replace(report, subjects=(empty,))
 

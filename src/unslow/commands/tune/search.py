@@ -80,7 +80,6 @@ class TuneSpec(NamedTuple):
 
 _NOTED = GIB
 """Of a GPU's memory: a desktop and its browser hold less, and do not compute for long."""
-_PREFIX = "LLAMA_ARG_"
 
 
 def others_on_gpu(machine: Machine) -> list[str]:
@@ -114,7 +113,7 @@ def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
 
 def own_variables() -> tuple[str, ...]:
     """Settings of llama.cpp in this program's environment, which every server started here inherits."""
-    names = sorted(name for name in os.environ if name.startswith(_PREFIX))
+    names = sorted(name for name in os.environ if name.startswith("LLAMA_ARG_"))
     return (f"set for all candidates by the environment: {', '.join(names)}",) if names else ()
 
 

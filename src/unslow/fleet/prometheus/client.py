@@ -94,7 +94,6 @@ PREFIXES = (
     "/api/prom (Grafana Cloud)"
 )
 _WHO = "give --username with --password-file, or --token-file; a tenant with --header 'X-Scope-OrgID: NAME'"
-_TIMED_OUT = ("timeout", "canceled")
 
 
 class Refusal(NamedTuple):
@@ -114,7 +113,7 @@ def refusal_of(reply: Reply, access: Access) -> Refusal:
     text = access.quoted((head.error if head else "") or _readable(reply.body))
     _check_whole(reply, text, access)
     told = f": {text}" if text else ""
-    if (head and head.error_type in _TIMED_OUT) or reply.status in (408, 504):
+    if (head and head.error_type in ("timeout", "canceled")) or reply.status in (408, 504):
         return Refusal("partial", f"it took too long{told}", SLOWER)
     limit = limit_in(text)
     if reply.status == 429:  # noqa: PLR2004 (too many requests)
@@ -210,7 +209,6 @@ CUT_TRIES = 3
 """Of an answer that breaks off: it may be long, and something on the way may not like long ones."""
 AWAY_HINT = "is it running, and is the address right?"
 WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
-_NOT_ALLOWED = (405, 501)
 
 
 class RefusedError(Exception):
@@ -296,7 +294,7 @@ class Sending:
         coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
         if self._method == "POST":
             reply = self._sent("POST", f"{path}?{self._more}" if self._more else path, coded.encode(), deadline_s)
-            if reply.status not in _NOT_ALLOWED:
+            if reply.status not in (405, 501):
                 return reply
             self._method = "GET"
         return self._sent("GET", f"{path}?{'&'.join(filter(None, (self._more, coded)))}", None, deadline_s)
@@ -306,8 +304,6 @@ class Sending:
         return self._line.exchange(method, path, form, deadline_s)
 
 
-_LONGEST_NAME = 60
-_MOST_WARNINGS = 20
 _SERVER_SHARE = 0.9
 """Of our patience for one query: the server then gives up first, and its words tell more than silence."""
 _PARTS = "ask again when all of its parts answer"
@@ -384,7 +380,7 @@ class Prometheus:
 
     def _decoded(self, endpoint: str, form: dict[str, str], parse: Parse, about: str) -> Decoded | Refusal:
         """The answer, or why there is none."""
-        about = plain_text(about)[:_LONGEST_NAME]
+        about = plain_text(about)[:60]
         try:
             with self._lock:
                 reply = self._send(endpoint, form)
@@ -413,7 +409,7 @@ class Prometheus:
         return self._sending.ask(endpoint, {**form, "timeout": f"{patience_s}s", "partial_response": "true"})
 
     def _warnings(self, head: Head) -> tuple[str, ...]:
-        told = tuple(self._access.quoted(warning) for warning in (head.warnings or ())[:_MOST_WARNINGS])
+        told = tuple(self._access.quoted(warning) for warning in (head.warnings or ())[:20])
         return told or (("a part of the storage did not answer",) if head.is_partial else ())
 
     def _first_moment(self) -> float:

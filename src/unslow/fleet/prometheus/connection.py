@@ -243,9 +243,6 @@ def _read_secret(path: str) -> str:
     return text
 
 
-_WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")
-
-
 def context_of(access: Access) -> ssl.SSLContext:
     """With the authority and the certificate that the user named; UserError where a file can't be used."""
     try:
@@ -279,7 +276,7 @@ def tls_error(shown_url: str, error: Exception) -> UserError | None:
     if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return None
     reason = error.reason or ""
-    if any(word in reason for word in _WANTS_CERTIFICATE):
+    if any(word in reason for word in ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
         return UserError(f"{shown_url} asks for a certificate of the client", "name it with --cert and --key")
     if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason or "RECORD_LAYER" in reason:
         return UserError(f"{shown_url} does not speak TLS", f"try http://{shown_url.partition('://')[2]}")
