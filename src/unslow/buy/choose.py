@@ -58,22 +58,6 @@ def _reasons(
     if best.rig.count > 1:
         power = f", and a power supply with {best.rig.tdp_w:,.0f} W for them" if best.rig.tdp_w else ""
         yield f"{best.rig.count} cards need a board with as many slots{power}"
-    yield from _against(best, others)
-
-
-def _why(best: OfferShown, aim: Aim) -> str:
-    if aim.goal is None:
-        return f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
-    kind = "the cheapest that very likely reaches the goal"
-    if best.total is None:
-        kind = "the fastest of those that very likely reach the goal, of none of which a price is known"
-    elif best.total == 0:
-        kind = "nothing has to be bought"
-    return f"{kind}: {low(best):,.1f} tok/s at the low end, {aim.goal:g} are asked for"
-
-
-def _against(best: OfferShown, others: Sequence[OfferShown]) -> Iterator[str]:
-    """What the runners-up do better."""
     faster = max(others, key=low, default=None)
     if faster and low(faster) > _MUCH * low(best):
         coarser = f" in {faster.rig.quant}" if faster.rig.quant != best.rig.quant else ""
@@ -85,6 +69,17 @@ def _against(best: OfferShown, others: Sequence[OfferShown]) -> Iterator[str]:
     lean = min((o for o in others if o.rig.tdp_w), key=lambda o: o.rig.tdp_w or 0, default=None)
     if lean and best.rig.tdp_w and (lean.rig.tdp_w or 0) * _MUCH < best.rig.tdp_w:
         yield f"less power: {lean.rig.name}, {lean.rig.tdp_w:.0f} W instead of {best.rig.tdp_w:.0f} W"
+
+
+def _why(best: OfferShown, aim: Aim) -> str:
+    if aim.goal is None:
+        return f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
+    kind = "the cheapest that very likely reaches the goal"
+    if best.total is None:
+        kind = "the fastest of those that very likely reach the goal, of none of which a price is known"
+    elif best.total == 0:
+        kind = "nothing has to be bought"
+    return f"{kind}: {low(best):,.1f} tok/s at the low end, {aim.goal:g} are asked for"
 
 
 def _reads(offer: OfferShown) -> RateShown:

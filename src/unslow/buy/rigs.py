@@ -125,12 +125,7 @@ class Rated(NamedTuple):
 def find_work(system: System, work: Work) -> tuple[FoundModel, PredictRequest, AskedShown]:
     """The model, the question that is put to every device, and both as the report has them."""
     found = find_gguf_model(system, work.model, work.quant)
-    request = PredictRequest.from_flags(
-        {
-            "model": work.model, "quant": work.quant, "depth": work.context, "batch": work.users,
-            "prompt": work.prompt, "kv_type": work.kv_type,
-        }
-    )  # fmt: skip
+    request = _request(work)
     return found, request, shown_work(found, request)
 
 
@@ -150,9 +145,8 @@ def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, who
     if whole and hardware.rooms:
         tensors = found.blueprint.tensors
         tables = ("token_embd.weight", "per_layer_token_embd.weight")
-        if remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables)) > sum(
-            room.usable_bytes for room in hardware.rooms
-        ):
+        placed = remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables))
+        if placed > sum(room.usable_bytes for room in hardware.rooms):
             return UNFIT
         request = request._replace(gpu_layers=_EVERYTHING)
     case = case_of(found, hardware, request)

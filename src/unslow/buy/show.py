@@ -143,11 +143,7 @@ def _answer(report: ChoiceReport, width: int) -> RenderableType:
     if report.asked.users > 1 and report.chosen:
         said.append(f"{report.asked.users} conversations at once")
     if report.goal_tokens_per_s:
-        said.append(
-            f"goal {report.goal_tokens_per_s:g} tok/s each"
-            if report.asked.users > 1
-            else f"goal {report.goal_tokens_per_s:g} tok/s"
-        )
+        said.append(f"goal {report.goal_tokens_per_s:g} tok/s{' each' if report.asked.users > 1 else ''}")
     if report.budget is not None:
         said.append(f"budget {money_words(report.budget)} {report.currency}")
     if report.have:
@@ -233,14 +229,11 @@ def _cost_answer(report: CostReport, width: int) -> RenderableType:
 def _cost_head(report: CostReport) -> Text:
     best = report.ways[0] if report.ways else None
     if best is None or best.per_million is None or not best.enough:
-        return head(
-            "CAN'T TELL", f"{report.asked.model} {report.asked.quant}: no way has a price and can do it", YELLOW
-        )
+        untold = f"{report.asked.model} {report.asked.quant}: no way has a price and can do it"
+        return head("CAN'T TELL", untold, YELLOW)
     what = f"{best.name}, {best.how}" if best.how != "api" else best.name
-    return head(
-        f"{money_words(best.per_million)} {report.currency}",
-        f"a million generated tokens of {report.asked.model}: {what}",
-    )
+    price = f"{money_words(best.per_million)} {report.currency}"
+    return head(price, f"a million generated tokens of {report.asked.model}: {what}")
 
 
 def _use(report: CostReport) -> str:
@@ -282,9 +275,8 @@ def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
         kind = " shared" if tier.unified else ""
         text = Text(f"{memory_words(tier.memory_bytes)} GB{kind}", style="bold")
         if tier.device and tier.bytes_per_s:
-            text.append(
-                f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}", "dim not bold"
-            )
+            typical = f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}"
+            text.append(typical, "dim not bold")
         parts += ["", text, *_body(tier, width)]
     return Group(*parts, "", *(dim(note) for note in report.notes))
 

@@ -270,10 +270,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def unknown_option(name: str, known: Iterable[str]) -> UserError:
     """What is said of an option that there is not."""
     near = difflib.get_close_matches(name, known, 1)
-    return UserError(
-        f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else ""),
-        "" if near else f"there are {', '.join(known)}",
-    )
+    if near:
+        return UserError(f"unknown option {name}; did you mean {near[0]}?", "")
+    return UserError(f"unknown option {name}", f"there are {', '.join(known)}")
 
 
 @functools.cache
@@ -354,9 +353,8 @@ def function_of(
     function.__name__ = function.__qualname__ = name or answer.__module__.rpartition(".")[2]
     function.__module__ = answer.__module__
     function.__doc__ = "\n".join([inspect.getdoc(answer if name and answer.__doc__ else request) or "", "", *words])
-    function.__annotations__ = {one.name: one.annotation for one in parameters} | {
-        "return": signature.return_annotation
-    }
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__annotations__["return"] = signature.return_annotation
     function.__signature__ = signature  # type: ignore[attr-defined]  # where `inspect` looks for it
     return function
 

@@ -189,12 +189,10 @@ def value_words(path: str, value: Scalar) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
+        if not path.endswith(".event_reasons"):
+            return value or "none"
         # What holds clocks down, in words; those that have none keep their name
-        return (
-            " and ".join(dict.fromkeys(_REASONS.get(reason, reason) for reason in value.split(", ")))
-            if path.endswith(".event_reasons")
-            else value or "none"
-        )
+        return " and ".join(dict.fromkeys(_REASONS.get(reason, reason) for reason in value.split(", ")))
     if path.endswith(SHARES) and 0 <= value <= 1:
         return f"{value:.0%}"
     for ending, size, unit in _UNITS:
@@ -331,10 +329,8 @@ _ALIKE = {
 def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared: Mapping[str, int]) -> list[Difference]:
     """In what the odd one is unlike its peers; `shared` counts by path how many odd ones are."""
     # The causes by the facts that findings give as evidence
-    cited, sources = (
-        {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence},
-        {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence},
-    )
+    cited = {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence}
+    sources = {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
     off = [path for path, one in usual.items() if is_off(path, facts, one)]
     off.sort(key=lambda path: (-_telling(path, facts, usual[path], shared, cited), path))
     first = {_thing(path): path for path in reversed(off)}

@@ -182,12 +182,10 @@ class Before:
         self.gone = Counter[str]()
         """How many engines are no more, by their workload or target."""
         for key, group in groups.items():
-            # How many engines, whoever scraped them
-            if (
-                fewer := len({(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group})
-                - now[key]
-            ) > 0:
-                self.gone["/".join(filter(None, key[:2]))] += fewer
+            # Each engine once, whoever scraped it
+            engines_then = {(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group}
+            if len(engines_then) > now[key]:
+                self.gone["/".join(filter(None, key[:2]))] += len(engines_then) - now[key]
 
     def give(self, engine: Engine) -> None:
         """What its workload was, where it was not there itself."""
@@ -309,11 +307,8 @@ def statements_of(
     say("duplicates", jobs, "{n} engine{s} scraped by more than one job: each is counted once", "drop one of the jobs")
     say("duplicates", doubt("its counters began"), _FALLING, "give every target labels of its own")
     say("down", doubt("it was scraped in"), "{n} engine{s} could not be scraped all the time")
-    say(
-        "stale",
-        doubt(GONE),
-        "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind",
-    )
+    ended = "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind"
+    say("stale", doubt(GONE), ended)
     say("skew", doubt("its newest sample"), "the newest samples of {n} engine{s} are old", "check the writers' clocks")
     say("note", doubt(RESTARTED), "{n} engine{s} started anew within the window")
     if span_s and gone:

@@ -53,12 +53,9 @@ def families_text(families: Iterable[Family], dialect: Dialect) -> str:
 
 def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
     sample_name = family.name + _SUFFIX[family.kind]
-    # The older format knows no information metrics: they are gauges of 1
-    name, kind = (
-        (family.name, family.kind)
-        if dialect == "openmetrics"
-        else (sample_name, "gauge" if family.kind == "info" else family.kind)
-    )
+    name, kind = family.name, family.kind
+    if dialect != "openmetrics":  # the older format knows no information metrics: they are gauges of 1
+        name, kind = sample_name, "gauge" if kind == "info" else kind
     # The older format leaves quotes in a help text as they are
     plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
     yield f"# HELP {name} {_escaped(family.help) if dialect == 'openmetrics' else plain}"
@@ -298,11 +295,8 @@ def families_of(
     families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
     families += _looking(state) if state else []
     if report is not None:
-        families.append(
-            single(
-                "unslow_subjects", "Servers that were found.", len(report.subjects) + (state.left_out if state else 0)
-            )
-        )
+        count = len(report.subjects) + (state.left_out if state else 0)
+        families.append(single("unslow_subjects", "Servers that were found.", count))
         families += subject_families(subjects)
     if state is not None:
         seen = tuple(Sample(at, {"subject": key}) for key, at in state.seen_s if key in subjects)

@@ -173,16 +173,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SCOPE = (
-    "cluster",
-    "cluster_name",
-    "k8s_cluster",
-    "kubernetes_cluster",
-    "region",
-    "datacenter",
-    "dc",
-    "environment",
-    "env",
-)
+    "cluster", "cluster_name", "k8s_cluster", "kubernetes_cluster", "region", "datacenter", "dc", "environment", "env",
+)  # fmt: skip
 """Labels that tell apart what else may have the same name: two clusters can both have a pod `vllm-0`."""
 
 
@@ -207,9 +199,8 @@ def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]
         terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
         terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
     yield Query("targets", "engine", any_of(terms), "every engine, and when it was last scraped")
-    yield Query(
-        "up", "engine", _of_engines("avg_over_time(up{}[W]) < 1", options, there), "whether it was always there"
-    )
+    up = _of_engines("avg_over_time(up{}[W]) < 1", options, there)
+    yield Query("up", "engine", up, "whether it was always there")
     terms = []
     if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
         terms.append(marked(f"max without (pid) ({found})", "starts"))
@@ -256,11 +247,9 @@ def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> st
 
 def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
     anchors = _anchors(options, there)
-    return (
-        f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
-        if anchors
-        else ""
-    )
+    if not anchors:
+        return ""
+    return f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
 
 
 def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:
@@ -325,9 +314,8 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
         return ""
     terms = []
     if "kube_state" in there:
-        info = filled(
-            "last_over_time(kube_pod_container_info{}[W])", options.matchers(), options.window_s, ago_s or 0.0
-        )
+        last = "last_over_time(kube_pod_container_info{}[W])"
+        info = filled(last, options.matchers(), options.window_s, ago_s or 0.0)
         by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
         terms.append(marked(f"group by ({by}) ({_in_pods(info, options, there, ago_s or 0.0)})", "image"))
     if ago_s and "unslow" in there:

@@ -228,18 +228,8 @@ class Subject:
     """One engine that an exporter looked at."""
 
     __slots__ = (
-        "costs",
-        "expected",
-        "findings",
-        "hosts",
-        "info",
-        "instance",
-        "labels",
-        "name",
-        "numbers",
-        "scope",
-        "verdict",
-    )
+        "costs", "expected", "findings", "hosts", "info", "instance", "labels", "name", "numbers", "scope", "verdict",
+    )  # fmt: skip
 
     def __init__(self, labels: Mapping[str, str], joined: Labels) -> None:
         self.name, self.instance = plain(labels.get("subject", "")), labels.get("instance", "")

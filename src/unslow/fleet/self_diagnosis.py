@@ -260,13 +260,12 @@ class WatchedServer:
         if self.failure is not None:
             raise self.failure
         case, now_s = self.watched.seen_case(), self._system.clock()
-        if any(
-            look.work.running is not None for look in tuple(self.watched.looks)
-        ):  # so its speed is that of the requests that were seen
+        looks = tuple(self.watched.looks)
+        if any(look.work.running is not None for look in looks):  # its speed is that of the requests that were seen
             runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
             case = msgspec.structs.replace(case, runtime=runtime)
         if is_speed_seen(case.run):
-            at_work = (look.at_s for look in tuple(self.watched.looks) if look.work.running)
+            at_work = (look.at_s for look in looks if look.work.running)
             self._kept, self.seen_at_s = case.run, max(at_work, default=now_s)
         elif self._kept is not None and self.seen_at_s is not None and now_s - self.seen_at_s <= KEEP_S:
             return msgspec.structs.replace(case, run=self._kept)
@@ -393,17 +392,14 @@ class Looker:
         self._find_at = self._system.clock() + cost_s / FIND_SHARE
         self._left_out = max(0, len(seen.subjects) - MOST_SUBJECTS)
         # Always the same ones where there are too many: by their addresses
-        self._refresh(
-            msgspec.structs.replace(seen, subjects=tuple(sorted(seen.subjects, key=place_of)[:MOST_SUBJECTS]))
-        )
+        first = tuple(sorted(seen.subjects, key=place_of)[:MOST_SUBJECTS])
+        self._refresh(msgspec.structs.replace(seen, subjects=first))
 
     def _refresh(self, seen: Snapshot) -> None:
         before, kept = self._posts, []
         for found in seen.subjects:
-            post = next(
-                (p for p in before if p not in kept and p.failure is None and is_same_place(p.watched.subject, found)),
-                None,
-            )
+            fit = (p for p in before if p.failure is None and p not in kept)  # a post whose thread broke is no use
+            post = next((p for p in fit if is_same_place(p.watched.subject, found)), None)
             if post is not None:
                 subject = self._measurements.laid_over(steady(post.watched.subject, found))
                 post.watched.refresh(seen, subject)

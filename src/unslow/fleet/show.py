@@ -288,6 +288,7 @@ def _whole(report: FleetReport) -> list[Family]:
     version = (Sample(1, {"version": label_value(report.unslow_version)}),)
     verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
     lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
+    idle_s = _seconds(lost.idle_gpu_hours)
     return [
         Family("unslow_fleet_build_info", "Who judged.", version),
         Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
@@ -299,9 +300,7 @@ def _whole(report: FleetReport) -> list[Family]:
         single("unslow_fleet_tokens_per_second", "Tokens of all answers.", report.tokens_per_s),
         single("unslow_fleet_lost_tokens_per_second", "What more they would give.", lost.tokens_per_s),
         single("unslow_fleet_lost_gpu_seconds", "GPU time that is lost.", _seconds(lost.gpu_hours), "seconds"),
-        single(
-            "unslow_fleet_idle_gpu_seconds", "GPU time without a request.", _seconds(lost.idle_gpu_hours), "seconds"
-        ),
+        single("unslow_fleet_idle_gpu_seconds", "GPU time without a request.", idle_s, "seconds"),
         single("unslow_fleet_odd_instances", "Instances that are slower than their peers.", odd),
     ]
 
@@ -350,8 +349,7 @@ def _parts(
     untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
     sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
     word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
-    head = hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
-    yield head
+    yield hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
     if given := given_words(report):
         yield dim(given)
     yield dim(about_words(report))
@@ -359,12 +357,8 @@ def _parts(
         yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
     if report.instances:
         shown = len(report.instances)
-        title = (
-            "What loses most"
-            if shown >= slow
-            else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
-        )
-        yield from ("", Text(title, style="bold"))
+        part = f" ({shown} of {slow:,}; --top N or --all shows more)" if shown < slow else ""
+        yield from ("", Text(f"What loses most{part}", style="bold"))
         beside = beside_peers(report)
         for number, one in enumerate(report.instances, 1):
             yield from _instance(number, one, report.window_s, beside.get(one.key, ""))

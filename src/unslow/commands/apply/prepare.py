@@ -217,9 +217,8 @@ def prepared(system: System, request: ApplySpec) -> Prepared:
     commands = commands_for(changes, Case(runtime=subject.runtime, model=subject.model), system=system)
     if commands.left_out:
         change, why = commands.left_out[0]
-        return _by_hand(
-            plan, option, commands, f"{change.knob} can't be had here ({why}), and the rest is another plan"
-        )
+        because = f"{change.knob} can't be had here ({why}), and the rest is another plan"
+        return _by_hand(plan, option, commands, because)
     of = _of_ollama if subject.runtime.name.value_or("") == _OLLAMA else _of_command
     made = of(system, request, plan, option, (subject, commands))
     return made._replace(planned=made.planned._replace(process=process)) if made.planned else made

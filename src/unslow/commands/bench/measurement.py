@@ -202,9 +202,8 @@ def run_of(passes: Sequence[Pass]) -> Run:
 
 def expected_of(case: Case, run: Run) -> dict[str, float]:
     """The speed that physics expects of it as it is set up; nothing where it can't tell."""
-    outlook = predict(
-        msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens))
-    )
+    at_depth = msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens)
+    outlook = predict(msgspec.structs.replace(case, run=at_depth))
     if isinstance(outlook, Unknown):
         return {}
     speed = outlook.tokens_per_s

@@ -143,11 +143,8 @@ def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
         bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
         turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
         answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
-        yield {
-            name: one
-            for name, one in answers.items()
-            if isinstance(one, Pass) and (one.generated_tokens >= FEWEST_TOKENS)
-        }
+        passes = {name: one for name, one in answers.items() if isinstance(one, Pass)}
+        yield {name: one for name, one in passes.items() if one.generated_tokens >= FEWEST_TOKENS}
         if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
             return
 

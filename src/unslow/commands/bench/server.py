@@ -432,11 +432,8 @@ def context_of(bencher: Bencher) -> int | None:
 def _watching(bencher: Bencher, request: BenchSpec) -> Iterator[None]:
     """The sampler around it, unless it is switched off or the server's machine is another one."""
     pid = bencher.subject.runtime.pid
-    here = (
-        bencher.subject.runtime.embedded
-        or isinstance(pid, Known)
-        or is_loopback(urlsplit(bencher.target.url).hostname or "")
-    )
+    host = urlsplit(bencher.target.url).hostname or ""
+    here = bencher.subject.runtime.embedded or isinstance(pid, Known) or is_loopback(host)
     if request.hz <= 0 or not here:
         yield
         return

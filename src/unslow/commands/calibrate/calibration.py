@@ -17,7 +17,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import GB, MB, NOT_LOOKED, Unknown, reported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.calibration import (
@@ -206,6 +206,9 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
     runtime, machine = case.runtime, case.machine
     on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
     others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
+    expected = predict(case)
+    if isinstance(expected, Unknown):
+        raise UserError(f"what to expect of this server can't be told: {expected.why}", expected.how_to_get)
     return Calibration(
         unslow_version=__version__,
         taken_at=snapshot.taken_at,
@@ -219,19 +222,12 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
         disturbed=f"others used {others:.1f} processors meanwhile" if others > DISTURBED_SHARE * cores else "",
-        scale=_scale(case),
-    )
-
-
-def _scale(case: Case) -> Scale:
-    expected = predict(case)
-    if isinstance(expected, Unknown):
-        raise UserError(f"what to expect of this server can't be told: {expected.why}", expected.how_to_get)
-    return Scale(
-        model=case.model.name.value_or("unknown"),
-        measured_decode_s=1 / max(case.run.decode_tokens_per_s.need(), 1e-9),
-        expected_decode_s=expected.seconds.mid,
-        measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
+        scale=Scale(
+            model=case.model.name.value_or("unknown"),
+            measured_decode_s=1 / max(case.run.decode_tokens_per_s.need(), 1e-9),
+            expected_decode_s=expected.seconds.mid,
+            measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
+        ),
     )
 
 

@@ -200,9 +200,8 @@ def look_here(door: Door, url: str | None, request: DiagnoseSpec, progress: Prog
         watcher.looked_at(seen.machine)
     if url is None:
         _check_processes(seen)
-    subjects = chosen_subjects(
-        system, seen, url, request.target if url is None else None, request.manners.api_key or ""
-    )
+    target = request.target if url is None else None
+    subjects = chosen_subjects(system, seen, url, target, request.manners.api_key or "")
     if request.log:
         subjects = with_log_of(system, subjects, request.log)
     if not subjects and (request.target is not None or request.manners.passive):

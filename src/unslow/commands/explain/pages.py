@@ -42,14 +42,8 @@ def page(name: str) -> Page:
 
 def _of_cause(name: str, cause: Cause) -> Page:
     needs = tuple(n if isinstance(n, str) else " or ".join(n) for n in cause.needs)
-    return Page(
-        name,
-        cause.title,
-        cause.phase,
-        needs,
-        cause.explains,
-        (importlib.import_module(f"unslow.think.causes.{name}").__doc__ or "").strip(),
-    )
+    text = (importlib.import_module(f"unslow.think.causes.{name}").__doc__ or "").strip()
+    return Page(name, cause.title, cause.phase, needs, cause.explains, text)
 
 
 def _of_verdict() -> Page:

@@ -195,13 +195,8 @@ def gguf_answer(system: System, request: FitRequest) -> FitReport:
     hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
     notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
     why = setup.memory().estimated
-    said = (
-        *found.notes,
-        *notes,
-        *hardware.memory_notes,
-        *((f"compute buffers are estimated: {why}",) if why else ()),
-        *_newer_note(setup, hyper),
-    )
+    buffers = (f"compute buffers are estimated: {why}",) if why else ()
+    said = (*found.notes, *notes, *hardware.memory_notes, *buffers, *_newer_note(setup, hyper))
     return _Gguf(request, found, setup).report(said)
 
 
@@ -374,9 +369,8 @@ class _Gguf:
         settings, packed = self._setup.settings, self._packed_cache
         shorter = self._most_context(self._setup) or 0
         if shorter >= _SHORTEST_USEFUL:
-            yield WayShown(
-                what=f"a context of {shorter:,} tokens", **self._lines(self._with_context(settings, shorter))
-            )
+            lines = self._lines(self._with_context(settings, shorter))
+            yield WayShown(what=f"a context of {shorter:,} tokens", **lines)
         if packed and self._setup.left_or_lacking(packed) >= 0:
             yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
         elif packed:

@@ -108,10 +108,9 @@ def _by_shape(model: Model) -> WellKnown | None:
     """A model of the same architecture, layers and width, of as many parameters: its tensors are as large."""
     if not all(isinstance(fact, Known) for fact in (model.architecture, model.layers, model.width, model.parameters)):
         return None
-    alike = [
-        k for k in well_known().values() if k.architecture == model.architecture.value_or("") and _is_like(k, model)
-    ]
-    same = [k for k in alike if k.shape.width == model.width.value_or(0)]
+    kind, width = model.architecture.value_or(""), model.width.value_or(0)
+    alike = [k for k in well_known().values() if k.architecture == kind and k.shape.width == width]
+    same = [k for k in alike if _is_like(k, model)]
     return min(
         same, key=lambda k: (k.shape.context_trained != model.context_trained.value_or(0), len(k.name)), default=None
     )

@@ -300,10 +300,7 @@ def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectRep
     judged = with_expectation(subject, case)
     proven = judged.verdict == "normal" or any(finding.confidence >= PROVEN for finding in judged.findings[:1])
     asked = questions(case, tuple(one for one in judged.cannot_tell if one.suspected or not proven))
-    # The first command that is asked for, within a sentence
-    worded = (
-        judged
-        if judged.summary != subject.summary
-        else summary(case, judged, f"`{parse_line(asked[0].command).text}`" if asked else "")
-    )
+    worded = judged
+    if judged.summary == subject.summary:  # with the first command that is asked for, within a sentence
+        worded = summary(case, judged, f"`{parse_line(asked[0].command).text}`" if asked else "")
     return msgspec.structs.replace(worded, ask_next=asked, known=known_facts(case), notes=(*subject.notes, note))

@@ -323,10 +323,8 @@ def points_of(found: Served) -> tuple[CurvePoint, ...]:
             )
             for at in found.gaps.points
         ]
-        return (
-            *measured,
-            *(_point(n, found.gaps.seconds(n), _first(found.firsts, n)) for n in _beyond(found.gaps, found.limit)),
-        )
+        farther = _beyond(found.gaps, found.limit)
+        return (*measured, *(_point(n, found.gaps.seconds(n), _first(found.firsts, n)) for n in farther))
     if found.steps and found.limit:
         loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
         return tuple(_point(n, found.steps(n)) for n in loads)
@@ -361,9 +359,8 @@ UNEVEN = 1.5
 
 def rows_of(likes: Iterable[LikeInstances], goal: Goal) -> Iterator[CapacityRow]:
     """One row for each group, those with most users first."""
-    for place, like in enumerate(
-        sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
-    ):
+    ordered = sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
+    for place, like in enumerate(ordered):
         yield row_of(like, goal, by_physics=place < MOST_GROUPS_BY_PHYSICS)
 
 

@@ -206,9 +206,8 @@ def _explored(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], 
     current = current_of(seen[0].runtime)
     wanted = sorted({max(1, int(value)) for value in trials.limits.values})
     trials.prompt_tokens = seen[0].prompt(PROMPT_S, max(wanted or USUAL), trials.tokens)
-    values = wanted or [
-        value for value in sorted({*USUAL, *([current] if current else [])}) if value <= trials.prompt_tokens
-    ]
+    usual = sorted({*USUAL, *([current] if current else [])})
+    values = wanted or [value for value in usual if value <= trials.prompt_tokens]
     if why := _rising(trials, values):
         return why
     always = [current] if current in values and current is not None else []

@@ -255,12 +255,8 @@ class _Walk:
             if isinstance(outcome, Failure):
                 return self._given_up(depth, outcome)
             curve = self.depths.judged()
-            if (
-                curve.beyond is not None
-                and curve.verdict == "cliff"
-                and depth >= curve.beyond
-                and not self._limits.values
-            ):
+            is_beyond = curve.verdict == "cliff" and curve.beyond is not None and depth >= curve.beyond
+            if is_beyond and not self._limits.values:
                 break  # what lies beyond takes long and tells no more; the way down shows whether it holds
         return ""
 
