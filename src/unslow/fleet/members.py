@@ -424,6 +424,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
     if host and host.readings is None:
         host.readings, host.raw = host_readings(host.raw), {}
     shared = (host.readings if host else None) or {}
+    own_limits = {name: Reading(value, source) for name, (_, value, source) in limits.items()}
     return Member(
         key=engine.key,
         runtime=engine.runtime,
@@ -436,9 +437,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
         engine=readings,
         info={**engine.info, **{f"unslow_{name}": value for name, value in info.items()}},
         gpus=_gpus(one.gpus),
-        host={**shared, **{name: Reading(value, source) for name, (_, value, source) in limits.items()}}
-        if limits
-        else shared,
+        host=shared | own_limits if limits else shared,
         own=diagnosis(subject, now_s) if subject else None,
         missing=one.missing,
         down=down,

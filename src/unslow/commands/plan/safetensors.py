@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow import __version__
@@ -259,14 +259,6 @@ _ELSEWHERE = "mlx"
 def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
     """Those of the same name and shape in another format, the largest first."""
     known, others = {found.quant}, []
-    for other in _alike(system, found):
-        if other.quant not in known:
-            known.add(other.quant)
-            others.append(other)
-    return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
-
-
-def _alike(system: System, found: FoundShape) -> Iterator[FoundShape]:
     name, folder = _identity(found.name), posixpath.dirname(found.source.rstrip("/"))
     seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
     alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
@@ -277,8 +269,10 @@ def _alike(system: System, found: FoundShape) -> Iterator[FoundShape]:
             other = find_shape(system, stored.path, None)
         except UserError:
             continue
-        if other.packing != _ELSEWHERE and _is_same(other, found):
-            yield other
+        if other.packing != _ELSEWHERE and other.quant not in known and _is_same(other, found):
+            known.add(other.quant)
+            others.append(other)
+    return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
 
 
 def _identity(name: str) -> str:
@@ -291,9 +285,7 @@ def _identity(name: str) -> str:
 
 def _is_same(one: FoundShape, other: FoundShape) -> bool:
     near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
-    shape = (one.shape.layers, one.shape.width, one.shape.heads) == (
-        other.shape.layers, other.shape.width, other.shape.heads
-    )  # fmt: skip
+    shape = all(getattr(one.shape, name) == getattr(other.shape, name) for name in ("layers", "width", "heads"))
     return shape and (near or not one.parameters or not other.parameters)
 
 

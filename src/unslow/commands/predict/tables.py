@@ -6,12 +6,12 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, TextIO
+from typing import IO, NamedTuple, TextIO
 
 from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
@@ -231,12 +231,6 @@ PIECE = 100_000
 ADDED = ("predicted_tok_s", "predicted_low", "predicted_high", "basis", "reason")
 
 
-class Writer(Protocol):
-    """What csv.writer gives."""
-
-    def writerows(self, rows: Iterable[Sequence[str]], /) -> None: ...
-
-
 class Done(NamedTuple):
     """How many rows there were, and how many of them were predicted."""
 
@@ -250,30 +244,26 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
     Where it can't be finished, an old file of that name stays as it was.
     """
     with open_input(source) as table:
-        reader, layout = _begun(table)
+        lines = _checked(csv.reader(table.lines(), delimiter=table.delimiter), table)
+        header = next((row for row in lines if any(cell.strip() for cell in row)), None)
+        if header is None:
+            raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
+        layout = layout_of(header, ADDED, table.name, table.decimal)
         with open_output(target, table, force=force) as file:
             writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
             file.write(table.mark)
             writer.writerow(layout.header)
             done = Done(0, 0)
-            for rows in _pieces(reader, table):
+            while piece := list(islice(lines, PIECE)):
+                rows = [row for row in piece if row]  # a line with nothing in it is no row
                 found = predict_cells(layout.names, *layout.read(rows))
                 speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
                 added = zip(*speeds, found.basis, found.reasons, strict=True)
                 writer.writerows(layout.repeated(row, cells) for row, cells in zip(rows, added, strict=True))
-                answered = found.reasons.count("")
-                done = Done(done.rows + len(rows), done.predicted + answered)
+                done = Done(done.rows + len(rows), done.predicted + found.reasons.count(""))
                 progress.step("predicting", table.share_read())
     progress.step(f"{done.predicted:,} of {done.rows:,} rows predicted", 1.0)
     return done
-
-
-def _begun(table: Input) -> tuple[Iterator[Row], Layout]:
-    reader = csv.reader(table.lines(), delimiter=table.delimiter)
-    header = next((row for row in _checked(reader, table) if any(cell.strip() for cell in row)), None)
-    if header is None:
-        raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
-    return reader, layout_of(header, ADDED, table.name, table.decimal)
 
 
 def _checked(reader: Iterator[Row], table: Input) -> Iterator[Row]:
@@ -283,9 +273,3 @@ def _checked(reader: Iterator[Row], table: Input) -> Iterator[Row]:
     except (csv.Error, UnicodeError, OSError) as error:
         hint = "is it a table of text? A quotation mark that is never closed looks like this"
         raise UserError(f"{table.name}, about line {table.line:,}: {error}", hint) from error
-
-
-def _pieces(reader: Iterator[Row], table: Input) -> Iterator[list[Row]]:
-    rows = _checked(reader, table)
-    while piece := list(islice(rows, PIECE)):
-        yield [row for row in piece if row]  # a line with nothing in it is no row

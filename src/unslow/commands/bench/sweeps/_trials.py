@@ -91,18 +91,16 @@ class Trials:
         self.own.share = min(0.99, (start - self._start_s) / self.limits.seconds)
         try:
             with self.own.started(self.settings(value)) as bencher:
-                self.readings.append(self._reading(bencher, value, number, tokens or self.tokens))
+                self.own.progress.step(f"{self.axis} {value}, round {number}", self.own.share)
+                case = f"{self.axis} {value}"
+                warmed_up(bencher, case)
+                wanted = Wanted(case, tokens or self.tokens, self.prompt_tokens, round=number)
+                done, memory = answer_or_retry(bencher, wanted), memory_of(bencher.subject.runtime)
+                speeds = decode_rate(done), prefill_rate(done)
+                self.readings.append(Reading(value, number, self.own.load_s, *speeds, memory))
         except UserError as error:
             self.broken[value] = error.message
         self._longest_s = max(self._longest_s, self.own.system.clock() - start)
-
-    def _reading(self, bencher: Bencher, value: int, number: int, tokens: int) -> Reading:
-        self.own.progress.step(f"{self.axis} {value}, round {number}", self.own.share)
-        case = f"{self.axis} {value}"
-        warmed_up(bencher, case)
-        done = answer_or_retry(bencher, Wanted(case, tokens, self.prompt_tokens, round=number))
-        memory = memory_of(bencher.subject.runtime)
-        return Reading(value, number, self.own.load_s, decode_rate(done), prefill_rate(done), memory)
 
     def samples(self, figure: str) -> list[Sample]:
         """The speeds of one kind."""
