@@ -76,12 +76,6 @@ def work_notes(asked: AskedShown | None) -> Iterator[str]:
         )
 
 
-def shared_notes(asked: AskedShown | None) -> Iterator[str]:
-    """Which numbers are of one conversation, and which of all."""
-    if asked and asked.users > 1:
-        yield f"tok/s are those of each of {asked.users} conversations; price and joules count all of them together"
-
-
 def price_notes(rigs: Sequence[RigShown], purse: BuyerPrices) -> Iterator[str]:
     """What to make of the prices that are shown."""
     prices = [rig.price for rig in rigs if rig.price]
@@ -116,6 +110,11 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
     asked = _Asked(work[0], work[1]) if work else None
     shown = list(_shown(system, request, purse, asked, progress or Silent()))
     about = work[2] if work else None
+    shared: tuple[str, ...] = ()
+    if about and about.users > 1:
+        shared = (
+            f"tok/s are those of each of {about.users} conversations; price and joules count all of them together",
+        )
     order = request.sort or ("" if request.names else "speed" if work else "name")
     return DevicesReport(
         unslow_version=__version__,
@@ -124,7 +123,7 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
         currency=purse.currency,
         catalogue_devices=len(_catalogue()),
         devices=ordered(shown, order),
-        notes=(*work_notes(about), *shared_notes(about), *notes_on(shown, purse, has_model=bool(work))),
+        notes=(*work_notes(about), *shared, *notes_on(shown, purse, has_model=bool(work))),
     )
 
 

@@ -95,12 +95,6 @@ def can_be_a_reason(plain: str) -> bool:
 
 
 @cache
-def worse_way(plain: str) -> int:
-    """1 where more of it is worse, -1 where less is, 0 where either may be."""
-    return WORSE.get(plain.rpartition(".")[2], 0)
-
-
-@cache
 def decided_cause(plain: str) -> str:
     """The cause that this fact decides; empty where none does, or several."""
     of_gpus = _OF_GPUS if ".gpus." in plain else {}
@@ -362,7 +356,7 @@ def is_off(path: str, facts: Facts, usual: Usual) -> bool:
     if isinstance(value, str | bool):
         return False
     off = value - float(usual.value)
-    way = worse_way(path)
+    way = WORSE.get(path.rpartition(".")[2], 0)
     return abs(off) > usual.spread and not usual.low <= value <= usual.high and (way == 0 or off * way > 0)
 
 

@@ -160,7 +160,6 @@ class Record:
         return self._discretion.facts(bench)
 
     def _last(self, bench: Bench) -> Bench | None:
-        """The benchmark before this one, where a condition speaks of it; None where the history can't be read."""
         asked = any(clause.of == "last" for condition in self._request.require for clause in condition.clauses)
         try:
             last = (self._history or default_history()).latest(bench) if asked else None

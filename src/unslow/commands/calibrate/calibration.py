@@ -10,7 +10,7 @@ import msgspec
 from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.commands.calibrate import CalibrateRequest
-from unslow.commands.diagnose.look import look_snapshot
+from unslow.commands.diagnose.look import look_and_measure
 from unslow.commands.diagnose.request import USUAL, DiagnoseSpec, Manners
 from unslow.facts.calibration import Calibration, Point, Rates, Scale
 from unslow.facts.errors import UserError
@@ -180,7 +180,8 @@ DISTURBED_SHARE = 0.1
 def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
     """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
     manners = Manners(evict=request.evict, api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
-    snapshot = look_snapshot(DiagnoseSpec(request.target, manners, limits=USUAL._replace(only=(SPEED,))), progress)
+    wanted = DiagnoseSpec(request.target, manners, limits=USUAL._replace(only=(SPEED,)))
+    snapshot = look_and_measure(wanted, progress).snapshot
     return checked(calibration_of(snapshot), anyway=request.anyway)
 
 

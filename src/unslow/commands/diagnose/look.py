@@ -331,8 +331,3 @@ def with_notes(report: Report, looked: Looked) -> Report:
         for subject in report.subjects
     )
     return msgspec.structs.replace(report, subjects=subjects)
-
-
-def look_snapshot(request: DiagnoseSpec, progress: Progress) -> Snapshot:
-    """The snapshot of what runs, measured. It holds no key."""
-    return look_and_measure(request, progress).snapshot

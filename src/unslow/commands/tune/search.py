@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -348,14 +347,6 @@ def _program(word: str) -> str:
         return found_file(Command((word,), os.environ))
     except UserError as error:
         raise UserError(error.message, "name the llama-server to start: --server PATH") from error
-
-
-def write_report(report: TuneReport, path: str) -> None:
-    """Write the report as JSON; UserError where it can't be."""
-    try:
-        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
 
 
 class Tuning:

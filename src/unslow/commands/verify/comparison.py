@@ -282,7 +282,7 @@ def verify(request: VerifySpec, progress: Progress) -> VerifyReport | Saved:
         return judge_verification(before, after, _told(request, planned, places[0], way, end))
 
 
-def write_report(report: VerifyReport, path: str) -> None:
+def write_report(report: msgspec.Struct, path: str) -> None:
     """Write the report as JSON; UserError where it can't be."""
     try:
         Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")

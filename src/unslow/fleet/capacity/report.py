@@ -138,22 +138,10 @@ def capacity_title(row: CapacityRow) -> str:
     return " · ".join(name for name in names if name)
 
 
-def model_words(row: CapacityRow) -> str:
-    """Without who published it: tables are narrow."""
-    return row.model.rpartition("/")[2] or row.runtime
-
-
 def device_words(row: CapacityRow) -> str:
     """The devices of one instance, without who made them."""
     name = _MAKERS.sub("", row.devices) or "?"
     return name if len(name) <= _LONGEST_DEVICE else f"{name[: _LONGEST_DEVICE - 1]}…"
-
-
-def now_and_peak(row: CapacityRow) -> str:
-    """Requests at once, in the mean and at most."""
-    if row.users_now is None or row.users_peak is None:
-        return "?"
-    return f"{_few(row.users_now)}/{_few(row.users_peak)}"
 
 
 def at_goal(row: CapacityRow) -> str:
@@ -257,9 +245,11 @@ def _hint(hint: str) -> str:
 
 
 def _cells(row: CapacityRow) -> tuple[str, ...]:
-    users = row.users_at_goal
+    users, name = row.users_at_goal, row.model.rpartition("/")[2] or row.runtime  # tables are narrow
+    known = row.users_now is not None and row.users_peak is not None
+    load = f"{_few(row.users_now or 0.0)}/{_few(row.users_peak or 0.0)}" if known else "?"
     return (
-        model_words(row), row.runtime, device_words(row), f"{row.instances:,}", now_and_peak(row), at_goal(row),
+        name, row.runtime, device_words(row), f"{row.instances:,}", load, at_goal(row),
         f"{users.low:,.0f}-{users.high:,.0f}" if users else "-", _SHORT.get(row.limit, row.limit) or "-", one_more(row),
     )  # fmt: skip
 
