@@ -164,15 +164,13 @@ def own(rig: RigShown, price: PriceShown | None, use: Use, terms: Terms) -> WayS
     capital = (upfront(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
     power = None if watts is None else min(busy, 1.0) * 24 * MONTH_DAYS * watts / 1000 * terms.electricity
     month = None if capital is None or power is None else capital + power
-    missing = _price_missing(rig) if price is None else "its power is not known (--watts)" if power is None else ""
+    missing = "its power is not known (--watts)" if power is None else ""
+    if price is None:
+        name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
+        missing = f'its price is not known: --price "{name}=AMOUNT"{paid}'
     way = _way("own", rig, price, use, month)
     said = "; ".join(text for text in (way.reason, missing) if text)
     return msgspec.structs.replace(way, capital_per_month=capital, power_per_month=power, watts=watts, reason=said)
-
-
-def _price_missing(rig: RigShown) -> str:
-    name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
-    return f'its price is not known: --price "{name}=AMOUNT"{paid}'
 
 
 def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
@@ -275,15 +273,13 @@ def assumptions(
     terms: Terms, use: Use, currency: str, *, users: int, electricity_said: bool, has_own: bool
 ) -> tuple[str, ...]:
     """What was taken for granted, and the flag that says it better."""
-    work = _work(use, users)
+    work = (
+        f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)",
+        f"a device always has {users} conversations at once (--users)"
+        if users > 1
+        else "a device has one conversation at a time; several at once make more tokens of the same hour (--users)",
+    )
     return (*work, *_owning(terms, currency, electricity_said=electricity_said)) if has_own else work
-
-
-def _work(use: Use, users: int) -> tuple[str, ...]:
-    read = f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
-    if users > 1:
-        return read, f"a device always has {users} conversations at once (--users)"
-    return read, "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
 
 
 def _owning(terms: Terms, currency: str, *, electricity_said: bool) -> Iterator[str]:

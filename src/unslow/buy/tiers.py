@@ -317,7 +317,10 @@ class _Counter:
 
     def _runs(self, group: Sequence[WellKnown], quant: str, asked: Setup) -> RunsShown:
         model, plan = group[0], asked.blueprint
-        answer = self._rated(model, quant, plan)
+        answer: Rated | Unknown | None = None
+        if self._tier.device:
+            found = FoundModel(model.name, plan, quant, "catalogue", model.parameters)
+            answer = rated(found, self._tier.hardware, self._question, whole=True)
         return RunsShown(
             model=model.name,
             parameters=model.parameters,
@@ -330,12 +333,6 @@ class _Counter:
             backend=answer.speed.backend if isinstance(answer, Rated) else "",
             alike=len(group) - 1,
         )
-
-    def _rated(self, model: WellKnown, quant: str, plan: Blueprint) -> Rated | Unknown | None:
-        if not self._tier.device:
-            return None
-        found = FoundModel(model.name, plan, quant, "catalogue", model.parameters)
-        return rated(found, self._tier.hardware, self._question, whole=True)
 
     def _misses(self, missed: Sequence[tuple[WellKnown, int]]) -> Iterator[MissesShown]:
         near = [(model, lacks) for model, lacks in missed if lacks < (_NEAR - 1) * self._room]

@@ -99,7 +99,17 @@ def read_benches(path: str, system: System | None = None) -> tuple[Bench, ...]:
 def compare_with(bench: Bench, word: str, history: History | None = None, system: System | None = None) -> Compared:
     """Hold it against an earlier one: LAST, an id, a label or a file."""
     history = history or default_history()
-    return compared_to(bench, figured(_meant(bench, word, history, system)), history)
+    try:
+        before = history.find(word, like=bench)
+    except UserError:
+        if not _is_file(word):
+            raise
+        settings = bench.settings.items()
+        before = max(
+            read_benches(word, system),
+            key=lambda other: (other.model == bench.model, len(settings & other.settings.items())),
+        )
+    return compared_to(bench, figured(before), history)
 
 
 def check_meant(word: str, history: History | None = None, system: System | None = None) -> None:
@@ -119,20 +129,6 @@ def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
     comparison = compare_benches(before, bench, _others(before, bench, history))
     changes = changes_between(before, bench)
     return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
-
-
-def _meant(bench: Bench, word: str, history: History, system: System | None) -> Bench:
-    """A benchmark that is kept, else the one of a file that is most like this one."""
-    try:
-        return history.find(word, like=bench)
-    except UserError:
-        if not _is_file(word):
-            raise
-    settings = bench.settings.items()
-    return max(
-        read_benches(word, system),
-        key=lambda other: (other.model == bench.model, len(settings & other.settings.items())),
-    )
 
 
 def _is_file(word: str) -> bool:

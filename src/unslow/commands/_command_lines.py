@@ -179,21 +179,17 @@ def spelled_subject(subject: SubjectReport, case: Case) -> SubjectReport:
 def _fixes(finding: Finding, case: Case, seen: set[tuple[str, ...]]) -> Iterator[Fix]:
     """The fixes as commands; the same commands only where they come first."""
     for fix in finding.fixes:
-        lines = _lines(Change(Knob(fix.knob), _value(fix, finding, case), fix.why), case)
+        try:
+            commands = commands_for([Change(Knob(fix.knob), _value(fix, finding, case), fix.why)], case)
+        except UserError:  # of a runtime that is not known
+            commands = Commands()
+        lines = (*commands.short, *commands.lines)  # from the shortest words to the whole command
         # The word of the cause, unless it speaks of removing what is rather set to another value
         removes = not lines or lines[0].startswith(("remove ", "start it without "))
         why = fix.why if removes else fix.why.removeprefix("remove the setting: ")
         again = len(lines) > 1 and lines in seen
         seen.add(lines)
         yield msgspec.structs.replace(fix, commands=() if again else lines, why=f"{why} (as above)" if again else why)
-
-
-def _lines(change: Change, case: Case) -> tuple[str, ...]:
-    try:
-        commands = commands_for([change], case)
-    except UserError:
-        return ()
-    return (*commands.short, *commands.lines)
 
 
 def _value(fix: Fix, finding: Finding, case: Case) -> Setting:

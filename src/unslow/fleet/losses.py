@@ -137,7 +137,9 @@ def loss_of(case: Case, report: SubjectReport, about: About) -> Lost:
         all_hours = None if gpus is None else gpus * hours
         because = "the model does not load, so nobody knows how much it would be asked"
         return Lost(Loss(gpu_hours=all_hours, idle_gpu_hours=0.0 if gpus is not None else None, because=because), {})
-    if report.verdict == "cannot_tell" and _is_idle(case, worked):
+    traffic = case.run.traffic.value_or(None)
+    asked = traffic is None or traffic.waiting or traffic.tokens_per_s.value_or(0.0)
+    if report.verdict == "cannot_tell" and worked == 0.0 and not asked:
         return Lost(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle, because=NOBODY_ASKED), {})
     if report.verdict == "cannot_tell":
         return Lost(Loss(idle_gpu_hours=idle, because=why_untold(case, report)), {})
@@ -145,14 +147,6 @@ def loss_of(case: Case, report: SubjectReport, about: About) -> Lost:
     loss, missing = _of_a_slow_one(case, report, busy)
     taken = by_cause(report, missing, weightiest_first(about)) if missing else {}
     return Lost(msgspec.structs.replace(loss, idle_gpu_hours=idle), taken)
-
-
-def _is_idle(case: Case, worked: float | None) -> bool:
-    """Whether nobody got an answer and nobody waits for one."""
-    traffic = case.run.traffic
-    if worked != 0.0 or not isinstance(traffic, Known):
-        return False
-    return not traffic.value.waiting and not traffic.value.tokens_per_s.value_or(0.0)
 
 
 def _of_a_slow_one(case: Case, report: SubjectReport, gpu_hours: float | None) -> tuple[Loss, Missing | None]:

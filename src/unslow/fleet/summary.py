@@ -261,6 +261,7 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
     runtime, model, devices = kind
     instances = [one.instance for one in members]
     seen = paces(instances, window_s) if devices else None
+    low, mid, high = (float(speed) for speed in np.quantile(seen.speeds, [0.1, 0.5, 0.9])) if seen else (0.0,) * 3
     enough = sum(1 for one in instances if is_comparable(one, window_s))
     return PeerGroup(
         runtime=runtime,
@@ -268,7 +269,7 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
         devices=devices,
         instances=len(members),
         judged=len(seen.places) if seen else enough,
-        speed=_speeds(seen) if seen else None,
+        speed=Range(low=low, mid=mid, high=high) if seen else None,
         odd=_odd_ones(members, seen) if seen else (),
         because="" if seen else _why_not(enough) if devices else UNKNOWN_DEVICES,
     )
@@ -279,11 +280,6 @@ def _why_not(enough: int) -> str:
     if enough >= needed:
         return "their loads are too different to compare them, and nothing predicts what each should give"
     return f"{enough} of them answered enough in the window to compare, and it takes {needed}"
-
-
-def _speeds(seen: Paces) -> Range:
-    low, mid, high = (float(speed) for speed in np.quantile(seen.speeds, [0.1, 0.5, 0.9]))
-    return Range(low=low, mid=mid, high=high)
 
 
 def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:

@@ -163,7 +163,10 @@ def _answer(
     planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
     names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
     report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room))
-    current = _measured(current, case) if runs else None
+    if current is not None and runs:  # as it was measured; nothing of it is to be changed
+        speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
+        current = msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
+    current = current if runs else None
     said = (*said, *context_notes(goal, found.blueprint))
     notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
     report = msgspec.structs.replace(report, current=current, notes=notes)
@@ -225,13 +228,6 @@ def settings_given(case: Case) -> dict[str, str]:
         return {}
     settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
     return {name: setting.value for name, setting in settings.items()}
-
-
-def _measured(current: OptionShown | None, case: Case) -> OptionShown | None:
-    if current is None:
-        return None
-    speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
-    return msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
 
 
 def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:

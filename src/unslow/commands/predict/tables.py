@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import islice
+from itertools import islice, product
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple, TextIO
@@ -49,18 +49,14 @@ class Layout:
         """What the rows ask; a cell that a row does not have is empty."""
         whole = [row if len(row) >= self._kept else [*row, *[""] * (self._kept - len(row))] for row in rows]
         if self._numbers:
-            whole = [self._with_points(row) for row in whole]
+            whole = [list(row) for row in whole]
+            for row, place in product(whole, self._numbers):
+                row[place] = row[place].replace(self._decimal, ".")
         return Cells([*map(self._named, whole)], self._column(DEPTH, whole), self._column(SIZE, whole))
 
     def _column(self, name: str, rows: Sequence[Row]) -> list[str]:
         place = self.places.get(name)
         return [""] * len(rows) if place is None else [row[place] for row in rows]
-
-    def _with_points(self, row: Row) -> Row:
-        row = list(row)
-        for place in self._numbers:
-            row[place] = row[place].replace(self._decimal, ".")
-        return row
 
     def repeated(self, row: Row, added: Sequence[str]) -> Row:
         """The row with what was predicted in the columns for it; cells beyond the last column stay behind them."""

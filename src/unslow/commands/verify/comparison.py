@@ -28,6 +28,7 @@ from unslow.commands.verify.rounds import (
 )
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
+from unslow.facts.snapshot import Subject
 from unslow.facts.verification import LARGEST_SIDE_BYTES, Side, Work, dump_side, parse_side
 from unslow.look.command_line import UNSET
 from unslow.look.gguf_server_flags import parse_settings
@@ -172,7 +173,11 @@ _OVERRIDES = "--override-kv"
 
 def check_room(party: MeasuredServer, place: ServerPlace, work: Work) -> None:
     """UserError where the context is known and the request is longer."""
-    room = context_of_command(place.system, party.command) if party.command else _context_of_running(party, place)
+    if party.command:
+        room = context_of_command(place.system, party.command)
+    else:
+        subject = subject_of(place.snapshot, party.model) or Subject()
+        room = subject.runtime.context_per_slot.value_or(subject.runtime.context_length.value_or(None))
     need = work.kept_tokens + work.prompt_tokens + work.answer_tokens
     if room is None or need <= room:
         return
@@ -205,14 +210,6 @@ def _trained(system: System, path: str) -> int | None:
         return model_facts(read_gguf(system, path)).context_trained.value_or(None)
     except LookError:  # whoever starts it says it better
         return None
-
-
-def _context_of_running(party: MeasuredServer, place: ServerPlace) -> int | None:
-    subject = subject_of(place.snapshot, party.model)
-    if subject is None:
-        return None
-    runtime = subject.runtime
-    return runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
 
 
 def _count(word: str) -> int | None:
@@ -370,7 +367,11 @@ def _saved(
 def _against(
     request: VerifySpec, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
-    before = _read_side(path)
+    try:
+        with Path(path).open("rb") as file:
+            before = parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name the file that --save wrote") from error
     work = request.work(before.work)
     if work != before.work:
         known = before.work
@@ -379,11 +380,3 @@ def _against(
     course = Course(work, request.seconds, request.answers and bool(before.answers), extent_before(before))
     party, place, end = _alone(request, course, progress)
     return judge_verification(before, discretion.facts(party.side(work)), _told(request, planned, place, "apart", end))
-
-
-def _read_side(path: str) -> Side:
-    try:
-        with Path(path).open("rb") as file:
-            return parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name the file that --save wrote") from error

@@ -110,7 +110,9 @@ class Refusal(NamedTuple):
 def refusal_of(reply: Reply, access: Access) -> Refusal:
     """Why there is no answer; UserError where no other query would have one either."""
     head = parse_head(reply.body)
-    text = access.quoted((head.error if head else "") or _readable(reply.body))
+    start = reply.body[:400].decode("utf-8", "replace").strip()
+    readable = "" if start.startswith("<") else start  # of an answer that is not JSON, unless it is a page
+    text = access.quoted((head.error if head else "") or readable)
     _check_whole(reply, text, access)
     told = f": {text}" if text else ""
     if (head and head.error_type in ("timeout", "canceled")) or reply.status in (408, 504):
@@ -162,12 +164,6 @@ def _redirect(reply: Reply, access: Access) -> UserError:
         return UserError(f"{access.shown_url} sends us to {told}", hint)
     hint = "nothing is sent to another address than the one given; a page to log in on? " + _WHO
     return UserError(f"{access.shown_url} sends us to {told}, which is not followed", hint)
-
-
-def _readable(body: bytes) -> str:
-    """The text of an answer that is not JSON, unless it is a page."""
-    start = body[:400].decode("utf-8", "replace").strip()
-    return "" if start.startswith("<") else start
 
 
 MOST_SKEW_S = 5.0

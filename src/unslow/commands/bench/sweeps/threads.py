@@ -81,13 +81,10 @@ def _first(trials: Trials, pace: Pace, current: list[int]) -> list[int]:
     now = next(iter(current), None)
     physical, fast = cpu.physical_cores.value_or(None), cpu.performance_cores.value_or(None)
     values = first_threads(physical, fast, most_threads(cpu, now), now)
-    return [value for value in values if _affordable(trials, value, pace)]
-
-
-def _affordable(trials: Trials, value: int, pace: Pace) -> bool:
-    """Whether a count takes no more than its share of the time, were the speed in proportion to it."""
-    now = pace.runtime.threads.value_or(value)
-    return (DECODE_S + PROMPT_S) * now / value <= max(SLOW_SHARE * trials.limits.seconds, 2 * (DECODE_S + PROMPT_S))
+    # Counts that take no more than their share of the time, were the speed in proportion to them
+    each_s = DECODE_S + PROMPT_S
+    most_s = max(SLOW_SHARE * trials.limits.seconds, 2 * each_s)
+    return [value for value in values if each_s * pace.runtime.threads.value_or(value) / value <= most_s]
 
 
 def most_threads(cpu: Cpu, current: int | None) -> int:
