@@ -365,7 +365,7 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
         ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
         request.power_share,
     )  # fmt: skip
-    for rig in rigs:
+    for rig in rigs:  # what sells for more than it cost makes tokens at less than nothing: a slip of the finger
         if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
             raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
     owned = [own(rig, rig.price, use, terms) for rig in rigs]

@@ -135,7 +135,7 @@ def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
     best = fine[0] if fine else None
     seen = {best.rig.device} if best else set[str]()
     found: list[OfferShown] = []
-    for offer in fine[1:]:
+    for offer in fine[1:]:  # each device once: twice the chosen card is no other idea
         if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
             seen.add(offer.rig.device)
             found.append(offer)

@@ -144,7 +144,7 @@ def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, who
     """The speed with as much on the GPUs as fits; with `whole`, Unknown where not all of it does."""
     if whole and hardware.rooms:
         tensors = found.blueprint.tensors
-        tables = ("token_embd.weight", "per_layer_token_embd.weight")
+        tables = ("token_embd.weight", "per_layer_token_embd.weight")  # only looked up: they may stay on the host
         placed = remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables))
         if placed > sum(room.usable_bytes for room in hardware.rooms):
             return UNFIT

@@ -126,7 +126,7 @@ def gpu_readings(raw: Raw) -> dict[str, Reading]:
     told, braked = found.pop("reasons_told", None), found.pop("power_braked", None)
     shares = {name: min(1.0, found[name].value) for name in _HELD if name in found}
     if told:
-        # Whether a reason comes from the metric that is there, and not from one that counts less
+        # One that is not among the answers never was; nor one of a metric that counts less than the one that is there
         shares = {
             name: shares.get(name, 0.0) if (name in raw and raw[name][0] <= raw["reasons_told"][0]) else 0.0
             for name in _HELD

@@ -202,6 +202,7 @@ def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]
     up = _of_engines("avg_over_time(up{}[W]) < 1", options, there)
     yield Query("up", "engine", up, "whether it was always there")
     terms = []
+    # Only of those that did: who is not among the answers did not, or does not tell
     if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
         terms.append(marked(f"max without (pid) ({found})", "starts"))
     for name, one in _engines(there).items():

@@ -141,6 +141,7 @@ def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
     tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
     for number in range(limits.repeats):
         bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
+        # The first of a round is never the same twice in a row, so that drift favours none
         turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
         answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
         passes = {name: one for name, one in answers.items() if isinstance(one, Pass)}

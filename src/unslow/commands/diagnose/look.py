@@ -257,7 +257,8 @@ def _check_processes(seen: Snapshot) -> None:
     outcome = next(p for p in seen.probes if p.name == PROCESSES)
     if not outcome.error or seen.subjects:
         return
-    if re.search(r"windows|macos", seen.machine.system.name.value_or(""), re.IGNORECASE) is not None:
+    system = seen.machine.system.name.value_or("")
+    if re.search(r"windows|macos", system, re.IGNORECASE):  # no /proc at all, so no other user would see more
         hint = "start one, or give its URL, such as http://127.0.0.1:11434 for Ollama or :1234 for LM Studio"
         raise UserError("no runtime answers at the port that it usually has", hint)
     hint = "run it as a user who may read /proc, or give the server's URL"

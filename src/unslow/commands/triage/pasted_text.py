@@ -298,6 +298,7 @@ def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectRep
     if pasted.sampled:
         note += " Lines that repeat were counted, not read one by one."
     judged = with_expectation(subject, case)
+    # Where a cause is proven, or all is well, a command can only settle what is suspected beside it
     proven = judged.verdict == "normal" or any(finding.confidence >= PROVEN for finding in judged.findings[:1])
     asked = questions(case, tuple(one for one in judged.cannot_tell if one.suspected or not proven))
     worded = judged

@@ -154,7 +154,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         )
         if access.bearer and (access.username or access.password):
             raise UserError("both a password and a token were given for Prometheus", "leave one of them out")
-        for name, value in (("Authorization", access.bearer), *access.headers):
+        for name, value in (("Authorization", access.bearer), *access.headers):  # the value itself is never told
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 raise UserError(f"the header {name[:40]!r} has characters that no header can have", "is it one line?")
             if name.lower() in _OWN_HEADERS:
