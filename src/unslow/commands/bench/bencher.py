@@ -92,7 +92,7 @@ class Bencher:
             silence_s=self.silence_s,
             deadline_s=self.deadline_s,
         )
-        waited = self.waited_s() if users == 1 else None
+        waited = cpu_wait_s(self.system, self.target.pid) if users == 1 else None
         start = self.system.clock()
         try:
             reply = ask(self.system, self.target, question)
@@ -100,7 +100,7 @@ class Bencher:
             return self._failed(wanted, start, error)
         self.prompts.learn(len(question.prompt.split()), reply.prompt_tokens + reply.cached_tokens)
         done = pass_of(wanted, reply, start - self.began_s, users)
-        if waited is not None and (now := self.waited_s()) is not None:
+        if waited is not None and (now := cpu_wait_s(self.system, self.target.pid)) is not None:
             done = msgspec.structs.replace(done, waited_for_cpu_s=max(0.0, now - waited))
         with self._lock:
             self.passes.append(done)
@@ -141,13 +141,6 @@ class Bencher:
             self.flush()
             self._flushed_s = self.system.clock()
 
-    def waited_s(self) -> float | None:
-        """Seconds for which the server's threads have waited for a processor so far; None where it can't be told."""
-        try:
-            return read_run_delay(self.system, self.target.pid) if self.target.pid is not None else None
-        except LookError:
-            return None
-
     def _failed(self, wanted: Wanted, start: float, error: AskError) -> Failure:
         failure = Failure(
             case=wanted.case,
@@ -163,6 +156,14 @@ class Bencher:
         with self._lock:
             self.failures.append(failure)
         return failure
+
+
+def cpu_wait_s(system: System, pid: int | None) -> float | None:
+    """For how long the server's threads have waited for a processor so far; None where it can't be told."""
+    try:
+        return read_run_delay(system, pid) if pid is not None else None
+    except LookError:
+        return None
 
 
 def pass_of(wanted: Wanted, reply: Reply, started_s: float, users: int) -> Pass:

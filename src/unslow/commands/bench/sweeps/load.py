@@ -7,7 +7,7 @@ rights; whether they are gone is looked up. Nothing is dropped while another pro
 import re
 from typing import NamedTuple
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, Wanted, cpu_wait_s
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
 from unslow.commands.bench.sweeps._trials import BY_THE_USER, OUT_OF_TIME, answer_or_retry
@@ -105,7 +105,7 @@ def _warm(own: Own, limits: Limits, warm: list[Start]) -> str:
 
 def _start(own: Own, case: str) -> Start:
     with own.started({}) as bencher:
-        read_bytes, waited_s = _read_bytes(bencher), bencher.waited_s()
+        read_bytes, waited_s = _read_bytes(bencher), cpu_wait_s(bencher.system, bencher.target.pid)
         wanted = Wanted(f"{AXIS} {case}", _TOKENS)
         first = answer_or_retry(bencher, wanted)
         later = answer_or_retry(bencher, wanted._replace(round=2))
