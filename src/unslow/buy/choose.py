@@ -10,7 +10,6 @@ from unslow.buy.offers import (
     USUAL_QUANTS,
     Aim,
     ChoiceReport,
-    Chosen,
     Market,
     OfferShown,
     WayShown,
@@ -59,22 +58,6 @@ def _reasons(
     if best.rig.count > 1:
         power = f", and a power supply with {best.rig.tdp_w:,.0f} W for them" if best.rig.tdp_w else ""
         yield f"{best.rig.count} cards need a board with as many slots{power}"
-    yield from _against(best, others)
-
-
-def _why(best: OfferShown, aim: Aim) -> str:
-    if aim.goal is None:
-        return f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
-    kind = "the cheapest that very likely reaches the goal"
-    if best.total is None:
-        kind = "the fastest of those that very likely reach the goal, of none of which a price is known"
-    elif best.total == 0:
-        kind = "nothing has to be bought"
-    return f"{kind}: {low(best):,.1f} tok/s at the low end, {aim.goal:g} are asked for"
-
-
-def _against(best: OfferShown, others: Sequence[OfferShown]) -> Iterator[str]:
-    """What the runners-up do better."""
     faster = max(others, key=low, default=None)
     if faster and low(faster) > _MUCH * low(best):
         coarser = f" in {faster.rig.quant}" if faster.rig.quant != best.rig.quant else ""
@@ -88,31 +71,39 @@ def _against(best: OfferShown, others: Sequence[OfferShown]) -> Iterator[str]:
         yield f"less power: {lean.rig.name}, {lean.rig.tdp_w:.0f} W instead of {best.rig.tdp_w:.0f} W"
 
 
+def _why(best: OfferShown, aim: Aim) -> str:
+    if aim.goal is None:
+        return f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
+    kind = "the cheapest that very likely reaches the goal"
+    if best.total is None:
+        kind = "the fastest of those that very likely reach the goal, of none of which a price is known"
+    elif best.total == 0:
+        kind = "nothing has to be bought"
+    return f"{kind}: {low(best):,.1f} tok/s at the low end, {aim.goal:g} are asked for"
+
+
 def _reads(offer: OfferShown) -> RateShown:
-    """Prompt tokens of a second."""
     return offer.rig.speed.prefill_tokens_per_s if offer.rig.speed else RateShown(low=0.0, mid=0.0, high=0.0)
 
 
 def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, have: str) -> tuple[str, ...]:
     """What the answer rests on beside the catalogue."""
-    return tuple(_assumptions(aim, host_price, currency, asked, have))
-
-
-def _assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, have: str) -> Iterator[str]:
     users = f" for each of {asked.users} conversations" if asked.users > 1 else ""
     ends = "four of five measurements lie between the ends, one in ten below"
-    yield f"speed with {asked.context:,} tokens in the context{users}; {ends}"
+    said = [f"speed with {asked.context:,} tokens in the context{users}; {ends}"]
     if host_price:
-        yield f"a computer around new cards costs {host_price:,.0f} {currency}"
+        said.append(f"a computer around new cards costs {host_price:,.0f} {currency}")
     elif not have:
-        yield "cards go into a computer that is there, with room and power for them: --host-price adds one"
+        said.append("cards go into a computer that is there, with room and power for them: --host-price adds one")
     if aim.budget is not None:
-        yield f"a launch price counts for {SOLD_YEARS} years; of older devices only a price that was seen or yours"
+        said.append(
+            f"a launch price counts for {SOLD_YEARS} years; of older devices only a price that was seen or yours"
+        )
+    return tuple(said)
 
 
 _TRIED = 12
 """How many of the most promising offers are asked first, to see whether something less would help."""
-_MODELS = 6
 _SHORTEST = 2048
 
 _Pairs = Sequence[tuple[Rig, Rig | None]]
@@ -121,30 +112,25 @@ _Pairs = Sequence[tuple[Rig, Rig | None]]
 
 def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
     """One way for each thing that can give, where it helps."""
-    yield from _budget(offers, aim, market)
-    affordable = _affordable(market, offers, aim)
-    for way in (_quant, _context, _host, _model):
-        if found := way(market, affordable, aim):
-            yield found
-    yield from _goal(offers, aim)
-
-
-def _budget(offers: Sequence[OfferShown], aim: Aim, market: Market) -> Iterator[WayShown]:
-    if aim.budget is None:
-        return
-    dear = [o for o in offers if refusal(o, aim) == "too_dear"]
+    dear = [o for o in offers if aim.budget is not None and refusal(o, aim) == "too_dear"]
     if dear:
         best = min(dear, key=lambda o: o.total or 0.0)
         words = f"a budget of {best.total:,.0f} {market.purse.currency}: {best.rig.name} in {best.rig.quant}"
         yield WayShown(gives="budget", words=f"{words}, {low(best):,.1f} tok/s at the low end")
-
-
-def _affordable(market: Market, offers: Sequence[OfferShown], aim: Aim) -> _Pairs:
-    """What could be paid."""
-    return [
+    affordable = [
         pair for pair, offer in zip(market.rigs(), offers, strict=True)
         if aim.budget is None or (offer.total is not None and offer.total <= aim.budget)
     ]  # fmt: skip
+    for way in (_quant, _context, _host, _model):
+        if found := way(market, affordable, aim):
+            yield found
+    if aim.goal is None:
+        return
+    within = [o for o in offers if o.rig.speed and refusal(o, aim._replace(goal=None)) is None]
+    if within and (best := max(within, key=low)).rig.speed:
+        middle = best.rig.speed.each_tokens_per_s.mid
+        words = f"a goal of {low(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, {middle:,.1f} in the middle"
+        yield WayShown(gives="goal", words=words)
 
 
 def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
@@ -213,18 +199,7 @@ def _smaller(found: FoundModel, context: int) -> list[WellKnown]:
     family = "".join(letter for letter in found.name.split("-")[0] if letter.isalpha())
     alike = [m for m in listed_models(family) if m.parameters < found.parameters and m.shape.context_trained >= context]
     by_size = sorted({m.parameters: m for m in reversed(alike)}.values(), key=lambda m: -m.parameters)
-    return by_size[:_MODELS]
-
-
-def _goal(offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
-    """What the fastest within the budget gives."""
-    if aim.goal is None:
-        return
-    within = [o for o in offers if o.rig.speed and refusal(o, aim._replace(goal=None)) is None]
-    if within and (best := max(within, key=low)).rig.speed:
-        middle = best.rig.speed.each_tokens_per_s.mid
-        words = f"a goal of {low(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, {middle:,.1f} in the middle"
-        yield WayShown(gives="goal", words=words)
+    return by_size[:6]
 
 
 @one_judgement()
@@ -236,7 +211,10 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     aim = Aim(request.budget, request.goal, request.partly)
     offers = list(market.offers(aim, progress or Silent()))
     heaps = chosen(offers, aim)
-    best = _explained(heaps, market, aim)
+    best = heaps.best
+    if best is not None:
+        weights = sum(tensor.bytes for tensor in market.in_quant(best.rig.quant).blueprint.tensors)
+        best = explained(best, heaps.runners_up, aim, purse.currency, weights)
     seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
     host = float(USUAL_HOST.bytes_per_s) / GB
     said = (
@@ -261,11 +239,3 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
         ),
         notes=(*work_notes(market.shown), *notes, *price_notes(seen, purse)),
     )
-
-
-def _explained(heaps: Chosen, market: Market, aim: Aim) -> OfferShown | None:
-    best = heaps.best
-    if best is None:
-        return None
-    weights = sum(tensor.bytes for tensor in market.in_quant(best.rig.quant).blueprint.tensors)
-    return explained(best, heaps.runners_up, aim, market.purse.currency, weights)

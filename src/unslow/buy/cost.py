@@ -164,15 +164,13 @@ def own(rig: RigShown, price: PriceShown | None, use: Use, terms: Terms) -> WayS
     capital = (upfront(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
     power = None if watts is None else min(busy, 1.0) * 24 * MONTH_DAYS * watts / 1000 * terms.electricity
     month = None if capital is None or power is None else capital + power
-    missing = _price_missing(rig) if price is None else "its power is not known (--watts)" if power is None else ""
+    missing = "its power is not known (--watts)" if power is None else ""
+    if price is None:
+        name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
+        missing = f'its price is not known: --price "{name}=AMOUNT"{paid}'
     way = _way("own", rig, price, use, month)
     said = "; ".join(text for text in (way.reason, missing) if text)
     return msgspec.structs.replace(way, capital_per_month=capital, power_per_month=power, watts=watts, reason=said)
-
-
-def _price_missing(rig: RigShown) -> str:
-    name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
-    return f'its price is not known: --price "{name}=AMOUNT"{paid}'
 
 
 def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
@@ -244,11 +242,11 @@ def rivals(others: list[WayShown]) -> list[WayShown]:
 
 def cheapest_first(ways: list[WayShown]) -> tuple[WayShown, ...]:
     """What can do it by what it costs, then the rest."""
-    return tuple(sorted(ways, key=_place))
 
+    def place(way: WayShown) -> tuple[bool, bool, float, str]:
+        return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
 
-def _place(way: WayShown) -> tuple[bool, bool, float, str]:
-    return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
+    return tuple(sorted(ways, key=place))
 
 
 def tokens_in(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
@@ -275,15 +273,13 @@ def assumptions(
     terms: Terms, use: Use, currency: str, *, users: int, electricity_said: bool, has_own: bool
 ) -> tuple[str, ...]:
     """What was taken for granted, and the flag that says it better."""
-    work = _work(use, users)
+    work = (
+        f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)",
+        f"a device always has {users} conversations at once (--users)"
+        if users > 1
+        else "a device has one conversation at a time; several at once make more tokens of the same hour (--users)",
+    )
     return (*work, *_owning(terms, currency, electricity_said=electricity_said)) if has_own else work
-
-
-def _work(use: Use, users: int) -> tuple[str, ...]:
-    read = f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
-    if users > 1:
-        return read, f"a device always has {users} conversations at once (--users)"
-    return read, "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
 
 
 def _owning(terms: Terms, currency: str, *, electricity_said: bool) -> Iterator[str]:
@@ -369,7 +365,9 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
         ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
         request.power_share,
     )  # fmt: skip
-    _check_resale(rigs, terms)
+    for rig in rigs:  # what sells for more than it cost makes tokens at less than nothing: a slip of the finger
+        if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
+            raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
     owned = [own(rig, rig.price, use, terms) for rig in rigs]
     others = [*_rented(desk, use, rigs), *_sold(desk, use)]
     pairs = [break_even(mine, other, terms) for mine in owned for other in rivals(others)]
@@ -412,13 +410,6 @@ def _use_shown(request: CostRequest, use: Use) -> UseShown:
     )  # fmt: skip
 
 
-def _check_resale(rigs: Sequence[RigShown], terms: Terms) -> None:
-    """What sells for more than it cost makes tokens at less than nothing: a slip of the finger."""
-    for rig in rigs:
-        if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
-            raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
-
-
 def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
     """What the user can rent; else the shipped rents that can do it, those of the devices at hand among them."""
     own_prices = [named_amount(text, "--rent") for text in (*desk.request.rent, *desk.told.rents)]
@@ -428,21 +419,18 @@ def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShow
         yield rent(rig, price, use, all_day=False)
         yield rent(rig, price, use, all_day=True)
     if not own_prices and desk.purse.currency == SHIPPED:
-        yield from _shipped_rents(desk, use, {rig.device for rig in rigs})
-
-
-def _shipped_rents(desk: _Desk, use: Use, at_hand: set[str]) -> Iterator[WayShown]:
-    cheapest = {price.of: price for price in reversed(rents_of())}
-    ways = [
-        rent(desk.rig(name), shown_price(price, desk.purse.today), use, all_day=False)
-        for name, price in cheapest.items()
-    ]
-    able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
-    able.sort(key=lambda way: (way.name not in at_hand, way.per_million or 0.0))
-    for way in able[:_RENTS]:
-        yield way
-        if way.rig and way.price:
-            yield rent(way.rig, way.price, use, all_day=True)
+        at_hand = {rig.device for rig in rigs}
+        cheapest = {price.of: price for price in reversed(rents_of())}
+        ways = [
+            rent(desk.rig(name), shown_price(price, desk.purse.today), use, all_day=False)
+            for name, price in cheapest.items()
+        ]
+        able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
+        able.sort(key=lambda way: (way.name not in at_hand, way.per_million or 0.0))
+        for way in able[:_RENTS]:
+            yield way
+            if way.rig and way.price:
+                yield rent(way.rig, way.price, use, all_day=True)
 
 
 def _sold(desk: _Desk, use: Use) -> Iterator[WayShown]:

@@ -54,16 +54,13 @@ def ordered(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:
 
 def notes_on(rigs: Sequence[RigShown], purse: BuyerPrices, *, has_model: bool) -> tuple[str, ...]:
     """What was assumed, and what to make of the prices."""
-    return tuple(_notes(rigs, purse, has_model=has_model))
-
-
-def _notes(rigs: Sequence[RigShown], purse: BuyerPrices, *, has_model: bool) -> Iterator[str]:
+    notes = list(price_notes(rigs, purse))
     if has_model and any(rig.fits == "partly" for rig in rigs):
-        host = float(USUAL_HOST.bytes_per_s) / GB
-        yield f"partly: the rest lies on a host whose memory is taken to deliver {host:.0f} GB/s, which sets the speed"
-    yield from price_notes(rigs, purse)
+        host = f"a host whose memory is taken to deliver {float(USUAL_HOST.bytes_per_s) / GB:.0f} GB/s"
+        notes.insert(0, f"partly: the rest lies on {host}, which sets the speed")
     if has_model and any(rig.tokens_per_joule_by_tdp for rig in rigs):
-        yield NOTE_ON_JOULES
+        notes.append(NOTE_ON_JOULES)
+    return tuple(notes)
 
 
 def work_notes(asked: AskedShown | None) -> Iterator[str]:
@@ -79,18 +76,13 @@ def work_notes(asked: AskedShown | None) -> Iterator[str]:
         )
 
 
-def shared_notes(asked: AskedShown | None) -> Iterator[str]:
-    """Which numbers are of one conversation, and which of all."""
-    if asked and asked.users > 1:
-        yield f"tok/s are those of each of {asked.users} conversations; price and joules count all of them together"
-
-
 def price_notes(rigs: Sequence[RigShown], purse: BuyerPrices) -> Iterator[str]:
     """What to make of the prices that are shown."""
     prices = [rig.price for rig in rigs if rig.price]
     if any(p.kind == "launch" for p in prices):
         checked = "" if all(p.checked for p in prices if p.kind == "launch") else ", which nobody checked"
-        yield f'launch: what the maker asked in that year{checked}; yours counts: --price "{_example(rigs)}=AMOUNT"'
+        name = next((rig.device for rig in rigs if rig.price and rig.price.kind == "launch"), "RTX 3090")
+        yield f'launch: what the maker asked in that year{checked}; yours counts: --price "{name}=AMOUNT"'
     for price in {p.source: p for p in prices if p.source and p.kind != "launch"}.values():
         old = f", more than {KEEPS_MONTHS} months ago" if price.old else ""
         yield f"{price.kind} price seen {price.date}{old}: {price.source}"
@@ -98,10 +90,6 @@ def price_notes(rigs: Sequence[RigShown], purse: BuyerPrices) -> Iterator[str]:
         yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: only yours are shown"
     elif any(rig.price is None for rig in rigs):
         yield "no price is known where none is shown"
-
-
-def _example(rigs: Sequence[RigShown]) -> str:
-    return next((rig.device for rig in rigs if rig.price and rig.price.kind == "launch"), "RTX 3090")
 
 
 _USUAL = ("RTX 5060 Ti 16GB", "RTX 3090", "RTX 4090", "RTX 5090", "RX 7900 XTX", "DGX Spark", "Strix Halo")
@@ -121,20 +109,22 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
     work = find_work(system, request) if request.model else None
     asked = _Asked(work[0], work[1]) if work else None
     shown = list(_shown(system, request, purse, asked, progress or Silent()))
+    about = work[2] if work else None
+    shared: tuple[str, ...] = ()
+    if about and about.users > 1:
+        shared = (
+            f"tok/s are those of each of {about.users} conversations; price and joules count all of them together",
+        )
     order = request.sort or ("" if request.names else "speed" if work else "name")
     return DevicesReport(
         unslow_version=__version__,
-        asked=work[2] if work else None,
+        asked=about,
         sorted_by=order,
         currency=purse.currency,
         catalogue_devices=len(_catalogue()),
         devices=ordered(shown, order),
-        notes=(*_work_notes(work[2] if work else None), *notes_on(shown, purse, has_model=bool(work))),
+        notes=(*work_notes(about), *shared, *notes_on(shown, purse, has_model=bool(work))),
     )
-
-
-def _work_notes(asked: AskedShown | None) -> tuple[str, ...]:
-    return (*work_notes(asked), *shared_notes(asked))
 
 
 def _shown(
@@ -156,24 +146,22 @@ def _answer(rig: Rig, asked: _Asked) -> Rated | Unknown:
 
 
 def _rigs(request: DevicesRequest) -> list[Rig]:
-    """Those that are named; else those of the catalogue that the filters leave; UserError where nothing is left."""
     named = [parse_rig(name) for name in request.names if name.casefold() not in HERE]
     if request.names:
         return named
     filtered = request.all or request.vendor or request.min_memory
     if not filtered:
         return [parse_rig(name) for name in _USUAL]
-    every = [rig for rig in _catalogue() if _is_wanted(rig, request)]
+    vendor = (request.vendor or "").casefold()
+    every = [
+        rig
+        for rig in _catalogue()
+        if vendor in ("", rig.device.vendor.casefold()) and rig.each_bytes >= request.min_memory
+    ]
     if not every:
         raise UserError("no device of the catalogue is left", "try another --vendor or a smaller --min-memory")
     return every
 
 
 def _catalogue() -> list[Rig]:
-    """Every GPU and every machine with one memory."""
     return list(rigs_of(device for device in all_devices() if device.kind in ("gpu", "unified")))
-
-
-def _is_wanted(rig: Rig, request: DevicesRequest) -> bool:
-    of_vendor = not request.vendor or rig.device.vendor.casefold() == request.vendor.casefold()
-    return of_vendor and rig.each_bytes >= request.min_memory

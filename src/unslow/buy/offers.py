@@ -3,7 +3,7 @@
 The versioned answer of `unslow choose`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from math import inf
 from typing import Literal, NamedTuple
@@ -92,7 +92,6 @@ class ChoiceReport(Shown, frozen=True, kw_only=True):
 
 
 _RUNNERS_UP = 5
-_NEAREST = 3
 _RECENT_YEARS = 6
 """Before the newest offer: older devices are seldom for sale, and named last."""
 _NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
@@ -134,7 +133,13 @@ def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
     heaps = {reason: [o for o, r in why if r == reason] for reason in _WORDS}
     refused = tuple(_refused(reason, found, aim) for reason, found in heaps.items() if found)
     best = fine[0] if fine else None
-    return Chosen(best, _unlike(fine[1:], best), refused)
+    seen = {best.rig.device} if best else set[str]()
+    found: list[OfferShown] = []
+    for offer in fine[1:]:  # each device once: twice the chosen card is no other idea
+        if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
+            seen.add(offer.rig.device)
+            found.append(offer)
+    return Chosen(best, tuple(found), refused)
 
 
 def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
@@ -166,17 +171,6 @@ def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
     return price, -mix.bits_per_weight if mix else 0.0, -low(offer), newest, offer.rig.name
 
 
-def _unlike(offers: Iterable[OfferShown], best: OfferShown | None) -> tuple[OfferShown, ...]:
-    """The first few, each device once: twice the chosen card is no other idea."""
-    seen = {best.rig.device} if best else set[str]()
-    found: list[OfferShown] = []
-    for offer in offers:
-        if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
-            seen.add(offer.rig.device)
-            found.append(offer)
-    return tuple(found)
-
-
 def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
     since = max((offer.rig.year or 0 for offer in offers), default=0) - _RECENT_YEARS
     # Whether it would be too dear as well, for all that is known
@@ -189,7 +183,7 @@ def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedSho
         ),
     )
     words = _NOT_EVEN_PARTLY if why == "does_not_fit" and aim.partly else _WORDS[why]
-    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:_NEAREST]))
+    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:3]))
 
 
 def _nearness(why: Refusal, offer: OfferShown, since: int) -> tuple[float, ...]:
@@ -248,7 +242,6 @@ class Market(NamedTuple):
                 yield rig, self.have
 
     def _sold(self) -> Iterator[Rig]:
-        """All of the catalogue, or those among which to choose."""
         sold, names = list(buyable(all_devices())), [name.casefold().strip() for name in self.request.among]
         makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
         among = [parse_rig(name) for name in names if name not in makers]
@@ -341,14 +334,9 @@ def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
 def market_of(system: System, request: ChooseRequest, purse: BuyerPrices) -> Market:
     """What is asked of the market."""
     found, question, _ = find_work(system, request)
-    return Market(request, purse, found, question, quants_of(found, request), _have(system, request.have))
-
-
-def _have(system: System, name: str) -> Rig | None:
-    """What is there already, by its name or as this machine has it."""
-    if name.casefold() in HERE:
-        return rig_here(system)
-    return parse_rig(name) if name else None
+    name = request.have
+    have = rig_here(system) if name.casefold() in HERE else parse_rig(name) if name else None
+    return Market(request, purse, found, question, quants_of(found, request), have)
 
 
 def quants_of(found: FoundModel, request: ChooseRequest) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from unslow.look.system import LookError, System
 from unslow.think.hardware import Hardware
 from unslow.think.memo import remembered
 from unslow.think.physics.terms import Interval
-from unslow.think.speed.report import PlacementShown, PredictionReport, RateShown
+from unslow.think.speed.report import PredictionReport, RateShown
 
 _NOT_CARDS = ("laptop", "max-q", "sxm", "gh200", "mi250", "mi3", "cmp ", "a10g", "arc a730m", "arc a770m")
 """Parts of names of what is soldered into something, or needs a board of its own."""
@@ -125,12 +125,7 @@ class Rated(NamedTuple):
 def find_work(system: System, work: Work) -> tuple[FoundModel, PredictRequest, AskedShown]:
     """The model, the question that is put to every device, and both as the report has them."""
     found = find_gguf_model(system, work.model, work.quant)
-    request = PredictRequest.from_flags(
-        {
-            "model": work.model, "quant": work.quant, "depth": work.context, "batch": work.users,
-            "prompt": work.prompt, "kv_type": work.kv_type,
-        }
-    )  # fmt: skip
+    request = _request(work)
     return found, request, shown_work(found, request)
 
 
@@ -148,7 +143,10 @@ def shown_work(found: FoundModel, request: PredictRequest) -> AskedShown:
 def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, whole: bool = False) -> Rated | Unknown:
     """The speed with as much on the GPUs as fits; with `whole`, Unknown where not all of it does."""
     if whole and hardware.rooms:
-        if _weights(found) > sum(room.usable_bytes for room in hardware.rooms):
+        tensors = found.blueprint.tensors
+        tables = ("token_embd.weight", "per_layer_token_embd.weight")  # only looked up: they may stay on the host
+        placed = remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables))
+        if placed > sum(room.usable_bytes for room in hardware.rooms):
             return UNFIT
         request = request._replace(gpu_layers=_EVERYTHING)
     case = case_of(found, hardware, request)
@@ -159,13 +157,6 @@ def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, who
         return UNFIT
     shared = dict.fromkeys(room.note for room in hardware.rooms if room.unified and room.note)
     return Rated(fits, speed_of(case, case.request), (*case.trust.reasons, *shared))
-
-
-def _weights(found: FoundModel) -> int:
-    """Of the tensors that lie on a GPU with everything: a table that is only looked up may stay on the host."""
-    tensors = found.blueprint.tensors
-    tables = ("token_embd.weight", "per_layer_token_embd.weight")
-    return remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables))
 
 
 def fit_of(case: Case) -> Fits:
@@ -245,19 +236,13 @@ def rig_shown(rig: Rig, purse: BuyerPrices, quant: str = "", answer: Rated | Unk
         tdp_w=watts or None,
         price=price,
         quant=quant,
-        fits=_fits(answer),
+        fits=answer.fits if isinstance(answer, Rated) else "no" if answer and "fit" in answer.why else "unknown",
         speed=speed,
         price_per_token_per_s=price.amount / rate if price and rate else None,
         tokens_per_joule_by_tdp=rate / watts if rate and watts else None,
         reason=answer.why if isinstance(answer, Unknown) else "",
         notes=answer.notes if isinstance(answer, Rated) else (),
     )
-
-
-def _fits(answer: Rated | Unknown | None) -> Fits:
-    if isinstance(answer, Rated):
-        return answer.fits
-    return "no" if answer and "fit" in answer.why else "unknown"
 
 
 HERE = frozenset({"here", "auto", "this machine"})
@@ -329,12 +314,9 @@ def shown_here(hardware: Hardware, purse: BuyerPrices, report: PredictionReport 
 def _fits_here(report: PredictionReport | None) -> Fits:
     if report is None or report.decode is None:
         return "no" if report and "fit" in report.reason else "unknown"
-    return "whole" if report.placement is None else _placed(report.placement)
-
-
-def _placed(placement: PlacementShown) -> Fits:
-    if placement.fits is None:
-        return "unknown"
+    placement = report.placement
+    if placement is None or placement.fits is None:
+        return "whole" if placement is None else "unknown"
     return "whole" if placement.gpu_layers >= placement.all_gpu_layers and not placement.experts_on_cpu else "partly"
 
 

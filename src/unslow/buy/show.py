@@ -9,7 +9,7 @@ from unslow.buy.cost import CostReport, WayShown, paid_after
 from unslow.buy.devices import NOTE_ON_JOULES
 from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
 from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown
-from unslow.buy.tiers import MissesShown, RunsShown, TierShown, TiersReport
+from unslow.buy.tiers import RunsShown, TierShown, TiersReport
 from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indented, item, table_of
 from unslow.show.units import GB, GIB, count, rate, size, span
 from unslow.think.speed.report import RateShown
@@ -118,7 +118,6 @@ def _watts(rig: RigShown) -> str:
 
 
 def _reasons(report: DevicesReport) -> Iterator[RenderableType]:
-    """Why some have no speed, each reason once."""
     reasons: dict[str, list[str]] = {}
     for rig in report.devices:
         if rig.reason:
@@ -140,7 +139,16 @@ _COLUMNS = (
 
 
 def _answer(report: ChoiceReport, width: int) -> RenderableType:
-    parts: list[RenderableType] = [_head(report), dim(_asked(report))]
+    said = [f"{report.asked.context:,} tokens in the context"] if report.chosen else [work_words(report.asked)]
+    if report.asked.users > 1 and report.chosen:
+        said.append(f"{report.asked.users} conversations at once")
+    if report.goal_tokens_per_s:
+        said.append(f"goal {report.goal_tokens_per_s:g} tok/s{' each' if report.asked.users > 1 else ''}")
+    if report.budget is not None:
+        said.append(f"budget {money_words(report.budget)} {report.currency}")
+    if report.have:
+        said.append(f"there is {report.have}")
+    parts: list[RenderableType] = [_head(report), dim(" · ".join(said))]
     offers = ([report.chosen] if report.chosen else []) + list(report.runners_up)
     if report.chosen:
         parts += ["", *(item(reason) for reason in (*report.chosen.reasons, *report.chosen.rig.notes))]
@@ -165,23 +173,6 @@ def _head(report: ChoiceReport) -> Text:
     pay = "price not known" if best.total is None else pay
     middle = f", {rate(best.rig.speed.each_tokens_per_s.mid)} tok/s" if best.rig.speed else ""
     return head(best.rig.name, f"{report.asked.model} {best.rig.quant}{middle} · {pay}")
-
-
-def _asked(report: ChoiceReport) -> str:
-    said = [f"{report.asked.context:,} tokens in the context"] if report.chosen else [work_words(report.asked)]
-    if report.asked.users > 1 and report.chosen:
-        said.append(f"{report.asked.users} conversations at once")
-    if report.goal_tokens_per_s:
-        said.append(
-            f"goal {report.goal_tokens_per_s:g} tok/s each"
-            if report.asked.users > 1
-            else f"goal {report.goal_tokens_per_s:g} tok/s"
-        )
-    if report.budget is not None:
-        said.append(f"budget {money_words(report.budget)} {report.currency}")
-    if report.have:
-        said.append(f"there is {report.have}")
-    return " · ".join(said)
 
 
 def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
@@ -238,14 +229,11 @@ def _cost_answer(report: CostReport, width: int) -> RenderableType:
 def _cost_head(report: CostReport) -> Text:
     best = report.ways[0] if report.ways else None
     if best is None or best.per_million is None or not best.enough:
-        return head(
-            "CAN'T TELL", f"{report.asked.model} {report.asked.quant}: no way has a price and can do it", YELLOW
-        )
+        untold = f"{report.asked.model} {report.asked.quant}: no way has a price and can do it"
+        return head("CAN'T TELL", untold, YELLOW)
     what = f"{best.name}, {best.how}" if best.how != "api" else best.name
-    return head(
-        f"{money_words(best.per_million)} {report.currency}",
-        f"a million generated tokens of {report.asked.model}: {what}",
-    )
+    price = f"{money_words(best.per_million)} {report.currency}"
+    return head(price, f"a million generated tokens of {report.asked.model}: {what}")
 
 
 def _use(report: CostReport) -> str:
@@ -257,19 +245,16 @@ def _use(report: CostReport) -> str:
 
 
 def _cost_row(way: WayShown) -> tuple[str, ...]:
-    rig = way.rig
+    rig, share = way.rig, way.busy_share
+    busy = "-" if share is None else "<1%" if share < _LITTLE else f"{share:.0%}"
     return (
         way.how, way.name, money_words(way.per_million), money_words(way.per_month),
-        _share(way.busy_share), rate(rig.speed.decode_tokens_per_s.mid) if rig and rig.speed else "-",
+        busy, rate(rig.speed.decode_tokens_per_s.mid) if rig and rig.speed else "-",
         money_words(way.watts) if way.watts else "-",
         money_words(way.capital_per_month) if way.capital_per_month is not None else "-",
         money_words(way.power_per_month) if way.power_per_month is not None else "-",
         price_words(way.price, _UNIT[way.how]),
     )  # fmt: skip
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else "<1%" if share < _LITTLE else f"{share:.0%}"
 
 
 render_cost = ReportKind(CostReport, _cost_answer)
@@ -290,9 +275,8 @@ def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
         kind = " shared" if tier.unified else ""
         text = Text(f"{memory_words(tier.memory_bytes)} GB{kind}", style="bold")
         if tier.device and tier.bytes_per_s:
-            text.append(
-                f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}", "dim not bold"
-            )
+            typical = f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}"
+            text.append(typical, "dim not bold")
         parts += ["", text, *_body(tier, width)]
     return Group(*parts, "", *(dim(note) for note in report.notes))
 
@@ -303,7 +287,8 @@ def _body(tier: TierShown, width: int) -> Iterator[RenderableType]:
     else:
         yield dim("nothing of the catalogue fits")
     for missed in tier.misses:
-        yield dim(_missed(missed))
+        instead = f"; fits {missed.would_fit}" if missed.would_fit else ""
+        yield dim(f"not {missed.model} {missed.quant}: lacks {size(missed.lacks_bytes)}{instead}")
 
 
 def _tiers_row(one: RunsShown) -> tuple[str, ...]:
@@ -315,11 +300,6 @@ def _tiers_row(one: RunsShown) -> tuple[str, ...]:
         f"  {one.model}{alike}", count(one.parameters), one.quant, size(one.weights_bytes), longest, middle, ends,
         prompt, prompt_ends, one.backend,
     )  # fmt: skip
-
-
-def _missed(one: MissesShown) -> str:
-    instead = f"; fits {one.would_fit}" if one.would_fit else ""
-    return f"not {one.model} {one.quant}: lacks {size(one.lacks_bytes)}{instead}"
 
 
 render_tiers = ReportKind(TiersReport, _tiers_answer)

@@ -172,7 +172,6 @@ def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
 
 
 def _version(model: WellKnown) -> float:
-    """As its name has it; 0 where it has none."""
     found = _VERSION.search(model.name)
     return float(found[1]) if found else 0.0
 
@@ -183,7 +182,6 @@ def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) 
 
 
 _QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
-_MISSES = 2
 _NEAR = 1.4
 """How many times the memory a model may need and still be named among those that just do not fit."""
 _ROUGHLY = 1.1
@@ -319,7 +317,10 @@ class _Counter:
 
     def _runs(self, group: Sequence[WellKnown], quant: str, asked: Setup) -> RunsShown:
         model, plan = group[0], asked.blueprint
-        answer = self._rated(model, quant, plan)
+        answer: Rated | Unknown | None = None
+        if self._tier.device:
+            found = FoundModel(model.name, plan, quant, "catalogue", model.parameters)
+            answer = rated(found, self._tier.hardware, self._question, whole=True)
         return RunsShown(
             model=model.name,
             parameters=model.parameters,
@@ -333,16 +334,9 @@ class _Counter:
             alike=len(group) - 1,
         )
 
-    def _rated(self, model: WellKnown, quant: str, plan: Blueprint) -> Rated | Unknown | None:
-        if not self._tier.device:
-            return None
-        found = FoundModel(model.name, plan, quant, "catalogue", model.parameters)
-        return rated(found, self._tier.hardware, self._question, whole=True)
-
     def _misses(self, missed: Sequence[tuple[WellKnown, int]]) -> Iterator[MissesShown]:
-        """Those that lack the least."""
         near = [(model, lacks) for model, lacks in missed if lacks < (_NEAR - 1) * self._room]
-        for model, lacks in sorted(near, key=lambda pair: pair[1])[:_MISSES]:
+        for model, lacks in sorted(near, key=lambda pair: pair[1])[:2]:
             quant = self._names(model)[-1]
             yield MissesShown(
                 model=model.name, parameters=model.parameters, quant=quant, lacks_bytes=lacks,

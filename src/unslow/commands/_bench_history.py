@@ -91,20 +91,25 @@ def read_benches(path: str, system: System | None = None) -> tuple[Bench, ...]:
         data = (system or LiveSystem()).read_bytes(path, LARGEST_BENCH_BYTES)
     except LookError as error:
         raise UserError(f"{path}: {error.why}", _FILE_HINT) from error
-    if _is_ours(data):
+    if data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]:
         return (parse_bench(data, path),)
     return benches_of(parse_llama_bench(data.decode("utf-8", "replace"), path), __version__)
-
-
-def _is_ours(data: bytes) -> bool:
-    """Whether it says so itself, in whatever version."""
-    return data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]
 
 
 def compare_with(bench: Bench, word: str, history: History | None = None, system: System | None = None) -> Compared:
     """Hold it against an earlier one: LAST, an id, a label or a file."""
     history = history or default_history()
-    return compared_to(bench, figured(_meant(bench, word, history, system)), history)
+    try:
+        before = history.find(word, like=bench)
+    except UserError:
+        if not _is_file(word):
+            raise
+        settings = bench.settings.items()
+        before = max(
+            read_benches(word, system),
+            key=lambda other: (other.model == bench.model, len(settings & other.settings.items())),
+        )
+    return compared_to(bench, figured(before), history)
 
 
 def check_meant(word: str, history: History | None = None, system: System | None = None) -> None:
@@ -121,21 +126,9 @@ def check_meant(word: str, history: History | None = None, system: System | None
 
 def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
     """Hold it against that one; what runs differ by is learned from the history."""
-    comparison, changes = (
-        compare_benches(before, bench, _others(before, bench, history)),
-        changes_between(before, bench),
-    )
+    comparison = compare_benches(before, bench, _others(before, bench, history))
+    changes = changes_between(before, bench)
     return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
-
-
-def _meant(bench: Bench, word: str, history: History, system: System | None) -> Bench:
-    """A benchmark that is kept, else the one of a file that is most like this one."""
-    try:
-        return history.find(word, like=bench)
-    except UserError:
-        if not _is_file(word):
-            raise
-    return max(read_benches(word, system), key=lambda other: _likeness(other, bench))
 
 
 def _is_file(word: str) -> bool:
@@ -143,11 +136,6 @@ def _is_file(word: str) -> bool:
         return Path(word).exists()
     except (OSError, ValueError):  # a name that no file can have
         return False
-
-
-def _likeness(one: Bench, other: Bench) -> tuple[bool, int]:
-    same = set(one.settings.items()) & set(other.settings.items())
-    return one.model == other.model, len(same)
 
 
 def _others(before: Bench, after: Bench, history: History) -> list[Bench]:

@@ -12,7 +12,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, Snapshot
-from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, Origin, estimated, first_known, reported
+from unslow.facts.values import MIB, NOT_LOOKED, Known, Origin, estimated, first_known, reported
 from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import NO_UNIT, AtHand, Unit, lines_for_system
 from unslow.look.machine_knobs import Host, spell_machine
@@ -59,7 +59,6 @@ def commands_for(
 
 
 def _of_runtime(changes: Sequence[Change], case: Case, at_hand: AtHand, system: System | None) -> Commands:
-    """The changes by the runtime's own writer."""
     if not changes:
         return Commands()
     looker = looker_of(case.runtime.name.value_or(""))
@@ -82,19 +81,15 @@ def _at_home(case: Case, name: str) -> Case:
     system, layers = first_known(runtime.system, case.machine.system.name), runtime.layers
     if isinstance(model.layers, Known) and not isinstance(layers, Known):
         layers = estimated(model.layers.value + 1, f"{model.layers.source}, and the output")
-    if not _is_printed(model.name):
+    # A person's word for the model, or the title in its file, may be no runtime's name for it
+    called = model.name
+    if not isinstance(called, Known) or called.origin is Origin.TOLD or not _NAME.fullmatch(called.value):
         model = msgspec.structs.replace(model, name=NOT_LOOKED)
     runtime = msgspec.structs.replace(runtime, system=system, layers=layers)
     return Case(machine=case.machine, runtime=runtime, model=model)
 
 
-def _is_printed(name: Fact[str]) -> bool:
-    """Whether a runtime calls the model so: a person's word for it, or the title in its file, may be nobody else's."""
-    return isinstance(name, Known) and name.origin is not Origin.TOLD and bool(_NAME.fullmatch(name.value))
-
-
 def _named(runtime: Runtime, name: str) -> Runtime:
-    """The runtime, or one of which only the name is known, as in `llama_cpp`."""
     if isinstance(runtime.name, Known) or not name:
         return runtime
     wanted = _plain(name)
@@ -175,41 +170,29 @@ def spelled_subject(subject: SubjectReport, case: Case) -> SubjectReport:
     """The same of one subject."""
     seen: set[tuple[str, ...]] = set()
     findings = tuple(
-        msgspec.structs.replace(finding, fixes=tuple(_said_once(_fixes(finding, case), seen)))
-        for finding in subject.findings
+        msgspec.structs.replace(finding, fixes=tuple(_fixes(finding, case, seen))) for finding in subject.findings
     )
     # the first fix is told as a command
     return summary(case, msgspec.structs.replace(subject, findings=findings))
 
 
-def _said_once(fixes: Iterator[Fix], seen: set[tuple[str, ...]]) -> Iterator[Fix]:
-    """The fixes, the same commands only where they come first."""
-    for fix in fixes:
-        again = len(fix.commands) > 1 and fix.commands in seen
-        seen.add(fix.commands)
-        yield msgspec.structs.replace(fix, commands=(), why=f"{fix.why} (as above)") if again else fix
-
-
-def _fixes(finding: Finding, case: Case) -> Iterator[Fix]:
+def _fixes(finding: Finding, case: Case, seen: set[tuple[str, ...]]) -> Iterator[Fix]:
+    """The fixes as commands; the same commands only where they come first."""
     for fix in finding.fixes:
-        lines = _lines(Change(Knob(fix.knob), _value(fix, finding, case), fix.why), case)
+        try:
+            commands = commands_for([Change(Knob(fix.knob), _value(fix, finding, case), fix.why)], case)
+        except UserError:  # of a runtime that is not known
+            commands = Commands()
+        lines = (*commands.short, *commands.lines)  # from the shortest words to the whole command
         # The word of the cause, unless it speaks of removing what is rather set to another value
         removes = not lines or lines[0].startswith(("remove ", "start it without "))
         why = fix.why if removes else fix.why.removeprefix("remove the setting: ")
-        yield msgspec.structs.replace(fix, commands=lines, why=why)
-
-
-def _lines(change: Change, case: Case) -> tuple[str, ...]:
-    """From the shortest words to the whole command; none for a runtime that is not known."""
-    try:
-        commands = commands_for([change], case)
-    except UserError:
-        return ()
-    return (*commands.short, *commands.lines)
+        again = len(lines) > 1 and lines in seen
+        seen.add(lines)
+        yield msgspec.structs.replace(fix, commands=() if again else lines, why=f"{why} (as above)" if again else why)
 
 
 def _value(fix: Fix, finding: Finding, case: Case) -> Setting:
-    """The value to spell: what the cause says, else what the case suggests."""
     match Knob(fix.knob), fix.value:
         case Knob.CONTEXT_LENGTH, None:
             # Half of what it has now, where that is known and long; the very same where every client shall have one

@@ -90,7 +90,6 @@ def command_parser(name: str) -> argparse.ArgumentParser:
 
 
 def _request_of(run: Callable[..., int]) -> Any:
-    """What a command takes."""
     return run.__annotations__["request"]
 
 
@@ -108,13 +107,9 @@ def with_command(words: list[str]) -> list[str]:
 
 
 def _is_target(word: str) -> bool:
-    return word.isdecimal() or "/" in word or os.path.exists(word) or _is_address(word)  # noqa: PTH110
-
-
-def _is_address(word: str) -> bool:
-    """Whether it names a host and a port, such as localhost:8080."""
     host, _, port = word.rpartition(":")
-    return bool(host) and port.isdecimal()
+    is_address = bool(host) and port.isdecimal()
+    return is_address or word.isdecimal() or "/" in word or os.path.exists(word)  # noqa: PTH110
 
 
 def dispatch(words: list[str]) -> int:

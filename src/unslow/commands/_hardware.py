@@ -45,15 +45,13 @@ _SIZE_IN_NAME = re.compile(r"(?<!\s)\s*\b\d+GB\b")
 MOST_DEVICES = 64
 LONGEST_LIST = 2000
 _EXAMPLE_BYTES = 16 * GIB
-_VARIANTS_SHOWN = 8
 
 
 def parse_device_list(texts: tuple[str, ...]) -> list[str]:
     """The name of each device, as often as there are such devices; UserError for counts that can't be."""
     if any(len(text) > LONGEST_LIST for text in texts):
-        raise UserError(
-            f"a list of devices has more than {LONGEST_LIST} letters", "write it like 2x RTX 3090, RTX 3060"
-        )
+        hint = "write it like 2x RTX 3090, RTX 3060"
+        raise UserError(f"a list of devices has more than {LONGEST_LIST} letters", hint)
     names: list[str] = []
     for part in (part for text in texts for part in _BETWEEN.split(text.strip())):
         count, name = _counted(part)
@@ -66,7 +64,6 @@ def parse_device_list(texts: tuple[str, ...]) -> list[str]:
 
 
 def _counted(text: str) -> tuple[int, str]:
-    """How many, and of what."""
     before, after = _BEFORE.fullmatch(text), _AFTER.fullmatch(text)
     if before and after and before[2].isdigit():  # 2x4090, or 4090x2: nobody has thousands
         return min((int(before[1]), before[2]), (int(after[2]), after[1]))
@@ -90,20 +87,24 @@ def named_room(name: str, ram_bytes: int | None = None) -> Room:
         size = _size(name)
         return Room(name, size, reserve_bytes=driver_reserve(size))
     written = parse_device_name(name)
-    variants = _variants(name, written)
-    return _of_size(variants, _size(written.sizes[0])) if written.sizes else _usual(variants, ram_bytes)
-
-
-def _variants(name: str, written: Written) -> list[Device]:
-    """The one model that is meant, in all its sizes and forms."""
     if len(written.sizes) > 1:
         raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "leave one of them")
     variants = devices_meant(written.words)
     if not variants:
         raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
     if not is_one_model(variants):
-        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:_VARIANTS_SHOWN])}")
-    return variants
+        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:8])}")
+    if written.sizes:
+        return _of_size(variants, _size(written.sizes[0]))
+    common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
+    device = min(common, key=_smallest_first)
+    if not device.memory_bytes:
+        if not ram_bytes:
+            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
+        return _of_size(variants, ram_bytes)
+    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
+    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
+    return _room(device, note=taken if others else "")
 
 
 def _of_size(variants: list[Device], size: int) -> Room:
@@ -116,19 +117,6 @@ def _of_size(variants: list[Device], size: int) -> Room:
     known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.unified})
     note = f"{name} has {' or '.join(map(_shown, known))} in the catalogue, this one {_shown(size)}" if known else ""
     return _room(device, f"{name} {_label(size)}", size, note)
-
-
-def _usual(variants: list[Device], ram_bytes: int | None) -> Room:
-    """The one that a name without a size means: where several are sold, the smaller one."""
-    common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
-    device = min(common, key=_smallest_first)
-    if not device.memory_bytes:
-        if not ram_bytes:
-            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
-        return _of_size(variants, ram_bytes)
-    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
-    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
-    return _room(device, note=taken if others else "")
 
 
 def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:
@@ -172,7 +160,6 @@ def _shown(size: int) -> str:
 
 
 def _label(size: int) -> str:
-    """As it is sold."""
     return f"{size / GIB:.4g}GB"
 
 
@@ -296,7 +283,6 @@ def _rooms(name: str, device: Device, count: int, ram_bytes: int | None) -> tupl
 
 
 def _unnamed(name: str) -> UserError:
-    """What is wrong with a name, and what is like it."""
     words = parse_device_name(name).words
     if devices_meant(words):
         names = ", ".join(d.name for d in devices_meant(words)[:_NAMES_SHOWN])
@@ -313,7 +299,6 @@ def _published(device: Device) -> str:
 
 
 def _check_backend(device: Device, asked: HardwareRequest) -> None:
-    """UserError where the software does not run on such a device."""
     if asked.runtime == "vllm" and device.vendor == "Apple":
         raise UserError(f"vLLM does not run on the GPU of an {device.name}", "leave out --runtime: llama.cpp does")
     makers = _MAKERS.get(asked.backend, ())
@@ -327,7 +312,6 @@ def _check_backend(device: Device, asked: HardwareRequest) -> None:
 
 
 def _unlike(names: Sequence[str], asked: HardwareRequest) -> Hardware | Unknown:
-    """Named GPUs of different kinds in one machine."""
     every = [named_hardware(name, 1, asked) for name in names]
     unknown = next((one for one in every if isinstance(one, Unknown)), None)
     known = [one for one in every if isinstance(one, Hardware) and one.rooms]
@@ -366,9 +350,10 @@ def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, un
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
     processors = _own_processors(machine, asked.ram_bandwidth)
     memory = memory_of_machine(machine, asked.ram_bytes)
-    hardware = memory._replace(processors=processors, link_bytes_per_s=_link(machine), machine=machine)
-    gpus = computing_gpus(machine.gpus.value_or(())) if wants_gpu else ()
-    if gpus:
+    gpus = computing_gpus(machine.gpus.value_or(()))
+    slowest_link = min((_link_of(gpu) for gpu in gpus), default=link_bytes_per_s(*_USUAL_SLOT))
+    hardware = memory._replace(processors=processors, link_bytes_per_s=slowest_link, machine=machine)
+    if gpus and wants_gpu:
         return _own_gpus(gpus, asked, hardware, unlike=unlike)
     if not asked.ram_bandwidth and not machine.memory.read_bytes_per_s.value_or(0.0):
         return Unknown("the speed of this machine's memory could not be measured", "give --ram-bandwidth 80GB/s")
@@ -410,20 +395,14 @@ def _own_gpus(gpus: tuple[Gpu, ...], asked: HardwareRequest, hardware: Hardware,
 
 
 def _processor(cpu: Cpu, chip: Chip) -> Device:
-    """This machine's processors as a device: as fast as their memory was measured."""
     return Device(
         name=cpu.model.value_or("this machine's processors"), vendor="", source="measured on this machine",
         memory_bytes_per_s=float(chip.bytes_per_s), kind="cpu", units=int(chip.threads),
     )  # fmt: skip
 
 
-def _link(machine: Machine) -> float:
-    """What the slowest link between host and GPU copies when awake."""
-    gpus = computing_gpus(machine.gpus.value_or(()))
-    return min((_link_of(gpu) for gpu in gpus), default=link_bytes_per_s(*_USUAL_SLOT))
-
-
 def _link_of(gpu: Gpu) -> float:
+    """What the link between host and GPU copies when awake."""
     generation = gpu.pcie_generation_max.value_or(gpu.pcie_generation.value_or(0))
     lanes = gpu.pcie_width.value_or(gpu.pcie_width_max.value_or(_USUAL_LANES))
     return link_bytes_per_s(generation, lanes) if generation else USUAL_LINK

@@ -4,10 +4,16 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, TypeVar
 
 from unslow.facts.errors import UserError
+
+if TYPE_CHECKING:
+    from unslow.show.console import ReportKind
+
+R = TypeVar("R")
 
 
 class Progress(Protocol):
@@ -57,6 +63,15 @@ def _write(text: str) -> None:
         sys.stdout.write(text)
     except UnicodeEncodeError:  # a terminal or pipe without UTF-8
         sys.stdout.write(text.translate(_ASCII).encode("ascii", "replace").decode())
+
+
+def show_answer(request: Any, render: "ReportKind[R]", answer: Callable[[Any, "ProgressBar"], R], **more: Any) -> R:
+    """Answer a request and write the report in its format; `more` is for the renderer."""
+    render.check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress:
+        report = answer(request, progress)
+    write(render(report, request.format, width=width(), color=color(), **more))
+    return report
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -126,17 +141,14 @@ class ProgressBar:
             return
         text = _safe(text)
         if self._bar is None:
-            self._plain(text, share)
+            what = _COUNTDOWN.sub("", text)
+            if what != self._task:  # one line for each thing done, not for each percent or second of it
+                self._task = what
+                self._line(f"{text} ..." if share < 1 else text)
             return
         if self._task is None:
             self._task = self._bar.add_task(text, total=1.0)
         self._bar.update(self._task, description=text, completed=share)
-
-    def _plain(self, text: str, share: float) -> None:
-        what = _COUNTDOWN.sub("", text)
-        if what != self._task:  # one line for each thing done, not for each percent or second of it
-            self._task = what
-            self._line(f"{text} ..." if share < 1 else text)
 
     def _line(self, text: str) -> None:
         """A line on standard error; where nobody reads it any more, the work goes on without a word."""

@@ -248,7 +248,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if unknown := [name for name in written if name not in known]:
             raise unknown_option(unknown[0], {field.name for field in known.values()})
         values = {known[name].attribute: known[name].value(value) for name, value in written.items()}
-        _check_apart([known[name] for name, value in written.items() if value is not False])
+        seen: dict[str, Field] = {}
+        for field in [known[name] for name, value in written.items() if value is not False]:
+            first = seen.setdefault(field.option.apart or field.name, field)
+            if first is not field:
+                raise UserError(f"{first.flag} and {field.flag} exclude each other", "give one of them")
         if missing := [f for f in fields_of(cls) if f.default is NEEDED and f.attribute not in values]:
             raise UserError(f"{missing[0].flag} is missing", missing[0].option.text)
         request = cls(**values, given=frozenset(values))
@@ -263,21 +267,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
 
-def _check_apart(given: Iterable[Field]) -> None:
-    seen: dict[str, Field] = {}
-    for field in given:
-        first = seen.setdefault(field.option.apart or field.name, field)
-        if first is not field:
-            raise UserError(f"{first.flag} and {field.flag} exclude each other", "give one of them")
-
-
 def unknown_option(name: str, known: Iterable[str]) -> UserError:
     """What is said of an option that there is not."""
     near = difflib.get_close_matches(name, known, 1)
-    return UserError(
-        f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else ""),
-        "" if near else f"there are {', '.join(known)}",
-    )
+    if near:
+        return UserError(f"unknown option {name}; did you mean {near[0]}?", "")
+    return UserError(f"unknown option {name}", f"there are {', '.join(known)}")
 
 
 @functools.cache
@@ -358,9 +353,8 @@ def function_of(
     function.__name__ = function.__qualname__ = name or answer.__module__.rpartition(".")[2]
     function.__module__ = answer.__module__
     function.__doc__ = "\n".join([inspect.getdoc(answer if name and answer.__doc__ else request) or "", "", *words])
-    function.__annotations__ = {one.name: one.annotation for one in parameters} | {
-        "return": signature.return_annotation
-    }
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__annotations__["return"] = signature.return_annotation
     function.__signature__ = signature  # type: ignore[attr-defined]  # where `inspect` looks for it
     return function
 

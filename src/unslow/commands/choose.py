@@ -61,13 +61,9 @@ def answer(request: ChooseRequest, progress: Progress) -> "ChoiceReport":
 def run(request: ChooseRequest) -> int:
     """Choose and show."""
     from unslow.buy.show import render_choose
-    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands._output import show_answer
 
-    render_choose.check_format(request.format)
-    with ProgressBar(quiet=request.quiet) as progress:
-        report = answer(request, progress)
-    write(render_choose(report, request.format, width=width(), color=color()))
-    return 0 if report.chosen else 1
+    return 0 if show_answer(request, render_choose, answer).chosen else 1
 
 
 choose = function_of(ChooseRequest, answer)

@@ -100,12 +100,9 @@ def answer(request: CostRequest, progress: Progress) -> "CostReport":
 def run(request: CostRequest) -> int:
     """Compare and show."""
     from unslow.buy.show import render_cost
-    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands._output import show_answer
 
-    render_cost.check_format(request.format)
-    with ProgressBar(quiet=request.quiet) as progress:
-        report = answer(request, progress)
-    write(render_cost(report, request.format, width=width(), color=color()))
+    report = show_answer(request, render_cost, answer)
     owned = [way for way in report.ways if way.how == "own"]
     return 1 if owned and not any(way.enough for way in owned) else 0
 

@@ -59,12 +59,9 @@ def answer(request: DevicesRequest, progress: Progress) -> "DevicesReport":
 def run(request: DevicesRequest) -> int:
     """Compare and show."""
     from unslow.buy.show import render_devices
-    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands._output import show_answer
 
-    render_devices.check_format(request.format)
-    with ProgressBar(quiet=request.quiet) as progress:
-        report = answer(request, progress)
-    write(render_devices(report, request.format, width=width(), color=color()))
+    report = show_answer(request, render_devices, answer)
     return 0 if report.asked is None or any(rig.speed for rig in report.devices) else 3
 
 

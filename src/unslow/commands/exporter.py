@@ -58,9 +58,8 @@ def run(request: ExporterRequest) -> int:
 
     wanted = ExporterSettings.of(request)
     if not wanted.once:
-        exporter.serve(
-            wanted, lambda port: write((exporter.as_json if request.json else exporter.as_words)(wanted, port))
-        )
+        words = exporter.as_json if request.json else exporter.as_words
+        exporter.serve(wanted, lambda port: write(words(wanted, port)))
         return 0
     with ProgressBar(quiet=request.quiet) as progress:
         text = exporter.once(wanted, progress)

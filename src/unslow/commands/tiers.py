@@ -48,12 +48,9 @@ def answer(request: TiersRequest, progress: Progress) -> "TiersReport":
 def run(request: TiersRequest) -> int:
     """Go through all and show."""
     from unslow.buy.show import render_tiers
-    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands._output import show_answer
 
-    render_tiers.check_format(request.format)
-    with ProgressBar(quiet=request.quiet) as progress:
-        report = answer(request, progress)
-    write(render_tiers(report, request.format, width=width(), color=color()))
+    show_answer(request, render_tiers, answer)
     return 0
 
 

@@ -36,7 +36,8 @@ class Texts(NamedTuple):
 
 def texts_of(cause: str) -> Texts:
     """The words of one cause, from its title and its docstring."""
-    head, sections = _sections(importlib.import_module(f"unslow.think.causes.{cause}").__doc__ or "")
+    head, *rest = _HEADING.split(importlib.import_module(f"unslow.think.causes.{cause}").__doc__ or "")
+    sections = dict(zip(rest[::2], rest[1::2], strict=True))
     why = next((text for name, text in sections.items() if name.startswith("Why")), "").strip().split("\n\n")[0]
     return Texts(all_causes()[cause].title, _line(head), _line(why), _line(sections.get("How to fix", "")))
 
@@ -45,11 +46,6 @@ def number_of(cause: str, name: str) -> str:
     """A threshold of a cause as PromQL writes it."""
     value = getattr(importlib.import_module(f"unslow.think.causes.{cause}"), name)
     return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def _sections(text: str) -> tuple[str, dict[str, str]]:
-    head, *rest = _HEADING.split(text)
-    return head, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def _line(text: str) -> str:
@@ -118,37 +114,28 @@ def _rules(name: str, alert: Alert, pages: str) -> list[AlertRule]:
 
 
 def _alert_rule(name: str, alert: Alert, cause: str, condition: Condition, pages: str) -> AlertRule:
+    said = texts_of(cause) if cause else None
+    title, what, to_do = (said.title, said.what, said.to_do) if said else (alert.title, alert.text, alert.to_do)
+    why = f" {said.why}" if said else ""
+    told = {"cause": cause, "seen_by": condition.seen_by, "severity": alert.severity_of.get(cause, alert.severity)}
     return AlertRule(
         id=name,
         alert=alert_name(name, alert, cause),
         expr=filled(condition.expr.strip(), cause=cause),
         hold=condition.hold or alert.hold,
-        labels=alert_labels(alert, cause, condition),
-        annotations=_annotations(name, alert, cause, pages),
+        labels={label: value for label, value in told.items() if value},
+        annotations={
+            "summary": f"{title}: {alert.where}",
+            "description": f"{what} {alert.value}{why}",
+            "what_to_do": to_do,
+            "runbook_url": page_link(pages, f"reference/causes/{cause}" if cause else f"how_to/alerts#{name}"),
+        },
     )
 
 
 def alert_name(name: str, alert: Alert, cause: str) -> str:
     """Such as UnslowGpuThermalThrottling: by the cause where it is one for each."""
     return "Unslow" + "".join(word.capitalize() for word in (cause if alert.every_cause else name).split("_"))
-
-
-def alert_labels(alert: Alert, cause: str, condition: Condition) -> dict[str, str]:
-    """What every alert has beside the labels of its series."""
-    told = {"cause": cause, "seen_by": condition.seen_by, "severity": alert.severity_of.get(cause, alert.severity)}
-    return {label: value for label, value in told.items() if value}
-
-
-def _annotations(name: str, alert: Alert, cause: str, pages: str) -> dict[str, str]:
-    said = texts_of(cause) if cause else None
-    title, what, to_do = (said.title, said.what, said.to_do) if said else (alert.title, alert.text, alert.to_do)
-    why = f" {said.why}" if said else ""
-    return {
-        "summary": f"{title}: {alert.where}",
-        "description": f"{what} {alert.value}{why}",
-        "what_to_do": to_do,
-        "runbook_url": page_link(pages, f"reference/causes/{cause}" if cause else f"how_to/alerts#{name}"),
-    }
 
 
 def page_link(pages: str, page: str) -> str:
@@ -289,11 +276,18 @@ def _rule(rule: Recording | AlertRule) -> Value:
 
 
 def _tests(tests: list[RuleTest], interval: str, rule_file: str) -> str:
+    beside = {name for test in tests for name in test.beside}
+    fired = sorted((one.alert, test.at[-1], number) for number, (test, one) in enumerate(_fired(tests)))
+    every = [one for _, one in _fired(tests)]
     fleet: Value = {
         "interval": "1m",
         "input_series": [{"series": name, "values": test.series[name]} for test in tests for name in test.series],
         "promql_expr_test": [_firing(test, at) for test in tests for at in test.at],
-        "alert_rule_test": _said(tests),
+        "alert_rule_test": [
+            {"eval_time": at, "alertname": alert, "exp_alerts": [_worded(every[number]) for *_, number in alike]}
+            for (alert, at), alike in groupby(fired, lambda key: key[:2])
+            if alert not in beside
+        ],
     }
     whole: Value = {
         "rule_files": [rule_file],
@@ -317,18 +311,6 @@ def _firing(test: RuleTest, at: str) -> Value:
 def _fired_series(one: Fired) -> str:
     labels = {"alertname": one.alert, "alertstate": "firing"} | one.labels
     return "ALERTS{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
-
-
-def _said(tests: list[RuleTest]) -> list[Value]:
-    """What each alert says in words: promtool wants all of one name at once."""
-    beside = {name for test in tests for name in test.beside}
-    fired = sorted((one.alert, test.at[-1], number) for number, (test, one) in enumerate(_fired(tests)))
-    every = [one for _, one in _fired(tests)]
-    return [
-        {"eval_time": at, "alertname": alert, "exp_alerts": [_worded(every[number]) for *_, number in alike]}
-        for (alert, at), alike in groupby(fired, lambda key: key[:2])
-        if alert not in beside
-    ]
 
 
 def _fired(tests: list[RuleTest]) -> list[tuple[RuleTest, Fired]]:

@@ -154,7 +154,8 @@ def read_fleet(request: FleetSettings, progress: Progress) -> Fleet:
     with Prometheus(request.access, progress.say) as prometheus:
         progress.step(_asking(prometheus), 0.0)
         members = read_members(_Counted(prometheus, progress), request.options)
-        progress.say(f"{prometheus.asked} queries, {_instances(len(members.members))}")
+        count = len(members.members)
+        progress.say(f"{prometheus.asked} queries, {count} instance{'' if count == 1 else 's'}")
         said = (*prometheus.statements(), *members.statements)
         return Fleet(
             members.members, tuple(dict.fromkeys(said)), prometheus.shown_url, prometheus.now_s, prometheus.asked
@@ -163,10 +164,6 @@ def read_fleet(request: FleetSettings, progress: Progress) -> Fleet:
 
 def _asking(prometheus: Prometheus) -> str:
     return f"asking {prometheus.shown_url}"
-
-
-def _instances(count: int) -> str:
-    return "1 instance" if count == 1 else f"{count} instances"
 
 
 class _Counted:
@@ -236,13 +233,9 @@ def queries_text(asked: FleetRequest) -> str:
     return "\n\n".join(
         f"### {query.of}: {query.name}\n{query.why}\n```promql\n{query.promql}\n```"
         if form == "markdown"
-        else _plain(query)
+        else f"# {query.of}: {query.name}: {query.why}\n{query.promql}"
         for query in queries
     )
-
-
-def _plain(query: Query) -> str:
-    return f"# {query.of}: {query.name}: {query.why}\n{query.promql}"
 
 
 def fleet_report(request: FleetSettings, progress: Progress) -> FleetReport:

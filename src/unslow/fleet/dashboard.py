@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from unslow.catalog.prometheus import Alert, Panel, Query, Row, alerts, dashboard_rows, recordings
@@ -42,15 +41,10 @@ def laid_out(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
         heading["panels"] = placed if row.closed else []
         panels += [heading] if row.closed else [heading, *placed]
         top = top + 1 if row.closed else below
-    for number, panel in enumerate(_every(panels), 1):
+    every = [one for panel in panels for one in (panel, *panel.get("panels", []))]
+    for number, panel in enumerate(every, 1):
         panel["id"] = number
     return panels
-
-
-def _every(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for panel in panels:
-        yield panel
-        yield from panel.get("panels", [])
 
 
 def _placed(panels: tuple[Panel, ...], top: int) -> tuple[list[dict[str, Any]], int]:
@@ -66,7 +60,9 @@ def _placed(panels: tuple[Panel, ...], top: int) -> tuple[list[dict[str, Any]], 
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
-    named = {"title": panel.title, "description": f"{panel.why}{_needs(panel)}"}
+    own = [_OWN.search(query.expr) for query in panel.queries]
+    needs = " It needs `unslow exporter`." if own and all(own) else ""
+    named = {"title": panel.title, "description": f"{panel.why}{needs}"}
     if panel.kind == "causes":
         return named | {
             "type": "text",
@@ -80,12 +76,6 @@ def _panel(panel: Panel) -> dict[str, Any]:
     targets = [_target(query, number, panel) for number, query in enumerate(panel.queries)]
     shown: dict[str, Any] = {"type": panel.kind, "datasource": SOURCE, "targets": targets}
     return named | shown | _looks(panel)
-
-
-def _needs(panel: Panel) -> str:
-    """What has to be scraped for it, where the usual exporters are not enough."""
-    own = [_OWN.search(query.expr) for query in panel.queries]
-    return " It needs `unslow exporter`." if own and all(own) else ""
 
 
 def _target(query: Query, number: int, panel: Panel) -> dict[str, Any]:
@@ -103,7 +93,21 @@ def _target(query: Query, number: int, panel: Panel) -> dict[str, Any]:
 
 def _looks(panel: Panel) -> dict[str, Any]:
     if panel.kind == "table":
-        return _table()
+        titles = {
+            name: {"text": cause.title, "index": number} for number, (name, cause) in enumerate(all_causes().items())
+        }
+        link = {"title": "What it is and how to fix it", "url": PAGE + "${__value.raw}.html", "targetBlank": True}
+        overrides = [
+            _override("cause", "mappings", [{"type": "value", "options": titles}]),
+            _override("cause", "links", [link]),
+        ]
+        tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "number"}}
+        sort = [{"displayName": "number", "desc": True}]
+        return {
+            "fieldConfig": {"defaults": {}, "overrides": overrides},
+            "options": {"showHeader": True, "sortBy": sort},
+            "transformations": [{"id": "organize", "options": tidy}],
+        }
     if panel.kind == "stat":
         coloured = [
             _override(verdict, "color", {"mode": "fixed", "fixedColor": colour})
@@ -131,23 +135,6 @@ _SERIES = {
     "tooltip": {"mode": "multi", "sort": "desc"},
 }
 _STAT = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "background", "textMode": "value_and_name"}
-
-
-def _table() -> dict[str, Any]:
-    """A cause by its title, which leads to its page."""
-    titles = {name: {"text": cause.title, "index": number} for number, (name, cause) in enumerate(all_causes().items())}
-    link = {"title": "What it is and how to fix it", "url": PAGE + "${__value.raw}.html", "targetBlank": True}
-    overrides = [
-        _override("cause", "mappings", [{"type": "value", "options": titles}]),
-        _override("cause", "links", [link]),
-    ]
-    tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "number"}}
-    sort = [{"displayName": "number", "desc": True}]
-    return {
-        "fieldConfig": {"defaults": {}, "overrides": overrides},
-        "options": {"showHeader": True, "sortBy": sort},
-        "transformations": [{"id": "organize", "options": tidy}],
-    }
 
 
 def _override(field: str, name: str, value: object) -> dict[str, Any]:
@@ -237,31 +224,27 @@ def fleet_files() -> dict[str, str]:
 def alert_blocks() -> dict[str, str]:
     """The generated parts of docs/how_to/alerts.md by the name of their block."""
     rows = [_row(name, alert) for name, alert in alerts().items() if not alert.every_cause]
-    alerts_table = "\n".join(
-        ["| alert | cause | after | severity | where its numbers come from |", "|---|---|---|---|---|", *rows]
-    )
-    return {"alerts": alerts_table, "alerts apart": _apart(), "not alerted": _left_out(), "recordings": _recordings()}
+    # Those that name no cause have their page here, where their runbooks lead
+    apart = [
+        f'| <a id="{name}"></a>`{alert_name(name, one, "")}` | {one.text} | {one.to_do} |'
+        for name, one in alerts().items()
+        if not one.cause and not one.every_cause
+    ]
+    left_out = [f"| [`{cause}`](../reference/causes/{cause}.md) | {why} |" for cause, why in not_alerted().items()]
+    recorded = [f"| `{rule.record}` | {rule.why} |" for group in recordings().values() for rule in group.rules]
+    return {
+        "alerts": _table(("alert", "cause", "after", "severity", "where its numbers come from"), rows),
+        "alerts apart": _table(("alert", "what it means", "what to do"), apart),
+        "not alerted": _table(("cause", "why not"), left_out),
+        "recordings": _table(("series", "what it is"), recorded),
+    }
+
+
+def _table(columns: tuple[str, ...], rows: list[str]) -> str:
+    return "\n".join([f"| {' | '.join(columns)} |", "|---" * len(columns) + "|", *rows])
 
 
 def _row(name: str, alert: Alert) -> str:
     page = f"[`{alert.cause}`](../reference/causes/{alert.cause}.md)" if alert.cause else f"[below](#{name})"
     called = alert_name(name, alert, alert.cause)
     return f"| `{called}` | {page} | {alert.hold} | {alert.severity} | {alert.source} |"
-
-
-def _apart() -> str:
-    """Those that name no cause have their page here, where their runbooks lead."""
-    told = [(name, alert) for name, alert in alerts().items() if not alert.cause and not alert.every_cause]
-    rows = [f'| <a id="{name}"></a>`{alert_name(name, a, "")}` | {a.text} | {a.to_do} |' for name, a in told]
-    return "\n".join(["| alert | what it means | what to do |", "|---|---|---|", *rows])
-
-
-def _left_out() -> str:
-    rows = [f"| [`{cause}`](../reference/causes/{cause}.md) | {why} |" for cause, why in not_alerted().items()]
-    return "\n".join(["| cause | why not |", "|---|---|", *rows])
-
-
-def _recordings() -> str:
-    rules = [rule for group in recordings().values() for rule in group.rules]
-    rows = [f"| `{rule.record}` | {rule.why} |" for rule in rules]
-    return "\n".join(["| series | what it is |", "|---|---|", *rows])

@@ -95,12 +95,6 @@ def can_be_a_reason(plain: str) -> bool:
 
 
 @cache
-def worse_way(plain: str) -> int:
-    """1 where more of it is worse, -1 where less is, 0 where either may be."""
-    return WORSE.get(plain.rpartition(".")[2], 0)
-
-
-@cache
 def decided_cause(plain: str) -> str:
     """The cause that this fact decides; empty where none does, or several."""
     of_gpus = _OF_GPUS if ".gpus." in plain else {}
@@ -189,12 +183,10 @@ def value_words(path: str, value: Scalar) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
+        if not path.endswith(".event_reasons"):
+            return value or "none"
         # What holds clocks down, in words; those that have none keep their name
-        return (
-            " and ".join(dict.fromkeys(_REASONS.get(reason, reason) for reason in value.split(", ")))
-            if path.endswith(".event_reasons")
-            else value or "none"
-        )
+        return " and ".join(dict.fromkeys(_REASONS.get(reason, reason) for reason in value.split(", ")))
     if path.endswith(SHARES) and 0 <= value <= 1:
         return f"{value:.0%}"
     for ending, size, unit in _UNITS:
@@ -331,10 +323,8 @@ _ALIKE = {
 def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared: Mapping[str, int]) -> list[Difference]:
     """In what the odd one is unlike its peers; `shared` counts by path how many odd ones are."""
     # The causes by the facts that findings give as evidence
-    cited, sources = (
-        {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence},
-        {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence},
-    )
+    cited = {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence}
+    sources = {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
     off = [path for path, one in usual.items() if is_off(path, facts, one)]
     off.sort(key=lambda path: (-_telling(path, facts, usual[path], shared, cited), path))
     first = {_thing(path): path for path in reversed(off)}
@@ -352,7 +342,6 @@ def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared:
 
 
 def _thing(path: str) -> str:
-    """What a fact is about."""
     last = path.rpartition(".")[2]
     return _ALIKE.get(last, last if last in _ALIKE.values() else path)
 
@@ -367,7 +356,7 @@ def is_off(path: str, facts: Facts, usual: Usual) -> bool:
     if isinstance(value, str | bool):
         return False
     off = value - float(usual.value)
-    way = worse_way(path)
+    way = WORSE.get(path.rpartition(".")[2], 0)
     return abs(off) > usual.spread and not usual.low <= value <= usual.high and (way == 0 or off * way > 0)
 
 

@@ -101,19 +101,15 @@ class Asking:
             return dict.fromkeys(exporters(), 0)
         told = {series.labels.get("__name__", ""): int(series.value) for series in answered.series}
         counts = {name: told[one.anchor] for name, one in exporters().items() if told.get(one.anchor)}
-        _check(counts, options.most_series)
+        read = {name: count for name, count in counts.items() if exporters()[name].of not in _WHOLE}
+        large = max(read, key=lambda name: read[name], default="")
+        if large and read[large] > options.most_series:
+            anchor = exporters()[large].anchor
+            raise UserError(
+                f"there are {read[large]:,} series of {anchor}, and at most {options.most_series:,} are read at once",
+                """narrow it, such as --match 'cluster="a"', and judge one part after the other""",
+            )
         return counts
-
-
-def _check(counts: dict[str, int], most: int) -> None:
-    read = {name: count for name, count in counts.items() if exporters()[name].of not in _WHOLE}
-    large = max(read, key=lambda name: read[name], default="")
-    if large and read[large] > most:
-        anchor = exporters()[large].anchor
-        raise UserError(
-            f"there are {read[large]:,} series of {anchor}, and at most {most:,} are read at once",
-            """narrow it, such as --match 'cluster="a"', and judge one part after the other""",
-        )
 
 
 def there_are(counts: Collection[str], of: str) -> bool:

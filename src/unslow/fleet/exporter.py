@@ -266,17 +266,15 @@ def as_words(request: ExporterSettings, port: int) -> str:
     """Where the metrics are, what they cost whom, and who can see them."""
     manner = "It only looks: no prompt is sent."
     if request.measure_every_s is not None:
-        manner = f"Every {_span(request.measure_every_s)} it sends short prompts to servers that are idle."
+        seconds = request.measure_every_s
+        span = f"{seconds / 3600:g} hours" if seconds % 3600 == 0 else f"{seconds / 60:g} minutes"
+        manner = f"Every {span} it sends short prompts to servers that are idle."
     lines = [f"metrics are at  {request.listen.url(port)}/metrics", manner]
     if not request.listen.is_loopback:
         lines.append(
             "Whoever can reach this port sees which servers and models run here, how fast they are and what slows them."
         )
     return "\n".join([*lines, "Ctrl-C ends it."])
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds / 3600:g} hours" if seconds % 3600 == 0 else f"{seconds / 60:g} minutes"
 
 
 def as_json(request: ExporterSettings, port: int) -> str:

@@ -57,26 +57,21 @@ def with_own_verdict(judged: Judged, member: Member) -> Judged:
     if own.verdict not in ("slow", "normal", "failed"):
         return judged
     measured = {DECODE: own.speed_tokens_per_s} | instance.measured if own.speed_tokens_per_s else instance.measured
+    causes = all_causes()
+    titles = "; ".join(causes[name].title if name in causes else name for name in instance.by_itself[:MOST_NAMED])
+    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[own.verdict]
+    why = f": {titles}" if titles and own.verdict != "normal" else ""
     return judged._replace(
         instance=msgspec.structs.replace(
             instance,
             verdict=own.verdict,
-            summary=_said(own.verdict, instance.by_itself),
+            summary=f"{words}, by what `unslow exporter` on its machine sees{why}.",
             measured=measured,
             expected=instance.expected if instance.expected.achievable else _expected(own),
             **_lost(instance, own, member.window_s / 3600),
             notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
         )
     )
-
-
-def _said(verdict: str, named: tuple[str, ...]) -> str:
-    """The verdict of the machine itself in a sentence, in place of the one that nothing can be told."""
-    causes = all_causes()
-    titles = "; ".join(causes[name].title if name in causes else name for name in named[:MOST_NAMED])
-    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[verdict]
-    why = f": {titles}" if titles and verdict != "normal" else ""
-    return f"{words}, by what `unslow exporter` on its machine sees{why}."
 
 
 def _lost(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]:
@@ -175,7 +170,6 @@ CHUNK = 32
 """Members that are judged between two messages: a third of a second, and what is judged anew where a process dies."""
 MOST_WAITING = 3
 """Chunks for each process that are on their way: more would only take memory."""
-_LONGEST_WHY = 300
 
 Finish = Callable[[SubjectReport, Case], SubjectReport]
 """What is done with the report on one case before it is kept; it travels to other processes, so it has a name there."""
@@ -193,7 +187,7 @@ def judged(members: Sequence[Member], workers: int, progress: Progress, finish: 
     one = partial(judged_member, finish=finish)
     count = workers or workers_for(len(members))
     found: list[Judged | None] = [None] * len(members)
-    pairs = _in_turn(members, one) if count == 1 else _in_pool(members, one, count)
+    pairs = enumerate(map(one, members)) if count == 1 else _in_pool(members, one, count)
     for done, (place, answer) in enumerate(pairs, 1):
         found[place] = answer
         if done % CHUNK == 0 or done == len(members):
@@ -234,7 +228,7 @@ def unjudged(member: Member, why: str) -> Judged:
         model=member.model or "unknown",
         verdict="cannot_tell",
         summary="It could not be judged.",
-        notes=(*about.notes, why[:_LONGEST_WHY]),
+        notes=(*about.notes, why[:300]),
     )
     return Judged(instance, {})
 
@@ -244,22 +238,12 @@ One = Callable[[Member], Judged]
 Chunk = list[tuple[int, Member]]
 
 
-def _in_turn(members: Sequence[Member], one: One) -> Iterator[Placed]:
-    for place, member in enumerate(members):
-        yield place, one(member)
-
-
 def _in_pool(members: Sequence[Member], one: One, workers: int) -> Iterator[Placed]:
-    left = iter(_chunks(members))
+    left = (list(enumerate(members[start : start + CHUNK], start)) for start in range(0, len(members), CHUNK))
     while waiting := list(islice(left, workers * MOST_WAITING)):
         lost = yield from _through_one_pool(waiting, left, one, workers)
         for chunk in lost:
             yield from _one_by_one(chunk, one)
-
-
-def _chunks(members: Sequence[Member]) -> Iterator[Chunk]:
-    for start in range(0, len(members), CHUNK):
-        yield list(enumerate(members[start : start + CHUNK], start))
 
 
 def _through_one_pool(

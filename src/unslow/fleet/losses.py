@@ -16,7 +16,7 @@ from unslow.think.case.vram import gpus_of
 from unslow.think.case.waits import answer_tokens
 from unslow.think.case.work import depth_of
 from unslow.think.judge.summary import as_lack, why_untold
-from unslow.think.report import Finding, Range, SubjectReport
+from unslow.think.report import Range, SubjectReport
 
 UNEXPLAINED = ""
 """In place of a cause: what is lost and no finding has a price for."""
@@ -41,8 +41,9 @@ class Missing(NamedTuple):
 def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
     """The missing tokens by cause; what no price explains is of what the exporter names first, else unexplained."""
     taken = dict(missing.requests)
+    rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     for amount, phase, whole_s in (
-        (missing.answers or 0.0, "decode", _missing_token_s(report)),
+        (missing.answers or 0.0, "decode", max(0.0, 1.0 / rate - 1.0 / best.mid) if rate and best else 0.0),
         (missing.waiting, "queue", 0.0),
     ):
         for cause, share in _shares(report, phase, whole_s).items():
@@ -53,15 +54,11 @@ def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) 
     return {cause: amount for cause, amount in taken.items() if amount > 0}
 
 
-def _missing_token_s(report: SubjectReport) -> float:
-    """Seconds of a token beyond what is achievable; 0 where that is not known."""
-    rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
-    return max(0.0, 1.0 / rate - 1.0 / best.mid) if rate and best else 0.0
-
-
 def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, float]:
     """How much of what is lost in a phase each cause stands for, in all one."""
-    roots = roots_of(report.findings)
+    # What follows from another finding has no price of its own
+    explained = {name for f in report.findings for name in f.explains}
+    roots = [f for f in report.findings if f.cause not in explained]
     priced = {f.cause: f.cost.seconds for f in roots if f.phase == phase and f.cost and f.cost.seconds > 0}
     if priced:
         whole = max(whole_s, sum(priced.values()))
@@ -70,12 +67,6 @@ def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, floa
     unpriced = [f.cause for f in roots if f.phase == phase or f.cause in _ALSO_SLOW_ANSWERS]
     unpriced += [f.cause for f in roots if f.cost is None]
     return {unpriced[0] if unpriced else UNEXPLAINED: 1.0}
-
-
-def roots_of(findings: tuple[Finding, ...]) -> list[Finding]:
-    """Those that no other finding explains: what follows from one has no price of its own."""
-    explained = {name for f in findings for name in f.explains}
-    return [f for f in findings if f.cause not in explained]
 
 
 def gpus_held(case: Case) -> int | None:
@@ -146,7 +137,9 @@ def loss_of(case: Case, report: SubjectReport, about: About) -> Lost:
         all_hours = None if gpus is None else gpus * hours
         because = "the model does not load, so nobody knows how much it would be asked"
         return Lost(Loss(gpu_hours=all_hours, idle_gpu_hours=0.0 if gpus is not None else None, because=because), {})
-    if report.verdict == "cannot_tell" and _is_idle(case, worked):
+    traffic = case.run.traffic.value_or(None)
+    asked = traffic is None or traffic.waiting or traffic.tokens_per_s.value_or(0.0)
+    if report.verdict == "cannot_tell" and worked == 0.0 and not asked:
         return Lost(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle, because=NOBODY_ASKED), {})
     if report.verdict == "cannot_tell":
         return Lost(Loss(idle_gpu_hours=idle, because=why_untold(case, report)), {})
@@ -154,14 +147,6 @@ def loss_of(case: Case, report: SubjectReport, about: About) -> Lost:
     loss, missing = _of_a_slow_one(case, report, busy)
     taken = by_cause(report, missing, weightiest_first(about)) if missing else {}
     return Lost(msgspec.structs.replace(loss, idle_gpu_hours=idle), taken)
-
-
-def _is_idle(case: Case, worked: float | None) -> bool:
-    """Whether nobody got an answer and nobody waits for one."""
-    traffic = case.run.traffic
-    if worked != 0.0 or not isinstance(traffic, Known):
-        return False
-    return not traffic.value.waiting and not traffic.value.tokens_per_s.value_or(0.0)
 
 
 def _of_a_slow_one(case: Case, report: SubjectReport, gpu_hours: float | None) -> tuple[Loss, Missing | None]:

@@ -123,15 +123,10 @@ def gpu_readings(raw: Raw) -> dict[str, Reading]:
         used = found["vram_used_max_bytes"]
         whole = used.value + free.value + (reserved.value if reserved else 0.0)
         found["vram_total_bytes"] = Reading(whole, f"{used.source.partition(',')[0]} and {free.source}")
-    return found | _held(found, raw)
-
-
-def _held(found: dict[str, Reading], raw: Raw) -> dict[str, Reading]:
-    """What holds its clocks down: of a GPU that tells its reasons, one that is not among the answers never was."""
     told, braked = found.pop("reasons_told", None), found.pop("power_braked", None)
     shares = {name: min(1.0, found[name].value) for name in _HELD if name in found}
     if told:
-        # Whether a reason comes from the metric that is there, and not from one that counts less
+        # One that is not among the answers never was; nor one of a metric that counts less than the one that is there
         shares = {
             name: shares.get(name, 0.0) if (name in raw and raw[name][0] <= raw["reasons_told"][0]) else 0.0
             for name in _HELD
@@ -139,7 +134,7 @@ def _held(found: dict[str, Reading], raw: Raw) -> dict[str, Reading]:
     if braked and "power_throttled" in shares:
         shares["power_throttled"] = min(1.0, shares["power_throttled"] + braked.value)
     by = told.source.replace("the last of", "part of") if told else ""
-    return {name: Reading(share, by or found[name].source) for name, share in shares.items()}
+    return found | {name: Reading(share, by or found[name].source) for name, share in shares.items()}
 
 
 def host_readings(raw: Raw) -> dict[str, Reading]:

@@ -77,7 +77,12 @@ def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list
     """Everything around the engines."""
     labels, pods = options.labels(), read_pods(asking, options)
     hosts, gpus = read_hosts(asking, options), read_gpus(asking, options)
-    by_name, by_pod, by_host = _indexed(hosts, gpus)
+    by_name, by_pod, by_host = Named[Host](), Named[Gpu](), Named[Gpu]()
+    for host in hosts:
+        by_name.add_all(host.names, host)
+    for gpu in gpus:
+        by_pod.add(gpu.pod if gpu.pod[1] else None, gpu)
+        by_host.add_all(gpu.hosts, gpu)
     found = [_placed(engine, labels, pods, by_name) for engine in engines]
     here = [found_by(one.names, by_host, scope_of(one.engine.labels)) for one in found]
     sharing = Counter(id(gpus[0]) for gpus in here if gpus)
@@ -99,16 +104,6 @@ def _lost(asking: Asking, placed: Iterable[tuple[Joined, list[Gpu]]], labels: La
     """Why a pod may be on any host: nobody answered where pods are, and one of them is nowhere; else empty."""
     why = asking.unplaced()
     return why if why and any(not near and first_of(one.engine.labels, labels.pod) for one, near in placed) else ""
-
-
-def _indexed(hosts: Iterable[Host], gpus: Iterable[Gpu]) -> tuple[Named[Host], Named[Gpu], Named[Gpu]]:
-    by_name, by_pod, by_host = Named[Host](), Named[Gpu](), Named[Gpu]()
-    for host in hosts:
-        by_name.add_all(host.names, host)
-    for gpu in gpus:
-        by_pod.add(gpu.pod if gpu.pod[1] else None, gpu)
-        by_host.add_all(gpu.hosts, gpu)
-    return by_name, by_pod, by_host
 
 
 def _placed(engine: Engine, labels: Labels, pods: Named[Pod], by_name: Named[Host]) -> Joined:
@@ -187,12 +182,10 @@ class Before:
         self.gone = Counter[str]()
         """How many engines are no more, by their workload or target."""
         for key, group in groups.items():
-            # How many engines, whoever scraped them
-            if (
-                fewer := len({(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group})
-                - now[key]
-            ) > 0:
-                self.gone["/".join(filter(None, key[:2]))] += fewer
+            # Each engine once, whoever scraped it
+            engines_then = {(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group}
+            if len(engines_then) > now[key]:
+                self.gone["/".join(filter(None, key[:2]))] += len(engines_then) - now[key]
 
     def give(self, engine: Engine) -> None:
         """What its workload was, where it was not there itself."""
@@ -217,11 +210,6 @@ class Before:
         if not pod:
             return "", labels.get("instance", ""), scope
         return first_of(labels, self._labels.namespace), workload(pod), scope
-
-
-def read_before(asking: Asking, engines: list[Engine], pasts: list[Past], labels: Labels) -> Before:
-    """Everything of the time to compare with."""
-    return Before(asking, engines, pasts, labels)
 
 
 def _together(group: list[Past]) -> _Raw:
@@ -319,11 +307,8 @@ def statements_of(
     say("duplicates", jobs, "{n} engine{s} scraped by more than one job: each is counted once", "drop one of the jobs")
     say("duplicates", doubt("its counters began"), _FALLING, "give every target labels of its own")
     say("down", doubt("it was scraped in"), "{n} engine{s} could not be scraped all the time")
-    say(
-        "stale",
-        doubt(GONE),
-        "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind",
-    )
+    ended = "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind"
+    say("stale", doubt(GONE), ended)
     say("skew", doubt("its newest sample"), "the newest samples of {n} engine{s} are old", "check the writers' clocks")
     say("note", doubt(RESTARTED), "{n} engine{s} started anew within the window")
     if span_s and gone:
@@ -343,7 +328,8 @@ def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
         told = [(member.missing[what], member.key) for member in members if member.missing.get(what)]
         reasons = _by((_kind(text), key) for text, key in told if not text.startswith(NOT_ANSWERED))
         for (reason, hint), those in sorted(reasons.items()):
-            say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {_plain(reason)}", hint)
+            plain = reason.replace("{", "").replace("}", "")
+            say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
 
 
 def _by(pairs: Iterable[tuple[HashableT, str]]) -> dict[HashableT, list[str]]:
@@ -373,10 +359,6 @@ def _kind(reason: str) -> tuple[str, str]:
     return kind, hint
 
 
-def _plain(text: str) -> str:
-    return text.replace("{", "").replace("}", "")
-
-
 def nothing_found(*, narrowed: bool) -> Statement:
     """What to say where no runtime's series are there."""
     anchors = ", ".join(sorted(one.anchor for one in exporters_of("engine").values()))
@@ -387,10 +369,6 @@ def nothing_found(*, narrowed: bool) -> Statement:
         + "let Prometheus scrape /metrics of each engine: vLLM and TGI serve it, llama-server with --metrics, SGLang "
         f"with --enable-metrics; for any other run `unslow exporter` beside it (looked for {anchors})",
     )
-
-
-_MOST_LABELS = 12
-_MOST_GPUS = 64
 
 
 class Members(NamedTuple):
@@ -405,36 +383,28 @@ def read_members(prometheus: Asked, options: Options) -> Members:
     collecting = gc.isenabled()
     gc.disable()  # millions of small things without a cycle among them: looking for one takes a third of the time
     try:
-        return _read(prometheus, options)
+        asking = Asking(prometheus, options.checked())
+        try:
+            labels = options.labels()
+            engines, pasts = read_engines(asking, options)
+            before = Before(asking, engines, pasts, labels)
+            subjects = Subjects(read_subjects(asking, options), labels)
+            joined = read_joined(asking, options, engines)
+            members = [_member(one, options, labels, before, subjects, prometheus.now_s) for one in joined]
+            if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
+                members += [_only_own(subject, options, prometheus.now_s) for subject in subjects.left()]
+            members.sort(key=lambda member: member.key)
+            statements = statements_of(engines, members, before.gone, options.compare_s)
+            narrowed = bool(options.match or options.engines)
+            found = Members(members, tuple(statements) if members else (nothing_found(narrowed=narrowed),))
+        except BaseException:  # Ctrl-C waits for no answer
+            asking.close(wait=False)
+            raise
+        asking.close()
+        return found
     finally:
         if collecting:
             gc.enable()
-
-
-def _read(prometheus: Asked, options: Options) -> Members:
-    asking = Asking(prometheus, options.checked())
-    try:
-        found = _put_together(asking, options, prometheus.now_s)
-    except BaseException:  # Ctrl-C waits for no answer
-        asking.close(wait=False)
-        raise
-    asking.close()
-    return found
-
-
-def _put_together(asking: Asking, options: Options, now_s: float) -> Members:
-    labels = options.labels()
-    engines, pasts = read_engines(asking, options)
-    before = read_before(asking, engines, pasts, labels)
-    subjects = Subjects(read_subjects(asking, options), labels)
-    joined = read_joined(asking, options, engines)
-    members = [_member(one, options, labels, before, subjects, now_s) for one in joined]
-    if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
-        members += [_only_own(subject, options, now_s) for subject in subjects.left()]
-    members.sort(key=lambda member: member.key)
-    statements = statements_of(engines, members, before.gone, options.compare_s)
-    narrowed = bool(options.match or options.engines)
-    return Members(members, tuple(statements) if members else (nothing_found(narrowed=narrowed),))
 
 
 def _member(one: Joined, options: Options, labels: Labels, before: Before, subjects: Subjects, now_s: float) -> Member:
@@ -450,6 +420,11 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
     container = engine.labels.get("container", "")
     version = (version_of(one.pod.images, engine.runtime, container) if one.pod else "") or info.get("version", "")
     engine.raw = {}
+    host, limits = one.host, one.pod.limits if one.pod else {}
+    if host and host.readings is None:
+        host.readings, host.raw = host_readings(host.raw), {}
+    shared = (host.readings if host else None) or {}
+    own_limits = {name: Reading(value, source) for name, (_, value, source) in limits.items()}
     return Member(
         key=engine.key,
         runtime=engine.runtime,
@@ -462,7 +437,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
         engine=readings,
         info={**engine.info, **{f"unslow_{name}": value for name, value in info.items()}},
         gpus=_gpus(one.gpus),
-        host=_host(one),
+        host=shared | own_limits if limits else shared,
         own=diagnosis(subject, now_s) if subject else None,
         missing=one.missing,
         down=down,
@@ -480,20 +455,7 @@ def _shown(labels: Mapping[str, str]) -> dict[str, str]:
     """Those that tell where it is, and not how it was scraped."""
     kept = [name for name in labels if name not in REPLICA and not name.startswith("__")]
     first = sorted(kept, key=lambda name: (name not in ("namespace", "pod", "cluster", "instance", "job"), name))
-    return {name: shown_label(labels[name]) for name in first[:_MOST_LABELS]}
-
-
-def _host(one: Joined) -> dict[str, Reading]:
-    """Shared by all engines of a host, unless the engine's container has limits of its own."""
-    host, limits = one.host, one.pod.limits if one.pod else {}
-    if host and host.readings is None:
-        host.readings, host.raw = host_readings(host.raw), {}
-    shared = (host.readings if host else None) or {}
-    return (
-        {**shared, **{name: Reading(value, source) for name, (_, value, source) in limits.items()}}
-        if limits
-        else shared
-    )
+    return {name: shown_label(labels[name]) for name in first[:12]}
 
 
 def _gpus(gpus: list[Gpu]) -> tuple[MemberGpu, ...]:
@@ -509,7 +471,7 @@ def _gpus(gpus: list[Gpu]) -> tuple[MemberGpu, ...]:
             index=max(0, gpu.index), name=gpu.name, identity=gpu.identity, driver=gpu.driver, vendor=gpu.vendor,
             readings=gpu_readings(gpu.raw),
         )
-        for gpu in list(found.values())[:_MOST_GPUS]
+        for gpu in list(found.values())[:64]
     )  # fmt: skip
 
 

@@ -53,13 +53,12 @@ def families_text(families: Iterable[Family], dialect: Dialect) -> str:
 
 def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
     sample_name = family.name + _SUFFIX[family.kind]
-    # The older format knows no information metrics: they are gauges of 1
-    name, kind = (
-        (family.name, family.kind)
-        if dialect == "openmetrics"
-        else (sample_name, "gauge" if family.kind == "info" else family.kind)
-    )
-    yield f"# HELP {name} {_escaped_help(family.help, dialect)}"
+    name, kind = family.name, family.kind
+    if dialect != "openmetrics":  # the older format knows no information metrics: they are gauges of 1
+        name, kind = sample_name, "gauge" if kind == "info" else kind
+    # The older format leaves quotes in a help text as they are
+    plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
+    yield f"# HELP {name} {_escaped(family.help) if dialect == 'openmetrics' else plain}"
     yield f"# TYPE {name} {kind}"
     if family.unit and dialect == "openmetrics":
         yield f"# UNIT {name} {family.unit}"
@@ -76,11 +75,6 @@ def _labels(labels: dict[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _escaped_help(text: str, dialect: Dialect) -> str:
-    """The older format leaves quotes in a help text as they are."""
-    return _escaped(text) if dialect == "openmetrics" else text.replace("\\", r"\\").replace("\n", r"\n")
 
 
 def _number(value: float) -> str:
@@ -153,12 +147,6 @@ def subject_families(subjects: EverySubject) -> Iterator[Family]:
     yield _family(subjects, "unslow_finding_confidence", sure, _confidences)
     cost = "Time lost to a cause that was found, for each token, token of a prompt, or request."
     yield _family(subjects, "unslow_finding_cost_seconds", cost, _costs, "seconds")
-    yield from _speeds(subjects)
-    spent = "Where the measured time of a token, of a token of a prompt or of a request goes."
-    yield _family(subjects, "unslow_budget_seconds", spent, _budget, "seconds")
-
-
-def _speeds(subjects: EverySubject) -> Iterator[Family]:
     tokens = "tokens_per_second"
 
     def measured(name: str) -> Samples:
@@ -179,6 +167,8 @@ def _speeds(subjects: EverySubject) -> Iterator[Family]:
     yield _family(subjects, "unslow_achievable_decode_tokens_per_second", cured, ranged("achievable"), tokens)
     most = "The speed that the bandwidth of the memory allows."
     yield _family(subjects, "unslow_ceiling_decode_tokens_per_second", most, _ceiling, tokens)
+    spent = "Where the measured time of a token, of a token of a prompt or of a request goes."
+    yield _family(subjects, "unslow_budget_seconds", spent, _budget, "seconds")
 
 
 def _family(subjects: EverySubject, name: str, words: str, samples: Samples, unit: str = "") -> Family:
@@ -305,11 +295,8 @@ def families_of(
     families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
     families += _looking(state) if state else []
     if report is not None:
-        families.append(
-            single(
-                "unslow_subjects", "Servers that were found.", len(report.subjects) + (state.left_out if state else 0)
-            )
-        )
+        count = len(report.subjects) + (state.left_out if state else 0)
+        families.append(single("unslow_subjects", "Servers that were found.", count))
         families += subject_families(subjects)
     if state is not None:
         seen = tuple(Sample(at, {"subject": key}) for key, at in state.seen_s if key in subjects)

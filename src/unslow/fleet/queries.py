@@ -100,13 +100,9 @@ def parse_matchers(text: str) -> str:
 def _quoted(one: re.Match[str]) -> str:
     value = next(value for value in one.groups()[2:] if value is not None)
     if one[5] is None:
-        value = re.sub(r"\\(.)", _plain, value, flags=re.DOTALL)
+        # An escape that PromQL does not know, such as those of patterns, is taken as written
+        value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value, flags=re.DOTALL)
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
-
-
-def _plain(escape: re.Match[str]) -> str:
-    """What is meant by an escape; one that PromQL does not know, such as those of patterns, is taken as written."""
-    return _ESCAPED.get(escape[1], escape[0])
 
 
 MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit
@@ -159,10 +155,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for pair in filter(None, (part.strip() for part in self.join.split(","))):
             what, _, name = pair.partition("=")
             if what not in Labels.__struct_fields__ or not _LABEL.fullmatch(name):
-                raise UserError(
-                    f"{pair[:60]!r} does not say how to join",
-                    f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}",
-                )
+                hint = f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}"
+                raise UserError(f"{pair[:60]!r} does not say how to join", hint)
             own[what] = (name, *getattr(usual, what))
         return msgspec.structs.replace(usual, **own)
 
@@ -171,25 +165,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if not _SHORTEST_S <= self.window_s <= _LONGEST_S:
             raise UserError(f"a window of {self.window_s:g} s can't be judged", "take one from a minute to seven days")
         if self.compare_s and self.compare_s < self.window_s:
-            raise UserError(
-                "the time to compare with lies within the window", "take one longer ago than the window, or 0 for none"
-            )
+            hint = "take one longer ago than the window, or 0 for none"
+            raise UserError("the time to compare with lies within the window", hint)
         self.matchers(engines=True)
         self.labels()
         return self
 
 
 SCOPE = (
-    "cluster",
-    "cluster_name",
-    "k8s_cluster",
-    "kubernetes_cluster",
-    "region",
-    "datacenter",
-    "dc",
-    "environment",
-    "env",
-)
+    "cluster", "cluster_name", "k8s_cluster", "kubernetes_cluster", "region", "datacenter", "dc", "environment", "env",
+)  # fmt: skip
 """Labels that tell apart what else may have the same name: two clusters can both have a pod `vllm-0`."""
 
 
@@ -206,11 +191,25 @@ class Query(NamedTuple):
 def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]:
     """All of them; the text of one that nobody could answer is empty."""
     yield there_query(options)
-    yield Query("targets", "engine", _targets(options, there), "every engine, and when it was last scraped")
-    yield Query(
-        "up", "engine", _of_engines("avg_over_time(up{}[W]) < 1", options, there), "whether it was always there"
-    )
-    yield Query("starts", "engine", _starts(options, there), "whether it started anew within the window")
+    matchers, terms = options.matchers(engines=True), []
+    for name, one in _engines(there).items():
+        own = [label for label in one.own if label not in one.labels.get("model", ())]
+        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
+        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
+        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
+        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
+    yield Query("targets", "engine", any_of(terms), "every engine, and when it was last scraped")
+    up = _of_engines("avg_over_time(up{}[W]) < 1", options, there)
+    yield Query("up", "engine", up, "whether it was always there")
+    terms = []
+    # Only of those that did: who is not among the answers did not, or does not tell
+    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
+        terms.append(marked(f"max without (pid) ({found})", "starts"))
+    for name, one in _engines(there).items():
+        if one.counter:
+            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
+            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
+    yield Query("starts", "engine", any_of(terms), "whether it started anew within the window")
     for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
         yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
     yield Query("before", "engine", _before(options, there), "the same engines at the time to compare with")
@@ -242,43 +241,16 @@ def _engines(there: Collection[str]) -> dict[str, Exporter]:
 
 
 def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
-    """Any series of every engine."""
     matchers = options.matchers(engines=True)
     names = [one.anchor for one in _engines(there).values()]
     return " or ".join(filled(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names)
 
 
-def _targets(options: Options, there: Collection[str]) -> str:
-    matchers, terms = options.matchers(engines=True), []
-    for name, one in _engines(there).items():
-        own = [label for label in one.own if label not in one.labels.get("model", ())]
-        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
-        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
-        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
-        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
-    return any_of(terms)
-
-
 def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
-    """Series that any program has, of engines only."""
     anchors = _anchors(options, there)
-    return (
-        f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
-        if anchors
-        else ""
-    )
-
-
-def _starts(options: Options, there: Collection[str]) -> str:
-    """Only of those that did: who is not among the answers did not, or does not tell."""
-    terms = []
-    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
-        terms.append(marked(f"max without (pid) ({found})", "starts"))
-    for name, one in _engines(there).items():
-        if one.counter:
-            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
-            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
-    return any_of(terms)
+    if not anchors:
+        return ""
+    return f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
 
 
 def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:
@@ -343,9 +315,8 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
         return ""
     terms = []
     if "kube_state" in there:
-        info = filled(
-            "last_over_time(kube_pod_container_info{}[W])", options.matchers(), options.window_s, ago_s or 0.0
-        )
+        last = "last_over_time(kube_pod_container_info{}[W])"
+        info = filled(last, options.matchers(), options.window_s, ago_s or 0.0)
         by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
         terms.append(marked(f"group by ({by}) ({_in_pods(info, options, there, ago_s or 0.0)})", "image"))
     if ago_s and "unslow" in there:
@@ -424,14 +395,8 @@ def all_queries(options: Options, there: Collection[str] | None = None) -> tuple
     there = exporters() if there is None else there
     packs = [packed(name, options, there) for name, *_ in PACKS]
     found = [*special_queries(options, there), *packs]
-    return tuple(sorted((query for query in found if query.promql), key=_order))
-
-
-def _order(query: Query) -> int:
-    """As they are asked: engines, what they were, our own words, pods, hosts, GPUs."""
-    if query.name in _FIRST:
-        return _FIRST.index(query.name)
-    return _FIRST.index(f"({query.of})")
+    asked = [query for query in found if query.promql]
+    return tuple(sorted(asked, key=lambda one: _FIRST.index(one.name if one.name in _FIRST else f"({one.of})")))
 
 
 def packed(name: str, options: Options, there: Collection[str]) -> Query:
@@ -451,7 +416,8 @@ def parts(of: ExporterSubject, window_s: float) -> dict[str, Part]:
     found = {
         f"{name}.{quantity}.{rank}": Part(quantity, name, rank, source_of(text, window_s))
         for name, exporter in exporters_of(of).items()
-        for quantity, rank, text in _expressions(exporter)
+        for quantity, (_, *texts) in exporter.readings.items()
+        for rank, text in enumerate(texts)
     }
     for name, exporter in exporters_of(of).items():
         for ratio, (top, bottom) in RATIOS.items():
@@ -466,12 +432,6 @@ def _asked_by(exporter: Exporter, quantity: str) -> str:
     if quantity in exporter.readings:
         return "" if any(quantity in pair and pair[0] in exporter.readings for pair in RATIOS.values()) else quantity
     return RATIOS[quantity][0]
-
-
-def _expressions(exporter: Exporter) -> Iterator[tuple[str, int, str]]:
-    for quantity, (_, *texts) in exporter.readings.items():
-        for rank, text in enumerate(texts):
-            yield quantity, rank, text
 
 
 def _term(exporter: Exporter, part: Part, matchers: str, options: Options) -> str:

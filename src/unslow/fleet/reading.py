@@ -113,7 +113,14 @@ def read_engines(asking: Asking, options: Options) -> tuple[list[Engine], list[P
         if of == "engine":
             fold(asking.answer(name), told, known)
     fold(asking.answer("up"), {"": Part("up", "", 0, "up, mean of the window")}, known)
-    _fold_starts(asking, known)
+    marks = {"starts": Part("starts", "", 0, "process_start_time_seconds")}
+    for name, one in exporters_of("engine").items():
+        marks[f"{name}.resets"] = Part("resets", name, 0, one.counter)
+    answered = asking.answer("starts")
+    fold(answered, marks, known)
+    for place in known.values() if answered.failure else ():
+        if place:
+            place[0].sound = False
     _fold_info(asking, known)
     pasts: list[Past] = []
 
@@ -126,17 +133,6 @@ def read_engines(asking: Asking, options: Options) -> tuple[list[Engine], list[P
     was = {mark: part._replace(source=part.source + ago) for mark, part in told.items()}
     fold(asking.answer("before"), was, then, past, BEFORE)
     return engines, pasts
-
-
-def _fold_starts(asking: Asking, known: dict[str, tuple[Engine, int] | None]) -> None:
-    marks = {"starts": Part("starts", "", 0, "process_start_time_seconds")}
-    for name, one in exporters_of("engine").items():
-        marks[f"{name}.resets"] = Part("resets", name, 0, one.counter)
-    answered = asking.answer("starts")
-    fold(answered, marks, known)
-    for place in known.values() if answered.failure else ():
-        if place:
-            place[0].sound = False
 
 
 def _fold_info(asking: Asking, known: Mapping[str, tuple[Engine, int] | None]) -> None:
@@ -232,18 +228,8 @@ class Subject:
     """One engine that an exporter looked at."""
 
     __slots__ = (
-        "costs",
-        "expected",
-        "findings",
-        "hosts",
-        "info",
-        "instance",
-        "labels",
-        "name",
-        "numbers",
-        "scope",
-        "verdict",
-    )
+        "costs", "expected", "findings", "hosts", "info", "instance", "labels", "name", "numbers", "scope", "verdict",
+    )  # fmt: skip
 
     def __init__(self, labels: Mapping[str, str], joined: Labels) -> None:
         self.name, self.instance = plain(labels.get("subject", "")), labels.get("instance", "")

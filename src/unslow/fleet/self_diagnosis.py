@@ -22,7 +22,6 @@ from unslow.commands.diagnose.request import QUICK, Manners
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.exporter import ExporterRequest
 from unslow.facts.errors import UserError
-from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Fact, Known, Unknown, not_supported
@@ -80,9 +79,8 @@ class ExporterSettings(NamedTuple):
         """The request that was asked for."""
         target, once, output = asked.target, asked.once, asked.output
         if not is_live(target):
-            raise UserError(
-                f"{target} does not run", f"of what is stored: unslow diagnose {target} --format openmetrics"
-            )
+            hint = f"of what is stored: unslow diagnose {target} --format openmetrics"
+            raise UserError(f"{target} does not run", hint)
         if output and not once:
             raise UserError("-o belongs to --once", "without --once the metrics are served: see --listen")
         if once and asked.measure_every:
@@ -197,23 +195,14 @@ def steady(before: Subject, found: Subject) -> Subject:
     """What was found, with the version and the model that were known before where this look did not get them."""
     version = _kept(before.runtime.version, found.runtime.version)
     runtime = msgspec.structs.replace(found.runtime, version=version)
-    return msgspec.structs.replace(found, runtime=runtime, model=_model(before.model, found.model))
+    if not isinstance(found.model.name, Known) and isinstance(before.model.name, Known):
+        return msgspec.structs.replace(found, runtime=runtime, model=before.model)
+    model = msgspec.structs.replace(found.model, quant=_kept(before.model.quant, found.model.quant))
+    return msgspec.structs.replace(found, runtime=runtime, model=model)
 
 
 def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
     return found if isinstance(found, Known) else before
-
-
-def _model(before: Model, found: Model) -> Model:
-    if not isinstance(found.name, Known) and isinstance(before.name, Known):
-        return before
-    return msgspec.structs.replace(found, quant=_kept(before.quant, found.quant))
-
-
-def without_past(case: Case) -> Case:
-    """The server without its own averages: they hold all requests since its start, those of its worst day too."""
-    runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
-    return msgspec.structs.replace(case, runtime=runtime)
 
 
 SAMPLES_PER_S = 0.5
@@ -271,12 +260,12 @@ class WatchedServer:
         if self.failure is not None:
             raise self.failure
         case, now_s = self.watched.seen_case(), self._system.clock()
-        if any(
-            look.work.running is not None for look in tuple(self.watched.looks)
-        ):  # so its speed is that of the requests that were seen
-            case = without_past(case)
+        looks = tuple(self.watched.looks)
+        if any(look.work.running is not None for look in looks):  # its speed is that of the requests that were seen
+            runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
+            case = msgspec.structs.replace(case, runtime=runtime)
         if is_speed_seen(case.run):
-            at_work = (look.at_s for look in tuple(self.watched.looks) if look.work.running)
+            at_work = (look.at_s for look in looks if look.work.running)
             self._kept, self.seen_at_s = case.run, max(at_work, default=now_s)
         elif self._kept is not None and self.seen_at_s is not None and now_s - self.seen_at_s <= KEEP_S:
             return msgspec.structs.replace(case, run=self._kept)
@@ -403,15 +392,14 @@ class Looker:
         self._find_at = self._system.clock() + cost_s / FIND_SHARE
         self._left_out = max(0, len(seen.subjects) - MOST_SUBJECTS)
         # Always the same ones where there are too many: by their addresses
-        self._refresh(
-            msgspec.structs.replace(seen, subjects=tuple(sorted(seen.subjects, key=place_of)[:MOST_SUBJECTS]))
-        )
+        first = tuple(sorted(seen.subjects, key=place_of)[:MOST_SUBJECTS])
+        self._refresh(msgspec.structs.replace(seen, subjects=first))
 
     def _refresh(self, seen: Snapshot) -> None:
-        """Watch what is there, and no more what is gone."""
         before, kept = self._posts, []
         for found in seen.subjects:
-            post = next((p for p in before if p not in kept and _is_same(p, found)), None)
+            fit = (p for p in before if p.failure is None and p not in kept)  # a post whose thread broke is no use
+            post = next((p for p in fit if is_same_place(p.watched.subject, found)), None)
             if post is not None:
                 subject = self._measurements.laid_over(steady(post.watched.subject, found))
                 post.watched.refresh(seen, subject)
@@ -470,12 +458,6 @@ class Looker:
 
 
 def _tell(words: str) -> None:
-    """On standard error, where there is one."""
     if sys.stderr is not None:
         sys.stderr.write(f"unslow exporter: {without_controls(words)}\n")
         sys.stderr.flush()
-
-
-def _is_same(post: WatchedServer, subject: Subject) -> bool:
-    """A post whose thread broke is no use: another takes its place."""
-    return post.failure is None and is_same_place(post.watched.subject, subject)

@@ -202,13 +202,6 @@ def next_command(report: FleetReport) -> str:
     return f"{asked} --instance {quote(report.instances[0].key)}"
 
 
-def markdown_of(report: FleetReport, *, slow: int, everything: bool) -> str:
-    """A report that is clean and cut already; `slow` is how many there are in all."""
-    lines = [*_markdown_head(report), *_markdown_causes(report, everything=everything), *_instances(report, slow)]
-    lines += [*_markdown_odd(report, everything=everything), *_rest(report)]
-    return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(report.unslow_version)}.</sub>\n"
-
-
 def _markdown_head(report: FleetReport) -> Iterator[str]:
     for one in statement_lines(report, urgent=True):
         hint = f" {prose(one.hint)}" if one.hint else ""
@@ -276,7 +269,6 @@ def _rest(report: FleetReport) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    """Text within a table, which ends at a bar."""
     return escaped(text).replace("|", "\\|")
 
 
@@ -296,6 +288,7 @@ def _whole(report: FleetReport) -> list[Family]:
     version = (Sample(1, {"version": label_value(report.unslow_version)}),)
     verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
     lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
+    idle_s = _seconds(lost.idle_gpu_hours)
     return [
         Family("unslow_fleet_build_info", "Who judged.", version),
         Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
@@ -307,9 +300,7 @@ def _whole(report: FleetReport) -> list[Family]:
         single("unslow_fleet_tokens_per_second", "Tokens of all answers.", report.tokens_per_s),
         single("unslow_fleet_lost_tokens_per_second", "What more they would give.", lost.tokens_per_s),
         single("unslow_fleet_lost_gpu_seconds", "GPU time that is lost.", _seconds(lost.gpu_hours), "seconds"),
-        single(
-            "unslow_fleet_idle_gpu_seconds", "GPU time without a request.", _seconds(lost.idle_gpu_hours), "seconds"
-        ),
+        single("unslow_fleet_idle_gpu_seconds", "GPU time without a request.", idle_s, "seconds"),
         single("unslow_fleet_odd_instances", "Instances that are slower than their peers.", odd),
     ]
 
@@ -345,7 +336,6 @@ _CAUSES = (
 
 
 def _slow(report: FleetReport) -> int:
-    """How many are slow or failed, shown or not."""
     return report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
 
 
@@ -359,8 +349,7 @@ def _parts(
     untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
     sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
     word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
-    head = hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
-    yield head
+    yield hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
     if given := given_words(report):
         yield dim(given)
     yield dim(about_words(report))
@@ -368,17 +357,16 @@ def _parts(
         yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
     if report.instances:
         shown = len(report.instances)
-        title = (
-            "What loses most"
-            if shown >= slow
-            else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
-        )
-        yield from ("", Text(title, style="bold"))
+        part = f" ({shown} of {slow:,}; --top N or --all shows more)" if shown < slow else ""
+        yield from ("", Text(f"What loses most{part}", style="bold"))
         beside = beside_peers(report)
         for number, one in enumerate(report.instances, 1):
             yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
     yield from _odd(report, everything=everything)
-    yield from _untold(report)
+    if report.untold:
+        yield from ("", Text("Why some could not be judged", style="bold"))
+        for because, count in list(report.untold.items())[:MOST_UNTOLD]:
+            yield indented(f"{count:,}: {because}")
     yield from _others(report)
     if command := next_command(report):
         yield from ("", Text("To see one whole", style="bold"))
@@ -443,14 +431,6 @@ def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
         yield Padding(Text(one.key, style="bold").append(f"  {one.summary}", style="not bold"), (0, 0, 0, 4))
 
 
-def _untold(report: FleetReport) -> Iterator[RenderableType]:
-    if not report.untold:
-        return
-    yield from ("", Text("Why some could not be judged", style="bold"))
-    for because, count in list(report.untold.items())[:MOST_UNTOLD]:
-        yield indented(f"{count:,}: {because}")
-
-
 def _others(report: FleetReport) -> Iterator[RenderableType]:
     others = statement_lines(report, urgent=False)
     if others:
@@ -462,7 +442,9 @@ def _others(report: FleetReport) -> Iterator[RenderableType]:
 
 def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_INSTANCES) -> str:
     part = shown_part(report, top, everything=everything)
-    return markdown_of(part, slow=_slow(report), everything=everything)
+    lines = [*_markdown_head(part), *_markdown_causes(part, everything=everything), *_instances(part, _slow(report))]
+    lines += [*_markdown_odd(part, everything=everything), *_rest(part)]
+    return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(part.unslow_version)}.</sub>\n"
 
 
 render_fleet = ReportKind(

@@ -63,7 +63,6 @@ class Readings:
 
 
 def _told(reading: Reading) -> str:
-    """Where one comes from: `Readings.source` of it alone."""
     return f"{SOURCE}: {reading.source}"
 
 
@@ -255,7 +254,11 @@ def tensor_parallel(runtime: str, gpus: tuple[Gpu, ...], model: Model, facts: di
 
 
 def _filled_gpus(gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]]) -> float | None:
-    cells, memory = facts.get("kv_capacity_tokens"), _filled_bytes(gpus, facts.get("gpu_memory_fraction"))
+    cells, given = facts.get("kv_capacity_tokens"), facts.get("gpu_memory_fraction")
+    # What the engine takes of one GPU: the share that it was given, else what is in use there
+    memory = float(min(gpu.vram_used_bytes.value_or(0) for gpu in gpus))
+    if isinstance(given, Known):
+        memory = float(given.value) * min(gpu.vram_total_bytes.value_or(0) for gpu in gpus)
     if not isinstance(cells, Known) or not memory:
         return None
     kind = facts.get("kv_type_k")
@@ -268,13 +271,6 @@ def _filled_gpus(gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]
     if not weights or not each:
         return None
     return (weights + float(cells.value) * each) / memory
-
-
-def _filled_bytes(gpus: tuple[Gpu, ...], given: Fact[Any] | None) -> float:
-    """What the engine takes of one GPU: the share that it was given, else what is in use there."""
-    if isinstance(given, Known):
-        return float(given.value) * min(gpu.vram_total_bytes.value_or(0) for gpu in gpus)
-    return float(min(gpu.vram_used_bytes.value_or(0) for gpu in gpus))
 
 
 # How much of a model that llama.cpp runs is on GPUs, by the memory that is in use there.
@@ -293,17 +289,13 @@ def offloaded_layers(runtime: str, gpus: Fact[tuple[Gpu, ...]], model: Model, wo
     `worked` is the part of the window in which it generated: GPUs that rested then belong to somebody else.
     """
     share, layers = _share_on_gpus(runtime, gpus, model), model.layers.value_or(0)
-    if isinstance(share, Known) and _gpus_rested(gpus.value_or(()), worked):
+    busy = [gpu.busy.value for gpu in gpus.value_or(()) if isinstance(gpu.busy, Known)]
+    if isinstance(share, Known) and busy and max(busy) < LEAST_BUSY_SHARE * worked:
         share = not_found("its GPUs had next to no work while it answered: the memory in use there may not be its own")
     if not isinstance(share, Known) or share.value < 1 or not layers:
         return {"vram_share": share}
     whole = estimated(layers + 1, share.source)
     return {"vram_share": share, "gpu_layers": whole, "layers": whole}
-
-
-def _gpus_rested(gpus: tuple[Gpu, ...], worked: float) -> bool:
-    busy = [gpu.busy.value for gpu in gpus if isinstance(gpu.busy, Known)]
-    return bool(busy) and max(busy) < LEAST_BUSY_SHARE * worked
 
 
 def _share_on_gpus(runtime: str, gpus: Fact[tuple[Gpu, ...]], model: Model) -> Fact[float]:

@@ -112,7 +112,6 @@ ENOUGH_TOKENS = 50
 """Fewer say more of first tokens than of speed."""
 USUAL_INTERVAL_S = 30.0
 """Between two scrapes, where nobody counted them."""
-_HOW_MANY = "how many requests shared its steps while it worked is not told"
 
 
 def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
@@ -120,7 +119,7 @@ def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
     if "running" not in engine and "generated_tokens_per_s" not in engine:
         return engine.missing("running")
     speed, among = speed_of_each(engine), requests_at_once(engine)
-    each = speed if among is not None else not_found(_HOW_MANY)
+    each = speed if among is not None else not_found("how many requests shared its steps while it worked is not told")
     known = Traffic(
         seconds=member.window_s,
         looks=max(1, round(engine.value("samples", member.window_s / USUAL_INTERVAL_S))),
@@ -194,7 +193,8 @@ MORE, FEW = 1.5, 2.0
 
 def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     """The speed of a request then and now, and whether the load explains the difference."""
-    now, then = speed_of_each(engine), _then(engine)
+    gap = engine.value("token_gap_before_s") if "token_gap_s" in engine else 0.0
+    now, then = speed_of_each(engine), 1 / gap if gap > 0 else engine.value("decode_tokens_per_busy_s_before")
     if not then:
         return not_found(f"{SOURCE} has nothing of it from the time that it is compared with")
     if not isinstance(now, Known):
@@ -213,11 +213,6 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     return engine.worked_out(
         known, "token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before"
     )
-
-
-def _then(engine: Readings) -> float:
-    gap = engine.value("token_gap_before_s") if "token_gap_s" in engine else 0.0
-    return 1 / gap if gap > 0 else engine.value("decode_tokens_per_busy_s_before")
 
 
 def _also_changed(engine: Readings) -> tuple[str, ...]:

@@ -24,19 +24,11 @@ NOT_EXPLAINED = "Nothing that was found explains it"
 
 def ranked(instances: Sequence[Instance]) -> tuple[Instance, ...]:
     """Those that lose most tokens first, then by GPU-hours, by verdict and by name: the same order every time."""
-    return tuple(sorted(instances, key=_order))
 
+    def order(one: Instance) -> tuple[float, float, int, str]:
+        return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
 
-def _order(one: Instance) -> tuple[float, float, int, str]:
-    return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
-
-
-def verdict_counts(instances: Iterable[Instance]) -> dict[str, int]:
-    """How many there are of each verdict, the worst first; one that nobody has is there with nought."""
-    counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
-    for one in instances:
-        counts[one.verdict] += 1
-    return counts
+    return tuple(sorted(instances, key=order))
 
 
 def sums(instances: Sequence[Instance]) -> Loss:
@@ -104,9 +96,10 @@ def _causes_of(one: Instance) -> dict[str, None]:
 def _count(cause: str, those: list[Instance]) -> CauseCount:
     most = sorted(those, key=lambda one: (-one.lost_by.get(cause, 0.0), one.key))
     # What an instance loses to this cause; None where nothing tells what it loses
+    known = all_causes().get(cause)
     return CauseCount(
         cause=cause or "unexplained",
-        title=_title(cause),
+        title=known.title if known else NOT_EXPLAINED if cause == UNEXPLAINED else cause.replace("_", " "),
         instances=len(those),
         tokens_per_s=sum_of_known(
             (None if one.lost.tokens_per_s is None else one.lost_by.get(cause, 0.0)) for one in those
@@ -124,11 +117,6 @@ def _hours(one: Instance, cause: str) -> float | None:
     if not tokens:  # it gives nothing at all, and the first of its causes is why
         return hours if next(iter(_causes_of(one)), UNEXPLAINED) == cause else 0.0
     return hours * one.lost_by.get(cause, 0.0) / tokens
-
-
-def _title(cause: str) -> str:
-    known = all_causes().get(cause)
-    return known.title if known else NOT_EXPLAINED if cause == UNEXPLAINED else cause.replace("_", " ")
 
 
 # The others are those that are judged normal by themselves, where there are enough of them, else all: where most of a
@@ -273,6 +261,7 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
     runtime, model, devices = kind
     instances = [one.instance for one in members]
     seen = paces(instances, window_s) if devices else None
+    low, mid, high = (float(speed) for speed in np.quantile(seen.speeds, [0.1, 0.5, 0.9])) if seen else (0.0,) * 3
     enough = sum(1 for one in instances if is_comparable(one, window_s))
     return PeerGroup(
         runtime=runtime,
@@ -280,7 +269,7 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
         devices=devices,
         instances=len(members),
         judged=len(seen.places) if seen else enough,
-        speed=_speeds(seen) if seen else None,
+        speed=Range(low=low, mid=mid, high=high) if seen else None,
         odd=_odd_ones(members, seen) if seen else (),
         because="" if seen else _why_not(enough) if devices else UNKNOWN_DEVICES,
     )
@@ -291,11 +280,6 @@ def _why_not(enough: int) -> str:
     if enough >= needed:
         return "their loads are too different to compare them, and nothing predicts what each should give"
     return f"{enough} of them answered enough in the window to compare, and it takes {needed}"
-
-
-def _speeds(seen: Paces) -> Range:
-    low, mid, high = (float(speed) for speed in np.quantile(seen.speeds, [0.1, 0.5, 0.9]))
-    return Range(low=low, mid=mid, high=high)
 
 
 def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
@@ -317,6 +301,9 @@ def _odd(one: Instance, number: int, facts: Facts, seen: Paces, usual: dict[str,
 def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
     """The report on all instances; each keeps the verdict that it has by itself."""
     instances = ranked([one.instance for one in judged])
+    counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
+    for one in instances:
+        counts[one.verdict] += 1
     return FleetReport(
         unslow_version=head.unslow_version,
         prometheus=head.prometheus,
@@ -326,7 +313,7 @@ def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
         seconds=head.seconds,
         complete=head.complete,
         statements=head.statements,
-        verdicts=verdict_counts(instances),
+        verdicts=counts,
         tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
         lost=sums(instances),
         gpus=sum_of_known(one.gpus for one in instances),

@@ -8,7 +8,8 @@ import pytest
 from doubles import Quiet
 
 from unslow.commands.plan import PlanRequest
-from unslow.commands.tune.search import TuneSpec, tune, write_report
+from unslow.commands.tune.search import TuneSpec, tune
+from unslow.commands.verify.comparison import write_report
 from unslow.show.tune import render_tune
 from unslow.think.stats.tuning import TuneReport
 

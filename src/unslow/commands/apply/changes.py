@@ -147,7 +147,11 @@ def would_undo(system: System, request: UndoSpec, disk: Disk | None = None) -> U
         journal = _chosen(journals, request.change)
         if journal is None:
             return _nothing(journals, mended)
-        foreign = _foreign(journals, changes, journal)
+        try:
+            theirs = changes.foreign(journal)
+            foreign = tuple(_theirs(journals, journal, one.name, one.number) for one in theirs)
+        except LookError as error:
+            raise UserError(error.why, "nothing was changed") from error
     return UndoReport(
         unslow_version=__version__,
         outcome="would_undo",
@@ -175,7 +179,6 @@ def undone(system: System, request: UndoSpec, disk: Disk | None = None) -> UndoR
 
 
 def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
-    """There is no change to take back."""
     return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
 
 
@@ -205,15 +208,7 @@ def _chosen(journals: Journals, change: str | None) -> Journal | None:
     return found[0] if found[0].state != "undone" else None
 
 
-def _foreign(journals: Journals, changes: Changes, journal: Journal) -> tuple[FileShown, ...]:
-    try:
-        return tuple(_theirs(journals, journal, foreign.name, foreign.number) for foreign in changes.foreign(journal))
-    except LookError as error:
-        raise UserError(error.why, "nothing was changed") from error
-
-
 def _theirs(journals: Journals, journal: Journal, name: str, number: int | None) -> FileShown:
-    """What somebody else made of what the change left."""
     if number is None:
         return FileShown(path=name, diff="a model of that name is there, and another one than was made")
     left = journals.kept(journal.id, f"after-{number}")

@@ -17,7 +17,7 @@ from unslow.act.disk import Disk
 from unslow.act.ollama import Ollama
 from unslow.commands._command_lines import commands_for
 from unslow.commands.apply.changes import check_in_force, journals_at, process_of, shown_edit, undo_line
-from unslow.commands.apply.ways import Told, Way, lines_left, ollama_changes, service_edit, way_of
+from unslow.commands.apply.ways import Told, lines_left, ollama_changes, service_edit, way_of
 from unslow.commands.diagnose.runtimes import is_at, read_runtimes, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url
 from unslow.commands.plan import RUNTIME, PlanRequest
@@ -53,9 +53,8 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
     if wanted is None:
         number = plan.recommended
         if plan.verdict == "already_best" and plan.of_running:
-            raise UserError(
-                "nothing is better than what runs, by the plan", "to take another option, name it: --option N"
-            )
+            hint = "to take another option, name it: --option N"
+            raise UserError("nothing is better than what runs, by the plan", hint)
         if number is None or not 0 <= number < len(plan.options):
             raise UserError(f"the plan recommends nothing: {plan.reason or plan.verdict}", "name an option: --option N")
         return plan.options[number]
@@ -138,7 +137,6 @@ def _letters(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A runtime's name as plans and servers may write it."""
     with contextlib.suppress(ValueError):  # one that is not planned for
         name = RUNTIME.parse(name)
     return re.sub(r"[^a-z]", "", name.lower())
@@ -219,9 +217,8 @@ def prepared(system: System, request: ApplySpec) -> Prepared:
     commands = commands_for(changes, Case(runtime=subject.runtime, model=subject.model), system=system)
     if commands.left_out:
         change, why = commands.left_out[0]
-        return _by_hand(
-            plan, option, commands, f"{change.knob} can't be had here ({why}), and the rest is another plan"
-        )
+        because = f"{change.knob} can't be had here ({why}), and the rest is another plan"
+        return _by_hand(plan, option, commands, because)
     of = _of_ollama if subject.runtime.name.value_or("") == _OLLAMA else _of_command
     made = of(system, request, plan, option, (subject, commands))
     return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
@@ -249,20 +246,17 @@ def _of_command(
     if told.old == told.new and not told.environment:
         return _by_hand(plan, option, commands, "it was started with these very settings already")
     way = way_of(system, told, request.file)
-    return _as_planned(plan, option, commands, way, old) if way.edits else _by_hand(plan, option, commands, way.because)
-
-
-def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
-    """Variables that are not as they shall be."""
-    now = subject.runtime.environment.value_or({})
-    return {name: value for name, value in commands.environment.items() if now.get(name) != value}
-
-
-def _as_planned(plan: PlanReport, option: OptionShown, commands: Commands, way: Way, old: tuple[str, ...]) -> Prepared:
+    if not way.edits:
+        return _by_hand(plan, option, commands, way.because)
     report = _report(plan, option, commands)
     files = tuple(shown_edit(edit, old) for edit in way.edits)
     report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, then=way.then)
     return Prepared(report, Planned(_what(plan, option), way.edits, (), way.then))
+
+
+def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
+    now = subject.runtime.environment.value_or({})
+    return {name: value for name, value in commands.environment.items() if now.get(name) != value}
 
 
 def _of_ollama(
@@ -323,7 +317,6 @@ def _what(plan: PlanReport, option: OptionShown) -> str:
 
 RESTART_TIMEOUT_S = 300.0
 """A large model is loaded before some units say that they are up."""
-_MADE = "the change is made; `unslow undo` takes it back"
 
 
 def check_allowed(ready: Prepared) -> None:
@@ -354,9 +347,8 @@ def restarted(then: Sequence[str]) -> None:
     """Run what makes the server see the change; UserError where it fails, and the change stays."""
     for line in then:
         if parse_line(line).place is not Place.SHELL:
-            raise UserError(
-                f"this can't be restarted from here: {line}", "the change is made; `unslow undo` takes it back"
-            )
+            hint = "the change is made; `unslow undo` takes it back"
+            raise UserError(f"this can't be restarted from here: {line}", hint)
         try:
             done = subprocess.run(
                 shlex.split(line), capture_output=True, text=True, timeout=RESTART_TIMEOUT_S, check=False
@@ -365,4 +357,4 @@ def restarted(then: Sequence[str]) -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             failure = str(error)
         if failure:
-            raise UserError(f"`{line}` failed: {failure}", _MADE)
+            raise UserError(f"`{line}` failed: {failure}", "the change is made; `unslow undo` takes it back")

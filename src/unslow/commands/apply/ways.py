@@ -25,10 +25,8 @@ from unslow.look.system import LookError, System
 from unslow.think.change import How
 
 SYSTEM_UNITS = "/etc/systemd/system"
-_COMPOSE = (".yml", ".yaml")
 _NO_FILES = ("/dev/", "/proc/")
 """Where names mean something else in another process."""
-_SHELLS = ("/sh", "/bash", "/dash", "/zsh")
 
 
 class Told(NamedTuple):
@@ -67,7 +65,6 @@ def way_of(system: System, told: Told, file: str | None) -> Way:
 
 
 def _is_ours(system: System, pid: int) -> bool:
-    """Whether a process is of the user who asks."""
     if sys.platform == "win32":  # no process of a user's service unit runs there
         return False
     found = re.search(r"^Uid:\s*(\d{1,10})", read_process(system, pid).text("status"), re.MULTILINE)
@@ -77,7 +74,7 @@ def _is_ours(system: System, pid: int) -> bool:
 def _of_file(system: System, told: Told, file: str) -> Way:
     if file.endswith((".service", ".conf")):
         raise UserError(f"{file} is a unit, which is never edited", "leave --file out: a drop-in is written beside it")
-    if file.endswith(_COMPOSE):
+    if file.endswith((".yml", ".yaml")):
         return _of_compose(told, file, _service(system, told, file), named=True)
     return _of_script(told, file, named=True)
 
@@ -199,10 +196,9 @@ def _drop_ins(unit: Unit) -> str:
 
 
 def _script_of(system: System, files: list[UnitFile]) -> str:
-    """The script that a unit starts; empty where it starts something else."""
     try:
         words = [word.value for word in exec_start(files).words if not word.pattern]
-        first = next((word for word in words if not word.endswith(_SHELLS)), "")
+        first = next((word for word in words if not word.endswith(("/sh", "/bash", "/dash", "/zsh"))), "")
         return first if system.read_head(first, 2) == b"#!" else ""
     except (NotUnderstoodError, LookError):
         return ""

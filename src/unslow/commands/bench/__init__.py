@@ -34,8 +34,6 @@ from typing import Annotated
 from unslow.commands._request import Option, Told
 from unslow.facts.errors import UserError
 
-_ALONE = ("list", "forget", "import_file")
-
 
 class BenchRequest(Told, frozen=True, kw_only=True):
     """A benchmark that people can compare, or a look after those that are kept."""
@@ -92,12 +90,19 @@ def run(request: BenchRequest) -> int:
     from unslow.show.bench import render_bench
 
     render_bench.check_format(request.format)
-    asked = [name for name in _ALONE if getattr(request, name)]
+    asked = [name for name in ("list", "forget", "import_file") if getattr(request, name)]
     if not asked:
         return _measured(request)
     if len(asked) > 1 or request.target or request.sweep:
         raise UserError("the history is looked after apart from measuring", "give --list, --forget or --import alone")
-    return _history(request, asked[0])
+    from unslow.commands._bench_history import forget, import_file, listed
+    from unslow.commands._output import color, width, write
+    from unslow.show.bench_history import render_history
+
+    name = asked[0]
+    report = {"list": lambda _: listed(), "forget": forget, "import_file": import_file}[name](getattr(request, name))
+    write(render_history(report, request.format, width=width(), color=color()))
+    return 0
 
 
 def _measured(request: BenchRequest) -> int:
@@ -116,13 +121,3 @@ def _measured(request: BenchRequest) -> int:
     if result.unwritten:
         raise result.unwritten
     return result.status
-
-
-def _history(request: BenchRequest, asked: str) -> int:
-    from unslow.commands._bench_history import forget, import_file, listed
-    from unslow.commands._output import color, width, write
-    from unslow.show.bench_history import render_history
-
-    report = {"list": lambda _: listed(), "forget": forget, "import_file": import_file}[asked](getattr(request, asked))
-    write(render_history(report, request.format, width=width(), color=color()))
-    return 0

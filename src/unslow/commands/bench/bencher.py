@@ -80,8 +80,19 @@ class Bencher:
             raise KeyboardInterrupt
 
     def _ask(self, wanted: Wanted, users: int = 1) -> Pass | Failure:
-        question = self._question(wanted)
-        waited = self._waited() if users == 1 else None
+        prompt = wanted.prompt or self.prompts.prompt(wanted.prompt_tokens)
+        slot = wanted.slot if wanted.slot is not None else self.slot
+        question = Question(
+            prompt,
+            wanted.tokens,
+            slot,
+            keep=wanted.keep,
+            greedy=wanted.greedy,
+            stream=wanted.stream,
+            silence_s=self.silence_s,
+            deadline_s=self.deadline_s,
+        )
+        waited = cpu_wait_s(self.system, self.target.pid) if users == 1 else None
         start = self.system.clock()
         try:
             reply = ask(self.system, self.target, question)
@@ -89,15 +100,16 @@ class Bencher:
             return self._failed(wanted, start, error)
         self.prompts.learn(len(question.prompt.split()), reply.prompt_tokens + reply.cached_tokens)
         done = pass_of(wanted, reply, start - self.began_s, users)
-        if waited is not None and (now := self._waited()) is not None:
+        if waited is not None and (now := cpu_wait_s(self.system, self.target.pid)) is not None:
             done = msgspec.structs.replace(done, waited_for_cpu_s=max(0.0, now - waited))
         with self._lock:
             self.passes.append(done)
             self.last_text = reply.text
         if self._watcher:
             self._watcher.answered(answer_of(done))
-        if wanted.stream:  # one that came whole does not show when its first token was there
-            self._note(done, start)
+        if wanted.stream and self.sampler:  # one that came whole does not show when its first token was there
+            for span in spans_of(done, start):
+                self.sampler.note(span)
         return done
 
     def together(self, wanted: Sequence[Wanted]) -> list[Pass | Failure]:
@@ -129,27 +141,6 @@ class Bencher:
             self.flush()
             self._flushed_s = self.system.clock()
 
-    def _waited(self) -> float | None:
-        """Seconds for which the server's threads have waited for a processor so far; None where it can't be told."""
-        try:
-            return read_run_delay(self.system, self.target.pid) if self.target.pid is not None else None
-        except LookError:
-            return None
-
-    def _question(self, wanted: Wanted) -> Question:
-        prompt = wanted.prompt or self.prompts.prompt(wanted.prompt_tokens)
-        slot = wanted.slot if wanted.slot is not None else self.slot
-        return Question(
-            prompt,
-            wanted.tokens,
-            slot,
-            keep=wanted.keep,
-            greedy=wanted.greedy,
-            stream=wanted.stream,
-            silence_s=self.silence_s,
-            deadline_s=self.deadline_s,
-        )
-
     def _failed(self, wanted: Wanted, start: float, error: AskError) -> Failure:
         failure = Failure(
             case=wanted.case,
@@ -166,10 +157,13 @@ class Bencher:
             self.failures.append(failure)
         return failure
 
-    def _note(self, done: Pass, start: float) -> None:
-        if self.sampler is not None:
-            for span in spans_of(done, start):
-                self.sampler.note(span)
+
+def cpu_wait_s(system: System, pid: int | None) -> float | None:
+    """For how long the server's threads have waited for a processor so far; None where it can't be told."""
+    try:
+        return read_run_delay(system, pid) if pid is not None else None
+    except LookError:
+        return None
 
 
 def pass_of(wanted: Wanted, reply: Reply, started_s: float, users: int) -> Pass:
@@ -288,13 +282,11 @@ class Remaining:
         self._progress.step("measured", 1.0)
 
     def _left(self) -> float:
-        return sum(self._takes(wanted) for wanted in self._plan)
-
-    def _takes(self, wanted: Wanted) -> float:
-        known = self._seconds.get((wanted.case, wanted.prompt_tokens))
-        if known is not None:
-            return known
-        return work_of(wanted, self._like) if self._like else 0.0
+        like = self._like
+        return sum(
+            self._seconds.get((wanted.case, wanted.prompt_tokens), work_of(wanted, like) if like else 0.0)
+            for wanted in self._plan
+        )
 
 
 # The standard protocol: two questions that ask for a long answer, and one prompt that fills 4K of context.
@@ -366,7 +358,9 @@ def run_protocol(bencher: Bencher, protocol: Protocol) -> str:
     while number < protocol.rounds or (number < protocol.most_rounds and _wide(bencher.passes)):
         number += 1
         for wanted in protocol.cases:
-            remaining.step(f"round {number} of {max(number, protocol.rounds)}: {_words(wanted)}", wanted)
+            to_read, to_generate = wanted.prompt_tokens, wanted.tokens
+            what = f"{to_read} tokens to read" if to_read else f"{to_generate} tokens to generate"
+            remaining.step(f"round {number} of {max(number, protocol.rounds)}: {what}", wanted)
             remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
             settle(bencher)
             if given_up(bencher):
@@ -411,12 +405,7 @@ def settle(bencher: Bencher) -> None:
         bencher.ask(Wanted(SETTLE, 1, SETTLE_PROMPT, round=0))
 
 
-def _words(wanted: Wanted) -> str:
-    return f"{wanted.prompt_tokens} tokens to read" if wanted.prompt_tokens else f"{wanted.tokens} tokens to generate"
-
-
 def _wide(passes: list[Pass]) -> bool:
-    """Whether more rounds would tell more."""
     spreads = [s for name, s in figures_of(passes).figures.items() if name in (DECODE, PREFILL)]
     return any(not s.agree or s.high - s.low > 2 * WIDE * s.median for s in spreads)
 

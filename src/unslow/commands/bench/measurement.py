@@ -31,7 +31,7 @@ from unslow.commands.bench.bencher import (
     settle,
 )
 from unslow.commands.bench.parts import read_tests, split_parts
-from unslow.commands.bench.request import AskedSweep, BenchSpec
+from unslow.commands.bench.request import BenchSpec
 from unslow.commands.bench.server import Own, Place, context_of, open_bencher, own_of, place_of
 from unslow.commands.diagnose.request import Discretion
 from unslow.commands.diagnose.target import as_url
@@ -126,17 +126,14 @@ class Record:
         """Forget a benchmark for which nothing was asked: it would be listed as one that broke off."""
         ledger = self._ledger()
         if not ledger.passes and not ledger.failures:
-            self._try(lambda kept: _forget(kept, self._id))
+            self._try(lambda kept: kept.forget(self._id))
 
     def bench(self) -> Bench:
         """The benchmark as it is now, without any key."""
-        return self._discretion.facts(self._bench())
-
-    def _bench(self) -> Bench:
         ledger, request = self._ledger(), self._request
         case, known = ledger.case, figures_of([] if request.sweeps else ledger.passes)
         run = run_of(ledger.passes)
-        return Bench(
+        bench = Bench(
             id=self._id,
             unslow_version=__version__,
             taken_at=self._taken_at,
@@ -160,9 +157,9 @@ class Record:
             interrupted=ledger.interrupted,
             label=request.label,
         )
+        return self._discretion.facts(bench)
 
     def _last(self, bench: Bench) -> Bench | None:
-        """The benchmark before this one, where a condition speaks of it; None where the history can't be read."""
         asked = any(clause.of == "last" for condition in self._request.require for clause in condition.clauses)
         try:
             last = (self._history or default_history()).latest(bench) if asked else None
@@ -171,7 +168,7 @@ class Record:
             return None
         return figured(last) if last else None
 
-    def _try(self, write: Callable[[History], None]) -> None:
+    def _try(self, write: Callable[[History], object]) -> None:
         """Write to the history; where that fails, it is said once, and the benchmark goes on."""
         if self._history is None:
             return
@@ -193,10 +190,6 @@ def figures_of_sweeps(sweeps: Sequence[Sweep]) -> dict[str, Spread]:
     return found
 
 
-def _forget(history: History, name: str) -> None:
-    history.forget(name)
-
-
 def run_of(passes: Sequence[Pass]) -> Run:
     """What a prediction needs of the measurement: how deep in the context it was."""
     short = [done for done in passes if done.round and done.case == "short"]
@@ -208,9 +201,8 @@ def run_of(passes: Sequence[Pass]) -> Run:
 
 def expected_of(case: Case, run: Run) -> dict[str, float]:
     """The speed that physics expects of it as it is set up; nothing where it can't tell."""
-    outlook = predict(
-        msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens))
-    )
+    at_depth = msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens)
+    outlook = predict(msgspec.structs.replace(case, run=at_depth))
     if isinstance(outlook, Unknown):
         return {}
     speed = outlook.tokens_per_s
@@ -235,20 +227,16 @@ def against(request: BenchSpec, other: str, progress: Progress) -> Against:
     sides = [request._replace(target=target) for target in (other, request.target)]  # the second is held against it
     known = [Discretion.about(side.manners.api_key, as_url(side.target or "")).keys for side in sides]
     discretion = Discretion(tuple(key for keys in known for key in keys))
-    with discretion.errors():
-        return _measured_in_turns(sides, discretion.progress(progress), discretion)
-
-
-def _measured_in_turns(sides: list[BenchSpec], progress: Progress, discretion: Discretion) -> Against:
-    with ExitStack() as stack:
-        places = [place_of(side.target, side.manners.api_key or "", progress) for side in sides]
+    shown = discretion.progress(progress)
+    with discretion.errors(), ExitStack() as stack:
+        places = [place_of(side.target, side.manners.api_key or "", shown) for side in sides]
         pairs = zip(places, sides, strict=True)
-        benchers = [stack.enter_context(open_bencher(place, side, progress)) for place, side in pairs]
+        benchers = [stack.enter_context(open_bencher(place, side, shown)) for place, side in pairs]
         if benchers[0].target.url == benchers[1].target.url:
             raise UserError("both are the same server", "--against takes the URL of another one")
-        records = [_record(*side, progress, discretion) for side in zip(benchers, sides, strict=True)]
+        records = [_record(*side, shown, discretion) for side in zip(benchers, sides, strict=True)]
         try:
-            why = _asked_in_turns(benchers, sides[0].protocol, progress)
+            why = _asked_in_turns(benchers, sides[0].protocol, shown)
         except KeyboardInterrupt:
             why = ""
             for bencher in benchers:
@@ -256,7 +244,7 @@ def _measured_in_turns(sides: list[BenchSpec], progress: Progress, discretion: D
         for record in records:
             record.notes += (why,) if why else ()
         before, after = (record.finished() for record in records)
-    return Against(before, after, _compared_pairs(before, after, benchers))
+        return Against(before, after, _compared_pairs(before, after, benchers))
 
 
 def _record(bencher: Bencher, request: BenchSpec, progress: Progress, discretion: Discretion) -> Record:
@@ -276,7 +264,10 @@ def _asked_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progr
     for number in range(1, LOOKS * rounds + 1):
         if why := _round(benchers, protocol, number, remaining):
             return why
-        if number % rounds == 0 and _is_told(benchers):  # few looks: each is another chance to be wrong
+        if number % rounds:  # few looks: each is another chance to be wrong
+            continue
+        found = _difference(DECODE, benchers)
+        if found is not None and found.verdict != "cannot_tell":
             break
     remaining.finish()
     return ""
@@ -291,12 +282,6 @@ def _round(benchers: list[Bencher], protocol: Protocol, number: int, remaining: 
             if given_up(bencher):
                 return f"{MOST_IN_A_ROW} requests in a row failed at {bencher.target.url}"
     return ""
-
-
-def _is_told(benchers: list[Bencher]) -> bool:
-    """Whether decoding is told apart, or told to be the same."""
-    found = _difference(DECODE, benchers)
-    return found is not None and found.verdict != "cannot_tell"
 
 
 def _compared_pairs(before: Bench, after: Bench, benchers: list[Bencher]) -> Comparison:
@@ -335,32 +320,24 @@ def bench(request: BenchSpec, progress: Progress) -> Outcome:
     """Measure what the request asks for; UserError where nothing at all could be measured."""
     discretion = Discretion.about(request.manners.api_key, as_url(request.target or ""))
     shown = discretion.progress(progress)
+    own = [asked.axis for asked in request.sweeps if sweeps.module_of(asked.axis).OWN_SERVER]
     with discretion.errors():
-        own = _starts_own(request)
+        if own and request.target:
+            hint = "give --command, the command that starts it, or --model, a GGUF file, and no TARGET"
+            raise UserError(f"{', '.join(own)}: set when a server starts, so a server of its own is needed", hint)
+        if own and len(own) < len(request.sweeps):
+            others = ", ".join(asked.axis for asked in request.sweeps if asked.axis not in own)
+            told = f"{', '.join(own)} starts servers of its own, {others} asks one that runs"
+            raise UserError(told, "ask for them apart")
         place = place_of(request.target, request.manners.api_key or "", shown)
         return _own_sweeps(place, request, shown, discretion) if own else _asked(place, request, shown, discretion)
-
-
-def _starts_own(request: BenchSpec) -> bool:
-    """Whether it varies what is set when a server starts; one that runs can't be asked about that."""
-    own = [asked.axis for asked in request.sweeps if sweeps.module_of(asked.axis).OWN_SERVER]
-    if own and request.target:
-        hint = "give --command, the command that starts it, or --model, a GGUF file, and no TARGET"
-        raise UserError(f"{', '.join(own)}: set when a server starts, so a server of its own is needed", hint)
-    if own and len(own) < len(request.sweeps):
-        others = ", ".join(asked.axis for asked in request.sweeps if asked.axis not in own)
-        raise UserError(
-            f"{', '.join(own)} starts servers of its own, {others} asks one that runs", "ask for them apart"
-        )
-    return bool(own)
 
 
 def _asked(place: Place, request: BenchSpec, progress: Progress, discretion: Discretion) -> Outcome:
     with open_bencher(place, request, progress) as bencher:
         if request.llama_bench:
             read_tests(place.system, request.llama_bench, bencher.subject.model)  # a wrong file is told at once
-        record = Record(place.system, request, lambda: ledger_of(bencher), progress, discretion)
-        bencher.flush = record.flush
+        record = _record(bencher, request, progress, discretion)
         parts = None
         try:
             _announce(bencher, request, progress)
@@ -376,26 +353,23 @@ def _asked(place: Place, request: BenchSpec, progress: Progress, discretion: Dis
         except UserError:
             record.drop_if_empty()
             raise
-        record.notes += _series_note(bencher, request.series)
+        if request.series and bencher.sampler:
+            try:
+                bencher.sampler.write_series(request.series)
+            except UserError as error:  # costs nothing else
+                record.notes += (f"the series was not written: {error.message}",)
         return Outcome(record.finished(), parts)
-
-
-def _series_note(bencher: Bencher, path: str | None) -> tuple[str, ...]:
-    """Write the series that was asked for; what went wrong with it costs nothing else."""
-    if not path or not bencher.sampler:
-        return ()
-    try:
-        bencher.sampler.write_series(path)
-    except UserError as error:
-        return (f"the series was not written: {error.message}",)
-    return ()
 
 
 def _sweep(asks: Bencher | Own, request: BenchSpec, record: Record) -> None:
     """One sweep after the other; one that can't be done does not cost what was measured before it."""
     for asked in request.sweeps:
         try:
-            found: Sweep = sweeps.module_of(asked.axis).sweep(asks, _limits(asked, request))
+            limits = sweeps.Limits(asked.values, repeats=request.protocol.rounds)
+            limits = limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
+            found: Sweep = sweeps.module_of(asked.axis).sweep(
+                asks, limits._replace(tokens=request.tokens) if request.tokens else limits
+            )
         except UserError as error:
             if not record.sweeps:
                 raise
@@ -420,12 +394,6 @@ def _own_sweeps(place: Place, request: BenchSpec, progress: Progress, discretion
 
 def _ledger(own: Own) -> Ledger:
     return Ledger(own.case or Case(machine=own.machine), own.passes, own.failures, None, own.interrupted)
-
-
-def _limits(asked: AskedSweep, request: BenchSpec) -> sweeps.Limits:
-    limits = sweeps.Limits(asked.values, repeats=request.protocol.rounds)
-    limits = limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
-    return limits._replace(tokens=request.tokens) if request.tokens else limits
 
 
 def _announce(bencher: Bencher, request: BenchSpec, progress: Progress) -> None:
@@ -486,13 +454,10 @@ def _measured(request: BenchSpec, progress: Progress) -> Result:
         check_meant(request.compare)
     done: Outcome = bench(request, progress)
     result = Result(done.bench, done.parts)
-    return _compared(result, request.compare, progress) if request.compare else result
-
-
-def _compared(result: Result, word: str, progress: Progress) -> Result:
-    """With the comparison; a benchmark that can't be compared is a benchmark all the same."""
+    if not request.compare:
+        return result
     try:
-        return result._replace(compared=compare_with(result.bench, word))
+        return result._replace(compared=compare_with(result.bench, request.compare))
     except UserError as error:
         progress.say(f"not compared: {error.message}")
         return result._replace(not_compared=error.message)

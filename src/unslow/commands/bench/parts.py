@@ -34,16 +34,13 @@ def read_tests(system: System, path: str, model: Model) -> tuple[BenchRow, ...]:
     rows = tuple(row for row in parse_llama_bench(text, path) if generates(row))
     if not rows:
         raise UserError(f"{path} has no test of llama-bench in which it generates", _HINT)
-    same = tuple(row for row in rows if not _other_model(row, model))
+    here = model.weights_bytes.value_or(0)  # a size that is not known says nothing
+    same = tuple(
+        row for row in rows if row.model_size <= 0 or here <= 0 or 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
+    )
     if not same:
         raise UserError(f"{path} is about another model: {rows[0].model_type or rows[0].model_filename}", _HINT)
     return same
-
-
-def _other_model(row: BenchRow, model: Model) -> bool:
-    """Whether the sizes say so; a size that is not known says nothing."""
-    here = model.weights_bytes.value_or(0)
-    return row.model_size > 0 and here > 0 and not 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
 
 
 def set_up_otherwise(row: BenchRow, runtime: Runtime) -> list[str]:
@@ -144,22 +141,17 @@ def _rounds(bencher: Bencher, limits: Limits) -> Iterator[dict[str, Pass]]:
     tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
     for number in range(limits.repeats):
         bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
-        yield _round(bencher, tokens, number)
+        # The first of a round is never the same twice in a row, so that drift favours none
+        turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
+        answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
+        passes = {name: one for name, one in answers.items() if isinstance(one, Pass)}
+        yield {name: one for name, one in passes.items() if one.generated_tokens >= FEWEST_TOKENS}
         if number + 1 >= FEWEST_ROUNDS and bencher.system.clock() > end:
             return
 
 
 def _wanted(way: Way, tokens: int) -> Wanted:
     return Wanted(f"parts: {way.name}", tokens, round=_NO_REPEAT, greedy=way.greedy, stream=way.stream)
-
-
-def _round(bencher: Bencher, tokens: int, number: int) -> dict[str, Pass]:
-    """Each way once; the first of a round is never the same twice in a row, so that drift favours none."""
-    turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
-    answers: dict[str, Pass | Failure] = {way.name: bencher.ask(_wanted(way, tokens)) for way in turned}
-    return {
-        name: one for name, one in answers.items() if isinstance(one, Pass) and (one.generated_tokens >= FEWEST_TOKENS)
-    }
 
 
 def round_of(answers: dict[str, Pass]) -> Round:

@@ -102,9 +102,8 @@ def parse_sweep(word: str) -> AskedSweep:
     if found[1] != "depth" and any(not value for value in values):
         raise UserError(f"--sweep {word[:60]!r}: 0 makes no sense", "such as users=1,4,16")
     if len(values) > _MOST_VALUES or any(not 0 <= value <= _LARGEST for value in values):
-        raise UserError(
-            f"--sweep {word[:60]!r}: that is too much", f"up to {_MOST_VALUES} values, such as users=1,4,16"
-        )
+        hint = f"up to {_MOST_VALUES} values, such as users=1,4,16"
+        raise UserError(f"--sweep {word[:60]!r}: that is too much", hint)
     return AskedSweep(found[1], values)
 
 
@@ -118,18 +117,10 @@ def _checked(request: BenchSpec) -> BenchSpec:
     if request.model and request.command:
         raise UserError("--model and --command together make no sense", "name the model in the command")
     if request.against and (request.sweeps or request.compare):
-        raise UserError(
-            "--against compares two running servers, so --sweep and --compare make no sense", "leave them out"
-        )
-    unheard = [flag for flag, given in _unheard(request) if given]
-    if unheard:
-        raise UserError(f"{', '.join(unheard)}: not with --against, or with servers of its own", "leave it out")
+        hint = "leave them out"
+        raise UserError("--against compares two running servers, so --sweep and --compare make no sense", hint)
+    if request.against or any(module_of(asked.axis).OWN_SERVER for asked in request.sweeps):
+        flags = (("--parts", request.parts), ("--series", request.series), ("--llama-bench", request.llama_bench))
+        if unheard := [flag for flag, given in flags if given]:
+            raise UserError(f"{', '.join(unheard)}: not with --against, or with servers of its own", "leave it out")
     return request
-
-
-def _unheard(request: BenchSpec) -> tuple[tuple[str, bool], ...]:
-    """Flags that would be given in vain: they belong to one running server."""
-    if not request.against and not any(module_of(asked.axis).OWN_SERVER for asked in request.sweeps):
-        return ()
-    flags = (("--parts", request.parts), ("--series", request.series), ("--llama-bench", request.llama_bench))
-    return tuple((flag, bool(given)) for flag, given in flags)

@@ -172,19 +172,15 @@ def _by_process(system: System, server: Launched, api_key: str) -> tuple[Subject
 def files_of(system: System, path: str) -> list[str]:
     """The files that hold a model's weights: all parts of a GGUF file, or what lies in a folder of safetensors."""
     if path.endswith(".gguf") or Path(path).is_file():
-        return _parts(path)
+        try:
+            return [os.path.realpath(part) for part in part_paths(path)]
+        except LookError:
+            return [os.path.realpath(path)]
     try:
         names = system.list_dir(path)
     except LookError:
         return []
     return [f"{path.rstrip('/')}/{name}" for name in names if name.endswith((".safetensors", ".bin", ".gguf"))]
-
-
-def _parts(path: str) -> list[str]:
-    try:
-        return [os.path.realpath(part) for part in part_paths(path)]
-    except LookError:
-        return [os.path.realpath(path)]
 
 
 # Servers of our own, for what is set when a server starts; one that somebody runs is never changed.
@@ -436,11 +432,8 @@ def context_of(bencher: Bencher) -> int | None:
 def _watching(bencher: Bencher, request: BenchSpec) -> Iterator[None]:
     """The sampler around it, unless it is switched off or the server's machine is another one."""
     pid = bencher.subject.runtime.pid
-    here = (
-        bencher.subject.runtime.embedded
-        or isinstance(pid, Known)
-        or is_loopback(urlsplit(bencher.target.url).hostname or "")
-    )
+    host = urlsplit(bencher.target.url).hostname or ""
+    here = bencher.subject.runtime.embedded or isinstance(pid, Known) or is_loopback(host)
     if request.hz <= 0 or not here:
         yield
         return

@@ -10,14 +10,14 @@ import msgspec
 from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.commands.calibrate import CalibrateRequest
-from unslow.commands.diagnose.look import look_snapshot
+from unslow.commands.diagnose.look import look_and_measure
 from unslow.commands.diagnose.request import USUAL, DiagnoseSpec, Manners
 from unslow.facts.calibration import Calibration, Point, Rates, Scale
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import GB, MB, NOT_LOOKED, Unknown, reported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.calibration import (
@@ -151,14 +151,11 @@ def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress)
 
 
 def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
-    """UserError where the engines would not fit beside each other."""
     wanted = sum(MEMORY_OVER * Path(guest.path).stat().st_size + ENGINE_BYTES for guest in guests)
     limits = (machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
     if min(limits) < wanted:
-        raise UserError(
-            f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free",
-            "close other programs first",
-        )
+        hint = "close other programs first"
+        raise UserError(f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free", hint)
 
 
 def _threads(cpu: Cpu) -> int:
@@ -183,7 +180,8 @@ DISTURBED_SHARE = 0.1
 def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
     """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
     manners = Manners(evict=request.evict, api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
-    snapshot = look_snapshot(DiagnoseSpec(request.target, manners, limits=USUAL._replace(only=(SPEED,))), progress)
+    wanted = DiagnoseSpec(request.target, manners, limits=USUAL._replace(only=(SPEED,)))
+    snapshot = look_and_measure(wanted, progress).snapshot
     return checked(calibration_of(snapshot), anyway=request.anyway)
 
 
@@ -191,18 +189,27 @@ def checked(calibration: Calibration, *, anyway: bool) -> Calibration:
     """The calibration; UserError where it would take a server that is slow for some reason as the normal one."""
     factor = calibration.scale.factor if calibration.scale else 1.0
     if factor > SLOWEST_FACTOR and not anyway:
-        raise UserError(
-            f"the server is {factor:.1f} times slower than expected, which must not count as normal",
-            "`unslow` with the same target says why; --anyway keeps it all the same",
-        )
+        hint = "`unslow` with the same target says why; --anyway keeps it all the same"
+        raise UserError(f"the server is {factor:.1f} times slower than expected, which must not count as normal", hint)
     return calibration
 
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
     """The calibration that a measured server gives."""
-    case = _measured_case(snapshot)
+    case = next(iter(snapshot.cases()), None)
+    if case is None:
+        raise UserError("no running server was found", "give its URL or process id")
+    speed = case.run.decode_tokens_per_s
+    if isinstance(speed, Unknown):
+        raise UserError(f"the server was not measured: {speed.why}", speed.how_to_get)
+    if isinstance(snapshot.machine.cpu.model, Unknown):
+        raise UserError("the server's machine can't be seen from here", "run `unslow calibrate` on that machine")
     runtime, machine = case.runtime, case.machine
     on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
+    others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
+    expected = predict(case)
+    if isinstance(expected, Unknown):
+        raise UserError(f"what to expect of this server can't be told: {expected.why}", expected.how_to_get)
     return Calibration(
         unslow_version=__version__,
         taken_at=snapshot.taken_at,
@@ -215,44 +222,14 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         threads=runtime.threads.value_or(0),
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
-        disturbed=_disturbance(case),
-        scale=_scale(case),
+        disturbed=f"others used {others:.1f} processors meanwhile" if others > DISTURBED_SHARE * cores else "",
+        scale=Scale(
+            model=case.model.name.value_or("unknown"),
+            measured_decode_s=1 / max(case.run.decode_tokens_per_s.need(), 1e-9),
+            expected_decode_s=expected.seconds.mid,
+            measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
+        ),
     )
-
-
-def _measured_case(snapshot: Snapshot) -> Case:
-    case = next(iter(snapshot.cases()), None)
-    if case is None:
-        raise UserError("no running server was found", "give its URL or process id")
-    speed = case.run.decode_tokens_per_s
-    if isinstance(speed, Unknown):
-        raise UserError(f"the server was not measured: {speed.why}", speed.how_to_get)
-    if isinstance(snapshot.machine.cpu.model, Unknown):
-        raise UserError("the server's machine can't be seen from here", "run `unslow calibrate` on that machine")
-    return case
-
-
-def _disturbance(case: Case) -> str:
-    others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
-    return f"others used {others:.1f} processors meanwhile" if others > DISTURBED_SHARE * cores else ""
-
-
-def _scale(case: Case) -> Scale:
-    expected = predict(case)
-    if isinstance(expected, Unknown):
-        raise UserError(f"what to expect of this server can't be told: {expected.why}", expected.how_to_get)
-    return Scale(
-        model=case.model.name.value_or("unknown"),
-        measured_decode_s=1 / max(case.run.decode_tokens_per_s.need(), 1e-9),
-        expected_decode_s=expected.seconds.mid,
-        measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
-    )
-
-
-def _device(machine: Machine, runtime: Runtime) -> str:
-    """The GPUs by name, else as the runtime calls them."""
-    names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
-    return ", ".join(names) or ", ".join(device.description or device.name for device in runtime.devices.value_or([]))
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -270,6 +247,11 @@ class KeptReport(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "unslow.calibrations/1"
     folder: str
     calibrations: tuple[Kept, ...]
+
+
+def _device(machine: Machine, runtime: Runtime) -> str:
+    names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
+    return ", ".join(names) or ", ".join(device.description or device.name for device in runtime.devices.value_or([]))
 
 
 def list_calibrations(system: System, progress: Progress, store: CalibrationStore | None = None) -> KeptReport:

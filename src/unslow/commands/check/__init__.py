@@ -54,7 +54,6 @@ def run(request: CheckRequest) -> int:
 
 
 def _piped() -> str:
-    """What stands on standard input, as far as it is read."""
     from unslow.commands.check.claims import decoded
     from unslow.think.claims.check import LONGEST_TEXT
 

@@ -26,7 +26,14 @@ def check_text(text: str) -> list[Judged]:
 
 def answer(text: str, *, several: bool) -> CheckReport:
     """The answer on one claim, or on each sentence of a text; UserError where there is nothing to judge."""
-    _check_input(text, LONGEST_TEXT if several else LONGEST_CLAIM)
+    longest = LONGEST_TEXT if several else LONGEST_CLAIM
+    if not text.strip():
+        raise UserError("which claim?", _EXAMPLES)
+    if "\0" in text or text.count("�") > len(text) / 10:
+        raise UserError("that is no text", _EXAMPLES)
+    if len(text) > longest:
+        hint = "for a whole text there is --file FILE"
+        raise UserError(f"a claim of {len(text):,} letters is too long: {longest:,} at most", hint)
     claims = tuple(check_text(text) if several else judge_claim(text, expected_speed))
     if not claims:
         raise UserError(
@@ -49,18 +56,6 @@ def decoded(data: bytes, name: str) -> str:
     if b"\0" in data[:4096]:
         raise UserError(f"{name} is no text", "give a file of text: Markdown, or one claim on each line")
     return data.decode("utf-8", "replace")
-
-
-def _check_input(text: str, longest: int) -> None:
-    if not text.strip():
-        raise UserError("which claim?", _EXAMPLES)
-    if "\0" in text or text.count("�") > len(text) / 10:
-        raise UserError("that is no text", _EXAMPLES)
-    if len(text) > longest:
-        raise UserError(
-            f"a claim of {len(text):,} letters is too long: {longest:,} at most",
-            "for a whole text there is --file FILE",
-        )
 
 
 @lru_cache(maxsize=1024)

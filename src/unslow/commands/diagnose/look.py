@@ -200,9 +200,8 @@ def look_here(door: Door, url: str | None, request: DiagnoseSpec, progress: Prog
         watcher.looked_at(seen.machine)
     if url is None:
         _check_processes(seen)
-    subjects = chosen_subjects(
-        system, seen, url, request.target if url is None else None, request.manners.api_key or ""
-    )
+    target = request.target if url is None else None
+    subjects = chosen_subjects(system, seen, url, target, request.manners.api_key or "")
     if request.log:
         subjects = with_log_of(system, subjects, request.log)
     if not subjects and (request.target is not None or request.manners.passive):
@@ -229,7 +228,6 @@ def _measured_here(system: System, seen: Snapshot, measured: "Measured", request
 
 
 def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
-    """The subject with what benchmarks of another version of its runtime gave here."""
     if subject.runtime.embedded:
         return subject
     (case,) = with_subjects(seen, (subject,)).cases()
@@ -246,9 +244,8 @@ def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
 def with_log_of(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
     """The one subject with what its log says; UserError where there are several, or the file can't be read."""
     if len(subjects) != 1:
-        raise UserError(
-            f"--log belongs to one server, and {len(subjects)} were found", "name the server: its URL or pid"
-        )
+        hint = "name the server: its URL or pid"
+        raise UserError(f"--log belongs to one server, and {len(subjects)} were found", hint)
     try:
         return (with_log(system, subjects[0], path),)
     except LookError as error:
@@ -260,16 +257,12 @@ def _check_processes(seen: Snapshot) -> None:
     outcome = next(p for p in seen.probes if p.name == PROCESSES)
     if not outcome.error or seen.subjects:
         return
-    if is_here_without_proc(seen.machine):
+    system = seen.machine.system.name.value_or("")
+    if re.search(r"windows|macos", system, re.IGNORECASE):  # no /proc at all, so no other user would see more
         hint = "start one, or give its URL, such as http://127.0.0.1:11434 for Ollama or :1234 for LM Studio"
         raise UserError("no runtime answers at the port that it usually has", hint)
     hint = "run it as a user who may read /proc, or give the server's URL"
     raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
-
-
-def is_here_without_proc(machine: Machine) -> bool:
-    """Whether the system has no /proc at all, so that no other user would see more."""
-    return re.search(r"windows|macos", machine.system.name.value_or(""), re.IGNORECASE) is not None
 
 
 def _with_best_bandwidth(system: System, seen: Snapshot) -> Snapshot:
@@ -339,8 +332,3 @@ def with_notes(report: Report, looked: Looked) -> Report:
         for subject in report.subjects
     )
     return msgspec.structs.replace(report, subjects=subjects)
-
-
-def look_snapshot(request: DiagnoseSpec, progress: Progress) -> Snapshot:
-    """The snapshot of what runs, measured. It holds no key."""
-    return look_and_measure(request, progress).snapshot

@@ -240,6 +240,7 @@ class DiagnoseSpec(NamedTuple):
     def of(cls, asked: Looking) -> "DiagnoseSpec":
         """The request that was asked for."""
         key = asked.api_key or os.environ.get("UNSLOW_API_KEY")
+        usual = QUICK if asked.quick else THOROUGH if asked.thorough else USUAL
         return cls(
             target=asked.target if isinstance(asked.target, str) else None,
             manners=Manners(passive=asked.passive, evict=asked.evict, api_key=key),
@@ -248,7 +249,7 @@ class DiagnoseSpec(NamedTuple):
             log=str(Path(asked.log).resolve()) if asked.log else None,
             shape=asked.model,
             save=asked.save if isinstance(asked, Keeping) else None,
-            limits=_limits(asked),
+            limits=usual if asked.seconds is None else limits_of(asked.seconds),
             record=asked.record if isinstance(asked, Keeping) else None,
         )
 
@@ -264,13 +265,6 @@ class DiagnoseSpec(NamedTuple):
     def discretion(self) -> Discretion:
         """What must not be seen of it."""
         return Discretion.about(self.manners.api_key, as_url(self.target or ""))
-
-
-def _limits(asked: Looking) -> Limits:
-    seconds = asked.seconds
-    if seconds is None:
-        return QUICK if asked.quick else THOROUGH if asked.thorough else USUAL
-    return limits_of(seconds)
 
 
 RECORDED_REQUEST = "diagnosis"

@@ -90,13 +90,10 @@ def _is_elsewhere(process: Process, port: int, processes: Sequence[Process]) -> 
     """Whether it was told another port than this one, and no server that was told this one, or none, started it."""
     own = _told_port(process)
     return own not in (0, port) and not any(
-        _told_port(parent) in (0, port) for parent in ancestors(process, processes) if is_front(parent)
+        _told_port(parent) in (0, port)
+        for parent in ancestors(process, processes)
+        if any(word in parent.name for word in FRONTS)
     )
-
-
-def is_front(process: Process) -> bool:
-    """Whether it may be what passes requests on to the servers that it starts."""
-    return any(word in process.name for word in FRONTS)
 
 
 def _told_port(process: Process) -> int:
@@ -224,17 +221,12 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
 def _most_telling(url: str, failures: Sequence[LookError], *, answered: bool) -> LookError:
     """A failure with a way out, such as a key; else that nothing answers, or that something strange does."""
     strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
-    failures = [_of_all(url, failure) for failure in failures]
+    question = rf"^{re.escape(url)}/\S*?(?=[: ])"  # the one of many that it was the answer to
+    failures = [LookError(re.sub(question, url, one.why), one.absence, one.how_to_get) for one in failures]
     mendable = [failure for failure in failures if failure.how_to_get]
     if any(failure.why.endswith(NOBODY) for failure in failures):
         return LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
     return next(iter([*mendable, *([] if answered else failures)]), strange)
-
-
-def _of_all(url: str, failure: LookError) -> LookError:
-    """A failure without the one question of many that it was the answer to."""
-    why = re.sub(rf"^{re.escape(url)}/\S*?(?=[: ])", url, failure.why)
-    return LookError(why, failure.absence, failure.how_to_get)
 
 
 def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:
@@ -245,7 +237,9 @@ def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, 
         if at is None:
             rest.append(subject)
         else:
-            result[at] = _one(result[at], subject)
+            runtime = msgspec.structs.replace(overlaid(subject.runtime, result[at].runtime), url=subject.runtime.url)
+            model = overlaid(subject.model, result[at].model)
+            result[at] = msgspec.structs.replace(result[at], runtime=runtime, model=model)
     return (*result, *rest)
 
 
@@ -257,12 +251,6 @@ def _is_same(seen: Subject, heard: Subject) -> bool:
 
 def _file(subject: Subject) -> str:
     return subject.model.path.value_or("").rpartition("/")[2]
-
-
-def _one(seen: Subject, heard: Subject) -> Subject:
-    runtime = msgspec.structs.replace(overlaid(heard.runtime, seen.runtime), url=heard.runtime.url)
-    model = overlaid(heard.model, seen.model)
-    return msgspec.structs.replace(seen, runtime=runtime, model=model)
 
 
 _FIRST = 1
@@ -279,7 +267,15 @@ def chosen_subjects(
         # a process tells more than a URL, so what was seen as one comes first
         mine = tuple(s for s in seen.subjects if is_at(s, url))
         return mine or subjects_at_url(system, url, api_key)
-    return seen.subjects if target is None else _of_process(system, seen, int(target))
+    if target is None:
+        return seen.subjects
+    pid = int(target)
+    mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
+    if mine := mine or (() if pid == _FIRST else _of_children(system, seen, pid)):
+        return mine
+    port = pid if pid <= _LAST_PORT else 8080
+    hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
+    raise UserError(_why_none(system, seen, pid), hint)
 
 
 def is_at(subject: Subject, url: str) -> bool:
@@ -306,18 +302,7 @@ def subjects_at_url(system: System, url: str, api_key: str) -> tuple[Subject, ..
     return subjects
 
 
-def _of_process(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...]:
-    """The subjects of a process or of its children, as Ollama and routers have them."""
-    mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
-    if mine := mine or (() if pid == _FIRST else _of_children(system, seen, pid)):
-        return mine
-    port = pid if pid <= _LAST_PORT else 8080
-    hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
-    raise UserError(_why_none(system, seen, pid), hint)
-
-
 def _why_none(system: System, seen: Snapshot, pid: int) -> str:
-    """What a process is that no subject was made of."""
     process = read_process(system, pid)
     if not process.name:
         return f"there is no process {pid} that can be seen from here"

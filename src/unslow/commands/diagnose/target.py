@@ -39,18 +39,11 @@ def with_machine(subject: Subject, machine: Machine) -> Subject:
     return msgspec.structs.replace(subject, runtime=runtime, contradictions=found)
 
 
-def all_with_machine(snapshot: Snapshot) -> Snapshot:
-    """The same for every subject of a snapshot."""
-    subjects = tuple(with_machine(subject, snapshot.machine) for subject in snapshot.subjects)
-    return msgspec.structs.replace(snapshot, subjects=subjects)
-
-
 _ENDPOINT = re.compile(
     r"/(?:(?:api/)?v[01](?:/(?:chat/)?completions|/models|/responses)?"
     r"|api/(?:generate|chat|tags|ps)|completion|health|props|slots|metrics)$"
 )
 """What people paste: the address that a client is given, or one question of many."""
-_LONGEST_SHOWN = 300
 SNAPSHOT = "snapshot.json"
 """The snapshot of a folder that holds one instead of what it was made from."""
 DIAGNOSIS = "ask diagnosis"
@@ -106,7 +99,7 @@ def read_stored(target: str) -> Snapshot:
     except FileNotFoundError as error:
         raise UserError(f"{target}: no such file or folder", _HINT) from error
     except OSError as error:
-        raise UserError(f"{target[:_LONGEST_SHOWN]}: {error.strerror or error}", _HINT) from error
+        raise UserError(f"{target[:300]}: {error.strerror or error}", _HINT) from error
     return parse_snapshot(data, target)
 
 
@@ -132,7 +125,9 @@ def _read_folder(folder: Path) -> Snapshot:
                 return replayed(recorded)
             return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
-            return all_with_machine(read_plain_folder(folder))
+            snapshot = read_plain_folder(folder)
+            subjects = tuple(with_machine(subject, snapshot.machine) for subject in snapshot.subjects)
+            return msgspec.structs.replace(snapshot, subjects=subjects)
         if (folder / SNAPSHOT).is_file():
             return read_stored(str(folder / SNAPSHOT))
     except OSError as error:
@@ -192,9 +187,8 @@ def write_snapshot(output: str, target: str | None, record: str | None, *, bandw
         save(read_stored(target), output, progress)
         return
     if target is not None:
-        raise UserError(
-            "collect looks at this machine or at a recording", "for one server: unslow diagnose URL --save FILE"
-        )
+        hint = "for one server: unslow diagnose URL --save FILE"
+        raise UserError("collect looks at this machine or at a recording", hint)
     progress.step("looking at the machine", 0.3)
     live: System = LiveSystem()
     recorder = recorder_of(live, record) if record else None

@@ -60,20 +60,16 @@ def target_of(system: System, subject: Subject, manners: Manners) -> Target:
     # The user's key; else, for a llama-server here, the one that it was started with
     own = is_llama_server(subject.runtime) and not subject.runtime.embedded
     key = manners.api_key or (read_key_of(system, subject.runtime) if own else "")
+    # A llama-server alone has one model, whatever it is called; through a router it must be named
+    named = not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
     return Target(
         url=runtime.url.need(),
         api_key=key,
         pid=runtime.pid.value_or(None),
         runtime=runtime.name.value_or("llama.cpp"),
-        model=subject.model.name.value_or("") if _wants_a_name(subject) else "",
+        model=subject.model.name.value_or("") if named else "",
         context=runtime.context_per_slot.value_or(runtime.context_length.value_or(None)),
     )
-
-
-def _wants_a_name(subject: Subject) -> bool:
-    """A llama-server alone has one model, whatever it is called; through a router it must be named."""
-    runtime = subject.runtime
-    return not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
 
 
 def slot_of(system: System, subject: Subject, target: Target, manners: Manners) -> int | Unknown | None:
@@ -303,7 +299,7 @@ class Measuring:
         self._door, self._recorded = door, recorded
         self._ahead = list(recorded.steps) if recorded else []
         # a clock that leaves no trace in a recording, and none at all where one goes on as it went
-        self._clock: Callable[[], float] = door.clock if door else _no_time if recorded else system.clock
+        self._clock: Callable[[], float] = door.clock if door else (lambda: 0.0) if recorded else system.clock
         self._since = self._clock()
         self._steps: list[Step] = []
 
@@ -323,7 +319,18 @@ class Measuring:
         except KeyboardInterrupt:
             if self._door is None or not self._door.is_stopped_once:
                 raise
-        return self._conclusion(visits)
+        if self._door:
+            self._door.concluding = True
+            self._door.close_in(inf)
+        course = self._recorded or self._course(visits)
+        for visit in visits:
+            if course.ended == "stopped":
+                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
+            elif course.ended == "late":
+                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
+                visit.cut_short(why, "give it more time with --thorough")
+        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
+        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
 
     def _next(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
         """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
@@ -340,7 +347,11 @@ class Measuring:
             for number, visit in enumerate(visits)
         ]
         known = [(number, choice) for number, choice in found if choice]
-        return max(known, key=lambda one: _urgency(one[1]), default=None)
+
+        def urgency(one: tuple[int, Choice]) -> tuple[bool, bool, float]:
+            return one[1].measurement.name in FIRST, one[1].decides_suspicion, one[1].worth_per_s
+
+        return max(known, key=urgency, default=None)
 
     def _perform(self, visits: Sequence[Visit], number: int, choice: Choice) -> None:
         visit, name = visits[number], choice.measurement.name
@@ -365,31 +376,9 @@ class Measuring:
         concluding = min(MOST_CONCLUDING_S, max(CONCLUDING_S, CONCLUDING_SHARE * total))
         return total - concluding - (self._clock() - self._since)
 
-    def _conclusion(self, visits: Sequence[Visit]) -> Measured:
-        if self._door:
-            self._door.concluding = True
-            self._door.close_in(inf)
-        course = self._recorded or self._course(visits)
-        for visit in visits:
-            if course.ended == "stopped":
-                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
-            elif course.ended == "late":
-                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
-                visit.cut_short(why, "give it more time with --thorough")
-        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
-        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
-
     def _course(self, visits: Sequence[Visit]) -> Course:
         seconds = self._clock() - self._since
         if self._door and self._door.is_stopped:
             return Course(tuple(self._steps), "stopped", seconds)
         late = any(visit.missing() for visit in visits)
         return Course(tuple(self._steps), "late" if late else "enough", seconds)
-
-
-def _urgency(choice: Choice) -> tuple[bool, bool, float]:
-    return choice.measurement.name in FIRST, choice.decides_suspicion, choice.worth_per_s
-
-
-def _no_time() -> float:
-    return 0.0

@@ -33,9 +33,8 @@ def page(name: str) -> Page:
     wanted, known = name.replace("-", "_"), [*cause_ids(), VERDICT]
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, 1)
-        raise UserError(
-            f"there is no cause {name!r}", f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
-        )
+        hint = f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
+        raise UserError(f"there is no cause {name!r}", hint)
     if wanted == VERDICT:
         return _of_verdict()
     return _of_cause(wanted, importlib.import_module(f"unslow.think.causes.{wanted}").CAUSE)
@@ -43,14 +42,8 @@ def page(name: str) -> Page:
 
 def _of_cause(name: str, cause: Cause) -> Page:
     needs = tuple(n if isinstance(n, str) else " or ".join(n) for n in cause.needs)
-    return Page(
-        name,
-        cause.title,
-        cause.phase,
-        needs,
-        cause.explains,
-        (importlib.import_module(f"unslow.think.causes.{name}").__doc__ or "").strip(),
-    )
+    text = (importlib.import_module(f"unslow.think.causes.{name}").__doc__ or "").strip()
+    return Page(name, cause.title, cause.phase, needs, cause.explains, text)
 
 
 def _of_verdict() -> Page:

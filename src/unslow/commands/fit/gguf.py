@@ -40,7 +40,6 @@ SERVER_SLOTS = 4
 BATCH, MICRO_BATCH = 2048, 512
 _OLLAMA_CONTEXTS = ((47 * GIB, 262144), (23 * GIB, 32768), (0, 4096))
 """Of all GPUs' memory together, and the context that Ollama then takes by itself, since 0.15.5 (server/routes.go)."""
-_PLAIN_TYPES = ("f32", "f16", "bf16")
 _FLASH = {"on": True, "off": False, "auto": None}
 
 
@@ -139,9 +138,11 @@ def lines_of(
 def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
     """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
     ollama = request.runtime == "ollama"
+    usual_slots = (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True))
+    shared = [Knob.KV_UNIFIED.to(True)] if settings.unified and settings.slots > 1 else []  # noqa: FBT003
     return [
         Knob.CONTEXT_LENGTH.to(settings.context),
-        *_slots(settings, ollama=ollama),
+        *([] if usual_slots else [Knob.PARALLEL.to(settings.slots), *shared]),
         *([Knob.LOGICAL_BATCH.to(settings.batch)] if settings.batch != BATCH and not ollama else []),
         *([Knob.BATCH.to(settings.micro_batch)] if settings.micro_batch != MICRO_BATCH or ollama else []),
         *_cache(request, settings),
@@ -150,18 +151,11 @@ def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Ch
     ]
 
 
-def _slots(settings: Settings, *, ollama: bool) -> list[Change]:
-    if (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True)):
-        return []
-    shared = [Knob.KV_UNIFIED.to(True)] if settings.unified and settings.slots > 1 else []  # noqa: FBT003
-    return [Knob.PARALLEL.to(settings.slots), *shared]
-
-
 def _cache(request: FitRequest, settings: Settings) -> list[Change]:
     key, value = settings.key_type.lower(), settings.value_type.lower()
     changes = [Knob.KV_CACHE_TYPE.to(key)] if key != "f16" or value != key else []
     changes += [Knob.VALUE_CACHE_TYPE.to(value)] if value != key else []
-    if request.flash_attention != "auto" or value not in _PLAIN_TYPES:
+    if request.flash_attention != "auto" or value not in ("f32", "f16", "bf16"):
         changes.append(Knob.FLASH_ATTENTION.to(request.flash_attention != "off"))
     if not settings.cache_on_gpu:
         changes.append(Knob.KV_OFFLOAD.to(False))  # noqa: FBT003
@@ -201,13 +195,8 @@ def gguf_answer(system: System, request: FitRequest) -> FitReport:
     hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
     notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
     why = setup.memory().estimated
-    said = (
-        *found.notes,
-        *notes,
-        *hardware.memory_notes,
-        *((f"compute buffers are estimated: {why}",) if why else ()),
-        *_newer_note(setup, hyper),
-    )
+    buffers = (f"compute buffers are estimated: {why}",) if why else ()
+    said = (*found.notes, *notes, *hardware.memory_notes, *buffers, *_newer_note(setup, hyper))
     return _Gguf(request, found, setup).report(said)
 
 
@@ -330,13 +319,11 @@ class _Gguf:
         return find_runnable(one, packed, able, may_shrink_batch=may_shrink)
 
     def _changed_lines(self, changed: Runnable) -> dict[str, Any]:
-        """What to type where more than the placement is changed."""
         exact = bool(changed.settings.overrides or changed.settings.split)  # which llama.cpp's fit must not undo
         lines = lines_of(self._request, self._found, changed.settings, tight=exact, without_gpus=changed.without_gpus)
         return {"command": "\n".join(lines), "commands": lines}
 
     def _changed_words(self, changed: Runnable) -> str:
-        """What is not as it was asked for, and where the model lies."""
         settings, placing = changed.settings, changed.placing
         words = changed.changes(self._setup.settings)
         if settings.overrides:
@@ -382,9 +369,8 @@ class _Gguf:
         settings, packed = self._setup.settings, self._packed_cache
         shorter = self._most_context(self._setup) or 0
         if shorter >= _SHORTEST_USEFUL:
-            yield WayShown(
-                what=f"a context of {shorter:,} tokens", **self._lines(self._with_context(settings, shorter))
-            )
+            lines = self._lines(self._with_context(settings, shorter))
+            yield WayShown(what=f"a context of {shorter:,} tokens", **lines)
         if packed and self._setup.left_or_lacking(packed) >= 0:
             yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
         elif packed:
@@ -416,7 +402,6 @@ class _Gguf:
                 break
 
     def _placement_words(self, settings: Settings) -> str:
-        """Where the model lies."""
         layers, experts = settings.gpu_layers, settings.experts_on_cpu
         if layers < 0 or layers >= self._everything:
             return f"the experts of {experts} layers on the host, all else on the GPU" if experts else "all on the GPU"

@@ -40,7 +40,17 @@ def answered(request: FitRequest, found: FoundShape, hardware: Hardware) -> FitR
     context = usual if request.context is None else request.context or trained
     if request.runtime == "vllm":
         return _vllm_report(request, found, hardware, context)
-    answer, shown = _transformers(request, found, hardware, context)
+    settings = transformers.TransformersSettings(
+        prompt_tokens=max(1, context - 1),
+        batch=request.parallel or 1,
+        attention={"on": "flash", "off": "eager"}.get(request.flash_attention, "sdpa"),
+        dtype_bytes=found.dtype_bytes,
+    )
+    shown: dict[str, str | int | bool] = {
+        "context": context, "slots": settings.batch, "kv_unified": False, "attention": settings.attention,
+        "kv_type": "f32" if found.dtype_bytes == 4 else "bf16", "cache": settings.cache,  # noqa: PLR2004
+    }  # fmt: skip
+    answer = transformers_answer(found.shape, found.parts, settings, hardware.rooms, hardware.host_room)
     return _report(request, found, answer, shown, hardware)
 
 
@@ -111,7 +121,6 @@ class _Tried(NamedTuple):
         return "\n".join(commands_for(asked, Case(model=checkpoint), name="vllm").lines)
 
 
-_MORE_CARDS = (2, 4, 8)
 _FEWER_REQUESTS = (256, 64, 16)
 """Of 1024 by default on a large card, whose logits the profiling run holds all at once."""
 _MUCH_SMALLER = 0.9
@@ -139,26 +148,10 @@ def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator
     less = _MUCH_SMALLER * total_bytes(tried.parts)
     coarse = ((what, one.command(f"MODEL-{word}")) for word, what, one in coarser if total_bytes(one.parts) < less)
     ways += [next((way for way in coarse if way[1]), ("", ""))]
-    cards = [n for n in _MORE_CARDS if n > len(tried.rooms) and tried.found.shape.heads % n == 0]
+    cards = [n for n in (2, 4, 8) if n > len(tried.rooms) and tried.found.shape.heads % n == 0]
     several = ((n, tried._replace(rooms=(tried.rooms[0],) * n).command()) for n in cards)
     ways += [next(((f"{n} such cards, tensor parallel", command) for n, command in several if command), ("", ""))]
     return (WayShown(what=what, command=command) for what, command in ways if command)
-
-
-def _transformers(
-    request: FitRequest, found: FoundShape, hardware: Hardware, context: int
-) -> tuple[FitAnswer, dict[str, str | int | bool]]:
-    settings = transformers.TransformersSettings(
-        prompt_tokens=max(1, context - 1),
-        batch=request.parallel or 1,
-        attention={"on": "flash", "off": "eager"}.get(request.flash_attention, "sdpa"),
-        dtype_bytes=found.dtype_bytes,
-    )
-    shown: dict[str, str | int | bool] = {
-        "context": context, "slots": settings.batch, "kv_unified": False, "attention": settings.attention,
-        "kv_type": "f32" if found.dtype_bytes == 4 else "bf16", "cache": settings.cache,  # noqa: PLR2004
-    }  # fmt: skip
-    return transformers_answer(found.shape, found.parts, settings, hardware.rooms, hardware.host_room), shown
 
 
 def _report(

@@ -38,13 +38,10 @@ def answer(request: ModelsRequest, progress: Progress) -> "Inventory":
 
 def run(request: ModelsRequest) -> int:
     """List and show."""
-    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands._output import show_answer
     from unslow.show.models import render_models
 
-    render_models.check_format(request.format)
-    with ProgressBar(quiet=request.quiet) as progress:
-        inventory = answer(request, progress)
-    write(render_models(inventory, request.format, width=width(), color=color(), everything=request.all))
+    show_answer(request, render_models, answer, everything=request.all)
     return 0
 
 

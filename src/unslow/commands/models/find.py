@@ -20,6 +20,7 @@ from unslow.commands.models.stored import (
     expanded,
     find_model,
     is_address,
+    is_folder,
     model_of_address,
     model_title,
     obstacle,
@@ -237,29 +238,42 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
         found = _looked(lambda: _read(read_gguf_url(system, word), word), _WEB_HINT)
     else:
         found = _on_this_machine(system, word)
-    return _requantised(found, quant) if found else _model_from_catalogue(find_well_known(system, word), quant)
+    if not found:
+        return _model_from_catalogue(find_well_known(system, word), quant)
+    mix = mix_named(quant).name if quant else found.quant
+    if found.quant in (mix, (quant or "").upper()):
+        return found
+    estimate = estimated_mix(quant or "")
+    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
+    other = found._replace(
+        blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
+    )
+    return _estimated(other, quant or "")
 
 
 def _on_this_machine(system: System, word: str) -> FoundModel | None:
-    """A file by its path, or what a tool has stored under that name."""
     path = expanded(word)
-    if "\0" not in word and _is_readable_file(system, path) and not path.endswith(".safetensors"):
+    is_file = "\0" not in word and not is_folder(system, path) and exists(system, path)
+    # what stands in the way of reading one is told where models are looked for
+    if is_file and not obstacle(system, path) and not path.endswith(".safetensors"):
         return _looked(lambda: _read(read_gguf(system, path), path), _FILE_HINT)
     tool, _, name = word.partition(":")
     in_ollama = name if tool.lower() == "ollama" else ""  # ollama:NAME, as other programs write it
     stored = find_model(system, in_ollama or word)
     if in_ollama and stored is None:
         raise UserError(f"Ollama has no model {in_ollama} on this machine", _FILE_HINT)
-    return _stored(system, stored) if stored else None
-
-
-def _is_readable_file(system: System, path: str) -> bool:
-    """Whether there is a file to read; what stands in the way of reading one is told where models are looked for."""
-    try:
-        system.list_dir(path)
-    except LookError:
-        return exists(system, path) and not obstacle(system, path)
-    return False
+    if not stored:
+        return None
+    if stored.format != "gguf":
+        hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
+        raise UserError(f"{stored.name} is in safetensors, which llama.cpp does not load", hint)
+    found = _looked(lambda: _read(read_gguf(system, stored.path), stored.path), _FILE_HINT)
+    extras = [f"{len(stored.projectors)} projector(s)"] * bool(stored.projectors)
+    extras += [f"{len(stored.adapters)} adapter(s)"] * bool(stored.adapters)
+    notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
+    return found._replace(
+        name=one_line(stored.name), notes=(*found.notes, *notes), tool=stored.tool, settings=stored.settings
+    )
 
 
 def _looked(look: Callable[[], FoundModel], hint: str) -> FoundModel:
@@ -270,7 +284,6 @@ def _looked(look: Callable[[], FoundModel], hint: str) -> FoundModel:
 
 
 def _read(gguf: Gguf, source: str) -> FoundModel:
-    """A model from its header."""
     facts = model_facts(gguf, source)
     incomplete, notes = _shortfall(gguf)
     return FoundModel(
@@ -292,19 +305,6 @@ def _shortfall(gguf: Gguf) -> tuple[str, tuple[str, ...]]:
         return "", ("only the header is here, which tells all that memory depends on",)
     why = f"{size(max(gguf.missing_bytes, 2**20))} are missing: the download is not whole, it will not load"
     return why, (why,)
-
-
-def _stored(system: System, model: StoredModel) -> FoundModel:
-    if model.format != "gguf":
-        hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
-        raise UserError(f"{model.name} is in safetensors, which llama.cpp does not load", hint)
-    found = _looked(lambda: _read(read_gguf(system, model.path), model.path), _FILE_HINT)
-    extras = [f"{len(model.projectors)} projector(s)"] * bool(model.projectors)
-    extras += [f"{len(model.adapters)} adapter(s)"] * bool(model.adapters)
-    notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
-    return found._replace(
-        name=one_line(model.name), notes=(*found.notes, *notes), tool=model.tool, settings=model.settings
-    )
 
 
 def _model_from_catalogue(meant: Meant, asked: str | None) -> FoundModel:
@@ -329,29 +329,14 @@ def _estimated(found: FoundModel, quant: str) -> FoundModel:
     return found._replace(blueprint=scaled, quant=estimate.word, estimate=estimate, notes=(estimate.note, *found.notes))
 
 
-def _requantised(found: FoundModel, quant: str | None) -> FoundModel:
-    """The same model in another quant, where one is asked for."""
-    mix = mix_named(quant).name if quant else found.quant
-    if found.quant in (mix, (quant or "").upper()):
-        return found
-    estimate = estimated_mix(quant or "")
-    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
-    other = found._replace(
-        blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
-    )
-    return _estimated(other, quant or "")
-
-
 def as_quant(plan: Blueprint, quant: str) -> Blueprint:
     """A model with the types that llama-quantize would give its tensors."""
     named = [(t.name, t.shape) for t in plan.tensors]
     types = types_of(plan.architecture, plan.metadata, named, quant)
-    tensors = [_typed(name, shape, kind) for (name, shape), kind in zip(named, types, strict=True)]
+    tensors = [
+        Tensor(name, kind, shape, quants()[kind].bytes_of(shape[0]) * math.prod(shape[1:]))
+        for (name, shape), kind in zip(named, types, strict=True)
+    ]
     return Blueprint(
         architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
     )
-
-
-def _typed(name: str, shape: tuple[int, ...], kind: str) -> Tensor:
-    row, *others = shape
-    return Tensor(name, kind, shape, quants()[kind].bytes_of(row) * math.prod(others))

@@ -14,19 +14,17 @@ from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import RUNNABLE, Inventory, Kind, StoredModel
 from unslow.facts.values import Absence
-from unslow.look.models.stores import Seen, described, find_at, find_everywhere
+from unslow.look.models.stores import described, find_at, find_everywhere
 from unslow.look.system import LookError, System
 
 _POINTER = b"version https://git-lfs"
 _ENDINGS = (".gguf", ".safetensors")
-_HOSTS = ("hf.co", "huggingface.co")
 _PARTS_OF_A_NAME = 2  # publisher and model
-_KERNELS = ("/proc", "/sys")
 
 
 def obstacle(system: System, path: str) -> str:
     """What is wrong with a path; empty for a folder, a file that may be a model, and where nothing is."""
-    if _is_folder(system, path):
+    if is_folder(system, path):
         return "is too wide a place to look for models" if _is_too_wide(system, path) else ""
     try:
         head = system.read_head(path, len(_POINTER))
@@ -41,7 +39,8 @@ def obstacle(system: System, path: str) -> str:
     return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it" if head == _POINTER else ""
 
 
-def _is_folder(system: System, path: str) -> bool:
+def is_folder(system: System, path: str) -> bool:
+    """Whether it can be listed."""
     try:
         system.list_dir(path)
     except LookError:
@@ -50,7 +49,6 @@ def _is_folder(system: System, path: str) -> bool:
 
 
 def _is_named(system: System, path: str) -> bool:
-    """Whether the folder of a path has an entry of that name."""
     folder, name = os.path.split(path)
     try:
         return bool(name) and name in system.list_dir(folder or ".")
@@ -64,13 +62,13 @@ def _is_too_wide(system: System, path: str) -> bool:
         real = system.read_link(path)
     except LookError:
         real = path
-    return real in ("/", "/dev") or any(real == kernel or real.startswith(f"{kernel}/") for kernel in _KERNELS)
+    return real in ("/", "/dev") or any(real == kernel or real.startswith(f"{kernel}/") for kernel in ("/proc", "/sys"))
 
 
 def is_path(word: str) -> bool:
     """Whether a word can only be a path: those of models have one slash at most, after a host two."""
     parts = [part for part in word.split("/") if part]
-    named = parts[1:] if parts and parts[0].lower() in _HOSTS else parts
+    named = parts[1:] if parts and parts[0].lower() in ("hf.co", "huggingface.co") else parts
     starts = word.startswith(("/", "./", "../", "~"))
     return starts or "\\" in word or word.lower().endswith(_ENDINGS) or len(named) > _PARTS_OF_A_NAME
 
@@ -166,7 +164,6 @@ _LADDER: tuple[Callable[[StoredModel], set[str]], ...] = (lambda m: {m.name.case
 
 
 def _one(system: System, found: Sequence[StoredModel], word: str, kinds: Sequence[Kind]) -> StoredModel:
-    """The one model of these kinds among those found, and a sound one."""
     told = [described(system, m) for m in found[:MOST_CANDIDATES]]
     fitting = [m for m in told if m.kind in kinds] or told
     sound = [m for m in fitting if not m.broken] or fitting
@@ -223,31 +220,19 @@ def list_models(system: System, where: Sequence[str], progress: Progress) -> Inv
         if not exists(system, expanded(path)):
             raise UserError(f"{path}: no such file or folder", "WHERE is a folder or a file with models")
     seen = find_everywhere(system, [expanded(path) for path in where])
-    models = sorted(_described(system, seen, progress), key=_order)
-    notices = list(seen.notices)
-    if len(seen.models) > MOST_DESCRIBED:
-        notices.append(f"there are {len(seen.models)} models; the first {MOST_DESCRIBED} were looked at")
-    return Inventory(
-        models=tuple(models), places=tuple(seen.places), total_bytes=_total(models), notices=tuple(notices)
-    )
-
-
-def _described(system: System, seen: Seen, progress: Progress) -> list[StoredModel]:
     models, start = [], system.clock()
     for number, model in enumerate(seen.models[:MOST_DESCRIBED]):
         if system.clock() - start > SLOW_S:
             progress.step("reading the headers of models", number / len(seen.models))
         models.append(described(system, model))
-    return models
-
-
-def _order(model: StoredModel) -> tuple[bool, str, str]:
-    return model.tool in UNNAMED, model.tool.casefold(), model.name.casefold()
-
-
-def _total(models: Sequence[StoredModel]) -> int:
+    models.sort(key=lambda model: (model.tool in UNNAMED, model.tool.casefold(), model.name.casefold()))
+    notices = list(seen.notices)
+    if len(seen.models) > MOST_DESCRIBED:
+        notices.append(f"there are {len(seen.models)} models; the first {MOST_DESCRIBED} were looked at")
     files = {file.inode or file.path: file.bytes for model in models for file in model.files}
-    return sum(files.values())
+    return Inventory(
+        models=tuple(models), places=tuple(seen.places), total_bytes=sum(files.values()), notices=tuple(notices)
+    )
 
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -287,7 +272,10 @@ _PART = re.compile(r"-\d{5}-of-\d{5}$")
 
 def model_title(stated: str, source: str) -> str:
     """One line: the name in the header where the file's name is like it or tells nothing, else the file's."""
-    stated, stem = one_line(stated), _stem(source)
+    path = unquote(urlsplit(source).path) if source.lower().startswith(("http://", "https://")) else source
+    name = PurePosixPath(path).name
+    ending = re.search(r"\.(?:gguf|safetensors|bin)(?:[-.]\w+)?$", name, re.IGNORECASE)
+    stated, stem = one_line(stated), one_line(_PART.sub("", name[: ending.start()] if ending else name))
     tells_nothing = _MEANINGLESS.fullmatch(stem.lower()) is not None
     if stated and (tells_nothing or _alike(stated, stem)):
         return stated
@@ -299,13 +287,6 @@ def one_line(text: str) -> str:
     seen = "".join(c if c.isprintable() else " " for c in text[: 4 * _LONGEST])
     short = " ".join(seen.split())
     return short if len(short) <= _LONGEST else short[: _LONGEST - 1] + "…"
-
-
-def _stem(source: str) -> str:
-    path = unquote(urlsplit(source).path) if source.lower().startswith(("http://", "https://")) else source
-    name = PurePosixPath(path).name
-    ending = re.search(r"\.(?:gguf|safetensors|bin)(?:[-.]\w+)?$", name, re.IGNORECASE)
-    return one_line(_PART.sub("", name[: ending.start()] if ending else name))
 
 
 def _alike(one: str, other: str) -> bool:

@@ -91,7 +91,7 @@ def named_scheme(word: str, runtime: str) -> Chosen:
     """The format that a word means; UserError where there is none, or this runtime does not load it."""
     if plain := _PLAIN.get(word.upper()):
         return Chosen(plain[0], None, plain[1])
-    if _is_mix(word):
+    if _knows(find_mix, word) and not _knows(find_scheme, word):
         hint = "name a format of safetensors, such as --quant BF16, FP8, AWQ or GPTQ-Int4, or try --runtime llama_cpp"
         raise UserError(f"{word} is a quant of GGUF files; this runtime's memory for those is not known", hint)
     scheme = find_scheme(word, without=OTHER_HOMES)
@@ -108,11 +108,6 @@ def _name(word: str, runtime: str) -> str:
         return named_scheme(word, runtime).name if word else ""
     except UserError:
         return ""
-
-
-def _is_mix(word: str) -> bool:
-    """Whether only llama.cpp knows the word."""
-    return _knows(find_mix, word) and not _knows(find_scheme, word)
 
 
 def _knows(find: Callable[[str], object], word: str) -> bool:
@@ -153,17 +148,9 @@ def mix_named(word: str) -> Mix:
     try:
         return find_mix(word)
     except UserError as error:
-        if _is_for_others(word):
+        if _knows(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
             home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
             other = f"for that there is {home}; "
             hint = f"{other}for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
             raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
         raise
-
-
-def _is_for_others(word: str) -> bool:
-    try:
-        find_scheme(word)
-    except UserError:
-        return False
-    return word.upper() not in {file_type.name for file_type, _ in file_types().values()}

@@ -140,13 +140,10 @@ def answer(request: PlanRequest, progress: Progress) -> "PlanReport":
 
 def run(request: PlanRequest) -> int:
     """Plan and show."""
-    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands._output import show_answer
     from unslow.show.plan import render_plan
 
-    render_plan.check_format(request.format)
-    with ProgressBar(quiet=request.quiet) as progress:
-        report = answer(request, progress)
-    write(render_plan(report, request.format, width=width(), color=color()))
+    report = show_answer(request, render_plan, answer)
     return {"better": 0, "already_best": 0, "impossible": 1, "cannot_tell": 3}[report.verdict]
 
 

@@ -123,7 +123,6 @@ OTHER_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 """Of the mixes that llama-quantize makes, those that most publishers offer."""
 SMALLEST_QUANTS = ("IQ2_M", "IQ2_XS", "IQ2_XXS")
 """Looked at where one of them is the first that fits onto the GPUs whole: that may be ten times as fast."""
-_MOST_SIBLINGS = 6
 _LIKE = 0.03
 """Of parameters: a file with so many fewer or more is another model."""
 
@@ -153,7 +152,6 @@ def variants_of(
 
 
 def _made(found: FoundModel, quant: str) -> FoundModel:
-    """The model as llama-quantize would make it."""
     return found._replace(quant=quant, blueprint=as_quant(found.blueprint, quant), source="")
 
 
@@ -180,19 +178,15 @@ def _siblings(system: System | None, found: FoundModel) -> Iterator[FoundModel]:
     except LookError:
         return
     alike = [n for n in names if n != name and n.endswith(".gguf") and split_quant(n.removesuffix(".gguf"))[0] == stem]
-    for other in alike[:_MOST_SIBLINGS]:
+    for other in alike[:6]:
         try:
             read = find_gguf_model(system, posixpath.join(folder, other), None)
         except UserError:
             continue
-        if _is_same(read, found):
+        near = abs(read.parameters - found.parameters) <= _LIKE * max(1, found.parameters)
+        layers = read.blueprint.count("block_count") == found.blueprint.count("block_count")
+        if near and layers and read.blueprint.architecture == found.blueprint.architecture and not read.incomplete:
             yield read
-
-
-def _is_same(one: FoundModel, other: FoundModel) -> bool:
-    near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
-    layers = one.blueprint.count("block_count") == other.blueprint.count("block_count")
-    return near and layers and one.blueprint.architecture == other.blueprint.architecture and not one.incomplete
 
 
 USUAL_PROMPT = 512
@@ -260,7 +254,7 @@ def plan_for_model(
     goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return request, unknown_gguf_report(request, found, goal, hardware), found
-    question = _question(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
+    question = question_of(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(hardware.machine) or question.threads
     planned, current = plan_with_or_without_gpus(question, (), itself)
     told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
@@ -292,18 +286,26 @@ def goal_within(request: PlanRequest, context: int, users: int) -> Goal:
     return Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
 
 
-def _question(
-    system: System, request: PlanRequest, found: FoundModel, goal: Goal, hardware: Hardware, abilities: Abilities
+def question_of(
+    system: System,
+    request: PlanRequest,
+    found: FoundModel,
+    goal: Goal,
+    hardware: Hardware,
+    abilities: Abilities,
+    *,
+    live: bool = True,
 ) -> LlamaPlanQuestion:
+    """What is to be planned; not `live` where it runs on another machine than `system`."""
     margin = margin_of(request, hardware.rooms)
     return LlamaPlanQuestion(
-        variants=variants_of(system, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
+        variants=variants_of(system if live else None, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
         hardware=hardware,
         goal=goal,
         margin_bytes=margin,
         threads=request.threads or hardware.processors.cores,
         abilities=abilities,
-        draft=find_draft(system, request, found.blueprint),
+        draft=find_draft(system, request, found.blueprint, here=live),
         runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
     )
 

@@ -46,7 +46,7 @@ class Speller(NamedTuple):
         wanted = option.settings if whole else option.changes
         if self.fresh and self.name == "vllm":  # nothing runs: what was, are vLLM's own defaults
             wanted = tuple(c for c in wanted if c.value != c.was or c.knob == Knob.CONTEXT_LENGTH)
-        if any(_is_missing(change) for change in wanted) and self._has_file:
+        if any(_is_missing(change) for change in wanted) and bool(self.model.path.value_or("")):
             return None
         changes = [Change(Knob(c.knob), c.value, c.why) for c in wanted if not _is_missing(c)]
         path = self.model.path.value_or("")
@@ -63,10 +63,6 @@ class Speller(NamedTuple):
         """False of a llama-server of which nobody saw how it was started: its line must be written anew."""
         own = self.runtime.name.value_or("").endswith("llama.cpp")
         return not own or isinstance(self.runtime.command, Known)
-
-    @property
-    def _has_file(self) -> bool:
-        return bool(self.model.path.value_or(""))
 
 
 def _is_missing(change: ChangeShown) -> bool:
@@ -105,15 +101,14 @@ def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
         if change.value is not None
     ]
     risk = "; ".join(filter(None, (option.risk, *left)))
-    changes = tuple(_as_written(change, commands) for change in option.changes)
+    # A number of layers that is not set where a build then takes none: its line names all of them
+    changes = tuple(
+        change
+        if change.knob != Knob.GPU_LAYERS or change.value is not None or "-ngl" not in commands.argv
+        else msgspec.structs.replace(change, value=-1, why="without a number this build takes none")
+        for change in option.changes
+    )
     return msgspec.structs.replace(option, changes=changes, commands=commands.lines, risk=risk)
-
-
-def _as_written(change: ChangeShown, commands: Commands) -> ChangeShown:
-    """A number of layers that is not set where a build then takes none: its line names all of them."""
-    if change.knob != Knob.GPU_LAYERS or change.value is not None or "-ngl" not in commands.argv:
-        return change
-    return msgspec.structs.replace(change, value=-1, why="without a number this build takes none")
 
 
 def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
@@ -210,13 +205,11 @@ def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
     if "runtime" in request.given and request.runtime != known:
         raise UserError(f"{known} runs there, not {request.runtime}", "leave out --runtime, or name the model's file")
     if request.devices != ("auto",) or "ram_bytes" in request.given:
-        raise UserError(
-            "what runs has its own devices", "for other ones name the model: `unslow plan MODEL --device ...`"
-        )
+        hint = "for other ones name the model: `unslow plan MODEL --device ...`"
+        raise UserError("what runs has its own devices", hint)
     if request.quant is not None:
-        raise UserError(
-            "what runs has its own quant", "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
-        )
+        hint = "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
+        raise UserError("what runs has its own quant", hint)
     return request._replace(runtime=known, model=None)
 
 

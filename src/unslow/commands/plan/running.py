@@ -10,16 +10,13 @@ from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.models.well_known import mix_named
 from unslow.commands.plan import PlanRequest
 from unslow.commands.plan.gguf import (
-    RUNTIME_NAMES,
     abilities_of,
     context_notes,
-    find_draft,
     gguf_report,
     goal_of,
     machine_words,
-    margin_of,
+    question_of,
     unknown_gguf_report,
-    variants_of,
 )
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
@@ -35,7 +32,6 @@ from unslow.think.hardware import Hardware, threads_by_itself
 from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work, work_seen
 from unslow.think.plan.llama_cpp.plan import plan_with_or_without_gpus
-from unslow.think.plan.llama_cpp.points import fits_whole
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion
 from unslow.think.plan.llama_cpp.running import (
     Seen,
@@ -78,17 +74,6 @@ def seen_model(system: System | None, case: Case) -> FoundModel | Unknown:
             return read._replace(name=case.model.name.value_or(read.name))
         except UserError:
             pass  # it may be another user's; its name may do
-    return _from_catalogue(case)
-
-
-def _found(case: Case, plan: Blueprint) -> FoundModel:
-    model, source = case.model, case.model.path.value_or("")
-    name = model.name.value_or("") or source.rpartition("/")[2] or "a model"
-    return FoundModel(name, plan, model.quant.value_or("?"), source, int(model.parameters.value_or(0)))
-
-
-def _from_catalogue(case: Case) -> FoundModel | Unknown:
-    """By its name and quant, else by its shape, with a note."""
     quant = case.model.quant.value_or("")
     known = _by_name(case.model) or _by_shape(case.model)
     if known is None:
@@ -100,6 +85,12 @@ def _from_catalogue(case: Case) -> FoundModel | Unknown:
         return Unknown(f"its quant is not known ({quant or 'nothing tells'})", _HINT)
     note = f"its file was not read: the tensors are those of {known.name} as {mix}, by the catalogue"
     return _found(case, plan)._replace(notes=(note,), parameters=known.parameters, quant=mix)
+
+
+def _found(case: Case, plan: Blueprint) -> FoundModel:
+    model, source = case.model, case.model.path.value_or("")
+    name = model.name.value_or("") or source.rpartition("/")[2] or "a model"
+    return FoundModel(name, plan, model.quant.value_or("?"), source, int(model.parameters.value_or(0)))
 
 
 def _by_name(model: Model) -> WellKnown | None:
@@ -117,10 +108,9 @@ def _by_shape(model: Model) -> WellKnown | None:
     """A model of the same architecture, layers and width, of as many parameters: its tensors are as large."""
     if not all(isinstance(fact, Known) for fact in (model.architecture, model.layers, model.width, model.parameters)):
         return None
-    alike = [
-        k for k in well_known().values() if k.architecture == model.architecture.value_or("") and _is_like(k, model)
-    ]
-    same = [k for k in alike if k.shape.width == model.width.value_or(0)]
+    kind, width = model.architecture.value_or(""), model.width.value_or(0)
+    alike = [k for k in well_known().values() if k.architecture == kind and k.shape.width == width]
+    same = [k for k in alike if _is_like(k, model)]
     return min(
         same, key=lambda k: (k.shape.context_trained != model.context_trained.value_or(0), len(k.name)), default=None
     )
@@ -142,8 +132,7 @@ def plan_running(
     system: System, request: PlanRequest, case: Case, lacking: Collection[Knob] = (), *, live: bool = True
 ) -> PlanReport:
     """The best settings against those of now; not `live` where it ran elsewhere, or once."""
-    there = system if live else None
-    found = seen_model(there, case)
+    found = seen_model(system if live else None, case)
     if isinstance(found, Unknown):
         return untold(request, case, found)
     request, said = filled(request, case)
@@ -151,25 +140,15 @@ def plan_running(
     goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return unknown_gguf_report(request, found, goal, hardware)
-    margin = margin_of(request, hardware.rooms)
-    question = LlamaPlanQuestion(
-        variants=variants_of(there, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
-        hardware=hardware,
-        goal=goal,
-        margin_bytes=margin,
-        threads=request.threads or hardware.processors.cores,
-        abilities=abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case)),
-        draft=find_draft(system, request, found.blueprint, here=live),
-        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
-        shared_slots=0 if "users" in request.given else shared_slots_of(case),
-    )
-    return _answer(request, case, found, question, said)
+    abilities = abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case))
+    question = question_of(system, request, found, goal, hardware, abilities, live=live)
+    slots = 0 if "users" in request.given else shared_slots_of(case)
+    return _answer(request, case, found, question._replace(shared_slots=slots), said)
 
 
 def _answer(
     request: PlanRequest, case: Case, found: FoundModel, question: LlamaPlanQuestion, said: tuple[str, ...]
 ) -> PlanReport:
-    """The report, with what runs as it was measured."""
     goal, hardware = question.goal, question.hardware
     by_itself = threads_by_itself(case.machine) or question.threads
     seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
@@ -184,7 +163,10 @@ def _answer(
     planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
     names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
     report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room))
-    current = _measured(current, case) if runs else None
+    if current is not None and runs:  # as it was measured; nothing of it is to be changed
+        speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
+        current = msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
+    current = current if runs else None
     said = (*said, *context_notes(goal, found.blueprint))
     notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
     report = msgspec.structs.replace(report, current=current, notes=notes)
@@ -246,14 +228,6 @@ def settings_given(case: Case) -> dict[str, str]:
         return {}
     settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
     return {name: setting.value for name, setting in settings.items()}
-
-
-def _measured(current: OptionShown | None, case: Case) -> OptionShown | None:
-    """What is now with the speed that was measured; nothing of it is to be changed."""
-    if current is None:
-        return None
-    speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
-    return msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
 
 
 def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:

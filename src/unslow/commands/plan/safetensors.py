@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow import __version__
@@ -38,7 +38,6 @@ from unslow.think.plan.vllm.plan import vllm_options
 from unslow.think.speed.load import type_class
 
 NO_GPU = "no GPU was found, or none whose memory and speed are known"
-_HINT = "name the GPU: --device 'RTX 4090'"
 _OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
 """What runs has its own devices: another one is not asked for by its address."""
 
@@ -52,7 +51,7 @@ def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
     if isinstance(cards, Unknown):
         return cards
     if cards.device.kind == "cpu" or not cards.rooms:
-        return Unknown(NO_GPU, _HINT)
+        return Unknown(NO_GPU, "name the GPU: --device 'RTX 4090'")
     here = Case(machine=cards.machine) if cards.machine else None
     linked = bool(here and has_fast_links(here))
     return cards._replace(linked=linked, link_bytes_per_s=_slot(gpus_of(here)) if here else 0.0)
@@ -253,7 +252,6 @@ def unknown_hf_report(request: PlanRequest, model: str, goal: Goal, why: Unknown
 MOST_SEEN, MOST_TAKEN = 300, 4
 _LIKE = 0.03
 """Of parameters: a checkpoint with so many fewer or more is another model."""
-_SAFETENSORS = "safetensors"
 _ELSEWHERE = "mlx"
 """A packing that only Apple's library reads."""
 
@@ -261,26 +259,20 @@ _ELSEWHERE = "mlx"
 def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
     """Those of the same name and shape in another format, the largest first."""
     known, others = {found.quant}, []
-    for other in _alike(system, found):
-        if other.quant not in known:
-            known.add(other.quant)
-            others.append(other)
-    return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
-
-
-def _alike(system: System, found: FoundShape) -> Iterator[FoundShape]:
     name, folder = _identity(found.name), posixpath.dirname(found.source.rstrip("/"))
     seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
     alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
     for stored in (described(system, model) for model in alike[:MOST_TAKEN]):
-        if stored.format != _SAFETENSORS or stored.broken:
+        if stored.format != "safetensors" or stored.broken:
             continue
         try:
             other = find_shape(system, stored.path, None)
         except UserError:
             continue
-        if other.packing != _ELSEWHERE and _is_same(other, found):
-            yield other
+        if other.packing != _ELSEWHERE and other.quant not in known and _is_same(other, found):
+            known.add(other.quant)
+            others.append(other)
+    return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
 
 
 def _identity(name: str) -> str:
@@ -293,9 +285,7 @@ def _identity(name: str) -> str:
 
 def _is_same(one: FoundShape, other: FoundShape) -> bool:
     near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
-    shape = (one.shape.layers, one.shape.width, one.shape.heads) == (
-        other.shape.layers, other.shape.width, other.shape.heads
-    )  # fmt: skip
+    shape = all(getattr(one.shape, name) == getattr(other.shape, name) for name in ("layers", "width", "heads"))
     return shape and (near or not one.parameters or not other.parameters)
 
 
@@ -325,7 +315,10 @@ def vllm_question(
     found = asked.found
     question = VllmPlanQuestion(
         shape=found.shape,
-        checkpoints=(*checkpoints_of(found, cards.device.family), *map(_beside, others)),
+        checkpoints=(
+            *checkpoints_of(found, cards.device.family),
+            *(_as_loaded(other)._replace(path=other.source) for other in others),
+        ),
         hardware=cards,
         goal=asked.goal.shown(),
         version=version_of(case, RECENT),
@@ -361,11 +354,6 @@ def _as_loaded(found: FoundShape) -> Checkpoint:
     grouped = "/" in found.source and any(word in found.packing.lower() for word in _GROUPED)
     align = _GROUP if grouped else 1
     return Checkpoint(found.name, found.quant, parts, type_class(found.quant), found.packing, align=align)
-
-
-def _beside(found: FoundShape) -> Checkpoint:
-    """Another checkpoint, by its folder."""
-    return _as_loaded(found)._replace(path=found.source)
 
 
 def current_vllm(question: VllmPlanQuestion, case: Case) -> Choice:

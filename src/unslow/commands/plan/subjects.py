@@ -38,20 +38,15 @@ class UnreadModelError(UserError):
 LARGEST_BYTES = 16 * 1024**2
 STANDARD_INPUT = "-"
 HINT = "such a file is written by `unslow plan --json > plan.json`"
-_LONGEST_SHOWN = 60
 
 
 def read_saved(source: str) -> PlanReport:
     """The plan of a file, or of standard input for `-`; UserError where it is none."""
-    return parse_saved(_bytes(source), "standard input" if source == STANDARD_INPUT else source)
-
-
-def _bytes(source: str) -> bytes:
     try:
         if source == STANDARD_INPUT:
-            return sys.stdin.buffer.read(LARGEST_BYTES + 1)
+            return parse_saved(sys.stdin.buffer.read(LARGEST_BYTES + 1), "standard input")
         with Path(source).open("rb") as file:
-            return file.read(LARGEST_BYTES + 1)
+            return parse_saved(file.read(LARGEST_BYTES + 1), source)
     except (OSError, ValueError) as error:  # a name with a zero in it is no name
         raise UserError(f"{source}: {getattr(error, 'strerror', '') or error}", HINT) from error
 
@@ -64,7 +59,7 @@ def parse_saved(data: bytes, where: str) -> PlanReport:
         raw = msgspec.json.decode(data)
         schema = raw.get("schema") if isinstance(raw, dict) else None
         if schema != SCHEMA:
-            shown = str(schema)[:_LONGEST_SHOWN]
+            shown = str(schema)[:60]
             raise UserError(f"{where} has the schema {shown!r}; this version reads {SCHEMA}", HINT)
         return msgspec.convert(raw, PlanReport)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:

@@ -196,27 +196,21 @@ def run(request: PredictRequest) -> int:
 
     render_predict.check_format(request.format)
     if request.csv is not None:
-        return _table(request, request.csv)
+        from unslow.commands._output import ProgressBar
+
+        try:
+            from unslow.commands.predict.tables import predict_table
+        except ModuleNotFoundError as error:  # one case needs no arrays
+            hint = "pip install numpy"
+            raise UserError(f"tables are predicted with {error.name}, which is not installed", hint) from error
+        with ProgressBar() as progress:
+            done = predict_table(request.csv, request.out or "-", progress, force=request.force)
+        return 0 if done.predicted or not done.rows else 3
     if request.out is not None or request.force:
         raise UserError("--out and --force are for tables", "add --csv IN, or redirect standard output")
     report = answer(request)
     write(render_predict(report, request.format, width=width(), color=color()))
     return 0 if report.decode else 3
-
-
-def _table(request: PredictRequest, csv: str) -> int:
-    """Predict a table."""
-    from unslow.commands._output import ProgressBar
-
-    try:
-        from unslow.commands.predict.tables import predict_table
-    except ModuleNotFoundError as error:  # one case needs no arrays
-        raise UserError(
-            f"tables are predicted with {error.name}, which is not installed", "pip install numpy"
-        ) from error
-    with ProgressBar() as progress:
-        done = predict_table(csv, request.out or "-", progress, force=request.force)
-    return 0 if done.predicted or not done.rows else 3
 
 
 predict = function_of(PredictRequest, answer)

@@ -195,7 +195,14 @@ def _placement(
     able = able._replace(apart=able.apart and request.cpu_moe is None)
     runs = find_runnable(setup, packed_cache(setup, found.quant, found.parameters), able)
     if runs is None:
-        return _does_not_fit(setup)
+        *devices, host = setup.memory().needs
+        lacking = max(0, sum(need.total for need in (*devices, host)) - setup.hardware.usable_bytes)
+        where = "the GPUs and the host together lack" if setup.hardware.rooms else "the memory lacks"
+        much = f"{lacking / GIB:.1f} GiB" if lacking > GIB / 10 else "a little"
+        return Unknown(
+            f"it does not fit: {where} {much}, and what is read from the disk at every token crawls",
+            "take a smaller quant or model; `unslow fit` says which one fits",
+        )
     settings = runs.settings
     if settings._replace(gpu_layers=-1, experts_on_cpu=0) != setup.settings._replace(gpu_layers=-1, experts_on_cpu=0):
         return runs
@@ -209,18 +216,6 @@ def _placement_of(runs: Runnable, plan: Blueprint) -> Placement:
     if Hyper(plan).experts and (placing.apart or placing.pieces):
         return Placement(everything - placing.whole, everything, placing.first_complete, chosen=True)
     return Placement(max(0, everything - placing.first_complete), everything, runs.settings.experts_on_cpu, chosen=True)
-
-
-def _does_not_fit(setup: Setup) -> Unknown:
-    """What all memories together lack, as far as it is known: nothing is known of speeds from a disk."""
-    *devices, host = setup.memory().needs
-    lacking = max(0, sum(need.total for need in (*devices, host)) - setup.hardware.usable_bytes)
-    where = "the GPUs and the host together lack" if setup.hardware.rooms else "the memory lacks"
-    much = f"{lacking / GIB:.1f} GiB" if lacking > GIB / 10 else "a little"
-    return Unknown(
-        f"it does not fit: {where} {much}, and what is read from the disk at every token crawls",
-        "take a smaller quant or model; `unslow fit` says which one fits",
-    )
 
 
 def _lacking_for_vllm(model: FoundShape, hardware: Hardware, request: PredictRequest) -> int:
@@ -338,32 +333,26 @@ def expected(
     """What to expect with as much on the GPUs as fits, or why nothing can be."""
     try:
         request = PredictRequest.from_flags({"quant": quant or None, "backend": backend or None, "depth": context})
-        return _expected(model_name, device_name, request, gpus)
+        model = named_model(model_name)
+        if model is None:
+            return Unknown(f"the model {model_name!r} is not in the catalogue", "`unslow fit --list` lists them")
+        hardware = named_hardware(device_name, gpus, hardware_request(request))
+        if isinstance(hardware, Unknown):
+            return hardware
+        mix = mix_of(request.quant or model.published or "Q4_K_M")
+        found = FoundModel(model.name, made_up(model, mix), mix, "catalogue", model.parameters)
+        case = case_of(found, hardware, request)
+        if isinstance(case, Unknown):
+            return case
+        decode, prefill = speeds_of(case, case.request)
+        return Expected(
+            decode=decode.rate,
+            prefill=prefill,
+            ceiling_tokens_per_s=decode.ceiling,
+            group=case.group,
+            basis=basis_of(case).text,
+            gpu_layers=case.asked.gpu_layers,
+            notes=case.trust.reasons,
+        )
     except UserError as error:
         return Unknown(error.message, error.hint)
-
-
-def _expected(model_name: str, device_name: str, request: PredictRequest, gpus: int) -> Expected | Unknown:
-    model = named_model(model_name)
-    if model is None:
-        return Unknown(f"the model {model_name!r} is not in the catalogue", "`unslow fit --list` lists them")
-    hardware = named_hardware(device_name, gpus, hardware_request(request))
-    if isinstance(hardware, Unknown):
-        return hardware
-    mix = mix_of(request.quant or model.published or "Q4_K_M")
-    found = FoundModel(model.name, made_up(model, mix), mix, "catalogue", model.parameters)
-    case = case_of(found, hardware, request)
-    return case if isinstance(case, Unknown) else _of(case)
-
-
-def _of(case: Case) -> Expected:
-    decode, prefill = speeds_of(case, case.request)
-    return Expected(
-        decode=decode.rate,
-        prefill=prefill,
-        ceiling_tokens_per_s=decode.ceiling,
-        group=case.group,
-        basis=basis_of(case).text,
-        gpu_layers=case.asked.gpu_layers,
-        notes=case.trust.reasons,
-    )

@@ -22,16 +22,7 @@ from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR, accepte
 from unslow.think.physics.terms import Interval, inverse_interval
 from unslow.think.physics.token_time import Calibrated, calibrated_decode, calibrated_prefill
 from unslow.think.speed.calibration import Match, demand_of, match_calibration
-from unslow.think.speed.question import (
-    WIDER,
-    BatchPoint,
-    Outcome,
-    batching_curve,
-    decode_outcome,
-    ridge,
-    walls,
-    widened,
-)
+from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widened
 from unslow.think.speed.report import (
     BasisShown,
     BatchShown,
@@ -145,7 +136,15 @@ def memory_wall_of(
     shown = [_quant(name, plan, hardware, request, calibration) for name, plan in plans if plan is not None]
     quants = _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
     return ExplainShown(
-        batching=tuple(_batch(point, case, factor) for point in curve),
+        batching=tuple(
+            BatchShown(
+                conversations=point.conversations,
+                tokens_per_s=point.together * factor,
+                each_tokens_per_s=point.each * factor,
+                fits=case.holds(point.conversations),
+            )
+            for point in curve
+        ),
         ridge_conversations=ridge(case.question),
         quants=tuple(quants),
     )
@@ -155,15 +154,6 @@ def _calibrated(plan: Blueprint, calibration: Calibration | None, request: Predi
     """Tokens per second of one conversation by the calibration; None where it has no rates."""
     measured = measured_case(plan, calibration, request) if calibration else None
     return inverse_interval(measured.decode.seconds).mid if measured else None
-
-
-def _batch(point: BatchPoint, case: Case, factor: float) -> BatchShown:
-    return BatchShown(
-        conversations=point.conversations,
-        tokens_per_s=point.together * factor,
-        each_tokens_per_s=point.each * factor,
-        fits=case.holds(point.conversations),
-    )
 
 
 def _apart(quants: Iterable[QuantShown], own: str) -> Iterator[QuantShown]:
@@ -189,7 +179,7 @@ def _quant(
     if isinstance(other, Unknown):
         return None
     weights = sum(t.bytes for t in plan.tensors)
-    elements = sum(_elements(t.shape) for t in plan.tensors)
+    elements = sum(math.prod(t.shape) for t in plan.tensors)
     placement = other.placement
     return QuantShown(
         name=name,
@@ -202,19 +192,12 @@ def _quant(
     )
 
 
-def _elements(shape: tuple[int, ...]) -> int:
-    product = 1
-    for length in shape:
-        product *= length
-    return product
-
-
 def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> tuple[str, ...]:
     """What was assumed, what makes the interval wide, and what was asked for in vain."""
     wide = (f"{why}: the interval is wider" for why in case.trust.reasons)
     assumed = _assumed(found, hardware, case, request)
-    notes = (*found.notes, *hardware.notes, *wide, *assumed, *_on_placement(found, case, request))
-    return tuple(dict.fromkeys((*notes, *_without_effect(hardware, case, request))))
+    notes = (*found.notes, *hardware.notes, *wide, *assumed, *_warnings(found, hardware, case, request))
+    return tuple(dict.fromkeys(notes))
 
 
 def _assumed(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
@@ -235,7 +218,7 @@ def _assumed(found: FoundModel, hardware: Hardware, case: Case, request: Predict
         yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
 
 
-def _on_placement(found: FoundModel, case: Case, request: PredictRequest) -> Iterator[str]:
+def _warnings(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
     if case.changed:
         yield f"as asked it does not fit: this is with {case.changed}, `unslow fit` has the command"
     if case.fits is False and not case.placement.chosen:
@@ -245,9 +228,6 @@ def _on_placement(found: FoundModel, case: Case, request: PredictRequest) -> Ite
     trained = found.blueprint.count("context_length", 0)
     if trained and request.depth > trained:
         yield f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense"
-
-
-def _without_effect(hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
     if request.split not in ("", "layer") and hardware.device_count == 1:
         yield "--split has no effect: there is one GPU"
     if request.cpu_moe and not case.asked.load.is_sparse:
@@ -362,7 +342,6 @@ def _placement(case: Case) -> PlacementShown:
 
 
 def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequest) -> Speeds:
-    """The speeds by a calibration of this machine, where there is one."""
     if measured is None:
         return speeds
     parts = {part.name: part.seconds for part in measured.decode.parts}

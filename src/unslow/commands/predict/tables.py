@@ -6,18 +6,17 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import islice
+from itertools import islice, product
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, TextIO
+from typing import IO, NamedTuple, TextIO
 
 from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.think.speed.tables import DEPTH, NAMES, SIZE, predict_cells
 
-_NEEDED = ("model", "hardware", "test")
 _NUMBERS = (DEPTH, SIZE, "params_b", "n_gpus", "threads", "flash_attn")
 _MOST_COLUMNS = 10_000
 
@@ -50,18 +49,14 @@ class Layout:
         """What the rows ask; a cell that a row does not have is empty."""
         whole = [row if len(row) >= self._kept else [*row, *[""] * (self._kept - len(row))] for row in rows]
         if self._numbers:
-            whole = [self._with_points(row) for row in whole]
+            whole = [list(row) for row in whole]
+            for row, place in product(whole, self._numbers):
+                row[place] = row[place].replace(self._decimal, ".")
         return Cells([*map(self._named, whole)], self._column(DEPTH, whole), self._column(SIZE, whole))
 
     def _column(self, name: str, rows: Sequence[Row]) -> list[str]:
         place = self.places.get(name)
         return [""] * len(rows) if place is None else [row[place] for row in rows]
-
-    def _with_points(self, row: Row) -> Row:
-        row = list(row)
-        for place in self._numbers:
-            row[place] = row[place].replace(self._decimal, ".")
-        return row
 
     def repeated(self, row: Row, added: Sequence[str]) -> Row:
         """The row with what was predicted in the columns for it; cells beyond the last column stay behind them."""
@@ -88,14 +83,13 @@ def layout_of(header: Sequence[str], added: Sequence[str], name: str, decimal: s
     places: dict[str, int] = {}
     for place, cell in enumerate(header):
         places.setdefault(cell.strip().lower(), place)
-    if missing := [column for column in _NEEDED if column not in places]:
+    if missing := [column for column in ("model", "hardware", "test") if column not in places]:
         seen = ", ".join(repr(cell.strip()[:40]) for cell in header[:12])
         hint = f"the first line names the columns; seen were {seen or 'none'}"
         raise UserError(f"{name} has no column {', '.join(missing)}", hint)
     return Layout(header, places, added, decimal)
 
 
-_SEPARATORS = ",;\t|"
 _HEAD = 1 << 16
 _WIDE = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _PIPE = "-"
@@ -120,7 +114,7 @@ class Input:
         first = text.split("\n", 1)[0]
         if "\0" in first:
             raise UserError(f"{name} is no text", "give a table with commas, semicolons or tabs between its cells")
-        self.delimiter = max(_SEPARATORS, key=first.count)
+        self.delimiter = max(",;\t|", key=first.count)
         self.line_end = "\r\n" if first.endswith("\r") else "\n"
         self.decimal = "," if self.delimiter == ";" and _DECIMAL_COMMA.search(text) else "."
 
@@ -180,9 +174,8 @@ def open_output(target: str, table: Input, *, force: bool) -> Iterator[TextIO]:
     try:
         yield from _replaced(path, encoding) if path.is_file() or not path.exists() else _written(path, encoding)
     except OSError as error:
-        raise UserError(
-            f"{target}: {error.strerror or error}", "is the folder there, and can it be written to?"
-        ) from error
+        hint = "is the folder there, and can it be written to?"
+        raise UserError(f"{target}: {error.strerror or error}", hint) from error
 
 
 def _piped() -> Iterator[TextIO]:
@@ -234,12 +227,6 @@ PIECE = 100_000
 ADDED = ("predicted_tok_s", "predicted_low", "predicted_high", "basis", "reason")
 
 
-class Writer(Protocol):
-    """What csv.writer gives."""
-
-    def writerows(self, rows: Iterable[Sequence[str]], /) -> None: ...
-
-
 class Done(NamedTuple):
     """How many rows there were, and how many of them were predicted."""
 
@@ -253,31 +240,26 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
     Where it can't be finished, an old file of that name stays as it was.
     """
     with open_input(source) as table:
-        reader, layout = _begun(table)
+        lines = _checked(csv.reader(table.lines(), delimiter=table.delimiter), table)
+        header = next((row for row in lines if any(cell.strip() for cell in row)), None)
+        if header is None:
+            raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
+        layout = layout_of(header, ADDED, table.name, table.decimal)
         with open_output(target, table, force=force) as file:
             writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
             file.write(table.mark)
             writer.writerow(layout.header)
             done = Done(0, 0)
-            for rows in _pieces(reader, table):
+            while piece := list(islice(lines, PIECE)):
+                rows = [row for row in piece if row]  # a line with nothing in it is no row
                 found = predict_cells(layout.names, *layout.read(rows))
                 speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
                 added = zip(*speeds, found.basis, found.reasons, strict=True)
                 writer.writerows(layout.repeated(row, cells) for row, cells in zip(rows, added, strict=True))
-                answered = found.reasons.count("")
-                done = Done(done.rows + len(rows), done.predicted + answered)
+                done = Done(done.rows + len(rows), done.predicted + found.reasons.count(""))
                 progress.step("predicting", table.share_read())
     progress.step(f"{done.predicted:,} of {done.rows:,} rows predicted", 1.0)
     return done
-
-
-def _begun(table: Input) -> tuple[Iterator[Row], Layout]:
-    """The rows, and where in them each column is."""
-    reader = csv.reader(table.lines(), delimiter=table.delimiter)
-    header = next((row for row in _checked(reader, table) if any(cell.strip() for cell in row)), None)
-    if header is None:
-        raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
-    return reader, layout_of(header, ADDED, table.name, table.decimal)
 
 
 def _checked(reader: Iterator[Row], table: Input) -> Iterator[Row]:
@@ -287,9 +269,3 @@ def _checked(reader: Iterator[Row], table: Input) -> Iterator[Row]:
     except (csv.Error, UnicodeError, OSError) as error:
         hint = "is it a table of text? A quotation mark that is never closed looks like this"
         raise UserError(f"{table.name}, about line {table.line:,}: {error}", hint) from error
-
-
-def _pieces(reader: Iterator[Row], table: Input) -> Iterator[list[Row]]:
-    rows = _checked(reader, table)
-    while piece := list(islice(rows, PIECE)):
-        yield [row for row in piece if row]  # a line with nothing in it is no row

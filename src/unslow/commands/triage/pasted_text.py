@@ -31,7 +31,7 @@ from unslow.think.judge.normal_for_this_hardware import reached
 from unslow.think.judge.questions import known_facts, questions
 from unslow.think.judge.summary import summary
 from unslow.think.judge.verdict import CONTRADICTION, TOO_FAST, lost_speed
-from unslow.think.report import ChecklistItem, Expected, Range, Report, SubjectReport, Untold
+from unslow.think.report import ChecklistItem, Expected, Range, Report, SubjectReport
 from unslow.think.text.prose import read_words
 
 CHUNK_BYTES = 1 << 20
@@ -78,7 +78,6 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 NOTHING = "Nothing here tells of a model running on somebody's own hardware."
-_WHAT_TO_PASTE = "Paste the log of the runtime, or what commands such as `ollama ps` and `nvidia-smi` print."
 _LINES_LOOKED_AT = 5000
 _WORDS = re.compile(
     r"(?i)(?<![\w/])(?:[vs]?llms?|models?|ollama|llama\S*|gguf|ggml|vllm|sglang|exllama\S*|mlx|transformers|pytorch|"
@@ -131,7 +130,7 @@ def nothing_told(report: Report) -> Report:
         phase=first.phase,
         measured={},
         expected=Expected(),
-        notes=(_WHAT_TO_PASTE,),
+        notes=("Paste the log of the runtime, or what commands such as `ollama ps` and `nvidia-smi` print.",),
     )
     return msgspec.structs.replace(report, subjects=(empty,))
 
@@ -180,7 +179,6 @@ def _unpredicted(subject: SubjectReport) -> SubjectReport:
 
 
 def _answered(subject: SubjectReport, speed: Range) -> tuple[ChecklistItem, ...]:
-    """The checklist, its question about the speed answered by this expectation."""
     rate = subject.measured.get(DECODE)
     if rate is None:
         return subject.checklist
@@ -256,7 +254,8 @@ def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = No
         nothing = Snapshot(unslow_version=__version__, subjects=(Subject(),))
         return Triaged(nothing_told(diagnose(nothing)), nothing)
     report = spelled(diagnose(snapshot), snapshot)
-    subjects = tuple(_completed(subject, case, pasted) for subject, case in _pairs(report, snapshot))
+    cases = list(snapshot.cases())
+    subjects = tuple(_completed(subject, cases[subject.number], pasted) for subject in report.subjects)
     return Triaged(msgspec.structs.replace(report, subjects=subjects), snapshot)
 
 
@@ -291,17 +290,6 @@ def _at_home(subject: Subject, machine: Machine) -> Subject:
     return msgspec.structs.replace(subject, runtime=runtime)
 
 
-def _pairs(report: Report, snapshot: Snapshot) -> Iterator[tuple[SubjectReport, Case]]:
-    cases = list(snapshot.cases())
-    return ((subject, cases[subject.number]) for subject in report.subjects)
-
-
-def _open(subject: SubjectReport) -> tuple[Untold, ...]:
-    """What a command could still settle: where a cause is proven, or all is well, only what is suspected beside it."""
-    proven = subject.verdict == "normal" or any(finding.confidence >= PROVEN for finding in subject.findings[:1])
-    return tuple(one for one in subject.cannot_tell if one.suspected or not proven)
-
-
 def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:
     """With what to ask next, what was understood, and how it was read."""
     read = ", ".join(f"{count} of {name}" for name, count in sorted(pasted.recognised.items(), key=lambda p: -p[1]))
@@ -310,11 +298,10 @@ def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectRep
     if pasted.sampled:
         note += " Lines that repeat were counted, not read one by one."
     judged = with_expectation(subject, case)
-    asked = questions(case, _open(judged))
-    # The first command that is asked for, within a sentence
-    worded = (
-        judged
-        if judged.summary != subject.summary
-        else summary(case, judged, f"`{parse_line(asked[0].command).text}`" if asked else "")
-    )
+    # Where a cause is proven, or all is well, a command can only settle what is suspected beside it
+    proven = judged.verdict == "normal" or any(finding.confidence >= PROVEN for finding in judged.findings[:1])
+    asked = questions(case, tuple(one for one in judged.cannot_tell if one.suspected or not proven))
+    worded = judged
+    if judged.summary == subject.summary:  # with the first command that is asked for, within a sentence
+        worded = summary(case, judged, f"`{parse_line(asked[0].command).text}`" if asked else "")
     return msgspec.structs.replace(worded, ask_next=asked, known=known_facts(case), notes=(*subject.notes, note))

@@ -65,7 +65,8 @@ class TuneRequest(Told, frozen=True, kw_only=True):
 def run(request: TuneRequest) -> int:
     """Measure, judge and show."""
     from unslow.commands._output import ProgressBar, color, width, write
-    from unslow.commands.tune.search import TuneSpec, tune, write_report
+    from unslow.commands.tune.search import TuneSpec, tune
+    from unslow.commands.verify.comparison import write_report
     from unslow.show.tune import render_tune
     from unslow.think.stats.tuning import tune_status
 

@@ -3,7 +3,6 @@
 import os
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -80,7 +79,6 @@ class TuneSpec(NamedTuple):
 
 _NOTED = GIB
 """Of a GPU's memory: a desktop and its browser hold less, and do not compute for long."""
-_PREFIX = "LLAMA_ARG_"
 
 
 def others_on_gpu(machine: Machine) -> list[str]:
@@ -114,7 +112,7 @@ def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
 
 def own_variables() -> tuple[str, ...]:
     """Settings of llama.cpp in this program's environment, which every server started here inherits."""
-    names = sorted(name for name in os.environ if name.startswith(_PREFIX))
+    names = sorted(name for name in os.environ if name.startswith("LLAMA_ARG_"))
     return (f"set for all candidates by the environment: {', '.join(names)}",) if names else ()
 
 
@@ -306,7 +304,6 @@ class Trial:
 
 
 def _reason(bencher: Bencher) -> str:
-    """Why the first request that failed did."""
     if not bencher.failures:
         return ""
     first = bencher.failures[0]
@@ -333,27 +330,23 @@ def tune(request: TuneSpec, progress: Progress) -> TuneReport:
     )
     tuning = Tuning(source.work, candidates, lines, place, request.seconds)
     interrupted = tuning.run(progress)
+    users = source.plan.goal.users
+    if users > 1:
+        notes += (f"the plan is for {users} conversations at a time; one at a time was measured",)
+    if source.plan.verdict == "cannot_tell":
+        notes += (f"the plan could not tell speeds: {source.plan.reason}",)
     told = TuneContext(
         __version__, source.plan.model, source.plan.machine, server, source.work, source.plan.goal.context,
-        notes=(*notes, *_notes(source.plan)), interrupted=interrupted,
+        notes=notes, interrupted=interrupted,
     )  # fmt: skip
     return judge_tuning(candidates, tuning.measured(), tuning.halving, told)
 
 
 def _program(word: str) -> str:
-    """The file of the server to start; UserError where it can't be."""
     try:
         return found_file(Command((word,), os.environ))
     except UserError as error:
         raise UserError(error.message, "name the llama-server to start: --server PATH") from error
-
-
-def write_report(report: TuneReport, path: str) -> None:
-    """Write the report as JSON; UserError where it can't be."""
-    try:
-        Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
 
 
 class Tuning:
@@ -393,7 +386,8 @@ class Tuning:
         steps = Steps(progress, words, min(1.0, halving.spent_s / halving.budget_s))
         left_s = halving.budget_s - halving.spent_s
         known = [s.request_s for trial in self._trials for s in trial.party.samples if s.request_s]
-        limits = limits_of(halving.budget_s, left_s, min(known, default=None), is_new=self._is_new(index))
+        is_new = index not in halving.references and not halving.levels[index]
+        limits = limits_of(halving.budget_s, left_s, min(known, default=None), is_new=is_new)
         start = system.clock()
         prompts = self._prompts.setdefault(number, [])
         why = trial.turn(number, self._work, prompts, limits, steps)
@@ -403,13 +397,8 @@ class Tuning:
         else:
             halving.note(index, took, trial.requests_s(number))
 
-    def _is_new(self, index: int) -> bool:
-        """Whether nothing is known of it, and nothing is held against it."""
-        return index not in self.halving.references and not self.halving.levels[index]
-
 
 def _memory(plan: PlanReport) -> str:
-    """The most that one of them takes, as far as the plan knows."""
     known = [option for option in (*plan.options, *filter(None, [plan.current])) if option.host]
     if not known:
         return ""
@@ -417,10 +406,3 @@ def _memory(plan: PlanReport) -> str:
     gpu = max((sum(device.total_bytes for device in option.devices) for option in known), default=0)
     on_gpu = f"{size(gpu)} of GPUs and " if gpu else ""
     return f"A server takes up to {on_gpu}{size(host)} of the host. "
-
-
-def _notes(plan: PlanReport) -> tuple[str, ...]:
-    users = plan.goal.users
-    many = (f"the plan is for {users} conversations at a time; one at a time was measured",) if users > 1 else ()
-    told = (f"the plan could not tell speeds: {plan.reason}",) if plan.verdict == "cannot_tell" else ()
-    return (*many, *told)

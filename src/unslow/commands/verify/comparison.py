@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ from unslow.commands.verify.rounds import (
 )
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
+from unslow.facts.snapshot import Subject
 from unslow.facts.verification import LARGEST_SIDE_BYTES, Side, Work, dump_side, parse_side
 from unslow.look.command_line import UNSET
 from unslow.look.gguf_server_flags import parse_settings
@@ -60,9 +62,8 @@ def read_plan(path: str, number: int | None) -> Planned:
     option = chosen_option(plan, number)
     if option is None:
         there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
-        raise UserError(
-            f"{path}: the plan has no such option: {there}", "give --option a number from 0 on, as in the JSON"
-        )
+        hint = "give --option a number from 0 on, as in the JSON"
+        raise UserError(f"{path}: the plan has no such option: {there}", hint)
     before = starting_line(plan.current) if plan.current else ""
     floor = plan.goal.worst_perplexity_increase or None
     url = plan.url if is_loopback(urlsplit(plan.url).hostname or "") else ""  # a file may say anything
@@ -93,17 +94,11 @@ def starting_line(option: OptionShown) -> str:
     """The first line of an option that starts a server which can be started here; empty where there is none."""
     for command in option.commands:
         line = parse_line(command)
-        if line.place is Place.SHELL and _starts(line.text):
-            return line.text
+        if line.place is Place.SHELL:
+            with suppress(UserError):
+                parse_command(line.text)
+                return line.text
     return ""
-
-
-def _starts(line: str) -> bool:
-    try:
-        parse_command(line)
-    except UserError:
-        return False
-    return True
 
 
 SECONDS = 120.0
@@ -143,7 +138,21 @@ class VerifySpec(NamedTuple):
             request = request._replace(after=asked.target)
         check_writable("--save", request.save)
         check_writable("--output", asked.output)
-        return _checked(request)
+        if request.save and request.against:
+            raise UserError("--save measures the first, --against the second", "give them one after the other")
+        if request.option is not None and not request.plan:
+            raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
+        alone = request.save or request.against
+        if alone and (request.before or request.together):
+            raise UserError("--save and --against measure one server at a time", "name only its URL")
+        if alone and not request.after and not request.plan:
+            raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
+        if not alone and not request.plan and not (request.before and request.after):
+            raise UserError("two servers are needed, one before the change and one after it", _FORMS)
+        if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
+            hint = "leave it out"
+            raise UserError("--together is for two command lines: servers that run are together already", hint)
+        return request
 
     def work(self, usual: Work) -> Work:
         """The request to measure with: what the flags say, and otherwise what is usual here."""
@@ -158,30 +167,17 @@ class VerifySpec(NamedTuple):
         return self.allow if self.allow is not None else ALLOWED if floor is None else floor
 
 
-def _checked(request: VerifySpec) -> VerifySpec:
-    if request.save and request.against:
-        raise UserError("--save measures the first, --against the second", "give them one after the other")
-    if request.option is not None and not request.plan:
-        raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
-    alone = request.save or request.against
-    if alone and (request.before or request.together):
-        raise UserError("--save and --against measure one server at a time", "name only its URL")
-    if alone and not request.after and not request.plan:
-        raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
-    if not alone and not request.plan and not (request.before and request.after):
-        raise UserError("two servers are needed, one before the change and one after it", _FORMS)
-    if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
-        raise UserError("--together is for two command lines: servers that run are together already", "leave it out")
-    return request
-
-
 _OVERRIDES = "--override-kv"
 """With it, a file may be said to be trained for more than it says itself."""
 
 
 def check_room(party: MeasuredServer, place: ServerPlace, work: Work) -> None:
     """UserError where the context is known and the request is longer."""
-    room = context_of_command(place.system, party.command) if party.command else _context_of_running(party, place)
+    if party.command:
+        room = context_of_command(place.system, party.command)
+    else:
+        subject = subject_of(place.snapshot, party.model) or Subject()
+        room = subject.runtime.context_per_slot.value_or(subject.runtime.context_length.value_or(None))
     need = work.kept_tokens + work.prompt_tokens + work.answer_tokens
     if room is None or need <= room:
         return
@@ -214,14 +210,6 @@ def _trained(system: System, path: str) -> int | None:
         return model_facts(read_gguf(system, path)).context_trained.value_or(None)
     except LookError:  # whoever starts it says it better
         return None
-
-
-def _context_of_running(party: MeasuredServer, place: ServerPlace) -> int | None:
-    subject = subject_of(place.snapshot, party.model)
-    if subject is None:
-        return None
-    runtime = subject.runtime
-    return runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
 
 
 def _count(word: str) -> int | None:
@@ -273,34 +261,30 @@ def verify(request: VerifySpec, progress: Progress) -> VerifyReport | Saved:
             return _saved(request, planned, request.save, shown, discretion)
         if request.against:
             return _against(request, planned, request.against, shown, discretion)
-        return _both(request, planned, shown, discretion)
+        both = request.before or "", request.after or ""
+        both = both_lines(planned, *both) if planned else both
+        course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
+        places = _places(both, request, shown)
+        parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(both, places, strict=True)]
+        for party, place in zip(parties, places, strict=True):
+            check_room(party, place, course.work)
+        together = request.together or all(party.is_running for party in parties)
+        if not together and any(party.is_running for party in parties):
+            raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
+        way: Way = "in_turns" if together else "one_after_the_other"
+        measure = in_turns if together else one_after_the_other
+        _announce(parties, course, shown)
+        end = _ended(places[0], lambda: measure(parties, course, places[0].system, shown))
+        before, after = (discretion.facts(party.side(course.work)) for party in parties)
+        return judge_verification(before, after, _told(request, planned, places[0], way, end))
 
 
-def write_report(report: VerifyReport, path: str) -> None:
+def write_report(report: msgspec.Struct, path: str) -> None:
     """Write the report as JSON; UserError where it can't be."""
     try:
         Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
-
-
-def _both(request: VerifySpec, planned: Planned | None, progress: Progress, discretion: Discretion) -> VerifyReport:
-    words = request.before or "", request.after or ""
-    words = both_lines(planned, *words) if planned else words
-    course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
-    places = _places(words, request, progress)
-    parties = [MeasuredServer(*pair, request.manners, request.model) for pair in zip(words, places, strict=True)]
-    for party, place in zip(parties, places, strict=True):
-        check_room(party, place, course.work)
-    together = request.together or all(party.is_running for party in parties)
-    if not together and any(party.is_running for party in parties):
-        raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
-    way: Way = "in_turns" if together else "one_after_the_other"
-    measure = in_turns if together else one_after_the_other
-    _announce(parties, course, progress)
-    end = _ended(places[0], lambda: measure(parties, course, places[0].system, progress))
-    before, after = (discretion.facts(party.side(course.work)) for party in parties)
-    return judge_verification(before, after, _told(request, planned, places[0], way, end))
 
 
 class _End(NamedTuple):
@@ -383,7 +367,11 @@ def _saved(
 def _against(
     request: VerifySpec, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
-    before = _read_side(path)
+    try:
+        with Path(path).open("rb") as file:
+            before = parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name the file that --save wrote") from error
     work = request.work(before.work)
     if work != before.work:
         known = before.work
@@ -392,11 +380,3 @@ def _against(
     course = Course(work, request.seconds, request.answers and bool(before.answers), extent_before(before))
     party, place, end = _alone(request, course, progress)
     return judge_verification(before, discretion.facts(party.side(work)), _told(request, planned, place, "apart", end))
-
-
-def _read_side(path: str) -> Side:
-    try:
-        with Path(path).open("rb") as file:
-            return parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name the file that --save wrote") from error

@@ -247,7 +247,13 @@ def compare_answers(bencher: Bencher, party: MeasuredServer, extent: Extent, *, 
         party.again = _answers(bencher, party, extent)
     with suppress(LookError):  # most runtimes don't show it
         party.written_turns = read_written_turns(bencher.system, bencher.target)
-    _score(bencher, party, extent)
+    bencher.progress.step(f"comparing what it expects of a text: {party.what}", 0.9)
+    text = ScoredText(sample_text(), extent.places, extent.seconds, context_of(bencher), bencher.slot)
+    try:
+        party.scored = score(bencher.system, bencher.target, text)
+    except LookError as error:
+        party.not_scored = error.why
+    settle(bencher)
 
 
 def spread_questions(questions: Sequence[str], number: int) -> list[str]:
@@ -256,7 +262,6 @@ def spread_questions(questions: Sequence[str], number: int) -> list[str]:
 
 
 def _answers(bencher: Bencher, party: MeasuredServer, extent: Extent) -> tuple[str, ...]:
-    """All answers, or none where the server does not give one."""
     found = []
     for opening in spread_questions(sample_openings(), extent.questions):
         question = Question(opening, extent.tokens, bencher.slot, greedy=True, silence_s=bencher.silence_s)
@@ -275,16 +280,6 @@ def _answer(bencher: Bencher, party: MeasuredServer, question: Question) -> str 
         except AskError as error:
             party.failures.append(error.why)
     return None
-
-
-def _score(bencher: Bencher, party: MeasuredServer, extent: Extent) -> None:
-    bencher.progress.step(f"comparing what it expects of a text: {party.what}", 0.9)
-    text = ScoredText(sample_text(), extent.places, extent.seconds, context_of(bencher), bencher.slot)
-    try:
-        party.scored = score(bencher.system, bencher.target, text)
-    except LookError as error:
-        party.not_scored = error.why
-    settle(bencher)
 
 
 ANSWERS_SHARE = 1 / 3
@@ -381,20 +376,14 @@ def asked_in_turns(both: Both, course: Course, clock: Clock, progress: Progress)
     while clock.has_time(number) and not is_enough(both[0][1].samples, both[1][1].samples):
         number += 1
         clock.say(f"round {number}")
-        if why := _round(both, course.work, number):
-            return why
+        prompt = prompt_of(both[0][0], course.work)
+        for bencher, party in both if number % 2 else reversed(both):
+            if why := asked(bencher, party, course.work, prompt, number):
+                return why
     if course.answers:
         extent = extent_of(both[0][1], course.for_answers_s)
         for bencher, party in both:
             compare_answers(bencher, party, extent, twice=party is both[0][1])
-    return ""
-
-
-def _round(both: Both, work: Work, number: int) -> str:
-    prompt = prompt_of(both[0][0], work)
-    for bencher, party in both if number % 2 else reversed(both):
-        if why := asked(bencher, party, work, prompt, number):
-            return why
     return ""
 
 

@@ -268,7 +268,20 @@ def read_curves(
             key = whose.key(curve.labels)
             if key:
                 rows[key].setdefault(query.name, grid.row(curve))
-    return Curves(likes_of(members, rows, grid), tuple(_statements(grid, span_s, whose, rows)))
+    said = []
+    if grid.step_s > 1.5 * grid.window_s:
+        share = grid.window_s / grid.step_s
+        text = f"of each instance {grid.points} moments of {grid.window_s:.0f} s were read, {share:.0%} of the time"
+        said.append(Statement(kind="note", text=text, hint="--match reads fewer instances, --span less time"))
+    if whose.strangers:
+        text = "curves were left out that belong to no instance that is there now"
+        said.append(Statement(kind="note", text=text, instances=len(whose.strangers)))
+    known = [row["running"] for row in rows.values() if "running" in row]
+    first = next((n for n in range(grid.points) if any(row[n] is not None for row in known)), None)
+    if first is not None and first * grid.step_s > span_s / 4:
+        gone = f"{first * grid.step_s / 3600:.1f} of {span_s / 3600:.1f} h"
+        said.append(Statement(kind="note", text=f"nothing is kept of the first {gone}"))
+    return Curves(likes_of(members, rows, grid), tuple(said))
 
 
 def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
@@ -286,25 +299,3 @@ def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
     count = max(1, min(most, int(span_s / window)))
     step = max(window, span_s / count)
     return Grid(now_s - step * (count - 1), step, count, window)
-
-
-def _statements(grid: Grid, span_s: float, whose: Whose, rows: dict[str, dict[str, Row]]) -> list[Statement]:
-    said = []
-    if grid.step_s > 1.5 * grid.window_s:
-        share = grid.window_s / grid.step_s
-        text = f"of each instance {grid.points} moments of {grid.window_s:.0f} s were read, {share:.0%} of the time"
-        said.append(Statement(kind="note", text=text, hint="--match reads fewer instances, --span less time"))
-    if whose.strangers:
-        text = "curves were left out that belong to no instance that is there now"
-        said.append(Statement(kind="note", text=text, instances=len(whose.strangers)))
-    first = _first(rows, grid)
-    if first is not None and first * grid.step_s > span_s / 4:
-        gone = f"{first * grid.step_s / 3600:.1f} of {span_s / 3600:.1f} h"
-        said.append(Statement(kind="note", text=f"nothing is kept of the first {gone}"))
-    return said
-
-
-def _first(rows: dict[str, dict[str, Row]], grid: Grid) -> int | None:
-    """The place of the first moment of which anything is known."""
-    known = [row["running"] for row in rows.values() if "running" in row]
-    return next((n for n in range(grid.points) if any(row[n] is not None for row in known)), None)

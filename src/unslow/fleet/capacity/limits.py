@@ -6,6 +6,7 @@ Speed, first token, cache or slots.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -192,7 +193,8 @@ class Beyond(NamedTuple):
 
     def seconds(self, requests: float) -> tuple[float, float, float]:
         """Low, middle and high."""
-        low, mid, high = (seconds_at(self.points, requests, which) for which in (_low, _mid, _high))
+        ends = map(attrgetter, ("low_s", "mid_s", "high_s"))
+        low, mid, high = (seconds_at(self.points, requests, end) for end in ends)
         if requests > self.last:
             less, middle, more = self._growth(requests)
             return low * less, mid * middle, high * more
@@ -245,21 +247,9 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     near = [point for point in points if point.requests >= last / NEAR]
     near = near if near[0].requests * APART <= last else list(points)
     # Of the middle of a bin, as a share
-    line = (
-        line_through(
-            [
-                Point(
-                    p.requests,
-                    p.mid_s,
-                    _NOISE + (p.high_s - p.low_s) / (2 * _EIGHT_OF_TEN * p.mid_s * math.sqrt(p.samples)),
-                    p.samples,
-                )
-                for p in near
-            ]
-        )
-        if len(near) > 1
-        else None
-    )
+    errors = [_NOISE + (p.high_s - p.low_s) / (2 * _EIGHT_OF_TEN * p.mid_s * math.sqrt(p.samples)) for p in near]
+    middles = [Point(p.requests, p.mid_s, error, p.samples) for p, error in zip(near, errors, strict=True)]
+    line = line_through(middles) if len(near) > 1 else None
     if line is None or last < near[0].requests * APART:
         return Beyond(points, points[0].mid_s, 0.0, 0.0, sloped=False, longer=longer)
     each = max(0.0, line.slope_s)
@@ -267,18 +257,6 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     # where bins lie off the line by more than their noise, the slope is less sure by as much
     off = max(1.0, math.sqrt(line.left_over / max(1, len(near) - 2)))
     return Beyond(points, start, each, line.slope_error_s * off, sloped=True, longer=longer)
-
-
-def _low(at: At) -> float:
-    return at.low_s
-
-
-def _mid(at: At) -> float:
-    return at.mid_s
-
-
-def _high(at: At) -> float:
-    return at.high_s
 
 
 SPEED, FIRST, CACHE, PLACES = "speed of each", "first token", "KV cache", "places"

@@ -138,22 +138,10 @@ def capacity_title(row: CapacityRow) -> str:
     return " · ".join(name for name in names if name)
 
 
-def model_words(row: CapacityRow) -> str:
-    """Without who published it: tables are narrow."""
-    return row.model.rpartition("/")[2] or row.runtime
-
-
 def device_words(row: CapacityRow) -> str:
     """The devices of one instance, without who made them."""
     name = _MAKERS.sub("", row.devices) or "?"
     return name if len(name) <= _LONGEST_DEVICE else f"{name[: _LONGEST_DEVICE - 1]}…"
-
-
-def now_and_peak(row: CapacityRow) -> str:
-    """Requests at once, in the mean and at most."""
-    if row.users_now is None or row.users_peak is None:
-        return "?"
-    return f"{_few(row.users_now)}/{_few(row.users_peak)}"
 
 
 def at_goal(row: CapacityRow) -> str:
@@ -161,17 +149,6 @@ def at_goal(row: CapacityRow) -> str:
     if row.users_at_goal is None:
         return "?"
     return f"{_mark(row.basis)}{row.users_at_goal.mid:,.0f}{'+' if row.limit == UNSEEN else ''}"
-
-
-def likely_words(row: CapacityRow) -> str:
-    """Both ends."""
-    users = row.users_at_goal
-    return f"{users.low:,.0f}-{users.high:,.0f}" if users else "-"
-
-
-def ended_by(row: CapacityRow) -> str:
-    """What ends it, in a word."""
-    return _SHORT.get(row.limit, row.limit) or "-"
 
 
 def one_more(row: CapacityRow) -> str:
@@ -268,9 +245,12 @@ def _hint(hint: str) -> str:
 
 
 def _cells(row: CapacityRow) -> tuple[str, ...]:
+    users, name = row.users_at_goal, row.model.rpartition("/")[2] or row.runtime  # tables are narrow
+    known = row.users_now is not None and row.users_peak is not None
+    load = f"{_few(row.users_now or 0.0)}/{_few(row.users_peak or 0.0)}" if known else "?"
     return (
-        model_words(row), row.runtime, device_words(row), f"{row.instances:,}", now_and_peak(row), at_goal(row),
-        likely_words(row), ended_by(row), one_more(row),
+        name, row.runtime, device_words(row), f"{row.instances:,}", load, at_goal(row),
+        f"{users.low:,.0f}-{users.high:,.0f}" if users else "-", _SHORT.get(row.limit, row.limit) or "-", one_more(row),
     )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ import msgspec
 from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
-from unslow.facts.machine import Gpu
 from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, estimated
@@ -24,7 +23,6 @@ from unslow.fleet.capacity.limits import (
     PLACES,
     SPEED,
     UNSEEN,
-    At,
     Beyond,
     LikeInstances,
     Limit,
@@ -98,13 +96,10 @@ def over_twice_as_many(case: Case) -> Case | None:
     if len({gpu.name.value_or("") for gpu in gpus}) != 1 or len(gpus) != parallel:
         return None
     runtime = msgspec.structs.replace(case.runtime, tensor_parallel=estimated(2 * parallel, "twice as many"))
-    machine = msgspec.structs.replace(case.machine, gpus=estimated(_twice(gpus), "twice as many"))
-    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
-
-
-def _twice(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     first = max(gpu.index for gpu in gpus) + 1
-    return (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
+    doubled = (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
+    machine = msgspec.structs.replace(case.machine, gpus=estimated(doubled, "twice as many"))
+    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
 
 
 def more_cache(case: Case) -> float:
@@ -166,19 +161,6 @@ def served(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> Serve
     limit = tightest([*others, *goal_limits(curve, until_first, goal)])
     notes = (_FIRST_UNTOLD,) if goal.first_token_s is not None and not until_first else ()
     found = Served("measured", limit, "", curve, until_first, others=others, notes=notes)
-    return _with_basis(found, limit, curve)
-
-
-def goal_limits(curve: Beyond, until_first: Beyond | None, goal: Goal) -> list[Limit]:
-    """Where the speed and the first token leave the goal."""
-    limits = [by_seconds(curve, 1 / goal.tokens_per_s, SPEED)] if goal.tokens_per_s is not None else []
-    if goal.first_token_s is not None and until_first:
-        limits.append(by_seconds(until_first, goal.first_token_s, FIRST))
-    return limits
-
-
-def _with_basis(found: Served, limit: Limit, curve: Beyond) -> Served:
-    """Measured inside of what was seen; beyond it simulated, where the loads that were seen tell how it goes on."""
     first, last = curve.points[0].requests, curve.last
     if limit.mid > last * INSIDE:
         return _simulated(found, limit, curve)
@@ -188,6 +170,14 @@ def _with_basis(found: Served, limit: Limit, curve: Beyond) -> Served:
         because = f"only loads of about {first:.0f} at once were seen, and the goal was missed there"
         return found._replace(basis="cannot_tell", limit=None, because=because)
     return found._replace(basis="simulated", because=f"fewer than {first:.0f} at once on an instance were never seen")
+
+
+def goal_limits(curve: Beyond, until_first: Beyond | None, goal: Goal) -> list[Limit]:
+    """Where the speed and the first token leave the goal."""
+    limits = [by_seconds(curve, 1 / goal.tokens_per_s, SPEED)] if goal.tokens_per_s is not None else []
+    if goal.first_token_s is not None and until_first:
+        limits.append(by_seconds(until_first, goal.first_token_s, FIRST))
+    return limits
 
 
 def _simulated(found: Served, limit: Limit, curve: Beyond) -> Served:
@@ -218,14 +208,11 @@ def _unmeasured(like: LikeInstances, goal: Goal, others: tuple[Limit, ...], *, b
     if step is None:
         lacks = why_not(case) if case else "too little of the machine is known for physics"
         return Served("cannot_tell", because=f"{few}; {lacks}")
-    limit = tightest([*others, _by_steps(step, 1 / goal.tokens_per_s)])
+    goal_s = 1 / goal.tokens_per_s
+    low, mid, high = (most(_column(step, at), goal_s, MOST_REQUESTS_BY_PHYSICS) for at in (2, 1, 0))
+    limit = tightest([*others, Limit(UNSEEN if mid >= MOST_REQUESTS_BY_PHYSICS else SPEED, low, mid, high)])
     notes = (_FIRST_UNSEEN,) if goal.first_token_s is not None else ()
     return Served("simulated", limit, f"{few}: by physics alone", steps=step, others=others, notes=notes)
-
-
-def _by_steps(step: Steps, goal_s: float) -> Limit:
-    low, mid, high = (most(_column(step, at), goal_s, MOST_REQUESTS_BY_PHYSICS) for at in (2, 1, 0))
-    return Limit(UNSEEN if mid >= MOST_REQUESTS_BY_PHYSICS else SPEED, low, mid, high)
 
 
 def _column(step: Steps, at: int) -> Callable[[float], float]:
@@ -263,7 +250,16 @@ def _cut_in_two(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step
     if now is None or then is None:
         return
     room = [_with_more_room(limit, more_cache(case)) for limit in found.others]
-    ended = tightest([*room, _shorter(found, now, then, 1 / goal.tokens_per_s), *_first_token(found, goal)])
+    goal_s = 1 / goal.tokens_per_s
+    farthest = FARTHEST * (found.gaps.last if found.gaps else max(1.0, found.limit.mid if found.limit else 1.0))
+
+    def seconds(column: int, doubt: float) -> Callable[[float], float]:
+        known = found.gaps.seconds if found.gaps else now
+        return lambda n: known(n)[column] * then(n)[1] / now(n)[1] * doubt
+
+    ends = (seconds(2, _DOUBT), seconds(1, 1.0), seconds(0, 1 / _DOUBT))
+    low, mid, high = (most(end, goal_s, farthest) for end in ends)
+    ended = tightest([*room, Limit(UNSEEN if mid >= farthest else SPEED, low, mid, high), *_first_token(found, goal)])
     gpus = like.gpus_each or len(case.machine.gpus.value_or(()))
     yield Step(
         what=f"an instance over {2 * gpus} GPUs instead of {gpus}",
@@ -285,19 +281,6 @@ def _first_token(found: Served, goal: Goal) -> list[Limit]:
     if found.gaps is None:
         return []
     return goal_limits(found.gaps, found.firsts, msgspec.structs.replace(goal, tokens_per_s=None))
-
-
-def _shorter(found: Served, now: Steps, then: Steps, goal_s: float) -> Limit:
-    """Where the speed ends with twice the GPUs: what was measured, times what physics says that it shortens."""
-    farthest = FARTHEST * (found.gaps.last if found.gaps else max(1.0, found.limit.mid if found.limit else 1.0))
-
-    def seconds(column: int, doubt: float) -> Callable[[float], float]:
-        known = found.gaps.seconds if found.gaps else now
-        return lambda n: known(n)[column] * then(n)[1] / now(n)[1] * doubt
-
-    ends = (seconds(2, _DOUBT), seconds(1, 1.0), seconds(0, 1 / _DOUBT))
-    low, mid, high = (most(end, goal_s, farthest) for end in ends)
-    return Limit(UNSEEN if mid >= farthest else SPEED, low, mid, high)
 
 
 def _more_places(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step]:
@@ -330,11 +313,18 @@ _DOUBLINGS = 10
 def points_of(found: Served) -> tuple[CurvePoint, ...]:
     """What was measured, and doublings of it as far as the answer goes."""
     if found.gaps:
-        measured = [_measured(at, found.firsts) for at in found.gaps.points]
-        return (
-            *measured,
-            *(_point(n, found.gaps.seconds(n), _first(found.firsts, n)) for n in _beyond(found.gaps, found.limit)),
-        )
+        measured = [
+            CurvePoint(
+                requests=at.requests,
+                tokens_per_s=Range(low=1 / at.high_s, mid=1 / at.mid_s, high=1 / at.low_s),
+                first_token_s=_first(found.firsts, at.requests),
+                basis="measured",
+                samples=at.samples,
+            )
+            for at in found.gaps.points
+        ]
+        farther = _beyond(found.gaps, found.limit)
+        return (*measured, *(_point(n, found.gaps.seconds(n), _first(found.firsts, n)) for n in farther))
     if found.steps and found.limit:
         loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
         return tuple(_point(n, found.steps(n)) for n in loads)
@@ -346,16 +336,6 @@ def _beyond(curve: Beyond, limit: Limit | None) -> Iterator[float]:
     if limit and limit.mid > curve.last:
         yield from (n for n in (2 * curve.last, FARTHEST * curve.last) if n < limit.mid)
         yield min(limit.mid, FARTHEST * curve.last)
-
-
-def _measured(at: At, firsts: Beyond | None) -> CurvePoint:
-    return CurvePoint(
-        requests=at.requests,
-        tokens_per_s=Range(low=1 / at.high_s, mid=1 / at.mid_s, high=1 / at.low_s),
-        first_token_s=_first(firsts, at.requests),
-        basis="measured",
-        samples=at.samples,
-    )
 
 
 def _point(requests: float, seconds: tuple[float, float, float], first: Range | None = None) -> CurvePoint:
@@ -379,9 +359,8 @@ UNEVEN = 1.5
 
 def rows_of(likes: Iterable[LikeInstances], goal: Goal) -> Iterator[CapacityRow]:
     """One row for each group, those with most users first."""
-    for place, like in enumerate(
-        sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
-    ):
+    ordered = sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
+    for place, like in enumerate(ordered):
         yield row_of(like, goal, by_physics=place < MOST_GROUPS_BY_PHYSICS)
 
 
@@ -451,33 +430,27 @@ def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span
     """The table of a fleet."""
     began = time.monotonic()
     with Prometheus(request.access, progress.say) as prometheus:
-        return _report(prometheus, request, goal, progress, span_s, began)
-
-
-def _report(
-    prometheus: Prometheus, request: FleetSettings, goal: Goal, progress: Progress, span_s: float, began: float
-) -> CapacityReport:
-    progress.step("finding the instances", 0.0)
-    members, said = read_members(prometheus, request.options)
-    curves = read_curves(
-        prometheus, members, request.options, span_s, lambda text, share: progress.step(text, 0.3 + share / 2)
-    )
-    progress.step("working out what each group can serve", 0.8)
-    rows = tuple(rows_of(curves.likes, goal))
-    statements = tuple(dict.fromkeys((*prometheus.statements(), *said, *curves.statements)))
-    progress.step("done", 1.0)
-    return CapacityReport(
-        unslow_version=__version__,
-        prometheus=prometheus.shown_url,
-        taken_at=datetime.fromtimestamp(prometheus.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        span_s=span_s,
-        queries=prometheus.asked,
-        seconds=time.monotonic() - began,
-        complete=not any(one.kind in IN_PART for one in statements),
-        goal=goal,
-        statements=statements,
-        rows=rows,
-    )
+        progress.step("finding the instances", 0.0)
+        members, said = read_members(prometheus, request.options)
+        curves = read_curves(
+            prometheus, members, request.options, span_s, lambda text, share: progress.step(text, 0.3 + share / 2)
+        )
+        progress.step("working out what each group can serve", 0.8)
+        rows = tuple(rows_of(curves.likes, goal))
+        statements = tuple(dict.fromkeys((*prometheus.statements(), *said, *curves.statements)))
+        progress.step("done", 1.0)
+        return CapacityReport(
+            unslow_version=__version__,
+            prometheus=prometheus.shown_url,
+            taken_at=datetime.fromtimestamp(prometheus.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            span_s=span_s,
+            queries=prometheus.asked,
+            seconds=time.monotonic() - began,
+            complete=not any(one.kind in IN_PART for one in statements),
+            goal=goal,
+            statements=statements,
+            rows=rows,
+        )
 
 
 def _speed(text: str) -> float:

@@ -238,7 +238,6 @@ def _check_count(count: int, most: int) -> None:
 
 
 def _wrong(body: bytes, expected: str) -> BadAnswerError:
-    """What came instead."""
     try:
         whole = _ANY.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

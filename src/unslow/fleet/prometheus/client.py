@@ -94,7 +94,6 @@ PREFIXES = (
     "/api/prom (Grafana Cloud)"
 )
 _WHO = "give --username with --password-file, or --token-file; a tenant with --header 'X-Scope-OrgID: NAME'"
-_TIMED_OUT = ("timeout", "canceled")
 
 
 class Refusal(NamedTuple):
@@ -111,10 +110,12 @@ class Refusal(NamedTuple):
 def refusal_of(reply: Reply, access: Access) -> Refusal:
     """Why there is no answer; UserError where no other query would have one either."""
     head = parse_head(reply.body)
-    text = access.quoted((head.error if head else "") or _readable(reply.body))
+    start = reply.body[:400].decode("utf-8", "replace").strip()
+    readable = "" if start.startswith("<") else start  # of an answer that is not JSON, unless it is a page
+    text = access.quoted((head.error if head else "") or readable)
     _check_whole(reply, text, access)
     told = f": {text}" if text else ""
-    if (head and head.error_type in _TIMED_OUT) or reply.status in (408, 504):
+    if (head and head.error_type in ("timeout", "canceled")) or reply.status in (408, 504):
         return Refusal("partial", f"it took too long{told}", SLOWER)
     limit = limit_in(text)
     if reply.status == 429:  # noqa: PLR2004 (too many requests)
@@ -165,12 +166,6 @@ def _redirect(reply: Reply, access: Access) -> UserError:
     return UserError(f"{access.shown_url} sends us to {told}, which is not followed", hint)
 
 
-def _readable(body: bytes) -> str:
-    """The text of an answer that is not JSON, unless it is a page."""
-    start = body[:400].decode("utf-8", "replace").strip()
-    return "" if start.startswith("<") else start
-
-
 MOST_SKEW_S = 5.0
 """Less than a scrape, and more than two synchronized clocks differ: no window of minutes is another for it."""
 
@@ -210,7 +205,6 @@ CUT_TRIES = 3
 """Of an answer that breaks off: it may be long, and something on the way may not like long ones."""
 AWAY_HINT = "is it running, and is the address right?"
 WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
-_NOT_ALLOWED = (405, 501)
 
 
 class RefusedError(Exception):
@@ -279,14 +273,24 @@ class Sending:
             why = f"its answer has more than {self._access.most_bytes / 1e6:,.0f} MB"
             return Refusal("limit", why, "--match reads a part of the fleet at a time")
         except LookError as error:
-            return self._failed(error)
+            why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
+            if isinstance(error, CutShortError):
+                return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
+            if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
+                nobody = error.kind == "refused" and not self._answers
+                alone = self._access.url.startswith("https://") and not self._access.certificate
+                away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
+                return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
+            if isinstance(error, ExchangeError) and error.kind == "silent":
+                return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
+            raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
         return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)
 
     def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
         coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
         if self._method == "POST":
             reply = self._sent("POST", f"{path}?{self._more}" if self._more else path, coded.encode(), deadline_s)
-            if reply.status not in _NOT_ALLOWED:
+            if reply.status not in (405, 501):
                 return reply
             self._method = "GET"
         return self._sent("GET", f"{path}?{'&'.join(filter(None, (self._more, coded)))}", None, deadline_s)
@@ -295,23 +299,7 @@ class Sending:
         self.sent += 1
         return self._line.exchange(method, path, form, deadline_s)
 
-    def _failed(self, error: LookError) -> Refusal:
-        """What went wrong on the way; without an answer so far, that is the server and not the query."""
-        why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
-        if isinstance(error, CutShortError):
-            return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
-        if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
-            nobody = error.kind == "refused" and not self._answers
-            alone = self._access.url.startswith("https://") and not self._access.certificate
-            away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
-            return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
-        if isinstance(error, ExchangeError) and error.kind == "silent":
-            return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
-        raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
 
-
-_LONGEST_NAME = 60
-_MOST_WARNINGS = 20
 _SERVER_SHARE = 0.9
 """Of our patience for one query: the server then gives up first, and its words tell more than silence."""
 _PARTS = "ask again when all of its parts answer"
@@ -388,7 +376,7 @@ class Prometheus:
 
     def _decoded(self, endpoint: str, form: dict[str, str], parse: Parse, about: str) -> Decoded | Refusal:
         """The answer, or why there is none."""
-        about = plain_text(about)[:_LONGEST_NAME]
+        about = plain_text(about)[:60]
         try:
             with self._lock:
                 reply = self._send(endpoint, form)
@@ -399,7 +387,14 @@ class Prometheus:
             why = self._access.quoted(str(error))
             refusal = Refusal("limit" if error.limit else "partial", why, error.hint)
         else:
-            self._state(got, about)
+            for warning in self._warnings(got.head):
+                self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
+            if got.head.infos:
+                self._info = self._info or self._access.quoted(got.head.infos[0])
+                self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
+            if got.duplicates:
+                text = "series came twice with the same labels, and the first of each is kept"
+                self._said.say("duplicates", text, "are two replicas asked as one?", about)
             return got
         self._said.say(refusal.kind, f"not answered: {refusal.why}", refusal.hint, about)
         return refusal
@@ -409,18 +404,8 @@ class Prometheus:
         # Thanos then answers with what it has and a warning, where it would refuse for one store that is away.
         return self._sending.ask(endpoint, {**form, "timeout": f"{patience_s}s", "partial_response": "true"})
 
-    def _state(self, got: Decoded, about: str) -> None:
-        for warning in self._warnings(got.head):
-            self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
-        if got.head.infos:
-            self._info = self._info or self._access.quoted(got.head.infos[0])
-            self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
-        if got.duplicates:
-            text = "series came twice with the same labels, and the first of each is kept"
-            self._said.say("duplicates", text, "are two replicas asked as one?", about)
-
     def _warnings(self, head: Head) -> tuple[str, ...]:
-        told = tuple(self._access.quoted(warning) for warning in (head.warnings or ())[:_MOST_WARNINGS])
+        told = tuple(self._access.quoted(warning) for warning in (head.warnings or ())[:20])
         return told or (("a part of the storage did not answer",) if head.is_partial else ())
 
     def _first_moment(self) -> float:

@@ -152,7 +152,17 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             username=self.username or unquote(parts.username or ""),
             password=self.password or unquote(parts.password or ""),
         )
-        _check(access)
+        if access.bearer and (access.username or access.password):
+            raise UserError("both a password and a token were given for Prometheus", "leave one of them out")
+        for name, value in (("Authorization", access.bearer), *access.headers):  # the value itself is never told
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                raise UserError(f"the header {name[:40]!r} has characters that no header can have", "is it one line?")
+            if name.lower() in _OWN_HEADERS:
+                raise UserError(f"the header {name} is not for others to set")
+        if access.key and not access.certificate:
+            raise UserError("a key was given without its certificate", "name the certificate too")
+        if not 0 < access.timeout_s <= access.whole_s:
+            raise UserError("the time for one query must be more than 0 s and no more than that for all of them")
         return access
 
 
@@ -233,24 +243,6 @@ def _read_secret(path: str) -> str:
     return text
 
 
-def _check(access: Access) -> None:
-    """UserError for what would break the request, or be half of something; the value itself is never told."""
-    if access.bearer and (access.username or access.password):
-        raise UserError("both a password and a token were given for Prometheus", "leave one of them out")
-    for name, value in (("Authorization", access.bearer), *access.headers):
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise UserError(f"the header {name[:40]!r} has characters that no header can have", "is it one line?")
-        if name.lower() in _OWN_HEADERS:
-            raise UserError(f"the header {name} is not for others to set")
-    if access.key and not access.certificate:
-        raise UserError("a key was given without its certificate", "name the certificate too")
-    if not 0 < access.timeout_s <= access.whole_s:
-        raise UserError("the time for one query must be more than 0 s and no more than that for all of them")
-
-
-_WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")
-
-
 def context_of(access: Access) -> ssl.SSLContext:
     """With the authority and the certificate that the user named; UserError where a file can't be used."""
     try:
@@ -260,18 +252,14 @@ def context_of(access: Access) -> ssl.SSLContext:
     if not access.check_certificate:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if access.certificate:
-        _add_certificate(context, access)
+        try:
+            # An empty password, or OpenSSL asks for one on the terminal.
+            context.load_cert_chain(access.certificate, access.key or None, password="")
+        except (OSError, ValueError) as error:
+            named = " and ".join(file for file in (access.certificate, access.key) if file)
+            hint = "they hold the client's certificate and its key as PEM, the key without a password"
+            raise UserError(f"{named}: {_why(error)}", hint) from error
     return context
-
-
-def _add_certificate(context: ssl.SSLContext, access: Access) -> None:
-    try:
-        # An empty password, or OpenSSL asks for one on the terminal.
-        context.load_cert_chain(access.certificate, access.key or None, password="")
-    except (OSError, ValueError) as error:
-        named = " and ".join(file for file in (access.certificate, access.key) if file)
-        hint = "they hold the client's certificate and its key as PEM, the key without a password"
-        raise UserError(f"{named}: {_why(error)}", hint) from error
 
 
 def _why(error: Exception) -> str:
@@ -288,7 +276,7 @@ def tls_error(shown_url: str, error: Exception) -> UserError | None:
     if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return None
     reason = error.reason or ""
-    if any(word in reason for word in _WANTS_CERTIFICATE):
+    if any(word in reason for word in ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
         return UserError(f"{shown_url} asks for a certificate of the client", "name it with --cert and --key")
     if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason or "RECORD_LAYER" in reason:
         return UserError(f"{shown_url} does not speak TLS", f"try http://{shown_url.partition('://')[2]}")

@@ -91,18 +91,16 @@ class Trials:
         self.own.share = min(0.99, (start - self._start_s) / self.limits.seconds)
         try:
             with self.own.started(self.settings(value)) as bencher:
-                self.readings.append(self._reading(bencher, value, number, tokens or self.tokens))
+                self.own.progress.step(f"{self.axis} {value}, round {number}", self.own.share)
+                case = f"{self.axis} {value}"
+                warmed_up(bencher, case)
+                wanted = Wanted(case, tokens or self.tokens, self.prompt_tokens, round=number)
+                done, memory = answer_or_retry(bencher, wanted), memory_of(bencher.subject.runtime)
+                speeds = decode_rate(done), prefill_rate(done)
+                self.readings.append(Reading(value, number, self.own.load_s, *speeds, memory))
         except UserError as error:
             self.broken[value] = error.message
         self._longest_s = max(self._longest_s, self.own.system.clock() - start)
-
-    def _reading(self, bencher: Bencher, value: int, number: int, tokens: int) -> Reading:
-        self.own.progress.step(f"{self.axis} {value}, round {number}", self.own.share)
-        case = f"{self.axis} {value}"
-        warmed_up(bencher, case)
-        done = answer_or_retry(bencher, Wanted(case, tokens, self.prompt_tokens, round=number))
-        memory = memory_of(bencher.subject.runtime)
-        return Reading(value, number, self.own.load_s, decode_rate(done), prefill_rate(done), memory)
 
     def samples(self, figure: str) -> list[Sample]:
         """The speeds of one kind."""
@@ -206,9 +204,8 @@ def _explored(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], 
     current = current_of(seen[0].runtime)
     wanted = sorted({max(1, int(value)) for value in trials.limits.values})
     trials.prompt_tokens = seen[0].prompt(PROMPT_S, max(wanted or USUAL), trials.tokens)
-    values = wanted or [
-        value for value in sorted({*USUAL, *([current] if current else [])}) if value <= trials.prompt_tokens
-    ]
+    usual = sorted({*USUAL, *([current] if current else [])})
+    values = wanted or [value for value in usual if value <= trials.prompt_tokens]
     if why := _rising(trials, values):
         return why
     always = [current] if current in values and current is not None else []
@@ -239,7 +236,6 @@ def _sure(trials: Trials, always: list[int]) -> str:
 
 
 def _too_large(trials: Trials, wanted: list[int]) -> str:
-    """Which sizes were left out because no prompt would have filled them."""
     left = [value for value in USUAL if value > trials.prompt_tokens]
     if wanted or not left:
         return ""

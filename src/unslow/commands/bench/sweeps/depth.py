@@ -137,6 +137,9 @@ class Depths:
         decode = [rate for done in passes if (rate := decode_rate(done))]
         prefill = [rate for done in passes if (rate := prefill_rate(done))]
         figures = {name: spread_of(rates) for name, rates in ((DECODE, decode), (PREFILL, prefill)) if rates}
+        # What a cache had, of the answer in which most was computed
+        most = max(passes, key=lambda done: done.prompt_tokens, default=None)
+        kept = f"{most.prompt_tokens} read now, {most.cached_tokens} kept" if most and most.cached_tokens else ""
         return SweepPoint(
             at=self._told(depth),
             label=f"depth {self._told(depth)}",
@@ -144,20 +147,11 @@ class Depths:
             expected={DECODE: expected} if expected else {},
             seen=_means(self._seen.get(depth, [])),
             failures=len(failures),
-            note=f"{len(failures)} failed: {failures[0].why}" if failures else _kept_note(passes),
+            note=f"{len(failures)} failed: {failures[0].why}" if failures else kept,
         )
 
 
-def _kept_note(passes: list[Pass]) -> str:
-    """What a cache had, of the answer in which most was computed."""
-    most = max(passes, key=lambda done: done.prompt_tokens, default=None)
-    if most is None or not most.cached_tokens:
-        return ""
-    return f"{most.prompt_tokens} read now, {most.cached_tokens} kept"
-
-
 def _means(samples: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Each figure over the readings that have it."""
     values: dict[str, list[float]] = {}
     for sample in samples:
         for name, value in sample.items():
@@ -256,12 +250,8 @@ class _Walk:
             if isinstance(outcome, Failure):
                 return self._given_up(depth, outcome)
             curve = self.depths.judged()
-            if (
-                curve.beyond is not None
-                and curve.verdict == "cliff"
-                and depth >= curve.beyond
-                and not self._limits.values
-            ):
+            is_beyond = curve.verdict == "cliff" and curve.beyond is not None and depth >= curve.beyond
+            if is_beyond and not self._limits.values:
                 break  # what lies beyond takes long and tells no more; the way down shows whether it holds
         return ""
 

@@ -7,14 +7,13 @@ rights; whether they are gone is looked up. Nothing is dropped while another pro
 import re
 from typing import NamedTuple
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, Wanted, cpu_wait_s
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
 from unslow.commands.bench.sweeps._trials import BY_THE_USER, OUT_OF_TIME, answer_or_retry
 from unslow.facts.bench import LOAD, Sweep, SweepPoint
 from unslow.facts.errors import UserError
 from unslow.look.bench.page_cache import drop_pages, read_cached_share, read_disk_speed, read_users
-from unslow.look.kernel.processors import read_run_delay
 from unslow.look.system import LookError, read_text
 from unslow.think.stats.load_times import Start, judge_load
 from unslow.think.stats.repeats import spread_of
@@ -105,9 +104,8 @@ def _warm(own: Own, limits: Limits, warm: list[Start]) -> str:
 
 
 def _start(own: Own, case: str) -> Start:
-    """One start, and two requests right after it."""
     with own.started({}) as bencher:
-        read_bytes, waited_s = _read_bytes(bencher), _waited_s(bencher)
+        read_bytes, waited_s = _read_bytes(bencher), cpu_wait_s(bencher.system, bencher.target.pid)
         wanted = Wanted(f"{AXIS} {case}", _TOKENS)
         first = answer_or_retry(bencher, wanted)
         later = answer_or_retry(bencher, wanted._replace(round=2))
@@ -115,21 +113,12 @@ def _start(own: Own, case: str) -> Start:
 
 
 def _read_bytes(bencher: Bencher) -> float | None:
-    """What the server's process has had read from the disk until now."""
     try:
         text = read_text(bencher.system, f"/proc/{bencher.target.pid}/io")
     except LookError:
         return None
     found = _READ_BYTES.search(text)
     return float(found[1]) if found else None
-
-
-def _waited_s(bencher: Bencher) -> float | None:
-    """For how long the server's threads have waited for a processor until now."""
-    try:
-        return read_run_delay(bencher.system, bencher.target.pid) if bencher.target.pid is not None else None
-    except LookError:
-        return None
 
 
 def _point(at: int, label: str, starts: list[Start]) -> SweepPoint:

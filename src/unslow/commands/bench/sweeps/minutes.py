@@ -20,7 +20,6 @@ SHORTEST_S, LONGEST_S = 0.25, 10.0
 """Between two looks: soon enough to lose little, seldom enough to be no load."""
 _LOOK_TIMEOUT_S = 3.0
 _HEALTH = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
-_OF_ANY = "/v1/models"
 
 
 class Patience:
@@ -59,7 +58,7 @@ class Patience:
 def is_there(system: System, target: Target) -> bool:
     """Whether the server answers a cheap question as one that could answer others; one that loads does not."""
     try:
-        path = _HEALTH.get(target.runtime, _OF_ANY)
+        path = _HEALTH.get(target.runtime, "/v1/models")
         return target.server(system).ask(path, timeout_s=_LOOK_TIMEOUT_S).status < HTTPStatus.INTERNAL_SERVER_ERROR
     except LookError:
         return False

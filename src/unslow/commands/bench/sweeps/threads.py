@@ -63,7 +63,17 @@ def _explored(trials: Trials, current: list[int]) -> str:
     while not limits.values and trials.speeds(DECODE) and (between := closer_values(trials.speeds(DECODE))):
         if not _all_measured(trials, between, 1, pace):
             return OUT_OF_TIME
-    return _sure(trials, current, pace)
+    rounds = max(2, trials.limits.repeats)
+    for number in range(2, rounds + 1):
+        if not trials.samples(DECODE):
+            return "no server answered"
+        readers = sorted(trials.speeds(PREFILL), key=lambda value: -trials.speeds(PREFILL)[value])[:1]
+        values = contenders(trials.samples(DECODE), [*current, *readers], NEAR, MOST_CONTENDERS)
+        if not _all_measured(trials, values, number, pace):
+            return OUT_OF_TIME
+        if number < rounds and is_clear(choose_value(trials.samples(DECODE))):
+            return f"clear after {number} of {rounds} rounds"
+    return ""
 
 
 def _first(trials: Trials, pace: Pace, current: list[int]) -> list[int]:
@@ -71,13 +81,10 @@ def _first(trials: Trials, pace: Pace, current: list[int]) -> list[int]:
     now = next(iter(current), None)
     physical, fast = cpu.physical_cores.value_or(None), cpu.performance_cores.value_or(None)
     values = first_threads(physical, fast, most_threads(cpu, now), now)
-    return [value for value in values if _affordable(trials, value, pace)]
-
-
-def _affordable(trials: Trials, value: int, pace: Pace) -> bool:
-    """Whether a count takes no more than its share of the time, were the speed in proportion to it."""
-    now = pace.runtime.threads.value_or(value)
-    return (DECODE_S + PROMPT_S) * now / value <= max(SLOW_SHARE * trials.limits.seconds, 2 * (DECODE_S + PROMPT_S))
+    # Counts that take no more than their share of the time, were the speed in proportion to them
+    each_s = DECODE_S + PROMPT_S
+    most_s = max(SLOW_SHARE * trials.limits.seconds, 2 * each_s)
+    return [value for value in values if each_s * pace.runtime.threads.value_or(value) / value <= most_s]
 
 
 def most_threads(cpu: Cpu, current: int | None) -> int:
@@ -97,18 +104,3 @@ def _all_measured(trials: Trials, values: list[int], number: int, pace: Pace) ->
         fewer = max(16, trials.tokens * value // now) if now else trials.tokens
         trials.measure(value, number, min(trials.tokens, fewer))
     return True
-
-
-def _sure(trials: Trials, current: list[int], pace: Pace) -> str:
-    """Repeat the ones that may be best until one of them is, or until all rounds are done."""
-    rounds = max(2, trials.limits.repeats)
-    for number in range(2, rounds + 1):
-        if not trials.samples(DECODE):
-            return "no server answered"
-        readers = sorted(trials.speeds(PREFILL), key=lambda value: -trials.speeds(PREFILL)[value])[:1]
-        values = contenders(trials.samples(DECODE), [*current, *readers], NEAR, MOST_CONTENDERS)
-        if not _all_measured(trials, values, number, pace):
-            return OUT_OF_TIME
-        if number < rounds and is_clear(choose_value(trials.samples(DECODE))):
-            return f"clear after {number} of {rounds} rounds"
-    return ""
