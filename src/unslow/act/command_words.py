@@ -6,8 +6,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
-_BLANKS = re.compile(r"(?<!\s)(?:\s|\\\n)*\Z")
-"""Blanks up to the end of a text, continued lines among them."""
+_BLANKS = re.compile(r"(?<!\s)(?:\s|\\\n)*\Z")  # Blanks up to the end of a text, continued lines among them
 
 
 class NotUnderstoodError(Exception):

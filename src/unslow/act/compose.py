@@ -96,8 +96,7 @@ def with_variables(value: str, start: int, end: int, *, splits: bool = False) ->
 _KEY = re.compile(r"( *)([\w.-]+|\"[^\"\\]+\"|'[^']+')[ ]*:(?=[ \n]|$)")
 _BLOCK_START = re.compile(r"(?:^|[ ])[|>][-+0-9]*[ ]*(?s:#.*)?$")
 _BLOCK = re.compile(r"[|>][-+]?[ ]*(?:#.*)?")
-_TAME = re.compile(r"[\w@%+=:,./-]+")
-"""What needs no quotes in a command that is one string."""
+_TAME = re.compile(r"[\w@%+=:,./-]+")  # What needs no quotes in a command that is one string
 _STRANGE = re.compile(r"[\\'\"`;|&<>()#{}\[\]*?!~]")
 
 

@@ -14,8 +14,7 @@ from unslow.facts.masking import key_headers
 from unslow.look.runtimes.ollama.places import full_name
 from unslow.look.system import Answer, ExchangeError, LookError, System
 
-CREATE_TIMEOUT_S = 120.0
-"""Weights are not copied, only named; a slow disk hashes them again."""
+CREATE_TIMEOUT_S = 120.0  # Weights are not copied, only named; a slow disk hashes them again
 _OK, _NOT_FOUND = 200, 404
 _LONGEST = 300
 _NAME = re.compile(r"[\w.][\w.:/@-]{0,200}", re.ASCII)

@@ -8,8 +8,7 @@ from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit,
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-=+?][^}\"'`$\\]*)?\})")
 _ENDS = ";&|()<>"
-_WILD = "*?[]{}~`!"
-"""What a shell makes something else of where it stands without quotes."""
+_WILD = "*?[]{}~`!"  # What a shell makes something else of where it stands without quotes
 
 
 class _Reader:
@@ -107,8 +106,7 @@ def _skip_redirection(reader: _Reader) -> None:
 # Where the lines of a shell script start that are commands: not inside quotes, nor the rest of another line.
 # A text in quotes may go over many lines, and one of them may look like the very command that is searched for.
 
-_BEFORE_COMMENT = " \t\n;&|("
-"""A `#` starts a comment only where a word could start."""
+_BEFORE_COMMENT = " \t\n;&|("  # A `#` starts a comment only where a word could start
 _CLOSED_BY = {'"': '"', "'": "'", "$'": "'", "`": "`", "(": ")", "${": "}"}
 _QUOTES = ('"', "'", "$'")
 
@@ -177,8 +175,7 @@ def line_starts(text: str) -> list[int]:
 _BEFORE = ("exec", "nohup", "setsid", "env", "command", "time", "do", "then", "else")
 """What may stand before a program without changing its words."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_LONGEST = 64 * 1024
-"""Letters of a script that starts a server; a longer one is something else."""
+_LONGEST = 64 * 1024  # Letters of a script that starts a server; a longer one is something else
 
 
 def edited_script(

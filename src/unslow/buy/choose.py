@@ -33,8 +33,7 @@ from unslow.think.memo import one_judgement
 from unslow.think.speed.chips import USUAL_HOST
 from unslow.think.speed.report import RateShown
 
-_MUCH = 1.15
-"""From so much more on a difference is worth a word."""
+_MUCH = 1.15  # From so much more on a difference is worth a word
 
 
 def explained(
@@ -102,12 +101,10 @@ def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, h
     return tuple(said)
 
 
-_TRIED = 12
-"""How many of the most promising offers are asked first, to see whether something less would help."""
+_TRIED = 12  # How many of the most promising offers are asked first, to see whether something less would help
 _SHORTEST = 2048
 
-_Pairs = Sequence[tuple[Rig, Rig | None]]
-"""What to buy, and what it stands beside."""
+_Pairs = Sequence[tuple[Rig, Rig | None]]  # What to buy, and what it stands beside
 
 
 def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:

@@ -254,8 +254,7 @@ def tokens_in(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
     return hours * _HOUR_S / seconds_per_token(speed, prompt_ratio)
 
 
-_LONG_MONTHS = 36
-"""From there on people count years."""
+_LONG_MONTHS = 36  # From there on people count years
 
 
 def paid_after(pair: BreakEvenShown, years: float) -> str:
@@ -322,10 +321,8 @@ def _notes(ways: Sequence[WayShown], purse: BuyerPrices) -> Iterator[str]:
         yield 'none of the rents that are shipped does it with one device: --rent "2x H100 SXM=2.5/h"'
 
 
-ELECTRICITY = 0.30
-"""Of a kWh, in whatever currency, where nothing is said: the report says that it was assumed."""
-_RENTS = 3
-"""How many of the shipped rents that can do it are shown, the cheapest first."""
+ELECTRICITY = 0.30  # Of a kWh, in whatever currency, where nothing is said: the report says that it was assumed
+_RENTS = 3  # How many of the shipped rents that can do it are shown, the cheapest first
 
 
 class _Desk(NamedTuple):

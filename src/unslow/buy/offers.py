@@ -92,8 +92,7 @@ class ChoiceReport(Shown, frozen=True, kw_only=True):
 
 
 _RUNNERS_UP = 5
-_RECENT_YEARS = 6
-"""Before the newest offer: older devices are seldom for sale, and named last."""
+_RECENT_YEARS = 6  # Before the newest offer: older devices are seldom for sale, and named last
 _NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
 _WORDS: dict[Refusal, str] = {
     "too_dear": "dearer than the budget",

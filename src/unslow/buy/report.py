@@ -108,12 +108,9 @@ class DevicesReport(Shown, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-KEEPS_MONTHS = 6
-"""Prices of hardware move by tens of percent within half a year: older ones are marked."""
-SOLD_YEARS = 3
-"""A maker's first price says little of a device that came out longer ago: few sell it new."""
-SHIPPED = "USD"
-"""The currency of every shipped price."""
+KEEPS_MONTHS = 6  # Prices of hardware move by tens of percent within half a year: older ones are marked
+SOLD_YEARS = 3  # A maker's first price says little of a device that came out longer ago: few sell it new
+SHIPPED = "USD"  # The currency of every shipped price
 _DAY = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
 
 

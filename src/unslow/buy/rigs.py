@@ -29,8 +29,7 @@ from unslow.think.speed.report import PredictionReport, RateShown
 _NOT_CARDS = ("laptop", "max-q", "sxm", "gh200", "mi250", "mi3", "cmp ", "a10g", "arc a730m", "arc a770m")
 """Parts of names of what is soldered into something, or needs a board of its own."""
 _MOBILE_RADEON = ("rx 6600m", "rx 6700m", "rx 6700s", "rx 6800m", "rx 6800s", "rx 6850m", "rx 7600m", "rx 7900m")
-_LEAST_BYTES = 4 * GIB
-"""A card with less runs nothing that anybody would buy it for."""
+_LEAST_BYTES = 4 * GIB  # A card with less runs nothing that anybody would buy it for
 
 
 class Rig(NamedTuple):
@@ -91,8 +90,7 @@ def buyable(devices: Iterable[Device]) -> Iterator[Rig]:
             yield rig._replace(number=2)
 
 
-_EVERYTHING = 10_000
-"""More layers than any model has: all of them."""
+_EVERYTHING = 10_000  # More layers than any model has: all of them
 UNFIT = Unknown("it does not fit whole", "more memory, a smaller quant or a shorter context")
 """The answer of what can't hold all of a model."""
 
@@ -245,8 +243,7 @@ def rig_shown(rig: Rig, purse: BuyerPrices, quant: str = "", answer: Rated | Unk
     )
 
 
-HERE = frozenset({"here", "auto", "this machine"})
-"""Words for this machine."""
+HERE = frozenset({"here", "auto", "this machine"})  # Words for this machine
 
 
 def this_machine(system: System, work: Work, purse: BuyerPrices) -> RigShown:
@@ -369,8 +366,7 @@ def two_amounts(text: str, flag: str = "--api") -> tuple[str, float, float]:
     return name.strip(), numbers[0], numbers[-1]
 
 
-_MOST_BYTES = 200_000
-"""A file of prices is a page or two."""
+_MOST_BYTES = 200_000  # A file of prices is a page or two
 _TABLES = ("prices", "rents", "apis")
 _HINT = 'a table [prices] with lines such as "RTX 3090" = 700; also [rents], [apis], currency and electricity'
 

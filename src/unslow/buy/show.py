@@ -209,10 +209,8 @@ _COST_COLUMNS = (
     Column("BUSY"), Column("TOK/S", spare=2), Column("W", spare=3), Column("DEVICE", spare=4),
     Column("POWER", spare=5), Column("PRICE", right=False, spare=1),
 )  # fmt: skip
-_LITTLE = 0.01
-"""Of a day: a share that is not worth a figure."""
-_UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}
-"""Of the price."""
+_LITTLE = 0.01  # Of a day: a share that is not worth a figure
+_UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}  # Of the price
 
 
 def _cost_answer(report: CostReport, width: int) -> RenderableType:

@@ -94,14 +94,10 @@ class TiersReport(Shown, frozen=True, kw_only=True):
 
 CARDS = tuple(GIB * size for size in (8, 12, 16, 24, 32, 48))
 UNIFIED = tuple(GIB * size for size in (16, 32, 64, 128))
-_SINCE = 2020
-"""Cards before that are seldom bought for this."""
-_USUAL_TOKENS = 32768
-"""What models are trained for at least since 2024, but for a few."""
-_ABOUT_AS_LARGE = 0.85
-"""So much of the parameters of an earlier version a later one has to have, to be shown instead."""
-_AT_LEAST = 0.9
-"""Of the usual bits for each weight: no model has less."""
+_SINCE = 2020  # Cards before that are seldom bought for this
+_USUAL_TOKENS = 32768  # What models are trained for at least since 2024, but for a few
+_ABOUT_AS_LARGE = 0.85  # So much of the parameters of an earlier version a later one has to have, to be shown instead
+_AT_LEAST = 0.9  # Of the usual bits for each weight: no model has less
 _VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bBmMxX])")
 _MADE_OF = re.compile(r"distill|nemotron-|coder|-vl-|mtp|hermes")
 _ARE_NO_CHAT = ("embedding", "t5", "bert", "-mtp")
@@ -182,15 +178,11 @@ def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) 
 
 
 _QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
-_NEAR = 1.4
-"""How many times the memory a model may need and still be named among those that just do not fit."""
-_ROUGHLY = 1.1
-"""By so much the growth of a quant may be off by its bits alone."""
-_SAVED_AT_MOST = 1.5
-"""Of what a coarser quant saves by its bits alone: mixes differ by model."""
+_NEAR = 1.4  # How many times the memory a model may need and still be named among those that just do not fit
+_ROUGHLY = 1.1  # By so much the growth of a quant may be off by its bits alone
+_SAVED_AT_MOST = 1.5  # Of what a coarser quant saves by its bits alone: mixes differ by model
 _MOST_TIERS = 24
-_SHIPPED_BITS = 4.25
-"""Of MXFP4: 4 bits, and 8 for each block of 32."""
+_SHIPPED_BITS = 4.25  # Of MXFP4: 4 bits, and 8 for each block of 32
 
 
 class _Tier(NamedTuple):

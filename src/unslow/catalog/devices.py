@@ -98,8 +98,7 @@ MODELS = frozenset(
     | {"nano", "agx", "nx"}
 )
 """Words that make another device of the same number: all of them must agree."""
-FORMS = frozenset({"pcie", "sxm", "nvl"})
-"""Forms of one chip: they must agree where both names have one."""
+FORMS = frozenset({"pcie", "sxm", "nvl"})  # Forms of one chip: they must agree where both names have one
 SERIES = frozenset({"rtx", "gtx", "rx", "arc", "dgx", "jetson"})
 """Words that a person may leave out: the number alone says which device it is."""
 

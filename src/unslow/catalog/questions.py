@@ -44,8 +44,7 @@ def askable_commands() -> tuple[Command, ...]:
     return tuple(command for _, file in entries("questions", _File) for command in file.command)
 
 
-UNKNOWN_WHICH = "unknown"
-"""Among systems, vendors or runtimes: where nobody says which it is."""
+UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
 
 
 class ReadingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -152,8 +152,7 @@ def _can_be_read(path: str, system: System) -> bool:
 
 
 SHORTEST_CONTEXT = 4096
-MOST_WIRED = 0.85
-"""Of the memory that a Mac has: what is left runs the system."""
+MOST_WIRED = 0.85  # Of the memory that a Mac has: what is left runs the system
 _BACKENDS = {"NVIDIA": "CUDA", "AMD": "ROCm", "Apple": "Metal", "Intel": "Vulkan"}
 _ONE_FOR_ALL = "model_reloads_between_requests"
 """The one cause that asks for a context that all share, not for a shorter one."""

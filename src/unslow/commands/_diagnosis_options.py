@@ -9,10 +9,8 @@ from unslow.facts.snapshot import Snapshot
 EXIT = {"failed": 1, "slow": 1, "cannot_tell": 3, "normal": 0}
 """The worst verdict first: one slow server among healthy ones is something found."""
 ANY_TARGET = Kind("a text", str, str | int | Path | Snapshot, Snapshot)
-FORMATS = ("html", "json", "markdown", "openmetrics", "terminal")
-"""Of a diagnosis."""
-SHORTEST_S, LONGEST_S = 5, 3600
-"""Of a diagnosis."""
+FORMATS = ("html", "json", "markdown", "openmetrics", "terminal")  # Of a diagnosis
+SHORTEST_S, LONGEST_S = 5, 3600  # Of a diagnosis
 
 
 def formats_text() -> str:

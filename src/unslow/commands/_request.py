@@ -138,10 +138,8 @@ PERCENT = Kind("a percentage such as 1% or 0.5%", parse_percent, str)
 SWITCH = Kind("true or false", parse_switch, bool, bool)
 
 
-NEEDED = msgspec.NODEFAULT
-"""The default of an option that has none."""
-_LAST = ("format", "quiet")
-"""What every command has is listed after its own."""
+NEEDED = msgspec.NODEFAULT  # The default of an option that has none
+_LAST = ("format", "quiet")  # What every command has is listed after its own
 _KINDS = {int: COUNT, float: NUMBER, bool: SWITCH, str: TEXT}
 
 

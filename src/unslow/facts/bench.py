@@ -22,8 +22,7 @@ CLIENT_DECODE = "client_decode_tokens_per_s"
 DECODE_AT_4K = "decode_at_4k_tokens_per_s"
 TOGETHER = "together_tokens_per_s"
 LOAD = "load_s"
-GAPS = ("gap_p50_s", "gap_p95_s", "gap_p99_s")
-"""Times between two tokens as the client sees them."""
+GAPS = ("gap_p50_s", "gap_p95_s", "gap_p99_s")  # Times between two tokens as the client sees them
 LOWER_IS_BETTER = frozenset({FIRST, LOAD, *GAPS})
 
 

@@ -110,8 +110,7 @@ def shell_joined(words: Sequence[str], system: str = "") -> str:
 
 
 _PLAIN_YAML = re.compile(r"[A-Za-z_/][\w ./:-]*(?<![: ])")
-_MEANT = re.compile(r"(?i)true|false|yes|no|on|off|null|y|n")
-"""Words that YAML takes for something else than text."""
+_MEANT = re.compile(r"(?i)true|false|yes|no|on|off|null|y|n")  # Words that YAML takes for something else than text
 
 Value = str | int | float | Mapping[str, "Value"] | Sequence["Value"]
 

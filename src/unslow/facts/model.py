@@ -165,8 +165,7 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return layers
 
 
-MOST_TENSORS = 65_536
-"""Ten times what the largest model has."""
+MOST_TENSORS = 65_536  # Ten times what the largest model has
 
 _EXACT_LAYER = re.compile(r"blk\.(0|[1-9][0-9]{0,3})\.")
 _ANY_LAYER = "blk.*."

@@ -25,8 +25,7 @@ class Kind(StrEnum):
     """An importance matrix, a vocabulary: no weights to run."""
 
 
-RUNNABLE = (Kind.MODEL, Kind.EMBEDDING, Kind.RERANKER)
-"""The kinds that run by themselves."""
+RUNNABLE = (Kind.MODEL, Kind.EMBEDDING, Kind.RERANKER)  # The kinds that run by themselves
 
 
 class StoredFile(msgspec.Struct, frozen=True):

@@ -16,8 +16,7 @@ SCHEMA = "unslow.verify_side/1"
 LARGEST_SIDE_BYTES = 4 * 1024**2
 REQUEST = "request_s"
 MOST_ROUNDS, MOST_ANSWERS, MOST_POSITIONS = 10_000, 64, 4096
-LogProbability = Annotated[float, msgspec.Meta(ge=-1e4, le=1e-3)]
-"""A rounding error above zero is no lie."""
+LogProbability = Annotated[float, msgspec.Meta(ge=-1e4, le=1e-3)]  # A rounding error above zero is no lie
 
 
 class Work(Facts, frozen=True, kw_only=True):

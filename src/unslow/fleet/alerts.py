@@ -18,8 +18,7 @@ from unslow.catalog.prometheus import (
 from unslow.facts.commands import Value, as_yaml
 from unslow.think.causes import all_causes, cause_ids
 
-LONGEST = 700
-"""Of one annotation, in characters: what a phone shows without scrolling for long."""
+LONGEST = 700  # Of one annotation, in characters: what a phone shows without scrolling for long
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _ITEM = re.compile(r"\n- ")
 _SPACE = re.compile(r"\s+")
@@ -58,8 +57,7 @@ def _line(text: str) -> str:
     return plain[: whole + 1].rstrip(";") + " …"
 
 
-PAGES = "docs/"
-"""Where the documentation is, unless somebody names its address: beside the rules, in the repository."""
+PAGES = "docs/"  # Where the documentation is, unless somebody names its address: beside the rules, in the repository
 _WORDS = {
     "place": "cluster, namespace, pod, job, instance",
     "gpu": "cluster, job, instance, gpu, UUID, uuid, gpu_id, gpu_partition_id, GPU_I_ID",
@@ -168,8 +166,7 @@ def not_alerted() -> dict[str, str]:
 
 # All of them are one fleet, each in a cluster of its own: so it shows too that none is seen in the place of another.
 
-LONG_MIN = 60
-"""Trials that look further ahead, in minutes, are evaluated in larger steps."""
+LONG_MIN = 60  # Trials that look further ahead, in minutes, are evaluated in larger steps
 _WORD = re.compile(r"\$\{(\w+)\}")
 _LABEL = re.compile(r'(?<!\w)(\w+)="([^"]*)"')
 _WITH = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.{0,400}?)\{\{ end \}\}")

@@ -50,8 +50,7 @@ def seconds_of(text: str, flag: str) -> float:
 
 ADDRESS = "UNSLOW_PROMETHEUS_URL"
 TIMEOUT_S, LONGEST_TIMEOUT_S = 30.0, 3600.0
-_WHOLE_S = 300.0
-"""For all queries together; more where one may take long."""
+_WHOLE_S = 300.0  # For all queries together; more where one may take long
 
 
 def asked_access(asked: FleetRequest, environment: Mapping[str, str] = os.environ) -> connection.Access:
@@ -117,8 +116,7 @@ def _seconds(written: str | None, flag: str, usual: float) -> float:
 
 IN_PART = ("partial", "limit")
 """Kinds of statements that say of an answer of the server that it was not whole; an engine that is down is none."""
-USUAL = 32
-"""Queries: for a bar that moves before anybody knows how many there are."""
+USUAL = 32  # Queries: for a bar that moves before anybody knows how many there are
 
 
 class Fleet(NamedTuple):

@@ -17,15 +17,13 @@ from unslow.fleet.alerts import (
 from unslow.think.causes import all_causes
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-COLUMNS = 24
-"""Of Grafana's grid."""
+COLUMNS = 24  # Of Grafana's grid
 _MATCHERS = {
     "$engine": 'cluster=~"$cluster", model=~"$model", instance=~"$instance"',
     "$own": 'cluster=~"$cluster", instance=~"$instance"',
     "$where": 'cluster=~"$cluster"',
 }
-PAGE = "${pages:raw}reference/causes/"
-"""Raw: an address that Grafana would encode leads nowhere."""
+PAGE = "${pages:raw}reference/causes/"  # Raw: an address that Grafana would encode leads nowhere
 _OWN = re.compile(r"\bunslow_\w")
 _VERDICTS = {"slow": "orange", "failed": "red", "normal": "green", "cannot_tell": "text"}
 
@@ -141,8 +139,7 @@ def _override(field: str, name: str, value: object) -> dict[str, Any]:
     return {"matcher": {"id": "byName", "options": field}, "properties": [{"id": name, "value": value}]}
 
 
-SCHEMA = 41
-"""That of Grafana 12; an older one leaves out what it does not know."""
+SCHEMA = 41  # That of Grafana 12; an older one leaves out what it does not know
 SERVED = "http://127.0.0.1:8000/"
 """Where `python -m http.server -d site` serves the documentation: a variable on the dashboard, to be set there."""
 _ENGINES = '{__name__=~"unslow:engine_running:avg5m|unslow_subject_info"'

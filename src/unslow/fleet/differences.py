@@ -117,8 +117,7 @@ def _declared() -> dict[str, tuple[str, ...]]:
 
 SHARES = ("_rate", "_usage", "_used", "_fraction", "_pressure", "_share", "_busy", "_acceptance")
 """How names of shares of one end."""
-ALL = 0.995
-"""Of the peers: from there on it is all of them."""
+ALL = 0.995  # Of the peers: from there on it is all of them
 _UNITS = (
     ("_bytes_per_s", 1e9, "GB/s"), ("_bytes", GIB, "GiB"), ("_hz", 1e6, "MHz"), ("_w", 1.0, "W"), ("_c", 1.0, "°C"),
     ("_s", 1.0, "s"),
@@ -203,26 +202,20 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-AGREE = 0.8
-"""Of the peers: in what fewer of them agree, another value says nothing."""
+AGREE = 0.8  # Of the peers: in what fewer of them agree, another value says nothing
 NEARLY_NONE = 0.1
 """Of the peers: that many may have the value of the odd one, by the same fault that does not hurt them."""
-KNOWN = 0.5
-"""Of the peers: of fewer, what the others have is not known."""
-FAR = 0.12
-"""Of a number: nearer than that is as good as the same."""
+KNOWN = 0.5  # Of the peers: of fewer, what the others have is not known
+FAR = 0.12  # Of a number: nearer than that is as good as the same
 DEVIATIONS = 5.0
 """Of the usual spread among the peers: dozens of facts are held against one another, and one is always a little off."""
 _OF_MEDIAN = 1.4826
 LEAST_PEERS = 4
-MOST_PEERS = 256
-"""Peers that one is held against: more don't make it sharper."""
+MOST_PEERS = 256  # Peers that one is held against: more don't make it sharper
 _FLOORS = {"_bytes": 256 * 1024**2, "_c": 8.0, "_cpus": 1.0, "_1min": 1.0}
 """By unit, what is too little to slow anything: a quarter of a GiB, what two rooms differ in, a processor."""
-_SHARE_FLOOR = 0.10
-"""Of what is a share of one."""
-_LEAST_COUNT = 0.5
-"""Of what is counted in whole numbers: one more is another number."""
+_SHARE_FLOOR = 0.10  # Of what is a share of one
+_LEAST_COUNT = 0.5  # Of what is counted in whole numbers: one more is another number
 
 
 class Facts(NamedTuple):
@@ -306,8 +299,7 @@ MOST_SHOWN = 5
 _CITED, _DECISIVE = 4.0, 2.0
 """How far what a finding gives as evidence, and what decides a cause, comes before the rest: by more than being far off
 and being agreed upon can make up for."""
-_FARTHEST = 4.0
-"""Doublings of the usual spread, beyond which farther off says no more."""
+_FARTHEST = 4.0  # Doublings of the usual spread, beyond which farther off says no more
 _FOLLOWS = {"event_reasons": 3.0, "clock_hz": 3.5}
 """What mostly follows from another fact, such as a power limit or heat, that is then to be named before it."""
 _ALIKE = {

@@ -20,10 +20,8 @@ from unslow.fleet.member import Reading
 from unslow.fleet.prometheus.answers import Answered
 from unslow.fleet.queries import SCOPE, Labels, Options, all_queries, there_query
 
-NOT_ANSWERED = "not answered"
-"""How the reason begins where a query failed: the statement on that query says why."""
-_WHOLE = ("pods",)
-"""Kinds of which only what belongs to engines is asked for, however much there is."""
+NOT_ANSWERED = "not answered"  # How the reason begins where a query failed: the statement on that query says why
+_WHOLE = ("pods",)  # Kinds of which only what belongs to engines is asked for, however much there is
 
 
 class Asked(Protocol):
@@ -123,8 +121,7 @@ def there_are(counts: Collection[str], of: str) -> bool:
 REPLICA = ("prometheus_replica", "__replica__", "replica", "receive", "receive_replica", "prometheus", "monitor")
 _HOW_SCRAPED = frozenset((*REPLICA, "job", "endpoint", "service", "container", "scrape_job"))
 """Labels that say who scrapes a target and how it was found, and not which it is."""
-_LONGEST, _LONGEST_SHOWN = 300, 120
-"""Of a label's value: the longest names of models and pods have half of it."""
+_LONGEST, _LONGEST_SHOWN = 300, 120  # Of a label's value: the longest names of models and pods have half of it
 _MAY_BE_SECRET = re.compile(r"(?i)[@= ]|\bsk-|hf_|gh[a-z]_|eyj|akia|xox|token|key|secret|passw")
 """What is worth the long look for keys and passwords: nearly no name of a target is."""
 
@@ -187,8 +184,7 @@ def shown_label(text: str) -> str:
     return plain(text)[:_LONGEST_SHOWN]
 
 
-_keyless = lru_cache(2**14)(keyless_text)
-"""The names of GPUs have spaces too, and ten thousand of them are the same."""
+_keyless = lru_cache(2**14)(keyless_text)  # The names of GPUs have spaces too, and ten thousand of them are the same
 
 
 def engines_of(targets: Mapping[str, Target], labels: Labels) -> tuple[list[Engine], dict[str, tuple[Engine, int]]]:

@@ -50,8 +50,7 @@ def _weight(told: dict[str, str]) -> float:
     return weight if 0 <= weight <= 1 else 0.0
 
 
-MOST_CONNECTIONS = 32
-"""At once: a Prometheus has one, a pair of them two, a person looking on a third."""
+MOST_CONNECTIONS = 32  # At once: a Prometheus has one, a pair of them two, a person looking on a third
 TIMEOUT_S = 5.0
 """For a request to come whole, which takes a client milliseconds, and for the next one on the same connection."""
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>unslow exporter</title>
@@ -197,8 +196,7 @@ def _is_own(host: str) -> bool:
         return False
 
 
-WATCH_S = 8.0
-"""For one look alone: some answers, and what they take."""
+WATCH_S = 8.0  # For one look alone: some answers, and what they take
 _POLL_S = 0.5
 
 

@@ -27,11 +27,9 @@ from unslow.think.causes import all_causes
 from unslow.think.judge.judge import judge
 from unslow.think.report import Expected, Range, SubjectReport
 
-STALE_S = 3600.0
-"""A look that is older says nothing of now."""
+STALE_S = 3600.0  # A look that is older says nothing of now
 MOST_NAMED = 3
-LASTING = 0.5
-"""Of the window: a cause that was named for less of it is not what the window is about."""
+LASTING = 0.5  # Of the window: a cause that was named for less of it is not what the window is about
 
 
 def about_of(member: Member) -> About:
@@ -124,8 +122,7 @@ def held_back(judged: Judged, down: str) -> Judged:
     )
 
 
-UNKNOWN_HARDWARE = "unknown hardware"
-"""As the judge calls it; no name of a device."""
+UNKNOWN_HARDWARE = "unknown hardware"  # As the judge calls it; no name of a device
 
 
 def judged_instance(about: About, case: Case, report: SubjectReport) -> Judged:
@@ -164,12 +161,10 @@ def judged_instance(about: About, case: Case, report: SubjectReport) -> Judged:
 # of processes. Whatever goes wrong with one member stays with it: one that raises is judged "cannot tell", with the
 # reason; a process that dies takes its chunk with it, which is then judged member by member, apart from the others.
 
-FEW = 64
-"""Members that one process judges before another has started."""
+FEW = 64  # Members that one process judges before another has started
 CHUNK = 32
 """Members that are judged between two messages: a third of a second, and what is judged anew where a process dies."""
-MOST_WAITING = 3
-"""Chunks for each process that are on their way: more would only take memory."""
+MOST_WAITING = 3  # Chunks for each process that are on their way: more would only take memory
 
 Finish = Callable[[SubjectReport, Case], SubjectReport]
 """What is done with the report on one case before it is kept; it travels to other processes, so it has a name there."""

@@ -18,8 +18,7 @@ from unslow.think.case.work import depth_of
 from unslow.think.judge.summary import as_lack, why_untold
 from unslow.think.report import Range, SubjectReport
 
-UNEXPLAINED = ""
-"""In place of a cause: what is lost and no finding has a price for."""
+UNEXPLAINED = ""  # In place of a cause: what is lost and no finding has a price for
 _ALSO_SLOW_ANSWERS = frozenset({"kv_cache_preemption"})
 """Causes of another phase that slow answers too: what is thrown out is computed again, in steps that all share."""
 
@@ -106,10 +105,8 @@ def worked_share(case: Case, report: SubjectReport) -> float | None:
 # GPU-hours are the GPUs times the hours in which it worked times the share of the speed that is missing, so never more
 # than there were. Hours in which it answered nobody are counted apart: nothing is wrong with an idle GPU.
 
-MOST_SHARE = 0.9
-"""Of a request's time that a cause may be said to take: prices and traffic are of different moments."""
-_HARDLY_ANY = 1e-3
-"""Requests at once: one in so long a time loses nothing worth counting."""
+MOST_SHARE = 0.9  # Of a request's time that a cause may be said to take: prices and traffic are of different moments
+_HARDLY_ANY = 1e-3  # Requests at once: one in so long a time loses nothing worth counting
 _HOUR_S = 3600.0
 NOBODY_ASKED = "nobody asked it anything in the window"
 _ONLY_WAITING = "how fast its answers should come is not known, so only what requests wait is counted"

@@ -89,10 +89,8 @@ COUNTED = (*_MEANS, *_SHARES, *_BUSY, "generated_tokens_per_s", "prompt_tokens_p
            "tokens_counted")  # fmt: skip
 """What comes from counters: all of it is wrong where two targets write the same series."""
 _HELD = ("thermal_throttled", "power_throttled")
-LEAST = 1.0
-"""Of events in the window: an increase of less is a rest of extrapolation."""
-_ENOUGH = 50.0
-"""Of tokens: fewer say more of first tokens than of speed."""
+LEAST = 1.0  # Of events in the window: an increase of less is a rest of extrapolation
+_ENOUGH = 50.0  # Of tokens: fewer say more of first tokens than of speed
 _BEFORE = {"token_gap_before_s": "token_gap_s", "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s"}
 
 

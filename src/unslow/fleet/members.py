@@ -238,15 +238,13 @@ FEW = "only {samples:.0f} scrapes in the window"
 MANY_FALLS = 3
 """Falls of a counter: a program that starts twice in a quarter of an hour is possible, more is something else."""
 _FEW_SAMPLES = 3
-_OLD_S = 90.0
-"""Of the newest sample: more than a scrape interval of a minute."""
+_OLD_S = 90.0  # Of the newest sample: more than a scrape interval of a minute
 _MOSTLY = 0.95
 _MODEL_HINT = (
     "give its target a label in the scrape configuration: `labels: {model: NAME}`, NAME as on Hugging Face or of its"
     " file; or say which label has it: --join model=LABEL"
 )
-_NAMED = 3
-"""Keys that stand for all that a statement is about."""
+_NAMED = 3  # Keys that stand for all that a statement is about
 _FALLING = "the counters of {n} engine{s} fall again and again: nothing that they count is taken"
 
 

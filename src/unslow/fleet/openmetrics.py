@@ -19,12 +19,10 @@ from unslow.think.report import Range, Report, SubjectReport
 
 Dialect = Literal["openmetrics", "text"]
 MetricKind = Literal["gauge", "counter", "info"]
-LONGEST_LABEL = 80
-"""Letters of a label's value: what a server calls itself may be endless."""
+LONGEST_LABEL = 80  # Letters of a label's value: what a server calls itself may be endless
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _PATH = re.compile(r"^(?:~|\.{0,2})?/|^[A-Za-z]:[\\/]|\\")
-_MOMENTS = 1e6
-"""Larger values with a fraction are seconds since 1970, or bytes."""
+_MOMENTS = 1e6  # Larger values with a fraction are seconds since 1970, or bytes
 _SUFFIX: dict[MetricKind, str] = {"gauge": "", "counter": "_total", "info": "_info"}
 
 
@@ -90,8 +88,7 @@ def label_value(text: str) -> str:
     return _UNSAFE.sub("�", masked_text(name[: 4 * LONGEST_LABEL]))[:LONGEST_LABEL].strip()
 
 
-MOST_SUBJECTS = 16
-"""In one answer: a machine with more servers is watched by several exporters, each with its TARGET."""
+MOST_SUBJECTS = 16  # In one answer: a machine with more servers is watched by several exporters, each with its TARGET
 VERDICTS = ("slow", "normal", "failed", "cannot_tell")
 PHASES = ("client", "queue", "load", "prefill", "decode")
 BOUNDS = ("low", "mid", "high")

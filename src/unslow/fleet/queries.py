@@ -13,10 +13,8 @@ from unslow.catalog.prometheus import Exporter, ExporterSubject, exporters, expo
 from unslow.facts.errors import UserError
 from unslow.fleet.member import LEAST, RATIOS, source_of_ratio
 
-MARK = "unslow_is"
-"""The label by which the parts of one answer are told apart."""
-STEP_S = 60.0
-"""Of subqueries: a quarter of an hour has fifteen steps then, and ten thousand GPUs are cheap."""
+MARK = "unslow_is"  # The label by which the parts of one answer are told apart
+STEP_S = 60.0  # Of subqueries: a quarter of an hour has fifteen steps then, and ten thousand GPUs are cheap
 _FEWEST_STEPS, _MOST_STEPS = 15, 60
 """In a window: the single step of a short one may lie before the first sample, and a count of it is then nought."""
 _NAMES = re.compile(r"(?<![A-Za-z0-9_:])([A-Za-z_:][A-Za-z0-9_:]*)\{")
@@ -51,8 +49,7 @@ def marked(expression: str, mark: str) -> str:
     return f'label_replace({expression}, "{MARK}", "{mark}", "", "")'
 
 
-_WHILE_BUSY = re.compile(r" and \S+ >= ")
-"""A reading of those moments alone in which another one is high."""
+_WHILE_BUSY = re.compile(r" and \S+ >= ")  # A reading of those moments alone in which another one is high
 
 
 def any_of(terms: Sequence[str]) -> str:

@@ -220,8 +220,7 @@ def read_hosts(asking: Asking, options: Options) -> list[Host]:
 
 SubjectKey = tuple[str, tuple[tuple[str, str], ...], str]
 _INFO = ("runtime", "version", "model", "quant", "device", "port")
-_AHEAD_S = 300.0
-"""A look that lies farther in the future was taken by a clock that tells nothing of its age."""
+_AHEAD_S = 300.0  # A look that lies farther in the future was taken by a clock that tells nothing of its age
 
 
 class Subject:

@@ -41,8 +41,7 @@ LEAST_EVERY_S, MOST_EVERY_S = 10.0, 3600.0
 """Between two looks: each reads all processes, and Prometheus itself forgets what it has not seen for five minutes."""
 LEAST_MEASURE_S, MOST_MEASURE_S = 600.0, 30 * 86400.0
 """Between two measurements: each takes ten seconds of a server that belongs to somebody."""
-ASK_S = 2.0
-"""Between two looks at the work of a server; an answer that is seen once is looked at again at once."""
+ASK_S = 2.0  # Between two looks at the work of a server; an answer that is seen once is looked at again at once
 _ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]{2,45}\]|[\w.-]{1,253}):)?(\d{1,5})")
 _LAST_PORT = 65535
 
@@ -205,8 +204,7 @@ def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
     return found if isinstance(found, Known) else before
 
 
-SAMPLES_PER_S = 0.5
-"""Of the machine: clocks and throttling of a minute need no more."""
+SAMPLES_PER_S = 0.5  # Of the machine: clocks and throttling of a minute need no more
 KEEP_S = 900.0
 """A speed that was seen stands for so long while nobody asks the server anything; `unslow_speed_timestamp_seconds`
 says how old it is."""
@@ -288,12 +286,10 @@ def is_speed_seen(run: Run) -> bool:
     return isinstance(run.decode_tokens_per_s, Known) or isinstance(run.traffic.value.each_tokens_per_s, Known)
 
 
-FIRST_S = 10.0
-"""From the first look, which knows no speed, to the second."""
+FIRST_S = 10.0  # From the first look, which knows no speed, to the second
 STALE_LOOKS, STALE_S = 3, 300.0
 """What was known stands for so many looks that fail, and at least for as long as Prometheus itself remembers."""
-STUCK_LOOKS, STUCK_S = 5, 600.0
-"""A look that has not ended after so long hangs, in a driver or in a file system."""
+STUCK_LOOKS, STUCK_S = 5, 600.0  # A look that has not ended after so long hangs, in a driver or in a file system
 FIND_SHARE = 0.01
 """Of one core that searching for servers may take: on a machine with many processes it comes less often."""
 

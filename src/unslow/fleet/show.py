@@ -25,15 +25,12 @@ MOST_INSTANCES = 10
 MOST_CAUSES = 12
 MOST_ODD = 10
 MOST_UNTOLD = 4
-MOST_OF_ALL = 1000
-"""Instances that anybody reads, with --all too; JSON has all of them."""
+MOST_OF_ALL = 1000  # Instances that anybody reads, with --all too; JSON has all of them
 LONGEST_COMMAND = 100
-USUAL_WINDOW_S = 900.0
-"""What `unslow fleet` takes where nobody says otherwise."""
+USUAL_WINDOW_S = 900.0  # What `unslow fleet` takes where nobody says otherwise
 _DAY_S = 86400.0
 _MILLION = 1e6
-_HARDLY_IDLE = 0.01
-"""Of the GPUs' time: what rounding and the gaps between two requests leave."""
+_HARDLY_IDLE = 0.01  # Of the GPUs' time: what rounding and the gaps between two requests leave
 _LOOK_THERE = "run `unslow` on its machine: it sees settings, the log and other processes, which Prometheus does not"
 
 
@@ -272,8 +269,7 @@ def _cell(text: str) -> str:
     return escaped(text).replace("|", "\\|")
 
 
-_HOUR_S = 3600.0
-"""Prometheus counts time in seconds alone."""
+_HOUR_S = 3600.0  # Prometheus counts time in seconds alone
 
 
 def metrics_of(report: FleetReport) -> str:

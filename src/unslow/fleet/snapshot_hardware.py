@@ -71,12 +71,9 @@ def _told(reading: Reading) -> str:
 
 BUSY_AT_WORK = 0.85
 """Of the window that kernels ran: then its mean clock is that under load. A decoding GPU shows 90 % and more."""
-AWAKE = 0.3
-"""Of the window: the fastest that its link was seen at is then that under load."""
-WHILE_BUSY = "while busy"
-"""How the source of a mean over the busy moments alone says so."""
-THROTTLED = 0.1
-"""Of the window: a reason that holds for less of it explains no mean."""
+AWAKE = 0.3  # Of the window: the fastest that its link was seen at is then that under load
+WHILE_BUSY = "while busy"  # How the source of a mean over the busy moments alone says so
+THROTTLED = 0.1  # Of the window: a reason that holds for less of it explains no mean
 HOLDS_NOTHING = 2 * GIB
 """Of its memory in use at most: what a driver and a display take; an engine with a model takes more."""
 A_PART = 0.6
@@ -227,10 +224,8 @@ def host_readings(member: Member) -> Readings:
 # No metric tells it. An engine fills the share of each GPU's memory that it was given with weights and cache; both are
 # cut alike, so what they take together by the memory of one GPU is the number of GPUs that a copy of the model lies on.
 
-OFF = 0.25
-"""Of a count: buffers and graphs take some of the memory, and types are taken from a name."""
-_FILLED = 0.9
-"""Of a GPU's memory: weights that take more than this do not fit one of them."""
+OFF = 0.25  # Of a count: buffers and graphs take some of the memory, and types are taken from a name
+_FILLED = 0.9  # Of a GPU's memory: weights that take more than this do not fit one of them
 
 
 def tensor_parallel(runtime: str, gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]]) -> Fact[int]:

@@ -108,10 +108,8 @@ def _source(known: WellKnown, quant: str, how: str) -> str:
 # others. How many a request meets is the mean of the squares over the mean; and by Little's law it is never fewer than
 # the tokens of a second times the seconds between two tokens.
 
-ENOUGH_TOKENS = 50
-"""Fewer say more of first tokens than of speed."""
-USUAL_INTERVAL_S = 30.0
-"""Between two scrapes, where nobody counted them."""
+ENOUGH_TOKENS = 50  # Fewer say more of first tokens than of speed
+USUAL_INTERVAL_S = 30.0  # Between two scrapes, where nobody counted them
 
 
 def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
@@ -187,8 +185,7 @@ def _prompts_while_at_work(engine: Readings, among: float | None) -> Fact[float]
 
 SLOWER = 1.2
 """Times as long for a token: two windows of one sound server differ by less where as many requests share its steps."""
-MORE, FEW = 1.5, 2.0
-"""Times as many requests at once: more of them slow each other down; and how many do not."""
+MORE, FEW = 1.5, 2.0  # Times as many requests at once: more of them slow each other down; and how many do not
 
 
 def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:

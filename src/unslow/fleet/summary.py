@@ -16,8 +16,7 @@ from unslow.think.report import Range, Verdict
 
 Amount = TypeVar("Amount", int, float)
 WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
-MOST_NAMED = 5
-"""Keys that stand for a cause."""
+MOST_NAMED = 5  # Keys that stand for a cause
 MOST_REASONS = 8
 NOT_EXPLAINED = "Nothing that was found explains it"
 
@@ -122,18 +121,13 @@ def _hours(one: Instance, cause: str) -> float | None:
 # The others are those that are judged normal by themselves, where there are enough of them, else all: where most of a
 # group is ill, the middle of it is no norm.
 
-LEAST_PEERS = 4
-"""Instances to hold one against: of fewer, nobody knows which is the odd one."""
-LEAST_TOKENS = 64.0
-"""Of answers in the window: fewer tell no speed."""
-NOISE = 0.10
-"""Of the speed: what differs less is chance, as two measurements of one server under real traffic do."""
+LEAST_PEERS = 4  # Instances to hold one against: of fewer, nobody knows which is the odd one
+LEAST_TOKENS = 64.0  # Of answers in the window: fewer tell no speed
+NOISE = 0.10  # Of the speed: what differs less is chance, as two measurements of one server under real traffic do
 FEW = 4.0
 """Instances whose spread says as much as is known without them: of a handful it is known badly, so more is chance."""
-DEVIATIONS = 4.0
-"""Of the usual spread: of ten thousand like instances less than one is farther off by chance."""
-_OF_MEDIAN = 1.4826
-"""Standard deviations in a median absolute deviation of a normal distribution."""
+DEVIATIONS = 4.0  # Of the usual spread: of ten thousand like instances less than one is farther off by chance
+_OF_MEDIAN = 1.4826  # Standard deviations in a median absolute deviation of a normal distribution
 SAME_LOAD = 1.4
 """Times as many requests at once: within it a step takes about as long where nothing predicts how long."""
 SAME_LOAD_PREDICTED = 2.0
@@ -141,8 +135,7 @@ SAME_LOAD_PREDICTED = 2.0
 OPEN = 2.2
 """Times as fast in the middle of a prediction as at its low end: parts that are known reach two, and of more the middle
 is no norm."""
-MOST_NEIGHBOURS = 101
-"""By load: a median of a hundred is sharp, and thousands would take long."""
+MOST_NEIGHBOURS = 101  # By load: a median of a hundred is sharp, and thousands would take long
 
 Floats = NDArray[np.float64]
 
@@ -231,8 +224,7 @@ def _noise(reached: Floats) -> float:
     return min(1.0, max(NOISE * (1.0 + FEW / len(reached)), DEVIATIONS * spread))
 
 
-MOST_ODD = 50
-"""Of one group that are told of; where more are slow, it is the group that is slow."""
+MOST_ODD = 50  # Of one group that are told of; where more are slow, it is the group that is slow
 
 UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not be alike"
 

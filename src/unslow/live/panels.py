@@ -10,8 +10,7 @@ from unslow.show.units import GIB, rate, size, span
 from unslow.think.view import MemoryBar
 
 SPEED, WALL, PHASES, REQUESTS, SUSPICION = "Speed", "Wall", "Phases", "Requests", "Suspicion"
-_FAR = 0.8
-"""Of the low end of what is expected: a speed below it is shown as bad."""
+_FAR = 0.8  # Of the low end of what is expected: a speed below it is shown as bad
 _FEWEST_CHART_ROWS, _MOST_CHART_ROWS = 3, 8
 _PHASE_STYLES = {"decode": "green", "prefill": "cyan", "queue": "yellow", "load": "yellow", "idle": "dim"}
 _KINDS = {"found": "bold red", "suspected": "yellow", "nothing": "green", "cannot_tell": ""}
@@ -192,8 +191,7 @@ _PART_STYLES = {
     "lacking": "bold red",
 }  # fmt: skip
 _GHZ, _MB = 1e9, 1e6
-_SMALL_SHARE = 0.002
-"""Of a memory: a part that is smaller has no words of its own."""
+_SMALL_SHARE = 0.002  # Of a memory: a part that is smaller has no words of its own
 
 
 def device_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:

@@ -60,8 +60,7 @@ class Board(Widget):
         return "\n".join(line.plain.rstrip() for line in self.lines)
 
 
-MOST_HISTORY = 600
-"""Speeds that are kept for the chart: more than the widest screen shows."""
+MOST_HISTORY = 600  # Speeds that are kept for the chart: more than the widest screen shows
 
 
 class Source(Protocol):

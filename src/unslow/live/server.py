@@ -35,8 +35,7 @@ from unslow.look.system import ExchangeError, LookError, System
 from unslow.think.judge.judge import subject_name
 from unslow.think.view import MemoryBar, Missing
 
-TAIL_BYTES = 64 * 1024
-"""Room for some hundred requests; only the last one is asked about."""
+TAIL_BYTES = 64 * 1024  # Room for some hundred requests; only the last one is asked about
 
 
 def read_last_logged(system: System, subject: Subject) -> float | None:
@@ -54,8 +53,7 @@ def read_last_logged(system: System, subject: Subject) -> float | None:
 
 
 MINUTE_S = 60.0
-_MOST = 1000
-"""Stretches that are kept: more than a minute has at the shortest interval."""
+_MOST = 1000  # Stretches that are kept: more than a minute has at the shortest interval
 
 
 class Minute:
@@ -83,12 +81,10 @@ class Minute:
         return PhasesNow(now=now, minute=dict(sorted(shares.items(), key=lambda pair: -pair[1])), queued=queued)
 
 
-WINDOW_S = 3.0
-"""Over which a speed is taken: of a slow server's few tokens, one more or less must not look like news."""
+WINDOW_S = 3.0  # Over which a speed is taken: of a slow server's few tokens, one more or less must not look like news
 
 LONGEST_WINDOW_S = 15.0
-MOST_REQUESTS = 256
-"""That are told one by one."""
+MOST_REQUESTS = 256  # That are told one by one
 
 
 class Rates(NamedTuple):
@@ -243,8 +239,7 @@ def notes_on(subject: Subject, work: Work | None) -> tuple[str, ...]:
     return (WAITING,) if work is not None and is_llama and work.waiting is None else ()
 
 
-MOST_LOOKS = 400
-"""More than a minute has at the shortest interval."""
+MOST_LOOKS = 400  # More than a minute has at the shortest interval
 GUESS_S, BUSY_CPUS = 3.0, 0.2
 """A server that shows nothing is taken for busy where it used so many processors over the last seconds: also while a
 GPU computes, a thread waits for it at full speed, or starts the next kernels."""
@@ -390,8 +385,7 @@ def state_of(error: LookError | None) -> State:
     return "answers"
 
 
-SILENT_S = 1.5
-"""A server that has not answered for so long is said to be silent; the screen goes on meanwhile."""
+SILENT_S = 1.5  # A server that has not answered for so long is said to be silent; the screen goes on meanwhile
 GONE = "the server went away; looking for it"
 
 

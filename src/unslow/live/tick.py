@@ -188,8 +188,7 @@ NORMAL = "nothing: it is as fast as this hardware allows"
 NOTHING = "nothing stands out"
 NO_SPEED, UNSURE = "no speed was seen yet", "it can't be told yet"
 _COMPUTES = ("prefill", "decode")
-_MATTERS = 0.1
-"""Of the time that it computed: what is only suspected of a phase that took less is not the answer."""
+_MATTERS = 0.1  # Of the time that it computed: what is only suspected of a phase that took less is not the answer
 
 
 class Judgement(NamedTuple):

@@ -40,8 +40,7 @@ NEVER_CALLED = not_found("`generate` was not called while it was watched", "call
 
 _NOT_CALLED = "It can't be told whether this is slow: `generate` was not called while it was watched."
 ALREADY = "unslow: this model is watched already; the report comes when the outer watching ends\n"
-_WATCHED: dict[int, "Watch"] = {}
-"""Who watches a model first, by the model: others within only take notes."""
+_WATCHED: dict[int, "Watch"] = {}  # Who watches a model first, by the model: others within only take notes
 
 
 class Watch(ContextDecorator):

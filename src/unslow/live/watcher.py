@@ -99,10 +99,8 @@ def label_of(subject: Subject) -> str:
     return " ".join(fact.value for fact in names if isinstance(fact, Known)) or "a server"
 
 
-SHOWN = 0.2
-"""Of the samples in which a reason must be set to be shown."""
-_OF_IDLE = ("gpu_idle", "none", "applications_clocks_setting")
-"""Reasons that hold nothing back."""
+SHOWN = 0.2  # Of the samples in which a reason must be set to be shown
+_OF_IDLE = ("gpu_idle", "none", "applications_clocks_setting")  # Reasons that hold nothing back
 
 
 def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine: Machine) -> tuple[DeviceNow, ...]:
@@ -164,8 +162,7 @@ JUDGE_S, FIND_S, LOST_S = 5.0, 60.0, 5.0
 """Between two judgements, two searches for servers, and two searches while the server is away."""
 JUDGE_SHARE, FIND_SHARE, LOST_SHARE = 0.005, 0.004, 0.01
 """Of one core that judging and searching may take: on a slow machine they come less often."""
-SAMPLES_PER_S = 2.0
-"""Of the machine, at most: the kernel's counters lose nothing by it."""
+SAMPLES_PER_S = 2.0  # Of the machine, at most: the kernel's counters lose nothing by it
 
 
 class Watching:
@@ -323,15 +320,12 @@ class Watching:
         )
 
 
-LOOKS = 2
-"""To each interval: an answer that takes a second or two is seen more than once."""
-SOON_S = 0.2
-"""After the first look at an answer: one that is over within a second has a speed too."""
+LOOKS = 2  # To each interval: an answer that takes a second or two is seen more than once
+SOON_S = 0.2  # After the first look at an answer: one that is over within a second has a speed too
 ENOUGH_ROUNDS = 4
 """Of looking, before one moment alone is shown: growth needs two looks, and the first judgement takes a while."""
 LONGEST_ONCE_S = 30.0
-JOIN_S = 0.5
-"""A thread that waits for a server is left behind: it ends with the program."""
+JOIN_S = 0.5  # A thread that waits for a server is left behind: it ends with the program
 
 
 class Eyes:

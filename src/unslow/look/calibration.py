@@ -44,8 +44,7 @@ class OtherPrograms:
         return cpus_between(self._first, self._last, self._own) if self._first and self._last else None
 
 
-COLD_TOKENS = 1
-"""The first token finds caches that other models have filled, and threads that sleep."""
+COLD_TOKENS = 1  # The first token finds caches that other models have filled, and threads that sleep
 _DATA = "data: "
 
 
@@ -101,12 +100,9 @@ Progress = Callable[[str, float], None]
 
 MOMENT_S = 0.06
 FEWEST_TOKENS, MOST_TOKENS = COLD_TOKENS + 4, 64
-QUIET_SHARE = 0.1
-"""Of the processors in use, what other programs may take in a round that counts."""
-OVERTIME = 2.0
-"""After this many times the time, not even the fewest rounds are waited for."""
-PROMPT_EVERY = 5
-"""Prompts take longer than a moment, and there are fewer ways to disturb them."""
+QUIET_SHARE = 0.1  # Of the processors in use, what other programs may take in a round that counts
+OVERTIME = 2.0  # After this many times the time, not even the fewest rounds are waited for
+PROMPT_EVERY = 5  # Prompts take longer than a moment, and there are fewer ways to disturb them
 CONTEXT = 2048
 
 
@@ -369,8 +365,7 @@ def data_folder(
 
 DEEP_TOKENS = 512
 PROMPT_TOKENS = 192
-LARGE_CACHE_BYTES = 50 * MIB
-"""Half of this and more would hold a good part of `calibrate_types`."""
+LARGE_CACHE_BYTES = 50 * MIB  # Half of this and more would hold a good part of `calibrate_types`
 
 TYPES = ("Q4_0", "Q4_1", "Q4_K_M", "Q5_0", "Q5_1", "Q5_K_S", "Q6_K", "Q8_0", "F16")
 """Mixes whose main types are the common ones; llama.cpp has kernels of their own for each."""

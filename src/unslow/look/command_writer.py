@@ -186,11 +186,9 @@ def _variables(environment: Environment, head: str, entry: Callable[[str, str], 
 # A runtime says by a table what each knob does (`Words`, `Advice`, or why not), and by a `Program` how its command line
 # is read and started; everything that a user copies is written here.
 
-PLACE = "N"
-"""Stands for a number that is for the reader to choose."""
+PLACE = "N"  # Stands for a number that is for the reader to choose
 NO_NUMBER = "it needs a number, which is not known"
-DRAFT_PLACE = "DRAFT_MODEL"
-"""Stands for a model that shall draft, which is for the reader to choose."""
+DRAFT_PLACE = "DRAFT_MODEL"  # Stands for a model that shall draft, which is for the reader to choose
 NO_DRAFT = "which model shall draft is not known"
 
 
@@ -213,8 +211,7 @@ class Advice(NamedTuple):
     why: str = ""
 
 
-Answer = Words | Advice | str
-"""What a change comes to, or the reason why this program can't have it."""
+Answer = Words | Advice | str  # What a change comes to, or the reason why this program can't have it
 
 
 class Wanted(NamedTuple):
@@ -387,8 +384,7 @@ def _environment(program: Program, turned: Sequence[Words], runtime: Runtime) ->
 
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
-_VALUE = r"(?:[^\s']|'[^']*')++"
-"""A word as `shlex.quote` writes it."""
+_VALUE = r"(?:[^\s']|'[^']*')++"  # A word as `shlex.quote` writes it
 _GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )++)(\S.*)")
 
 

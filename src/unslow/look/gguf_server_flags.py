@@ -108,8 +108,7 @@ FLAGS: dict[str, Flag] = {
     "models_preset": Flag(("--models-preset",), ("LLAMA_ARG_MODELS_PRESET",)),
     "models_most": Flag(("--models-max",), ("LLAMA_ARG_MODELS_MAX",)),
 }
-SECRET = ("api_key", "hub_token")
-"""Settings whose values are never shown."""
+SECRET = ("api_key", "hub_token")  # Settings whose values are never shown
 
 
 # The command line and the environment of llama-server, as settings by meaning.

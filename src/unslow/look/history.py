@@ -181,8 +181,7 @@ def _inflated(body: object, where: str) -> bytes:
 # The journal of SQLite is the plain one, not the write-ahead log: that needs memory shared between processes, which a
 # home on a network lacks, and a folder that can be written even to read. Writes here are small and rare.
 
-APPLICATION = 0x756E736C
-"""Marks the file as this program's own ("unsl")."""
+APPLICATION = 0x756E736C  # Marks the file as this program's own ("unsl")
 MIGRATIONS = (
     """
     CREATE TABLE benches (
@@ -306,8 +305,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 # leaves all but the last answers.
 
 FILE_NAME = "benchmarks.sqlite3"
-MOST = 10_000
-"""More are never read at once."""
+MOST = 10_000  # More are never read at once
 MOST_PIECES = 100_000
 _LAST = re.compile(r"(?i)last(?:~([0-9]{1,6}))?")
 _NEWEST = "ORDER BY taken_at DESC, number DESC"

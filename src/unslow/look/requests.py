@@ -243,8 +243,7 @@ def parse_tokens(answer: Any) -> list[int] | None:
     return [t for t in tokens if type(t) is int] if all(type(t) is int for t in tokens) else None
 
 
-FIRST_PLACE = 16
-"""Tokens that come before the first place: without them anything may follow."""
+FIRST_PLACE = 16  # Tokens that come before the first place: without them anything may follow
 MOST_SCORED_TOKENS = 4096
 _SPARE = 16
 

@@ -130,8 +130,7 @@ def with_limits(system: System, subject: Subject) -> Subject:
     return msgspec.structs.replace(subject, runtime=runtime)
 
 
-GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
-"""Whatever its value, ggml's CUDA backend then starts every kernel by itself."""
+GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"  # Whatever its value, ggml's CUDA backend then starts every kernel by itself
 MAPS_LIMIT_BYTES = 4 * 1024**2
 
 

@@ -30,8 +30,7 @@ def parse_last_words(text: str) -> str:
 LOG_TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.05
 
-Waiting = Callable[[float], None]
-"""Hears how long it has taken so far."""
+Waiting = Callable[[float], None]  # Hears how long it has taken so far
 
 
 class Started(ABC):

@@ -32,8 +32,7 @@ from unslow.mcp.tools import Allowed, Answer, Tool, schema_of, tools_for
 from unslow.show.clean import safe
 
 Report = Callable[[float, float | None, str | None], Any]
-_LEAST_STEP = 1e-4
-"""The protocol wants every progress to be more than the one before."""
+_LEAST_STEP = 1e-4  # The protocol wants every progress to be more than the one before
 
 
 class NobodyWaitsError(Exception):

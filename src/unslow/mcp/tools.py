@@ -30,8 +30,7 @@ from unslow.show.explain import page_markdown
 from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 
-MORE = "more"
-"""The argument for what is seldom needed."""
+MORE = "more"  # The argument for what is seldom needed
 _TYPES: dict[Any, Any] = {bool: "boolean", int: ["integer", "string"], (int, float): "number", str: "string"}
 
 
@@ -134,8 +133,7 @@ def check_hosts(asked: object, allowed: Collection[str]) -> None:
             raise UserError(f"{host} is another machine", hint)
 
 
-MOST = 16
-"""More than an agent compares; older ones are forgotten."""
+MOST = 16  # More than an agent compares; older ones are forgotten
 
 
 class Plans:
@@ -173,10 +171,8 @@ class Plans:
         return tool._replace(answer=kept)
 
 
-LONGEST_TEXT = 4 * 1024**2
-"""Letters of a text in a message; a file is read in parts and may have any size."""
-SECONDS = 40.0
-"""Many clients give a call up after a minute, and looking around takes some of it."""
+LONGEST_TEXT = 4 * 1024**2  # Letters of a text in a message; a file is read in parts and may have any size
+SECONDS = 40.0  # Many clients give a call up after a minute, and looking around takes some of it
 
 
 class Allowed(NamedTuple):

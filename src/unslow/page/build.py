@@ -42,8 +42,7 @@ from unslow.think.stats.conditions import settings_of
 from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import ChangeView, MemoryView, Missing, SubjectView, TimelineView, View
 
-MOST_KEPT = 20
-"""Of one setup: the newest ones; older curves are of little use."""
+MOST_KEPT = 20  # Of one setup: the newest ones; older curves are of little use
 
 
 class LastChange(NamedTuple):

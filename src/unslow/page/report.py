@@ -31,8 +31,7 @@ from unslow.think.stats.verification_report import VerifyReport
 from unslow.think.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
 
 _BAR = 48
-_MOST_ROWS = 24
-"""Of a curve: more points than that are between those that matter."""
+_MOST_ROWS = 24  # Of a curve: more points than that are between those that matter
 _LETTERS = {
     "weights": "W", "kv": "K", "compute": "C", "stranger": "S", "reserve": "R", "free": "·", "lacking": "!",
 }  # fmt: skip

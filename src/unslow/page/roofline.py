@@ -61,8 +61,7 @@ _BOUND = {
 }
 _ALONE = ", which one token at a time can't use at its peak"
 """Where the roof says memory: products of a matrix with one vector leave most units idle."""
-_CLOSE = 1.05
-"""Above a roof by more than this, it is no rounding."""
+_CLOSE = 1.05  # Above a roof by more than this, it is no rounding
 
 
 def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> str:

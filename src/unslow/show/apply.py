@@ -16,8 +16,7 @@ _HEADS = {
     "listed": " CHANGES ", "would_undo": " WOULD TAKE BACK ", "undone": " TAKEN BACK ", "nothing": " NOTHING TO UNDO ",
 }  # fmt: skip
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
-_TAB = 4
-"""Columns of a tab in a file: to a terminal it is a sign that moves, so blanks are shown."""
+_TAB = 4  # Columns of a tab in a file: to a terminal it is a sign that moves, so blanks are shown
 
 
 def _applied(report: ApplyReport, _width: int) -> Iterator[RenderableType]:

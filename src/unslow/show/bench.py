@@ -140,8 +140,7 @@ def _amount(name: str, value: float) -> str:
 
 
 _PHASES = ("queue", "load", "prefill", "decode")
-_SHORTEST_S = 0.05
-"""A phase so short has hardly a sample."""
+_SHORTEST_S = 0.05  # A phase so short has hardly a sample
 _SOURCES = {"NVIDIA": "nvml", "AMD": "amdgpu", "Radeon": "amdgpu", "Intel": "intel_gpu"}
 """Whose GPUs each source reads: that one of another maker is silent is nothing to tell."""
 _Shown = Callable[[Stat], str]

@@ -9,8 +9,7 @@ from unslow.think.report import Report
 
 Shown = TypeVar("Shown", bound=msgspec.Struct)
 
-_LONGEST = 4000
-"""A command line that names many tensors is the longest text that has to stay whole."""
+_LONGEST = 4000  # A command line that names many tensors is the longest text that has to stay whole
 # control characters (but for the newline), and those that turn the direction of writing
 _UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 

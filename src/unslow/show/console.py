@@ -22,8 +22,7 @@ NARROWEST = 40
 GREEN, YELLOW, RED, CYAN = "bold black on green", "bold black on yellow", "bold white on red", "bold black on cyan"
 """Of the word that a report begins with: fine, doubtful, bad, and a figure or name."""
 _GAP = 2
-_READABLE, _SHORTEST_NAME = 20, 10
-"""Letters of a name before anything else is left out, and at the very least."""
+_READABLE, _SHORTEST_NAME = 20, 10  # Letters of a name before anything else is left out, and at the very least
 
 
 class TextConsole(Console):
@@ -210,8 +209,7 @@ def _one_line(text: str) -> str:
 
 
 R = TypeVar("R")
-KINDS: dict[str, "ReportKind[Any]"] = {}
-"""By the name of the type that is shown."""
+KINDS: dict[str, "ReportKind[Any]"] = {}  # By the name of the type that is shown
 
 
 class ReportKind(Generic[R]):

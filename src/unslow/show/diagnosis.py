@@ -50,12 +50,9 @@ def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
     return Group(title, line, legend)
 
 
-_SHORT = 40
-"""Characters of a value: so few may be said twice."""
-_NAMES = 12
-"""Columns of the names on the left: those of "because", the longest of them."""
-_Row = tuple[str, Text] | str
-"""A name with its words, or a line to copy."""
+_SHORT = 40  # Characters of a value: so few may be said twice
+_NAMES = 12  # Columns of the names on the left: those of "because", the longest of them
+_Row = tuple[str, Text] | str  # A name with its words, or a line to copy
 
 
 def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:

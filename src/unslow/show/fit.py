@@ -44,8 +44,7 @@ def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
 
 
 _LONGEST_BAR, _SHORTEST_BAR = 60, 12
-_TABLE_FROM = 84
-"""The width from which on the parts of a need stand in columns."""
+_TABLE_FROM = 84  # The width from which on the parts of a need stand in columns
 _HEADS = {
     "fits": ("FITS", GREEN), "tight": ("TIGHT", YELLOW), "partly": ("FITS PARTLY", YELLOW),
     "does_not_fit": ("DOES NOT FIT", RED), "cannot_tell": ("CAN'T TELL", YELLOW),

@@ -147,8 +147,7 @@ def promised(predicted: Mapping[str, float]) -> str:
 
 _OF = {"token": "token", "prompt_token": "prompt token", "request": "request"}
 _PHASE = {"token": "decode", "prompt_token": "prefill"}
-_LITTLE = 0.01
-"""Of the whole: a share that is not worth a figure."""
+_LITTLE = 0.01  # Of the whole: a share that is not worth a figure
 
 
 def price_of(number: int, root: Finding, subject: SubjectReport) -> str:

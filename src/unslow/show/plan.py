@@ -17,8 +17,7 @@ _HEADS = {
     "impossible": ("NO PLAN", RED),
     "cannot_tell": ("CAN'T TELL", YELLOW),
 }
-_OF_DEFAULTS = ("DEFAULTS ARE BEST", GREEN)
-"""Where nothing runs that something could be gained of."""
+_OF_DEFAULTS = ("DEFAULTS ARE BEST", GREEN)  # Where nothing runs that something could be gained of
 
 
 def _answer(report: PlanReport, _width: int) -> RenderableType:

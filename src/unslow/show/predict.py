@@ -12,8 +12,7 @@ from unslow.show.units import count, rate, size, span
 from unslow.think.speed.report import ExplainShown, PlacementShown, PredictionReport, QuantShown, RateShown, SpeedShown
 
 _LONGEST_BAR, _SHORTEST_BAR = 40, 8
-_WALLS_BESIDE, _BATCHES_BESIDE, _QUANTS_BESIDE = 56, 48, 64
-"""The columns that stand beside a bar, in letters."""
+_WALLS_BESIDE, _BATCHES_BESIDE, _QUANTS_BESIDE = 56, 48, 64  # The columns that stand beside a bar, in letters
 _OVERLAP = (
     "The parts overlap in reality: each is what the step would lose if that part cost nothing, as learned from "
     "measured speeds, not what a profiler shows for it."

@@ -17,8 +17,7 @@ _HEADS = {
     "cannot_tell": ("CAN'T TELL", YELLOW),
     "failed": ("FAILED", RED),
 }
-_LEAST_NAME = 20
-"""Columns for the names of settings, at 80 in all."""
+_LEAST_NAME = 20  # Columns for the names of settings, at 80 in all
 _ENDLESS = 1e6
 _NONE = "·"
 

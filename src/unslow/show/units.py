@@ -1,8 +1,7 @@
 """Units as people read them: GiB for memory, GB/s for bandwidth, ms for a token."""
 
 GIB, MIB, GB = 1024**3, 1024**2, 10**9
-_LONG_S = 600
-"""Ten minutes: from there on nobody counts seconds."""
+_LONG_S = 600  # Ten minutes: from there on nobody counts seconds
 
 
 def size(count: float) -> str:

@@ -315,8 +315,7 @@ def _what(plan: PlanReport, option: OptionShown) -> str:
     return f"{plan.runtime}, {plan.model}: {option.name}"
 
 
-RESTART_TIMEOUT_S = 300.0
-"""A large model is loaded before some units say that they are up."""
+RESTART_TIMEOUT_S = 300.0  # A large model is loaded before some units say that they are up
 
 
 def check_allowed(ready: Prepared) -> None:

@@ -25,8 +25,7 @@ from unslow.look.system import LookError, System
 from unslow.think.change import How
 
 SYSTEM_UNITS = "/etc/systemd/system"
-_NO_FILES = ("/dev/", "/proc/")
-"""Where names mean something else in another process."""
+_NO_FILES = ("/dev/", "/proc/")  # Where names mean something else in another process
 
 
 class Told(NamedTuple):
@@ -210,8 +209,7 @@ def restart_lines(unit: Unit) -> tuple[str, ...]:
     return f"{program} daemon-reload", f"{program} restart {unit.name}"
 
 
-DERIVES_SINCE = (0, 5, 5)
-"""The first version whose API takes `from` and `parameters` (api/types.go, CreateRequest)."""
+DERIVES_SINCE = (0, 5, 5)  # The first version whose API takes `from` and `parameters` (api/types.go, CreateRequest)
 _PARAMETER = re.compile(r"PARAMETER (\w+) (\S+)")
 _INTEGER, _NUMBER = re.compile(r"-?\d{1,12}"), re.compile(r"-?\d{1,12}\.\d{1,12}")
 _MOST_PARENTS = 4

@@ -298,16 +298,14 @@ class Remaining:
 
 SHORT, LONG, WARM_UP, SETTLE = "short", "long", "warm-up", "settle"
 WARM_UP_TOKENS = 16
-ROOM_TOKENS = 64
-"""Of the context, for what a chat template adds and for tokens that were counted wrong."""
+ROOM_TOKENS = 64  # Of the context, for what a chat template adds and for tokens that were counted wrong
 FIT_STEP, SPARE = 512, 4
 """Long prompts nearly fill whole batches of the usual size: one token more would be a batch of its own."""
 LONGEST_WARM_UP_S = 20.0
 SETTLE_PROMPT = 8
 SAVES = ("llama.cpp", "Ollama")
 """How the names of runtimes end that save what they have read when another prompt comes."""
-WIDE = 0.04
-"""More rounds where the interval of a figure is wider than this on either side."""
+WIDE = 0.04  # More rounds where the interval of a figure is wider than this on either side
 MOST_IN_A_ROW = 3
 
 

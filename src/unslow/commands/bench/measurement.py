@@ -209,8 +209,7 @@ def expected_of(case: Case, run: Run) -> dict[str, float]:
     return {DECODE: speed.mid, f"{DECODE}_low": speed.low, f"{DECODE}_high": speed.high}
 
 
-ROUNDS, LOOKS = 6, 3
-"""Rounds until the first look; where it can't be told then, as many again, and once more."""
+ROUNDS, LOOKS = 6, 3  # Rounds until the first look; where it can't be told then, as many again, and once more
 _RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
 
 

@@ -20,8 +20,7 @@ from unslow.think.stats.llama_bench import generates, step_at
 from unslow.think.stats.parts import Parts, Round, Timing, checked_by_idle, parts_of
 
 LARGEST_FILE_BYTES = 4 * 1024**2
-_ALIKE = 0.05
-"""llama-bench counts the tensors of a model; what else counts may add the header and the vocabulary."""
+_ALIKE = 0.05  # llama-bench counts the tensors of a model; what else counts may add the header and the vocabulary
 _HINT = "run `llama-bench -m MODEL -p 0 -n 128 -o json > FILE` on the same machine"
 
 
@@ -60,8 +59,7 @@ def set_up_otherwise(row: BenchRow, runtime: Runtime) -> list[str]:
 LIMITS = Limits(tokens=128, repeats=9, seconds=60.0)
 """Nine rounds: their interval leaves out the outermost on each side, so that one disturbance does not widen it."""
 FEWEST_ROUNDS, WARM_UP_TOKENS = 3, 16
-_NO_REPEAT = 0
-"""The round of these requests: they are no repeats of the protocol, so its figures leave them out."""
+_NO_REPEAT = 0  # The round of these requests: they are no repeats of the protocol, so its figures leave them out
 
 
 class Way(NamedTuple):

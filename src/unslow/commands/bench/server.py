@@ -45,8 +45,7 @@ from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem, LiveSystem
 
-ENGINE_CONTEXT = 4608
-"""Room for a prompt of 4096 tokens and the answer to it."""
+ENGINE_CONTEXT = 4608  # Room for a prompt of 4096 tokens and the answer to it
 _OURS = "started by unslow"
 
 Settings = Mapping[str, int]
@@ -187,8 +186,7 @@ def files_of(system: System, path: str) -> list[str]:
 #
 # One server at a time, each started, asked and ended again; all that was asked of any of them is in one ledger.
 
-MEMORY_OVER = 1.1
-"""What a server takes for each byte of its model, at the least."""
+MEMORY_OVER = 1.1  # What a server takes for each byte of its model, at the least
 _SMALLER = "stop what takes the memory, or measure a smaller model"
 
 

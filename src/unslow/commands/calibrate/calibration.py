@@ -41,14 +41,11 @@ from unslow.think.case.prediction import predict
 from unslow.think.judge.next_measurement import SPEED
 from unslow.think.speed.calibration import demand_of, drift_of, fit_rates, mark_of, same_machine, stale_because
 
-ENGINE = "embedded llama.cpp"
-"""As the runtime is named in a snapshot."""
-BUSY_SHARE = 0.2
-"""Other programs may use this share of the processors before a calibration says no."""
+ENGINE = "embedded llama.cpp"  # As the runtime is named in a snapshot
+BUSY_SHARE = 0.2  # Other programs may use this share of the processors before a calibration says no
 FIT_ERROR = 0.05
 LOST_SHARE = 0.25
-MEMORY_OVER = 2
-"""Some types are kept a second time in an order that suits the processor."""
+MEMORY_OVER = 2  # Some types are kept a second time in an order that suits the processor
 ENGINE_BYTES = 120 * MB
 
 Step = Callable[[str, float], None]

@@ -80,8 +80,7 @@ def _listed(choices: Sequence[Choice]) -> str:
     return f"{words}; and {more} more" if more > 0 else words
 
 
-EVICT = "measure with --evict"
-"""How to measure where the prompt cache of a conversation is in the way."""
+EVICT = "measure with --evict"  # How to measure where the prompt cache of a conversation is in the way
 EVICTED = "one conversation's prompt cache is evicted: its next turn reads the whole prompt again"
 MANY_CONVERSATIONS = ("vLLM", "SGLang", "TGI")
 """Runtimes whose cache has room for many prompts: a short one pushes out none that is still of use."""

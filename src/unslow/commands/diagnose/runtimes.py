@@ -30,8 +30,7 @@ from unslow.look.runtimes import Looker, loaded, lookers
 from unslow.look.system import HTTP_TIMEOUT_S, LookError, System
 from unslow.look.system.http import is_local_url, is_loopback
 
-PROCESSES = "processes"
-"""The name under which listing processes is reported beside the probes."""
+PROCESSES = "processes"  # The name under which listing processes is reported beside the probes
 LISTENERS = "listeners"
 PATIENCE_S = 12.0
 """How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
@@ -253,8 +252,7 @@ def _file(subject: Subject) -> str:
     return subject.model.path.value_or("").rpartition("/")[2]
 
 
-_FIRST = 1
-"""The process that started all others, which says nothing of which is meant."""
+_FIRST = 1  # The process that started all others, which says nothing of which is meant
 _LAST_PORT = 65535
 _NOBODY = "does a server such as llama-server or Ollama run there, and is this the address of its API?"
 

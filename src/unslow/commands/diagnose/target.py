@@ -44,10 +44,8 @@ _ENDPOINT = re.compile(
     r"|api/(?:generate|chat|tags|ps)|completion|health|props|slots|metrics)$"
 )
 """What people paste: the address that a client is given, or one question of many."""
-SNAPSHOT = "snapshot.json"
-"""The snapshot of a folder that holds one instead of what it was made from."""
-DIAGNOSIS = "ask diagnosis"
-"""What a recording holds where all of it was a diagnosis."""
+SNAPSHOT = "snapshot.json"  # The snapshot of a folder that holds one instead of what it was made from
+DIAGNOSIS = "ask diagnosis"  # What a recording holds where all of it was a diagnosis
 _PID = re.compile(r"[0-9]{1,10}")
 _HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
 

@@ -83,12 +83,10 @@ def slot_of(system: System, subject: Subject, target: Target, manners: Manners) 
 
 
 WATCH_S = 6.0
-NONE_SENT = " (--passive sends none)"
-"""Of what is sent: how to have it otherwise, for whoever gave the command."""
+NONE_SENT = " (--passive sends none)"  # Of what is sent: how to have it otherwise, for whoever gave the command
 ANYWAY = f" (--evict measures anyway: {EVICTED})"
 _MOMENTS, _MOMENT_S = 6, 0.5
-_MOST_ANSWERED = 5 * 512
-"""Tokens that the usual measurement asks for at most."""
+_MOST_ANSWERED = 5 * 512  # Tokens that the usual measurement asks for at most
 
 
 class Visit:

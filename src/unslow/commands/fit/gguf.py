@@ -35,8 +35,7 @@ from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed
 from unslow.think.setup import DEFAULT_MARGIN_BYTES, Setup
 
 DEFAULT_CONTEXT = 8192
-SERVER_SLOTS = 4
-"""What llama-server takes by default, with one cache for all of them."""
+SERVER_SLOTS = 4  # What llama-server takes by default, with one cache for all of them
 BATCH, MICRO_BATCH = 2048, 512
 _OLLAMA_CONTEXTS = ((47 * GIB, 262144), (23 * GIB, 32768), (0, 4096))
 """Of all GPUs' memory together, and the context that Ollama then takes by itself, since 0.15.5 (server/routes.go)."""
@@ -176,14 +175,11 @@ def _placement(request: FitRequest, settings: Settings, *, tight: bool) -> list[
     return changes
 
 
-_ROUGH = 0.05
-"""How far the size of a quant may be from its usual bits for each weight."""
-_COARSE_BITS, _RUINOUS_BITS = 3.3, 3.0
-"""Below so many bits for each weight answers suffer visibly, or badly."""
+_ROUGH = 0.05  # How far the size of a quant may be from its usual bits for each weight
+_COARSE_BITS, _RUINOUS_BITS = 3.3, 3.0  # Below so many bits for each weight answers suffer visibly, or badly
 _SHORTEST_USEFUL = 2048
 _SAME_CONTEXT_PACKED = "the same context in a q8_0 cache"
-_WORTH_A_WORD = 32 * MIB
-"""Less is lost in any margin."""
+_WORTH_A_WORD = 32 * MIB  # Less is lost in any margin
 _TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (--fit off keeps them)"
 _TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers to the host (num_gpu keeps them)"
 

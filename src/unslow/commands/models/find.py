@@ -73,8 +73,7 @@ class FoundShape(NamedTuple):
         return self._replace(parts=[part._replace(bytes=part.bytes // 2) for part in self.parts], dtype_bytes=2)
 
 
-_WIDE = 4
-"""Bytes of a number in float32."""
+_WIDE = 4  # Bytes of a number in float32
 
 
 def find_shape(system: System, word: str, quant: str | None, runtime: str = "vllm") -> FoundShape:
@@ -184,11 +183,9 @@ _FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"
 _WEB_HINT = "is the address right, and can it be reached from here? A file that is here needs no address"
 
 
-CATALOGUE = "catalogue"
-"""The source of a model of which no file was read."""
+CATALOGUE = "catalogue"  # The source of a model of which no file was read
 OLLAMA = "Ollama"
-_TAGGED = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96}){0,3}:[\w.-]{1,96}")
-"""A name with a tag, as Ollama has them."""
+_TAGGED = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96}){0,3}:[\w.-]{1,96}")  # A name with a tag, as Ollama has them
 
 
 class FoundModel(NamedTuple):

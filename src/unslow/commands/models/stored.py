@@ -85,8 +85,7 @@ def missing_file(word: str) -> UserError:
 
 
 MOST_CANDIDATES = 64
-UNNAMED = ("file", "folder")
-"""What a user puts somewhere has no name but its path."""
+UNNAMED = ("file", "folder")  # What a user puts somewhere has no name but its path
 _SHOWN = 8
 
 
@@ -236,8 +235,7 @@ def list_models(system: System, where: Sequence[str], progress: Progress) -> Inv
 
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_NAMES = ("hf", "huggingface", "ollama")
-"""Schemes with which some tools name a model that they fetch."""
+_NAMES = ("hf", "huggingface", "ollama")  # Schemes with which some tools name a model that they fetch
 _HUB_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([^/?#]+/[^/?#]+)(?:/tree/[^?#]*)?/?(?:[?#].*)?")
 _HUB_FILE = re.compile(r"(https?://(?:www\.)?(?:huggingface\.co|hf\.co)/[^/?#]+/[^/?#]+)/blob/([^?#]+)")
 _OLLAMA_PAGE = re.compile(r"https?://(?:www\.)?ollama\.com/(?:library/)?([^?#]+?)/?(?:[?#].*)?")

@@ -89,10 +89,8 @@ def context_notes(goal: Goal, plan: Blueprint) -> tuple[str, ...]:
     return (f"{said}, and a recent llama-server, as Ollama does, ends a conversation there",)
 
 
-DRAFTING = ("llama.cpp", "lm_studio")
-"""Runtimes that take a draft model, and whose gain by one is planned."""
-GUESSED = 3
-"""Tokens that llama-server lets a draft guess at a time where nobody says (`--spec-draft-n-max`)."""
+DRAFTING = ("llama.cpp", "lm_studio")  # Runtimes that take a draft model, and whose gain by one is planned
+GUESSED = 3  # Tokens that llama-server lets a draft guess at a time where nobody says (`--spec-draft-n-max`)
 _FAMILY = "name a small model of the same family, such as llama-3.2-1b for llama-3.3-70b"
 
 
@@ -123,8 +121,7 @@ OTHER_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 """Of the mixes that llama-quantize makes, those that most publishers offer."""
 SMALLEST_QUANTS = ("IQ2_M", "IQ2_XS", "IQ2_XXS")
 """Looked at where one of them is the first that fits onto the GPUs whole: that may be ten times as fast."""
-_LIKE = 0.03
-"""Of parameters: a file with so many fewer or more is another model."""
+_LIKE = 0.03  # Of parameters: a file with so many fewer or more is another model
 
 
 def variants_of(
@@ -209,8 +206,7 @@ _LACKING: dict[Knob, Abilities] = {
 }
 """What is left to choose from where the version at hand has no word for a setting."""
 RUNTIME_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
-_WORTH_A_CHANGE = 1.05
-"""Less of a gain is within what a prediction is off."""
+_WORTH_A_CHANGE = 1.05  # Less of a gain is within what a prediction is off
 
 
 def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:

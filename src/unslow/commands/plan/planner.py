@@ -25,8 +25,7 @@ from unslow.look.command_line import is_absolute_path
 from unslow.look.system import System
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
 
-_PLAIN = (Knob.CONTEXT_LENGTH, Knob.PARALLEL)
-"""What anybody tells a runtime who leaves the rest to it."""
+_PLAIN = (Knob.CONTEXT_LENGTH, Knob.PARALLEL)  # What anybody tells a runtime who leaves the rest to it
 
 
 class Speller(NamedTuple):
@@ -123,8 +122,7 @@ _RUNTIMES = {"llama.cpp": "llama.cpp", "Ollama": "ollama", "LM Studio": "lm_stud
              "Transformers": "transformers"}  # fmt: skip
 """As the facts call them, and as a request does."""
 _ON_LLAMA_CPP = ("llama.cpp", "ollama", "lm_studio")
-_MOST_TRIES = 3
-"""Of searches, each without what the version at hand turned out to lack."""
+_MOST_TRIES = 3  # Of searches, each without what the version at hand turned out to lack
 
 
 def planned(system: System, request: PlanRequest, progress: Progress | None = None) -> PlanReport:

@@ -57,8 +57,7 @@ from unslow.think.plan.running import (
 )
 
 _HINT = "run it where the model's file is, or name the file: `unslow plan FILE.gguf`"
-_LIKE = 0.06
-"""Of parameters: a model with so many fewer or more is another one; runtimes round them."""
+_LIKE = 0.06  # Of parameters: a model with so many fewer or more is another one; runtimes round them
 
 
 def seen_model(system: System | None, case: Case) -> FoundModel | Unknown:

@@ -117,8 +117,7 @@ def _own(case: Case, gpu: Gpu, total: int) -> int:
 
 USUAL_CONTEXT = 8192
 MOST_USERS = 256
-WORTH_A_CHANGE = 1.05
-"""Less of a gain is within what a prediction is off."""
+WORTH_A_CHANGE = 1.05  # Less of a gain is within what a prediction is off
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
@@ -250,10 +249,8 @@ def unknown_hf_report(request: PlanRequest, model: str, goal: Goal, why: Unknown
 
 
 MOST_SEEN, MOST_TAKEN = 300, 4
-_LIKE = 0.03
-"""Of parameters: a checkpoint with so many fewer or more is another model."""
-_ELSEWHERE = "mlx"
-"""A packing that only Apple's library reads."""
+_LIKE = 0.03  # Of parameters: a checkpoint with so many fewer or more is another model
+_ELSEWHERE = "mlx"  # A packing that only Apple's library reads
 
 
 def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
@@ -291,8 +288,7 @@ def _is_same(one: FoundShape, other: FoundShape) -> bool:
 
 _PACKED_AT_LOAD = frozenset({Role.QUERY, Role.KEY_VALUE, Role.FEED_FORWARD, Role.EXPERTS})
 _GROUPED = ("awq", "gptq", "w4a16", "compressed", "block", "nvfp4")
-_GROUP = 128
-"""Weights that share a scale in such checkpoints, as most are made."""
+_GROUP = 128  # Weights that share a scale in such checkpoints, as most are made
 
 
 def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:

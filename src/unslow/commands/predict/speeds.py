@@ -76,8 +76,7 @@ def measured_case(plan: Blueprint, calibration: Calibration, request: PredictReq
     return Measured(decode, prefill, basis)
 
 
-USUAL_ACCEPTANCE = 0.7
-"""Of a draft model of the same family on ordinary text, where nothing is said."""
+USUAL_ACCEPTANCE = 0.7  # Of a draft model of the same family on ordinary text, where nothing is said
 
 
 def find_draft(system: System, request: PredictRequest) -> FoundModel | None:
@@ -117,8 +116,7 @@ def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictR
 
 
 _SAME = 0.004
-_ALSO = ("Q4_0",)
-"""Mixes that are no longer offered as a matter of course, and still compared."""
+_ALSO = ("Q4_0",)  # Mixes that are no longer offered as a matter of course, and still compared
 
 
 def memory_wall_of(

@@ -93,8 +93,7 @@ def layout_of(header: Sequence[str], added: Sequence[str], name: str, decimal: s
 _HEAD = 1 << 16
 _WIDE = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _PIPE = "-"
-_MARK = "\ufeff"
-"""What Excel puts before UTF-8, and needs to see to read it as such."""
+_MARK = "\ufeff"  # What Excel puts before UTF-8, and needs to see to read it as such
 _DECIMAL_COMMA = re.compile(r';"?\d+,\d+"?(?:;|\r?\n|$)')
 """As Excel writes numbers where a comma stands before the decimals."""
 
@@ -222,8 +221,7 @@ def _usual_mode(path: Path) -> int:
     return 0o666 & ~mask
 
 
-PIECE = 100_000
-"""Rows that are in memory at once."""
+PIECE = 100_000  # Rows that are in memory at once
 ADDED = ("predicted_tok_s", "predicted_low", "predicted_high", "basis", "reason")
 
 

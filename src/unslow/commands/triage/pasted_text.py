@@ -232,8 +232,7 @@ def _rounded(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)
 
 
-PROVEN = 0.75
-"""A finding that is less sure rests on words; then the commands that would show it are asked for."""
+PROVEN = 0.75  # A finding that is less sure rests on words; then the commands that would show it are asked for
 BytesRead = Callable[[int], None]
 
 

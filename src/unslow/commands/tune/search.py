@@ -77,8 +77,7 @@ class TuneSpec(NamedTuple):
         return request
 
 
-_NOTED = GIB
-"""Of a GPU's memory: a desktop and its browser hold less, and do not compute for long."""
+_NOTED = GIB  # Of a GPU's memory: a desktop and its browser hold less, and do not compute for long
 
 
 def others_on_gpu(machine: Machine) -> list[str]:
@@ -227,12 +226,9 @@ def _model(plan: PlanReport, request: TuneSpec) -> str:
     return request.model
 
 
-TOO_SLOW = 4.0
-"""Times the best request so far: whoever takes longer is not waited for."""
-_PATIENT_S = 60.0
-"""A start may take so long even where the whole time is shorter."""
-_LEAST_LIMIT_S = 10.0
-"""A request is given so long however fast the best one is: a first one may be slow once."""
+TOO_SLOW = 4.0  # Times the best request so far: whoever takes longer is not waited for
+_PATIENT_S = 60.0  # A start may take so long even where the whole time is shorter
+_LEAST_LIMIT_S = 10.0  # A request is given so long however fast the best one is: a first one may be slow once
 
 
 class Steps:

@@ -167,8 +167,7 @@ class VerifySpec(NamedTuple):
         return self.allow if self.allow is not None else ALLOWED if floor is None else floor
 
 
-_OVERRIDES = "--override-kv"
-"""With it, a file may be said to be trained for more than it says itself."""
+_OVERRIDES = "--override-kv"  # With it, a file may be said to be trained for more than it says itself
 
 
 def check_room(party: MeasuredServer, place: ServerPlace, work: Work) -> None:
@@ -217,8 +216,7 @@ def _count(word: str) -> int | None:
     return int(word) or None if word.isdecimal() and len(word) <= 12 else None  # noqa: PLR2004 (digits of any context)
 
 
-LARGEST_BYTES = 16 * 1024**2
-"""A report has some kilobytes; one with every answer in it stays far below this."""
+LARGEST_BYTES = 16 * 1024**2  # A report has some kilobytes; one with every answer in it stays far below this
 _HINT = "give a file that `unslow verify --json > FILE` wrote"
 
 
@@ -236,8 +234,7 @@ def read_verified(path: str, system: System | None = None) -> VerifyReport:
     return report
 
 
-_WATCHED_HZ = 2.0
-"""Samples of the machine in a second while one server is measured alone: enough for its clocks."""
+_WATCHED_HZ = 2.0  # Samples of the machine in a second while one server is measured alone: enough for its clocks
 
 
 class Saved(NamedTuple):

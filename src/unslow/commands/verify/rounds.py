@@ -187,14 +187,10 @@ MOST_TOKENS, FEWEST_TOKENS = 48, 12
 """Of an answer: longer ones have gone their own way by then, shorter ones tell no loop."""
 MOST_PLACES, FEWEST_PLACES = 200, 48
 """Of the text whose probabilities are asked for: two hundred tell a percent of perplexity."""
-FEWEST_QUESTIONS = 5
-"""Of those that are compared: fewer can't tell another model from chance (`think.stats.answers`)."""
-SHORTEST_S, LONGEST_S = 15.0, 120.0
-"""For the probabilities of one server, should it be slower than it was."""
-_TRIES = 2
-"""Of a question: one failure may be an accident."""
-_PARTS = 5
-"""The first is asked everything twice and the second once, and both for probabilities."""
+FEWEST_QUESTIONS = 5  # Of those that are compared: fewer can't tell another model from chance (`think.stats.answers`)
+SHORTEST_S, LONGEST_S = 15.0, 120.0  # For the probabilities of one server, should it be slower than it was
+_TRIES = 2  # Of a question: one failure may be an accident
+_PARTS = 5  # The first is asked everything twice and the second once, and both for probabilities
 _LETTERS = 4.0
 """Of a token, about: the text is read once, a few tokens before each place, and a place is one step of generating."""
 
@@ -282,8 +278,7 @@ def _answer(bencher: Bencher, party: MeasuredServer, question: Question) -> str 
     return None
 
 
-ANSWERS_SHARE = 1 / 3
-"""Of the time, for answers."""
+ANSWERS_SHARE = 1 / 3  # Of the time, for answers
 STRETCHED = 1.5
 """The time may be so much longer for the first few rounds: with fewer, all of it is lost. What else took longer than
 it was to does not count for them."""
@@ -392,8 +387,7 @@ def asked_in_turns(both: Both, course: Course, clock: Clock, progress: Progress)
 # A round is then a whole life of each of them: where its memory landed stays the same for all requests of one life, so
 # only another life tells what that is worth.
 
-FEWEST_EACH, MOST_EACH = 2, 6
-"""Requests to one life: as many as take about as long as its start."""
+FEWEST_EACH, MOST_EACH = 2, 6  # Requests to one life: as many as take about as long as its start
 
 
 def one_after_the_other(parties: Sequence[MeasuredServer], course: Course, system: System, progress: Progress) -> str:
@@ -445,8 +439,7 @@ def _life(bencher: Bencher, party: MeasuredServer, work: Work, prompts: list[Pro
     return ""
 
 
-HOST_EVERY = 6
-"""Rounds between two looks at the host's own speed, each of which takes half a second."""
+HOST_EVERY = 6  # Rounds between two looks at the host's own speed, each of which takes half a second
 
 
 def measure_alone(party: MeasuredServer, course: Course, system: System, progress: Progress) -> str:

@@ -15,22 +15,16 @@ from unslow.fleet.snapshot_hardware import gpus_of
 from unslow.fleet.snapshots import snapshot_of
 from unslow.fleet.summary import counted_names
 
-FEWEST_TOKENS = 20.0
-"""In a window: the gaps of fewer tell no speed."""
-FEWEST_REQUESTS = 0.01
-"""At once, in the mean of a window: of less there are no tokens."""
-SHORTEST_GAP_S, LONGEST_GAP_S = 1e-6, 1e4
-"""Between two tokens: nothing real is outside of it."""
-FEWEST_SPREAD = 3
-"""Instances from which on it makes sense to say that some have more to do than others."""
-LARGEST = 1e12
-"""Of any value: what is larger, below nought or no number at all was not measured."""
+FEWEST_TOKENS = 20.0  # In a window: the gaps of fewer tell no speed
+FEWEST_REQUESTS = 0.01  # At once, in the mean of a window: of less there are no tokens
+SHORTEST_GAP_S, LONGEST_GAP_S = 1e-6, 1e4  # Between two tokens: nothing real is outside of it
+FEWEST_SPREAD = 3  # Instances from which on it makes sense to say that some have more to do than others
+LARGEST = 1e12  # Of any value: what is larger, below nought or no number at all was not measured
 _BUSIEST, _FULLEST = 0.9, 0.9
 """Moments with more to do than nine of ten, and the instances that have more than nine of ten."""
 
 _BESIDE = ("uneasy", "tokens_per_s", "gap_s", "first_token_s", "waiting", "cache_used")
-Row = list[float | None]
-"""A value for each moment of the grid; None where there was none."""
+Row = list[float | None]  # A value for each moment of the grid; None where there was none
 
 
 class Grid(NamedTuple):
@@ -221,19 +215,13 @@ def _told(labels: dict[str, str], names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(labels.get(name, "") for name in names)
 
 
-MOST_POINTS = 300_000
-"""Of one answer, over all its series: some 10 MB of JSON."""
-MOST_PER_SERIES = 10_000
-"""Prometheus refuses more than 11,000 points of a series."""
-WINDOW_S = 60.0
-"""At a scrape each 15 s, which is usual."""
+MOST_POINTS = 300_000  # Of one answer, over all its series: some 10 MB of JSON
+MOST_PER_SERIES = 10_000  # Prometheus refuses more than 11,000 points of a series
+WINDOW_S = 60.0  # At a scrape each 15 s, which is usual
 SHORTEST_WINDOW_S = 15.0
-LONGEST_WINDOW_S = 300.0
-"""A longer window mixes loads that were not there at the same time."""
-SCRAPES = 4
-"""In a window: two make a rate, and now and then one is missed."""
-FEWEST_MOMENTS = 12
-"""That are looked at, however many instances there are."""
+LONGEST_WINDOW_S = 300.0  # A longer window mixes loads that were not there at the same time
+SCRAPES = 4  # In a window: two make a rate, and now and then one is missed
+FEWEST_MOMENTS = 12  # That are looked at, however many instances there are
 
 
 class Asked(Protocol):

@@ -58,14 +58,10 @@ class LikeInstances(msgspec.Struct, frozen=True, kw_only=True):
 # More requests never make a step shorter: where a bin says so it is noise, and neighbours are drawn together. The
 # spread of a bin is that of its moments: what eight of ten moments with that load had.
 
-FEWEST = 5
-"""Moments of a bin: of fewer, the middle is chance."""
-_EXACT = 16
-"""Requests up to which each number has a bin of its own."""
-_WIDER = 1.09
-"""Each bin beyond, as a factor: eight to a doubling."""
-_EDGE = 0.1
-"""Of the moments lie below the low end of the spread, and as many above the high one."""
+FEWEST = 5  # Moments of a bin: of fewer, the middle is chance
+_EXACT = 16  # Requests up to which each number has a bin of its own
+_WIDER = 1.09  # Each bin beyond, as a factor: eight to a doubling
+_EDGE = 0.1  # Of the moments lie below the low end of the spread, and as many above the high one
 
 
 class At(NamedTuple):
@@ -155,10 +151,8 @@ def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
 # the machine, it also knows from which load on arithmetic takes longer than reading, which no measurement below that
 # load shows: the slower of the two counts, and the interval holds both.
 
-FARTHEST = 4.0
-"""Times the highest load that was seen: farther than that a line through what was seen says nothing."""
-APART = 1.4
-"""The highest load over the lowest: of loads closer together nobody can tell what one more request adds."""
+FARTHEST = 4.0  # Times the highest load that was seen: farther than that a line through what was seen says nothing
+APART = 1.4  # The highest load over the lowest: of loads closer together nobody can tell what one more request adds
 NEAR = 4.0
 """The line is that of loads down to the highest over this: a step bends upwards where arithmetic begins to decide."""
 DOUBT = 0.35
@@ -167,8 +161,7 @@ DOUBT = 0.35
 `lab/fleet/capacity_on_gpu.py` prints that beside what it is on a model that was left out."""
 _NOISE = 0.02
 """The least error of a bin, as a share of it: windows of the same load differ by more than chance explains."""
-_EIGHT_OF_TEN = 1.28
-"""Standard errors that hold eight of ten values."""
+_EIGHT_OF_TEN = 1.28  # Standard errors that hold eight of ten values
 
 Longer = Callable[[float], float | None]
 """How many times as long as for one request a step takes for so many, by physics; None where it can't be told."""
@@ -261,16 +254,11 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
 
 SPEED, FIRST, CACHE, PLACES = "speed of each", "first token", "KV cache", "places"
 UNSEEN = "nothing that was seen"
-FULL = 0.9
-"""Of the cache in use: from there on the next conversation soon finds no room."""
-_ENOUGH_CACHE = 0.05
-"""Of the cache in use: of less, rounding decides what one request takes."""
-_WAITED = 0.5
-"""Requests that wait, in the mean of a window: from there on there were no places left."""
-_MORE = 1.2
-"""Times as many: more than windows of one load differ by."""
-_STEPS = 40
-"""Halvings of a span of requests."""
+FULL = 0.9  # Of the cache in use: from there on the next conversation soon finds no room
+_ENOUGH_CACHE = 0.05  # Of the cache in use: of less, rounding decides what one request takes
+_WAITED = 0.5  # Requests that wait, in the mean of a window: from there on there were no places left
+_MORE = 1.2  # Times as many: more than windows of one load differ by
+_STEPS = 40  # Halvings of a span of requests
 
 
 class Limit(NamedTuple):

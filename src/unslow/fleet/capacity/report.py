@@ -97,11 +97,9 @@ class CapacityReport(Shown, frozen=True, kw_only=True):
 SIMULATED = "~"
 _MAKERS = re.compile(r"\b(?:NVIDIA|AMD|Intel)\s+(?:GeForce\s+|Instinct\s+|Radeon\s+|Arc\s+)?")
 _SHORT = {SPEED: "speed", CACHE: "cache", UNSEEN: "not seen"}
-_SMALL = 10.0
-"""Requests below which a tenth of one is worth showing."""
+_SMALL = 10.0  # Requests below which a tenth of one is worth showing
 _LONGEST_DEVICE = 16
-_MOST_POINTS = 8
-"""Of a curve on one line."""
+_MOST_POINTS = 8  # Of a curve on one line
 
 
 def capacity_summary(report: CapacityReport) -> tuple[str, str]:

@@ -44,10 +44,8 @@ from unslow.think.case.slowness import SPREAD, times_as_long
 from unslow.think.case.work import depth_of
 from unslow.think.report import Range
 
-_ROOM = 0.9
-"""Of a card that vLLM, SGLang and TGI fill with weights and cache unless they are told otherwise."""
-_MOST_GPUS = 8
-"""Cards that one machine joins; tensor parallel over more than one machine is another matter."""
+_ROOM = 0.9  # Of a card that vLLM, SGLang and TGI fill with weights and cache unless they are told otherwise
+_MOST_GPUS = 8  # Cards that one machine joins; tensor parallel over more than one machine is another matter
 
 
 Steps = Callable[[float], tuple[float, float, float]]
@@ -110,14 +108,10 @@ def more_cache(case: Case) -> float:
     return (2 * room - weights) / (room - weights) if 0 < weights < room else 2.0
 
 
-NEARLY = 0.1
-"""Of a request: a curve that ends so little below a whole number ends there."""
-INSIDE = 1.1
-"""Times the highest measured load: as far as a bin reaches."""
-MOST_REQUESTS_BY_PHYSICS = 512.0
-"""Requests at once that physics alone is asked about."""
-_ALONE = 1.5
-"""Requests at once: a bin below it is that of one request alone."""
+NEARLY = 0.1  # Of a request: a curve that ends so little below a whole number ends there
+INSIDE = 1.1  # Times the highest measured load: as far as a bin reaches
+MOST_REQUESTS_BY_PHYSICS = 512.0  # Requests at once that physics alone is asked about
+_ALONE = 1.5  # Requests at once: a bin below it is that of one request alone
 _FIRST_UNTOLD = "it tells no time to the first token, so only the speed is held against the goal"
 
 _FIRST_UNSEEN = "the first token was not measured, so only the speed is held against the goal"
@@ -306,8 +300,7 @@ def _more(then: Range, now: Range) -> Range:
     return Range(low=min(won), mid=won[1], high=max(won))
 
 
-_DOUBLINGS = 10
-"""Of one request: 512 at once are the most that physics is asked about."""
+_DOUBLINGS = 10  # Of one request: 512 at once are the most that physics is asked about
 
 
 def points_of(found: Served) -> tuple[CurvePoint, ...]:
@@ -353,8 +346,7 @@ def _first(firsts: Beyond | None, requests: float) -> Range | None:
 
 MOST_GROUPS_BY_PHYSICS = 200
 """Groups, the largest first, for which physics is asked, which takes some tenths of a second for each."""
-UNEVEN = 1.5
-"""Times the mean: from there on it is worth a word that the load is not balanced."""
+UNEVEN = 1.5  # Times the mean: from there on it is worth a word that the load is not balanced
 
 
 def rows_of(likes: Iterable[LikeInstances], goal: Goal) -> Iterator[CapacityRow]:

@@ -197,12 +197,9 @@ def span(seconds: float) -> str:
 
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 """The last one again and again: a server that comes back is asked soon, and one that struggles is left alone."""
-NOBODY_S = 3.0
-"""How long an address where nothing ever answered is tried: a wrong port is likelier than a restart."""
-TIRED_S = 0.3
-"""After all that waiting was in vain for the query before, for one more try."""
-CUT_TRIES = 3
-"""Of an answer that breaks off: it may be long, and something on the way may not like long ones."""
+NOBODY_S = 3.0  # How long an address where nothing ever answered is tried: a wrong port is likelier than a restart
+TIRED_S = 0.3  # After all that waiting was in vain for the query before, for one more try
+CUT_TRIES = 3  # Of an answer that breaks off: it may be long, and something on the way may not like long ones
 AWAY_HINT = "is it running, and is the address right?"
 WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
 

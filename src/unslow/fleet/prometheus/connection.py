@@ -17,8 +17,7 @@ from unslow.look.system import ExchangeError, LookError
 from unslow.look.system.http import Connection, is_loopback, look_error
 
 _LONGEST_TEXT = 300
-_MOST_NAMED, _MOST_STATEMENTS = 3, 100
-"""More would hide the rest; a server can make up as many as it likes."""
+_MOST_NAMED, _MOST_STATEMENTS = 3, 100  # More would hide the rest; a server can make up as many as it likes
 _NOT_SHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 

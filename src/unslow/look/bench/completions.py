@@ -34,8 +34,7 @@ from unslow.look.system.live import was_closed
 # Whether somebody else was answered at the same time: then a speed is not that of a server alone.
 # A llama-server names the last task of every slot, so that two looks tell even of a request that came and went between.
 
-Tasks = dict[str, str]
-"""What each slot of the others works on, or worked on last."""
+Tasks = dict[str, str]  # What each slot of the others works on, or worked on last
 
 
 class Company:
@@ -159,14 +158,12 @@ def _median(values: Sequence[float], source: str) -> Fact[float]:
 OPENINGS = ("Warming", "First", "Second", "Third")
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
 COMPLETIONS = 3
-MOST_SHARED = 5
-"""Answers beside somebody else's that are asked for again: whoever is there after so many stays."""
+MOST_SHARED = 5  # Answers beside somebody else's that are asked for again: whoever is there after so many stays
 SHARED = not_found(
     "requests of others were answered at the same time, so its speed alone can't be told", "try again when it is idle"
 )
 
-Progress = Callable[[str, float], None]
-"""Called with what is being done and the share of it that is done."""
+Progress = Callable[[str, float], None]  # Called with what is being done and the share of it that is done
 
 
 class Repeats(NamedTuple):

@@ -19,8 +19,7 @@ from unslow.look.logs.llama_bench import model_of, rows_of
 
 MOST_ROWS = 5000
 MOST_SAMPLES = 10_000
-FASTEST = 1e9
-"""Tokens per second that no machine reaches."""
+FASTEST = 1e9  # Tokens per second that no machine reaches
 _LONGEST = 1000
 _HINT = "it is written by `llama-bench -m MODEL -o json`"
 _KV_TYPES = {True: "f16", False: "f32"}

@@ -151,8 +151,7 @@ PROMPTS = (
     "Explain what limits heat pumps below freezing, including refrigerants and compressors. Be thorough.",
 )
 QUESTION = "So much for the words. Now explain the transformer architecture in detail, and be thorough."
-WITH_QUESTION_FROM = 64
-"""A shorter prompt has no room for one."""
+WITH_QUESTION_FROM = 64  # A shorter prompt has no room for one
 _SENTENCE_WORDS = (7, 15)
 _MOST_LEARNED = 64
 _AVERAGED_WORDS = 400

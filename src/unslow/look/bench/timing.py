@@ -75,12 +75,9 @@ def is_gone(system: System, pid: int | None) -> bool:
 # A server that pauses goes on where it was, one token after the other. Steps that give several tokens at once, by
 # drafts or by a scheduler that plans ahead, give a handful; a proxy collects kilobytes.
 
-LEAST_PAUSE_S = 0.5
-"""A pause that everybody sees."""
-LEAST_TOKENS = 16
-"""Times a token's own time: more than any step of speculative decoding gives at once."""
-FEWEST_AT_ONCE, AT_ONCE = 8, 0.1
-"""Pieces that follow within this share of the pause."""
+LEAST_PAUSE_S = 0.5  # A pause that everybody sees
+LEAST_TOKENS = 16  # Times a token's own time: more than any step of speculative decoding gives at once
+FEWEST_AT_ONCE, AT_ONCE = 8, 0.1  # Pieces that follow within this share of the pause
 
 
 def held_back_s(arrivals_s: Sequence[float], token_s: float) -> float:
@@ -95,8 +92,7 @@ def held_back_s(arrivals_s: Sequence[float], token_s: float) -> float:
 
 _FEWEST_TIMED, _SHORTEST_PROMPT = 8, 64
 """Tokens of an answer and of a prompt: fewer time the start of a request rather than its tokens."""
-_FEWEST_CUT = 4
-"""Tokens of an answer that was cut off: fewer tell no speed."""
+_FEWEST_CUT = 4  # Tokens of an answer that was cut off: fewer tell no speed
 
 
 def as_far_as_it_came(system: System, target: Target, plan: Plan, wanted: tuple[str, int]) -> tuple[Timed, bool]:

@@ -17,8 +17,7 @@ from unslow.look.sampler.timeline import UNDER_LOAD, decode_phase, throttled_fra
 from unslow.look.system import LookError, System, try_look, unknown
 from unslow.look.system.http import is_loopback
 
-QUESTION = "telemetry"
-"""The name under which a recording holds the summary; the samples themselves pass it by."""
+QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from unslow.look.started import Started, Waiting, ended_within, read_last_words,
 from unslow.look.system import System
 
 CONTEXT = 4096
-SETTINGS = ("context", "threads", "threads_batch", "batch", "ubatch", "slots")
-"""What can be set when it starts."""
+SETTINGS = ("context", "threads", "threads_batch", "batch", "ubatch", "slots")  # What can be set when it starts
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 5.0
 

@@ -135,8 +135,7 @@ def parse_cpu_library(maps: str) -> tuple[str, list[str]] | None:
 
 MOST_CODE_BYTES = 256 * 1024**2
 """Of a program: kernels for GPUs, which make one larger, lie in libraries of their own as a rule."""
-FEWEST_INSTRUCTIONS = 16
-"""Of one kind: in 15 MB of code without any of them, other bytes look like one at most once."""
+FEWEST_INSTRUCTIONS = 16  # Of one kind: in 15 MB of code without any of them, other bytes look like one at most once
 _MARK = b"ggml-cpu.c"
 """The name of the source, which its own complaints carry: without it the backend's code is elsewhere."""
 _PROGRAMS = re.compile(r"(?:lib)?(?:ggml|llama|whisper|koboldcpp)[\w.+-]{0,80}")

@@ -25,8 +25,7 @@ from unslow.look.started import Started, Waiting, ended_within, read_last_words,
 from unslow.look.system import System
 
 START_TIMEOUT_S = 900.0
-GRACE_S = 3.0
-"""How long a server may take to end; one that is generating does not listen."""
+GRACE_S = 3.0  # How long a server may take to end; one that is generating does not listen
 
 
 class Launched(Started):

@@ -18,8 +18,7 @@ from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.text_blocks import facts_at_place
 
 _PROMPT_FLAGS = ("-p", "--prompt", "-sys", "--system-prompt")
-_COUNTS_PROMPTS = re.compile(r"llama-bench|\bbench\b")
-"""Its `-p` is a number of tokens."""
+_COUNTS_PROMPTS = re.compile(r"llama-bench|\bbench\b")  # Its `-p` is a number of tokens
 _WORDS = frozenset({
     "a", "an", "and", "at", "because", "but", "for", "from", "get", "gets", "getting", "gives", "i", "in", "is", "it",
     "my", "of", "or", "so", "the", "then", "this", "to", "using", "when", "where", "which", "while", "with",
@@ -242,8 +241,7 @@ _PATHS = (
     (re.compile(r"(?<![\w:/.])/Users/[\w.-]{1,60}/"), _MAC),
     (re.compile(r"(?<!\w)[A-Za-z]:\\(?:Users|Windows|Program Files|ProgramData)\\"), _WINDOWS),
 )
-_NEAR = 80
-"""Characters behind a prompt in which the name of a program stands, also after `.\\` or a variable."""
+_NEAR = 80  # Characters behind a prompt in which the name of a program stands, also after `.\` or a variable
 _RUNS_IT = re.compile(r"(?i)\b(?:ollama|llama\S*|vllm|lms|nvidia-smi|rocm-smi|koboldcpp\S*|sglang|mlx\S*)")
 
 

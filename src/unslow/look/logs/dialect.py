@@ -19,8 +19,7 @@ from unslow.facts.values import reported
 R = TypeVar("R")
 Take = TypeVar("Take", bound=Callable[..., None])
 
-LONGEST_LINE = 8192
-"""No reader is shown more of a line than this; longer ones are cut around the needle."""
+LONGEST_LINE = 8192  # No reader is shown more of a line than this; longer ones are cut around the needle
 
 
 class Seen(Facts, frozen=True, kw_only=True):

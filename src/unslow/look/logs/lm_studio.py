@@ -11,8 +11,7 @@ from unslow.look.logs.dialect import LineDialect, Rules, Seen, needles_of
 
 RULES = Rules["LmStudioReader"]()
 NAME = "LM Studio"
-ALL_LAYERS = 9999
-"""What `max` stands for: more layers than any model has."""
+ALL_LAYERS = 9999  # What `max` stands for: more layers than any model has
 _GB = 10**9
 _MOST_GPUS = 64
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"

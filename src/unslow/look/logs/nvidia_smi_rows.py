@@ -178,8 +178,7 @@ def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
 
 GPU_SOURCE = "nvidia-smi --query-gpu"
 APPS_SOURCE = "nvidia-smi --query-compute-apps"
-Row = dict[str, str]
-"""The printed values by column name, which is written here without its unit."""
+Row = dict[str, str]  # The printed values by column name, which is written here without its unit
 
 _MOST_GPUS = 64
 _MOST_ROWS = 50_000  # the latest ones: nearly three hours at five rows a second

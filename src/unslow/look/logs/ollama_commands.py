@@ -263,8 +263,7 @@ def _loaded_model(fields: dict[str, Known[str]]) -> LoadedModel:
 # The count of the prompt holds the tokens that were cached and the duration does not: a rate made of the two is too
 # high where a prompt was seen before. Of several prompts the one that took longest suffers least from it.
 
-LOADED_AGAIN_S = 1.0
-"""A model that is there already is found in milliseconds; whatever takes longer was a load."""
+LOADED_AGAIN_S = 1.0  # A model that is there already is found in milliseconds; whatever takes longer was a load
 MOST_BLOCKS = 1000
 _VERBOSE = re.compile(
     rf"\b(?:(total|load|prompt eval|eval)[ _]duration\b[\"'`*]{{0,3}}\s?[:=|]\s{{0,40}}({DURATION})(?![\w.])"

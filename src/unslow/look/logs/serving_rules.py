@@ -298,8 +298,7 @@ def note_model(reading: Reading, name: str, where: str) -> None:
 
 
 CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
-TORCH_RULES = Rules[Reading]()
-"""Lines that several programs write."""
+TORCH_RULES = Rules[Reading]()  # Lines that several programs write
 
 
 @TORCH_RULES(

@@ -137,10 +137,8 @@ def decoded_line(line: str) -> str:
 # lines in each block are read and the others counted, so that the speed does not depend on how chatty a log is.
 
 BLOCK_BYTES = 1 << 20
-EXACT_BYTES = 8 << 20
-"""A log up to this size is read in full, however often it repeats itself."""
-HEAD_BYTES = 2 << 20
-"""How much of its start is kept as text; of its end, the last two blocks."""
+EXACT_BYTES = 8 << 20  # A log up to this size is read in full, however often it repeats itself
+HEAD_BYTES = 2 << 20  # How much of its start is kept as text; of its end, the last two blocks
 MOST_LINES_KEPT = 50_000
 _FIRST_KEPT, _LAST_KEPT = 16, 64
 _FIRST_OF_CHATTY, _LAST_OF_CHATTY = 2, 8

@@ -26,8 +26,7 @@ from unslow.look.logs.serving_rules import (
     parse_whole_number,
 )
 
-BLOCK_TOKENS = 16
-"""Tokens in a block of the cache unless vLLM is told otherwise; the oldest logs count blocks only."""
+BLOCK_TOKENS = 16  # Tokens in a block of the cache unless vLLM is told otherwise; the oldest logs count blocks only
 
 _RANK = re.compile(r"(?:TP|tp_rank[=:]? ?|[Rr]ank[=: ])(\d{1,3})(?!\d)")
 _device = partial(gpu_of_worker, rank=_RANK)

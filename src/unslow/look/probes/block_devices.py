@@ -33,8 +33,7 @@ _BY_NAME: tuple[tuple[tuple[str, ...], Kind], ...] = (
 _VIRTUAL_VENDORS = ("qemu", "vmware", "msft", "google", "vbox", "virtio")
 _CLOUD_VOLUMES = ("elastic block store", "nvme_card-pd", "msft nvme accelerator", "persistentdisk")
 """Models that volumes of clouds go by: they are reached over the network, though their driver is that of NVMe."""
-_NVME_DISK = re.compile(r"p\d{1,3}$")
-"""The part of a name that tells the partition: nvme0n1p2."""
+_NVME_DISK = re.compile(r"p\d{1,3}$")  # The part of a name that tells the partition: nvme0n1p2
 _SLOWEST_FIRST: tuple[Kind, ...] = ("network", "hdd", "other", "virtual", "ssd", "nvme", "memory")
 _NO_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "nbd", "fd")
 

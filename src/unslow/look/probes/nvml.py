@@ -210,8 +210,7 @@ def _silent_gpu(system: System, index: int, address: str, version: str, why_no_d
     return gpu_without_facts(index, why, **known)
 
 
-Nvml = Any
-"""The module pynvml, or a stand-in for it."""
+Nvml = Any  # The module pynvml, or a stand-in for it
 
 # Bounds for a library that answers nonsense; a DGX has 16 GPUs, and nobody reads a list of a thousand processes.
 MOST_GPUS = 64

@@ -246,8 +246,7 @@ def read_own_log(system: System, found: FoundServer, settings: dict[str, Setting
 ROUTER_HEAD_BYTES = 8 * 1024**2
 MOST_LOADS, _LONGEST_LINE = 1000, 1000
 _STARTED = re.compile(r"spawning server instance with name=(\S{1,300}) on port")
-_PASSED_ON = re.compile(r"\[ *\d{1,5}\] ")
-"""How a line starts that a server wrote and the router passed on."""
+_PASSED_ON = re.compile(r"\[ *\d{1,5}\] ")  # How a line starts that a server wrote and the router passed on
 
 
 def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:

@@ -109,8 +109,7 @@ class GivenSettings(NamedTuple):
         return reported(found, setting.source) if sane else failed(f"{setting.source}: not a list of numbers")
 
 
-ALL_LAYERS = 9999
-"""What `-ngl all` stands for: more layers than any model has."""
+ALL_LAYERS = 9999  # What `-ngl all` stands for: more layers than any model has
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:

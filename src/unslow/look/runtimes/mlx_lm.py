@@ -225,8 +225,7 @@ def _described(process: Process, name: str) -> Model:
     return Model(name=named, path=named)
 
 
-_USUAL_PROMPTS = 10
-"""That a cache keeps by itself (mlx_lm/server.py)."""
+_USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
 
 
 def _flag(flag: str) -> Turn:

@@ -46,8 +46,7 @@ _UNTOLD = (
 )  # fmt: skip
 _HOW = "run unslow on the machine of the server, or give its log to `unslow triage`"
 _SHOWN_MODELS = 5
-_BY_OWNER = {"tabbyapi": "TabbyAPI (exllama)"}
-"""Servers that say who they are in their list of models."""
+_BY_OWNER = {"tabbyapi": "TabbyAPI (exllama)"}  # Servers that say who they are in their list of models
 
 
 def find(processes: Sequence[Process]) -> list[Process]:  # noqa: ARG001 (the contract of a runtime)

@@ -22,8 +22,7 @@ from unslow.look.sampler.sources import open_sources
 from unslow.look.sampler.timeline import timeline_of
 from unslow.look.system import Live, LookError, System
 
-LONGEST_SLEEP_S = 0.25
-"""So long it takes at most until a slow sampler stops."""
+LONGEST_SLEEP_S = 0.25  # So long it takes at most until a slow sampler stops
 
 
 class RowWriter:
@@ -90,8 +89,7 @@ class ScheduledThread(Thread):
 SLOWEST_HZ, FASTEST_HZ = 0.1, 100.0
 FILE_SHARE, DRIVER_SHARE = 0.002, 0.01
 """Of a period that one reading may take: a file costs processor time that the model wants, a driver mostly waits."""
-AHEAD = 0.1
-"""Of a period by which a GPU is read before the row is stamped, so that its values are in it."""
+AHEAD = 0.1  # Of a period by which a GPU is read before the row is stamped, so that its values are in it
 STUCK_S = 2.0
 JOIN_S = 2.0
 

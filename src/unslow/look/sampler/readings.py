@@ -9,8 +9,7 @@ REASON_BITS = "reason_bits"
 SELDOM_S = 0.5
 """Between two looks at what changes slowly or is counted by the kernel: a look after some rest finds its code and
 data gone from the caches, and costs ten times what one in a row does. A rate loses nothing by it."""
-CORE = "core"
-"""How the columns of single cores start: they are in the series, and in no summary."""
+CORE = "core"  # How the columns of single cores start: they are in the series, and in no summary
 
 
 class Device(NamedTuple):
@@ -60,8 +59,7 @@ class Rate:
         return grown / seconds if seconds > 0 and grown >= 0 else nan
 
 
-MOST_ROUNDS = 100
-"""However slow a reading is, and however often it failed: it gets its turn every so many rounds."""
+MOST_ROUNDS = 100  # However slow a reading is, and however often it failed: it gets its turn every so many rounds
 _WORDS = 200
 _LARGEST = 1e18
 _STEADY = 0.8  # weight of the former cost: one reading that was interrupted must not make it rare

@@ -66,13 +66,10 @@ def _mean(values: "array[float]") -> float:
 
 
 BLOCK_ROWS = 256
-HOUR_ROWS = 36_000
-"""An hour at 10 Hz, half an hour at 20 Hz."""
-LEVEL_BYTES = 8 * 1024**2
-"""No level takes more; a server with hundreds of cores keeps less than an hour."""
+HOUR_ROWS = 36_000  # An hour at 10 Hz, half an hour at 20 Hz
+LEVEL_BYTES = 8 * 1024**2  # No level takes more; a server with hundreds of cores keeps less than an hour
 THINNER = 8
-LEVELS = 3
-"""At 10 Hz: one hour, then eight hours at 1.25 Hz, then 64 hours at one sample in 6.4 s."""
+LEVELS = 3  # At 10 Hz: one hour, then eight hours at 1.25 Hz, then 64 hours at one sample in 6.4 s
 _FEWEST_BLOCKS = 8
 
 

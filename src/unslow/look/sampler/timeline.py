@@ -84,8 +84,7 @@ _FACTS: dict[str, tuple[str, Callable[[Stat], float]]] = {
 MOST_REASONS = 120
 FLICKER_S = 0.5
 """A reason that is set again within this was set all the while, if it was set in enough of the samples."""
-SHORTEST_S = 0.15
-"""Shorter than two samples, ten times a second: a limit that is touched once costs nothing."""
+SHORTEST_S = 0.15  # Shorter than two samples, ten times a second: a limit that is touched once costs nothing
 
 
 class _Stretch(NamedTuple):
@@ -151,8 +150,7 @@ def _joined_reasons(stretches: Sequence[_Stretch], close_s: float) -> list[_Stre
     return found
 
 
-MOST_COLUMNS, FEWEST_COLUMNS = 400, 60
-"""A picture is some hundred pixels wide; fewer than these show no course."""
+MOST_COLUMNS, FEWEST_COLUMNS = 400, 60  # A picture is some hundred pixels wide; fewer than these show no course
 MOST_VALUES = 6000
 """Of all tracks together, about 60 kB as JSON: a server with eight GPUs gets a coarser picture, not a larger one."""
 MOST_SPANS = 240

@@ -115,8 +115,7 @@ def masked_json(value: Any) -> Any:
 T = TypeVar("T")
 
 INDEX = "recording.jsonl"
-CLOCK = "clock"
-"""The question of what time it is; all others have a word for their kind before them."""
+CLOCK = "clock"  # The question of what time it is; all others have a word for their kind before them
 LARGEST_RECORDING_BYTES = 256 * 1024**2
 LARGEST_STREAM_BYTES = 64 * 1024**2
 

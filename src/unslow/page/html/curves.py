@@ -44,10 +44,8 @@ _METRICS = {
     "client_decode_tokens_per_s": "tokens per second at the client",
     "time_to_first_token_s": "time to the first token",
 }
-_SMALLEST = 1e-6
-"""What is less is as good as nothing, and has no place on a scale of doublings."""
-_STEP = 9.0
-"""Units between two spots of a line that words keep off."""
+_SMALLEST = 1e-6  # What is less is as good as nothing, and has no place on a scale of doublings
+_STEP = 9.0  # Units between two spots of a line that words keep off
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +178,7 @@ def _value(drawing: Drawing, plot: _Plot, point: CurvePoint, value: float, class
         drawing.words((spot.left + spot.right) / 2, spot.bottom - 3, said, "middle", class_)
 
 
-MOST_POINTS = 200
-"""More can't be told apart."""
+MOST_POINTS = 200  # More can't be told apart
 _TITLES = {"depth": "Speed by depth of the context", "users": "Speed by users at once"}
 
 

@@ -209,8 +209,7 @@ def _cause(name: str) -> str:
 
 
 _MARKS = {"ok": ("✓", "Yes: "), "bad": ("✗", "No: "), "unknown": ("?", "Not known: ")}
-_NO_GPU = "there is no GPU"
-"""As the judge says it: five such answers are one."""
+_NO_GPU = "there is no GPU"  # As the judge says it: five such answers are one
 
 
 def checklist(items: Sequence[ChecklistItem]) -> Markup:

@@ -270,8 +270,7 @@ _PANELS = {
     "ruled_out": Panel("Ruled out", "Ruled out", _told("ruled_out", ruled_out)),
     "notes": Panel("How it was measured", "How", _notes),
 }
-_CHARTS = ("roofline", "depth", "users")
-"""Small enough for three in a row."""
+_CHARTS = ("roofline", "depth", "users")  # Small enough for three in a row
 _BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
 _PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "from RAM"}
 

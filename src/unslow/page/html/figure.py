@@ -12,8 +12,7 @@ from unslow.show.clean import safe
 from unslow.show.labels import label
 from unslow.show.units import GB, GIB, MIB
 
-MOST_ROWS = 200
-"""Of a table: nobody reads on, and the JSON has them all."""
+MOST_ROWS = 200  # Of a table: nobody reads on, and the JSON has them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,7 @@ def _table(table: Table) -> Markup:
     return joined([tag("div", body, class_="scroll", tabindex=0, role="group", aria_label=caption), more])
 
 
-_APART = 8.0
-"""Between two numbers of an axis."""
+_APART = 8.0  # Between two numbers of an axis
 
 
 def foot_axis(

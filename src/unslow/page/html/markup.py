@@ -150,8 +150,7 @@ def _flag(said: str) -> Markup:
     return tag("p", words, tag("code", dash + flag), class_="by-hand") if words.strip() else command(said)
 
 
-_LONGEST_NAME = 60
-"""Characters of a command that a screen reader says of its button."""
+_LONGEST_NAME = 60  # Characters of a command that a screen reader says of its button
 
 
 class Offered(Protocol):
@@ -229,8 +228,7 @@ _MEASURES = re.compile(
 )
 _EVICTS = re.compile(r"measure with --evict\.?")
 _COMPARES = re.compile(r"unslow bench(?: \S+)? --compare LAST")
-NO_BUTTONS: Mapping[str, str] = MappingProxyType({})
-"""Of a file, which can start nothing."""
+NO_BUTTONS: Mapping[str, str] = MappingProxyType({})  # Of a file, which can start nothing
 
 
 def buttons_of(offers: Iterable[Offered], number: int, *, alone: bool) -> dict[str, str]:

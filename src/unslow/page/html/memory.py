@@ -21,13 +21,10 @@ KINDS = {
     "lacking": "lacking",
 }
 """In the order in which they lie."""
-MOST_BARS, MOST_PARTS = 24, 24
-"""Of more, the table tells."""
+MOST_BARS, MOST_PARTS = 24, 24  # Of more, the table tells
 _HIGH, _GAP = 26.0, 16.0
-_EDGE = 2.0
-"""Room at both ends for the mark of the end."""
-_THINNEST = 1.5
-"""A part that is there is seen, however small."""
+_EDGE = 2.0  # Room at both ends for the mark of the end
+_THINNEST = 1.5  # A part that is there is seen, however small
 _SHORT = {"compute": "compute", "lacking": "lacking"}
 
 

@@ -30,8 +30,7 @@ from unslow.page.html.svg import (
 from unslow.think.view import Roof, RooflinePoint, RooflineView
 
 SHAPES = {"decode": "round", "prefill": "square"}
-_FEWEST_DECADES, _MOST_DECADES = 2.0, 9.0
-"""Less shows no slope; more makes all points one."""
+_FEWEST_DECADES, _MOST_DECADES = 2.0, 9.0  # Less shows no slope; more makes all points one
 _BOUND = {"memory": "bound by memory", "compute": "bound by computing", "overhead": "held back by overheads"}
 
 

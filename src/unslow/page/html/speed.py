@@ -22,16 +22,12 @@ from unslow.think.judge.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart, Finding, Range
 from unslow.think.view import ChangeRow, ChangeView, SpeedRow
 
-_ROOM = 1.03
-"""Of the largest value: so that its mark does not stand on the edge."""
-_THINNEST = 0.35
-"""Percent of the width: a bar that is nearly nothing can still be seen."""
-_FAR = 6.0
-"""Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck."""
+_ROOM = 1.03  # Of the largest value: so that its mark does not stand on the edge
+_THINNEST = 0.35  # Percent of the width: a bar that is nearly nothing can still be seen
+_FAR = 6.0  # Times as much as anything else: a ceiling beyond that would leave the rest of the bar a speck
 _BAR = 30
 _DECODE = "decode_tokens_per_s"
-_LITTLE = 0.02
-"""A share that needs a digit more."""
+_LITTLE = 0.02  # A share that needs a digit more
 
 
 def _bullet(row: SpeedRow) -> Markup:
@@ -133,8 +129,7 @@ def speeds(rows: Sequence[SpeedRow]) -> Markup:
     return tag("div", *map(_bullet, rows), class_="bullets")
 
 
-_ROOM_FOR_A_NUMBER = 5.0
-"""Percent of the width: what a digit takes on a narrow screen."""
+_ROOM_FOR_A_NUMBER = 5.0  # Percent of the width: what a digit takes on a narrow screen
 _HEIGHT = 34
 
 
@@ -184,8 +179,7 @@ def _looks(parts: list[BudgetPart], lost: set[str]) -> Iterator[str]:
             series += 1
 
 
-_ENDLESS = 1e6
-"""A speed-up beyond this has no upper end: it was measured once."""
+_ENDLESS = 1e6  # A speed-up beyond this has no upper end: it was measured once
 _HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
 
 

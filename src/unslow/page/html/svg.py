@@ -116,13 +116,10 @@ def _powers(low: float, high: float, most: int) -> range:
     return range(first, last + 1, max(1, ceil((last - first + 1) / max(1, most))))
 
 
-FONT = 12.0
-"""Units of the picture: `charts.css` says the same."""
-BOLD = 1.13
-"""How much wider bold letters are."""
+FONT = 12.0  # Units of the picture: `charts.css` says the same
+BOLD = 1.13  # How much wider bold letters are
 _THIN, _BROAD = frozenset("iljtfrI.,:;'|!()[] -/·"), frozenset("mwMW@%GOQ—…")
-_EAST_ASIAN = 0x2E80
-"""From there on a letter is a square."""
+_EAST_ASIAN = 0x2E80  # From there on a letter is a square
 
 
 def width(said: str, *, bold: bool = False) -> float:
@@ -228,8 +225,7 @@ def around(x: float, y: float, wide: float, high: float, away: float) -> list[Bo
 # Each picture is drawn twice, wide and narrow; the style sheet shows the one that fits the room it is given.
 
 Anchor = Literal["start", "middle", "end"]
-BOLD_WORDS = frozenset({"strong", "value", "odd-words", "harmful-words"})
-"""Classes that `charts.css` makes bold."""
+BOLD_WORDS = frozenset({"strong", "value", "odd-words", "harmful-words"})  # Classes that `charts.css` makes bold
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,5 +350,4 @@ def polyline(points: Iterable[tuple[float, float] | None]) -> str:
     return "".join(pieces)
 
 
-LINE = FONT * 1.25
-"""From one line of text to the next."""
+LINE = FONT * 1.25  # From one line of text to the next

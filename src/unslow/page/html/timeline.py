@@ -42,18 +42,12 @@ from unslow.think.view import PhaseSpan, ThrottleMark, TimelineView, Track
 _TALL = ("clock_hz", "power_w", "vram_used_bytes", "temperature_c", "busy")
 """First and taller: what tells most of a slow GPU."""
 MOST_ROWS, MOST_LINES = 14, 64
-SEVERAL = 3
-"""So many lines can be told apart by colour and dashes; of more, all are faint but for one that differs."""
-_DIFFERS = 0.12
-"""Of the height of a row: a mean so far from the middle of the others is seen at a glance."""
-_FAR = 50
-"""A limit that is so many times what was seen would press all lines to the foot."""
-_ROOM = 1.06
-"""Above the highest value."""
-_SAME = 1e-9
-"""Of a value: what differs by less is the same."""
-_DEGREES = 40
-"""At least, so that a degree more or less is no mountain."""
+SEVERAL = 3  # So many lines can be told apart by colour and dashes; of more, all are faint but for one that differs
+_DIFFERS = 0.12  # Of the height of a row: a mean so far from the middle of the others is seen at a glance
+_FAR = 50  # A limit that is so many times what was seen would press all lines to the foot
+_ROOM = 1.06  # Above the highest value
+_SAME = 1e-9  # Of a value: what differs by less is the same
+_DEGREES = 40  # At least, so that a degree more or less is no mountain
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +151,8 @@ PHASES = {"load": "load", "queue": "queue", "prefill": "prompt", "decode": "answ
 """In the order of a request; others come after."""
 MOST_LANES, MOST_SPANS = 8, 2000
 _HIGH, _GAP = 12.0, 4.0
-_THINNEST = 0.8
-"""A short phase is still seen."""
-_CLOSE = 0.6
-"""Units: what lies closer together is one stretch."""
+_THINNEST = 0.8  # A short phase is still seen
+_CLOSE = 0.6  # Units: what lies closer together is one stretch
 
 
 def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
@@ -312,10 +304,8 @@ def _said(row: Row, up: Linear) -> Iterator[tuple[float, str, str]]:
 
 
 _LEFT = {"wide": 156.0, "middle": 132.0, "narrow": 56.0}
-_RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}
-"""Room for words beside the rows; on a phone they stand above."""
-_HOUR_S, _MINUTE_S = 7200, 180
-"""From there on the axis counts in hours, or in minutes."""
+_RIGHT = {"wide": 104.0, "middle": 98.0, "narrow": 6.0}  # Room for words beside the rows; on a phone they stand above
+_HOUR_S, _MINUTE_S = 7200, 180  # From there on the axis counts in hours, or in minutes
 
 
 def render_timeline(part: TimelineView, number: int) -> Markup:

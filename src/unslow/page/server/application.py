@@ -128,11 +128,9 @@ def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-MOST_STREAMS = 8
-"""Pages that follow the same run."""
+MOST_STREAMS = 8  # Pages that follow the same run
 _PAUSE_S = 0.1
-_QUIET_S = 15.0
-"""An empty line is sent after so long, so that a connection that has died is noticed."""
+_QUIET_S = 15.0  # An empty line is sent after so long, so that a connection that has died is noticed
 
 
 def events(desk: ServerState, question: Question) -> StreamingResponse:

@@ -5,10 +5,8 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MOST = 64
-"""One page has a handful; those that are being answered beyond it are told to wait (503)."""
-HEAD_S = 10.0
-"""For the head of a request to come whole: on loopback it takes a millisecond."""
+MOST = 64  # One page has a handful; those that are being answered beyond it are told to wait (503)
+HEAD_S = 10.0  # For the head of a request to come whole: on loopback it takes a millisecond
 
 
 class Connection(H11Protocol):

@@ -22,10 +22,8 @@ from unslow.page.server.runs import NotThereError, Offer, RunShown, stop
 from unslow.page.server.state import ServerState
 
 Kind = Literal["text", "count", "number", "switch", "list", "names"]
-LONGEST_VALUE = 500
-"""Longer than any path or name that means something."""
-MOST_VALUES = 32
-"""Of a parameter that may be repeated."""
+LONGEST_VALUE = 500  # Longer than any path or name that means something
+MOST_VALUES = 32  # Of a parameter that may be repeated
 _KINDS: dict[Any, Kind] = {NUMBER: "number", SWITCH: "switch"}
 _SWITCHES = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
@@ -348,8 +346,7 @@ RUN_ENDPOINTS = (
 )
 
 
-_FILES = ("prices",)
-"""What names a file is for the command line."""
+_FILES = ("prices",)  # What names a file is for the command line
 DEVICES = parameters_of(DevicesRequest, without=_FILES, names={"names": "device"}, commas=("names", "price"))
 CHOOSE = parameters_of(ChooseRequest, without=_FILES, commas=("price", "among"))
 COST = parameters_of(CostRequest, without=_FILES, commas=("device", "price", "rent", "api"))

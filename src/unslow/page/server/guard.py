@@ -72,14 +72,10 @@ class Ticket:
 PAGE = "/"
 TOKEN_HEADER = "x-unslow-token"  # noqa: S105 (the name of a header)
 METHODS = ("GET", "POST", "DELETE")
-NO_TOKEN = 401
-"""The status of the last refusal: all else is as it should be."""
-LARGEST_BODY_BYTES = 16 * 1024
-"""The one body that is understood has three short fields."""
-LONGEST_HEAD = 16 * 1024
-"""Characters of the address and all headers; a browser sends a tenth of it."""
-LONGEST_PATH = 400
-"""Characters; the longest that means something ends with the name of a cause."""
+NO_TOKEN = 401  # The status of the last refusal: all else is as it should be
+LARGEST_BODY_BYTES = 16 * 1024  # The one body that is understood has three short fields
+LONGEST_HEAD = 16 * 1024  # Characters of the address and all headers; a browser sends a tenth of it
+LONGEST_PATH = 400  # Characters; the longest that means something ends with the name of a cause
 _OWN_SITE = ("same-origin", "none")
 """What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
 _OPEN = "open the address that `unslow serve` printed, with its token"

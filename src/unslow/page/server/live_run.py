@@ -172,8 +172,7 @@ def subject_at(seen: SeenMachine, number: int | None) -> Subject | None:
 
 
 EventKind = Literal["progress", "said", "answer", "timeline", "done", "failed"]
-MOST_EVENTS = 500
-"""Of a run of hours, the last ones."""
+MOST_EVENTS = 500  # Of a run of hours, the last ones
 _NEWEST_ONLY: frozenset[EventKind] = frozenset({"progress", "timeline"})
 """Each of these makes the one before it pointless."""
 
@@ -234,8 +233,7 @@ class Events:
 
 LiveKind = Literal["diagnose", "bench"]
 LiveState = Literal["waiting", "running", "done", "stopped", "failed"]
-PICTURE_EVERY_S = 1.0
-"""Between two pictures of the samples: nobody follows more, and each takes some milliseconds."""
+PICTURE_EVERY_S = 1.0  # Between two pictures of the samples: nobody follows more, and each takes some milliseconds
 
 _TOO_SOON = "it was stopped before anything was measured"
 
@@ -455,8 +453,7 @@ def _seen(looked: Looked, wanted: ServeOptions, benches: tuple[Bench, ...]) -> S
     return seen_of(report, looked, live=live, benches=benches, verified=wanted.verified)
 
 
-_OFTEN_S, _SELDOM_S = 0.15, 1.0
-"""Between two looks at a run: while somebody follows it, and while nobody does."""
+_OFTEN_S, _SELDOM_S = 0.15, 1.0  # Between two looks at a run: while somebody follows it, and while nobody does
 
 
 def begin(desk: ServerState) -> None:

@@ -137,8 +137,7 @@ def _form_field(question: BuyerForm, parameter: Parameter) -> Markup:
 
 
 BUY = "buy"
-WAIT_S = 0.8
-"""How long a browser waits for the first look; then a page says that it takes a moment, and waits on."""
+WAIT_S = 0.8  # How long a browser waits for the first look; then a page says that it takes a moment, and waits on
 
 
 def page_of(desk: ServerState, wanted: str, serving: Serving) -> str:
@@ -224,8 +223,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -
 
 
 _WAYS = ("Way", "Price", "A million generated", "A month", "Electricity a month", "Busy", "Enough")
-_UNIT = {"own": "", "rent": " an hour", "rent all day": " an hour", "api": " a million"}
-"""Of the price."""
+_UNIT = {"own": "", "rent": " an hour", "rent all day": " an hour", "api": " a million"}  # Of the price
 _RUNS = ("Model", "Size", "Quant", "Longest context", "Answers, tok/s")
 
 

@@ -107,12 +107,9 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """Why it can't be started now; empty where it can."""
 
 
-MOST_KEPT = 12
-"""Runs that can still be asked about."""
-MOST_LINES = 400
-"""Lines of a run that are kept for whoever comes later."""
-_ENDING_S = 3.0
-"""For a run to end by itself; what it started ends with this program in any case."""
+MOST_KEPT = 12  # Runs that can still be asked about
+MOST_LINES = 400  # Lines of a run that are kept for whoever comes later
+_ENDING_S = 3.0  # For a run to end by itself; what it started ends with this program in any case
 
 
 class NotThereError(UserError):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 Way = Literal["browser", "tunnel", "address"]
-_OWN_WINDOWS = ("darwin", "win32")
-"""Systems on which a session without a display is rare."""
+_OWN_WINDOWS = ("darwin", "win32")  # Systems on which a session without a display is rare
 _USUAL_SSH_PORT = "22"
 _PARTS_OF_A_CONNECTION = 4
 
@@ -59,8 +58,7 @@ def open_browser(url: str) -> None:
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
-_ENDING_S = 2
-"""For answers that are being written when the end comes."""
+_ENDING_S = 2  # For answers that are being written when the end comes
 LAST_PORT = 65535
 _YOUNG_OBJECTS = 10_000
 """New ones between two looks for garbage, which are made by thousands for a slider's answer, and end with it."""

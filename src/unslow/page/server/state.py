@@ -26,12 +26,9 @@ if TYPE_CHECKING:
     from unslow.page.build import SeenMachine
     from unslow.page.what_if import Memory
 
-MOST, MOST_S = 64, 2.0
-"""Answers around one place, and the time that they may take: as a rule it is half of that."""
-QUIET_S = 0.3
-"""Since the last question: whoever drags a slider asks again sooner, and has the processor alone."""
-_LONGEST_REST_S = 0.2
-"""After an answer it rests for as long as that took, so that half a core is left to others."""
+MOST, MOST_S = 64, 2.0  # Answers around one place, and the time that they may take: as a rule it is half of that
+QUIET_S = 0.3  # Since the last question: whoever drags a slider asks again sooner, and has the processor alone
+_LONGEST_REST_S = 0.2  # After an answer it rests for as long as that took, so that half a core is left to others
 
 
 class Place(NamedTuple):
@@ -114,10 +111,8 @@ class ServeOptions(NamedTuple):
     """Whether to measure at once."""
 
 
-PATIENCE_S = 60.0
-"""Longer than any first look takes; whoever asks before it is done waits as long."""
-_PREPARED = 4
-"""Subjects whose memory is laid out before anybody moves a slider."""
+PATIENCE_S = 60.0  # Longer than any first look takes; whoever asks before it is done waits as long
+_PREPARED = 4  # Subjects whose memory is laid out before anybody moves a slider
 
 
 class ServerState:

@@ -78,8 +78,7 @@ _LABELS: dict[KnobName, str] = {
     "quant": "Quant of the weights",
     "slots": "Conversations at a time",
 }
-_ONE_CONTEXT = "Context"
-"""Where there is one conversation, or all share what there is."""
+_ONE_CONTEXT = "Context"  # Where there is one conversation, or all share what there is
 
 
 class Memory:

@@ -35,8 +35,7 @@ from unslow.think.setup import Setup
 from unslow.think.speed.rows import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 from unslow.think.view import MemoryBar, WhatIf
 
-_SHARE = 4
-"""Of a short context, what a prompt takes, and what an answer does: a quarter each."""
+_SHARE = 4  # Of a short context, what a prompt takes, and what an answer does: a quarter each
 
 
 class Speeds(NamedTuple):
@@ -115,8 +114,7 @@ def _like(speed: Range, factors: Range | None) -> Range:
     return Range(low=speed.mid * factors.low, mid=speed.mid * factors.mid, high=speed.mid * factors.high)
 
 
-_MOST_NOTES = 6000
-"""Answers and parts of models that are remembered; each is a few hundred bytes."""
+_MOST_NOTES = 6000  # Answers and parts of models that are remembered; each is a few hundred bytes
 
 
 class Subject(NamedTuple):

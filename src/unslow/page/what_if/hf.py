@@ -39,8 +39,7 @@ from unslow.think.plan.vllm.choices import RECENT
 from unslow.think.view import Choice, MemoryPart, Slider, WhatIf
 
 _RUNTIMES = {"vLLM": "vllm", "Transformers": "transformers"}
-_VLLM_CACHES = {"auto": 2.0, "fp8": 1.0}
-"""What it can be told, and the bytes of a number."""
+_VLLM_CACHES = {"auto": 2.0, "fp8": 1.0}  # What it can be told, and the bytes of a number
 _MOST_CONTEXT, _MOST_SLOTS = 2**27, 256
 
 

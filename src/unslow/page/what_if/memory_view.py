@@ -24,8 +24,7 @@ UNNAMED = "other programs, not named"
 
 _ORDER = ("weights", "kv", "compute", "stranger", "reserve")
 """In which parts lie; others and the reserve have their room first."""
-_MOST_NAMED = 8
-"""Strangers that are told apart; the smaller ones are one part."""
+_MOST_NAMED = 8  # Strangers that are told apart; the smaller ones are one part
 
 
 class Stranger(NamedTuple):
@@ -115,10 +114,8 @@ def _rest_of(strangers: Sequence[Stranger], beyond: int) -> str:
 
 
 KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
-SHORTEST_CONTEXT = 2048
-"""A shorter one is no use for a conversation."""
-LIMITS = {"context": (256, 2**27), "slots": (1, 256)}
-"""As `unslow fit` takes them."""
+SHORTEST_CONTEXT = 2048  # A shorter one is no use for a conversation
+LIMITS = {"context": (256, 2**27), "slots": (1, 256)}  # As `unslow fit` takes them
 
 
 class AskedSettings(NamedTuple):

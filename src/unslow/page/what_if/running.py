@@ -205,8 +205,7 @@ def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Sett
 
 
 _WHERE = "run unslow on the machine itself"
-_MOST_CONTEXT = 2**27
-"""More than any model was trained for; a log may claim anything."""
+_MOST_CONTEXT = 2**27  # More than any model was trained for; a log may claim anything
 
 
 class SeenSubject(NamedTuple):

@@ -43,8 +43,7 @@ def limits_of(case: Case) -> dict[str, float]:
 
 _LEAST_CPUS = 0.01
 UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
-SLOWEST_BYTES_PER_S = 1e8
-"""No memory that runs a model is slower; a figure below it is a mistake."""
+SLOWEST_BYTES_PER_S = 1e8  # No memory that runs a model is slower; a figure below it is a mistake
 CORE_FED_BYTES_PER_S = 8 * GB
 """Where nobody measured the memory: a machine has about as many cores as it can feed, 64 for 460 GB/s and 8 for 60."""
 CORE_READ_BYTES_PER_S = 12 * GB
@@ -187,10 +186,8 @@ def slow_as_one_channel(case: Case) -> float | None:
 
 
 TENSOR_SPLITS = frozenset({"row", "tensor"})
-MARGIN_BYTES = 512 * MIB
-"""What a split that fills a GPU should leave free there."""
-BRIDGED = 2
-"""GPUs that one bridge joins: of more cards with bridges, some are joined by PCIe alone."""
+MARGIN_BYTES = 512 * MIB  # What a split that fills a GPU should leave free there
+BRIDGED = 2  # GPUs that one bridge joins: of more cards with bridges, some are joined by PCIe alone
 
 
 class GpuSplit(NamedTuple):

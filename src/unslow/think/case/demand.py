@@ -115,8 +115,7 @@ def _expert_share(case: Case, layers_bytes: float) -> float:
 
 
 _RUNTIME = "llama.cpp"
-ROTATES_FROM = 8624
-"""The build from which on quantised keys and values are rotated (docs/explanation/quality.md)."""
+ROTATES_FROM = 8624  # The build from which on quantised keys and values are rotated (docs/explanation/quality.md)
 
 
 def exact_needs(case: Case, context: float, gpu_layers: int = -1) -> list[Need] | None:

@@ -23,8 +23,7 @@ _APPLE = re.compile(r"\bApple\b|\bi?Mac(?:Book|OS|mini| Studio| Pro|\b)|\bDarwin
 _BARE_CHIP = re.compile(r"M[1-9](?: (?:Pro|Max|Ultra))?\b(?!-)", re.IGNORECASE)
 """How people shorten the names of Apple's chips; others have such names too."""
 _MLX = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
-MUCH_FASTER = 1.5
-"""Of the bandwidths: between GPUs that are closer, other reasons decide which is used."""
+MUCH_FASTER = 1.5  # Of the bandwidths: between GPUs that are closer, other reasons decide which is used
 SURELY_FREE = 0.75
 """Of a card's memory, where nobody looked: a desktop with a browser takes one to two of the usual eight GiB or more."""
 
@@ -123,11 +122,9 @@ def unified_limit_bytes(case: Case) -> float | None:
 _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NOTHING = {"", "-1", "none", "void", "nodevfiles"}
 _CPU_LIBRARY = re.compile(r"^cpu(?:_\w+)?$", re.IGNORECASE)
-OLDEST_CUDA = (5, 0)
-"""Compute capability below which the CUDA libraries that runtimes ship have no code."""
+OLDEST_CUDA = (5, 0)  # Compute capability below which the CUDA libraries that runtimes ship have no code
 _AMD = re.compile(r"\bamd\b|\bradeon\b", re.IGNORECASE)
-VULKAN_IN_OLLAMA = (0, 12, 6)
-"""The version from which Ollama can reach such GPUs, through Vulkan."""
+VULKAN_IN_OLLAMA = (0, 12, 6)  # The version from which Ollama can reach such GPUs, through Vulkan
 
 
 class Unreached(NamedTuple):
@@ -200,8 +197,7 @@ def _of_card(case: Case, gpu: Gpu, why: str) -> Unreached:
     return Unreached(why, f"machine.gpus.{index}.{'compute_capability' if capable else 'name'}", by_architecture=True)
 
 
-OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
-"""What makes ROCm take a GPU for another."""
+OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"  # What makes ROCm take a GPU for another
 
 
 class Card(NamedTuple):
@@ -259,10 +255,8 @@ def _runs(own: str, built: list[str]) -> bool:
     return min(digits) <= int(capability[1] + capability[2]) * scale
 
 
-BUSY = 0.3
-"""A GPU that is less busy than this when somebody looks is as good as idle."""
-FULLY_BUSY = 0.9
-"""Of the time: a GPU that computes so much of it has no pauses that anything else could explain."""
+BUSY = 0.3  # A GPU that is less busy than this when somebody looks is as good as idle
+FULLY_BUSY = 0.9  # Of the time: a GPU that computes so much of it has no pauses that anything else could explain
 EXPLAINED_SHARE = 0.5
 """Part of a loss, in powers, that lower clocks must account for before they are called its cause."""
 THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})

@@ -13,8 +13,7 @@ from unslow.facts.values import Fact, Known, Origin, Unknown
 from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
 from unslow.think.memo import once
 
-WORTH_COMPARING = 1.15
-"""Two speeds that are closer are the same speed, measured twice."""
+WORTH_COMPARING = 1.15  # Two speeds that are closer are the same speed, measured twice
 _AMOUNT = re.compile(r"(\d{1,6}(?:\.\d+)?)\s?(?:-\s?\d{1,6}(?:\.\d+)?\s?)?([gmt])i?b\b", re.IGNORECASE)
 _UNITS = {"m": 1e6, "g": 1e9, "t": 1e12}
 
@@ -64,8 +63,7 @@ def amount_bytes(text: str) -> float:
 
 
 _ANY_PHASE = ("unknown", "total")
-_CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)
-"""What people say beside an experiment to tell where they measured."""
+_CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)  # What people say beside an experiment to tell where they measured
 
 
 def experiment_on(case: Case, *topics: Topic, metrics: tuple[Metric, ...] = ()) -> Comparison | None:

@@ -25,8 +25,7 @@ COMMON = (
 MOST_LAYERS, MOST_PARTS = 130, 64
 """No common model has more: where their number is unknown, patterns are tried on so many. Of a file, no more kinds."""
 _IN_EVERY_LAYER = "blk.*."
-_ROUTER = "ffn_gate_inp"
-"""Which of the experts a token goes to: a matrix that weighs next to nothing."""
+_ROUTER = "ffn_gate_inp"  # Which of the experts a token goes to: a matrix that weighs next to nothing
 _ALL_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 _OF_SWITCH = {"moe": _ALL_EXPERTS, "ffn": r"\.ffn_(up|down|gate)\."}
 """What the switches of llama.cpp stand for, as its source has them."""

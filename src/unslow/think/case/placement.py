@@ -37,16 +37,12 @@ from unslow.think.memo import once
 from unslow.think.physics.chip import link_bytes_per_s
 from unslow.think.physics.placement import Placement, Shape, without_experts
 
-MLX = "MLX"
-"""An engine that has all of a model in the memory which GPU and CPU share, and computes with the GPU."""
-ALL_LAYERS = 99
-"""Who asks for so many means all: no common model has more."""
-CLEARLY_MORE = 1.15
-"""Times the weights: buffers and an estimate of a file's size are within it."""
+MLX = "MLX"  # An engine that has all of a model in the memory which GPU and CPU share, and computes with the GPU
+ALL_LAYERS = 99  # Who asks for so many means all: no common model has more
+CLEARLY_MORE = 1.15  # Times the weights: buffers and an estimate of a file's size are within it
 HARDLY_THERE = 0.5
 """Of the layers that count as on the GPU: where it holds less, tensors of them lie elsewhere, whoever sent them."""
-OUTPUT_LAST_UNTIL = 5000
-"""Builds of llama.cpp below this number (March 2025) certainly placed the output layer last."""
+OUTPUT_LAST_UNTIL = 5000  # Builds of llama.cpp below this number (March 2025) certainly placed the output layer last
 _TABLE_BYTES = 1024 * MIB
 """No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
 RUNTIME_CONTEXT_BYTES = 500 * MIB
@@ -354,8 +350,7 @@ def gpus_computing(case: Case) -> int | None:
 USUAL_LANES = 16
 FASTEST_BYTES_PER_S = link_bytes_per_s(5, USUAL_LANES)
 """What any link of today copies at most: where nobody looked, a copy takes at least as long as over this one."""
-ASLEEP = 2
-"""The highest generation that a link falls to while its GPU rests."""
+ASLEEP = 2  # The highest generation that a link falls to while its GPU rests
 SHOW_LINK = "while a prompt is read: {gpu_link}"
 
 

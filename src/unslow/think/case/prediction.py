@@ -134,10 +134,8 @@ def host_share(prediction: Prediction) -> float:
     return sum(p.seconds for p in prediction.parts if is_of_host(p.name)) / total if total else 0.0
 
 
-PREFILL = "prefill_tokens_per_s"
-"""The metric that is predicted, by the name it has in a report."""
-USUAL_PROMPT = 2048
-"""Where no long prompt was measured: long enough to fill several micro-batches."""
+PREFILL = "prefill_tokens_per_s"  # The metric that is predicted, by the name it has in a report
+USUAL_PROMPT = 2048  # Where no long prompt was measured: long enough to fill several micro-batches
 _INTEGERS_GAIN = 2.0
 """Matrix units multiply 8-bit integers twice as fast as 16-bit floats, and quantised weights are multiplied so."""
 
@@ -236,8 +234,7 @@ def _ceiling(question: SpeedQuestion, terms: list[Term]) -> float:
 
 
 SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
-DECODE = "decode_tokens_per_s"
-"""The metric that is predicted, by the name it has in a report."""
+DECODE = "decode_tokens_per_s"  # The metric that is predicted, by the name it has in a report
 
 
 def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
@@ -265,8 +262,7 @@ def _predicted_decode(case: Case, cure: Cure) -> Prediction | Unknown:
 
 
 MEASURE = "run `unslow` while the runtime is idle, without --passive"
-SHARED_BY = (1.05, 1.5)
-"""Requests at a time, on average, of which some were alone and some were not."""
+SHARED_BY = (1.05, 1.5)  # Requests at a time, on average, of which some were alone and some were not
 
 
 def _is_of_unknown_company(case: Case) -> bool:

@@ -59,8 +59,7 @@ from unslow.think.speed.load import Totals, layer_totals, model_load, type_class
 from unslow.think.speed.question import USUAL_LINK, Host, SpeedQuestion, host_launch_s, step_terms
 from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 
-RECENT_YEAR = 2026.5
-"""Where the version of a runtime says nothing: people diagnose what they run today."""
+RECENT_YEAR = 2026.5  # Where the version of a runtime says nothing: people diagnose what they run today
 TRANSFORMERS = "transformers"
 VLLM = "vllm"
 OWN_TERMS = (VLLM, "exllama", "mlc", "mlx", TRANSFORMERS)

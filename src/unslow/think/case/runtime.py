@@ -71,20 +71,16 @@ def is_older(one: str, other: str) -> bool:
     return all(numbers) and numbers[0] < numbers[1]
 
 
-LEAST_SHARE = 0.1
-"""Of what was free: less comes and goes with any desktop."""
+LEAST_SHARE = 0.1  # Of what was free: less comes and goes with any desktop
 
 
 PAUSE_S = 30 * 60
 """Between two loads: after so long a pause a load is what the first request of a new task costs, not each one."""
 DEFAULT_KEEP_ALIVE_S = 300.0
 """Ollama's, where neither its variable nor a request says otherwise (envconfig/config.go, KeepAlive)."""
-OFTEN = 2
-"""Loads again for one reason: one may be a change of mind."""
-SELDOM = 10
-"""Requests for each load: where so many are answered in between, loading is not what requests wait for."""
-EACH = 1.5
-"""Requests for each load, on average: at most so many where each one has to wait."""
+OFTEN = 2  # Loads again for one reason: one may be a change of mind
+SELDOM = 10  # Requests for each load: where so many are answered in between, loading is not what requests wait for
+EACH = 1.5  # Requests for each load, on average: at most so many where each one has to wait
 _WRITTEN = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)")
 _MONTHS, _DAYS, _HOURS, _SIXTY = 12, 31, 24, 60
 

@@ -96,15 +96,12 @@ tells how long the others are, or when a prompt of theirs came in between."""
 PROMPTS = "prompts of other requests"
 PROMPTS_SPREAD = 2.0
 """Of what prompts take of the steps that answers share with them: physics knows prompts less well than answers."""
-MOST_PROMPTS = 0.85
-"""Of the time: a server that reads prompts for longer is said to, by what it does beside it."""
+MOST_PROMPTS = 0.85  # Of the time: a server that reads prompts for longer is said to, by what it does beside it
 OFF = 1.25
 """How far off the share of prompts may well be, in times: near the whole that decides over many times as long a wait
 for a token, and of a server that has hardly a moment beside prompts nobody knows how fast its answers should come."""
-NEARLY_ALL = 0.99
-"""Of the time: more for prompts would leave no answers at all."""
-_SEVERAL = 1.5
-"""Requests on average: fewer are one after the other."""
+NEARLY_ALL = 0.99  # Of the time: more for prompts would leave no answers at all
+_SEVERAL = 1.5  # Requests on average: fewer are one after the other
 
 
 @once
@@ -187,8 +184,7 @@ def times_longer(case: Case, cure: Cure | None = None) -> float:
     return max(1.0, longer or 1.0)
 
 
-WORTH_NAMING = 1.15
-"""A gain below this is no reason to call a system slow, nor to touch it."""
+WORTH_NAMING = 1.15  # A gain below this is no reason to call a system slow, nor to touch it
 
 
 def shortfall(case: Case) -> float | None:

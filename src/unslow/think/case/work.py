@@ -83,8 +83,7 @@ class Cure(NamedTuple):
 
 _WHERE_BOTH = {"context": min, "threads": min}
 """Which of two values counts; the larger where nothing is said, and what either switches on is on."""
-EVERYTHING = Cure(vram_bytes=ALL_BYTES)
-"""As if the GPU had all the memory that the model asks for."""
+EVERYTHING = Cure(vram_bytes=ALL_BYTES)  # As if the GPU had all the memory that the model asks for
 AS_USUAL = Cure(kv_on_gpu=True, plain_sampling=True, alone=True, graphs=True)
 """Placed and threaded as it is, with nothing else in the way: what a speed is held against to see whether it lacks."""
 
@@ -167,8 +166,7 @@ def sampling_turns(case: Case) -> Known[Turns] | None:
     return Known(Turns(as_set, tried.value.changed_tokens_per_s), tried.origin, tried.source)
 
 
-SHORT_PROMPT = 256
-"""A prompt of fewer new tokens tells nothing: starting takes as long as reading it."""
+SHORT_PROMPT = 256  # A prompt of fewer new tokens tells nothing: starting takes as long as reading it
 
 
 def prompt_speed(case: Case) -> Fact[float]:
@@ -198,10 +196,8 @@ def measured_prompt_tokens(case: Case) -> float | None:
 COPIES, CROSSINGS, SORTING = "copies of keys and values", "crossings to the host", "sorting the vocabulary"
 LOGPROBS = "returning logprobs"
 FETCHES = "weights fetched from the host"
-USABLE = 0.85
-"""Of a GPU's memory for weights: an engine needs the rest for keys and values, buffers and itself."""
-_SPREAD = 1.5
-"""Of copies and crossings: unpinned copies and waits differ that much between hosts."""
+USABLE = 0.85  # Of a GPU's memory for weights: an engine needs the rest for keys and values, buffers and itself
+_SPREAD = 1.5  # Of copies and crossings: unpinned copies and waits differ that much between hosts
 
 
 @once

@@ -20,8 +20,7 @@ from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
 from unslow.think.causes._cause import ask_for
 from unslow.think.report import Cost, Evidence
 
-ENOUGH_SAMPLES = 3
-"""Of a figure in a phase: fewer may be what was left of the phase before."""
+ENOUGH_SAMPLES = 3  # Of a figure in a phase: fewer may be what was left of the phase before
 
 
 def in_phase(case: Case, phase: Phase) -> PhaseTelemetry | None:
@@ -128,8 +127,7 @@ def serves_one_model(case: Case) -> bool:
     return own and not routed and started_without(case, "--sleep-idle", "--models")
 
 
-MOST = 0.5
-"""Of a token's time: what takes more of it dominates."""
+MOST = 0.5  # Of a token's time: what takes more of it dominates
 
 
 def _predicted_share(case: Case) -> float | None:
@@ -146,10 +144,8 @@ def cpu_dominates(case: Case) -> bool | None:
     return None if share is None else share > MOST
 
 
-USUAL_UBATCH = 512
-"""The default of llama.cpp."""
-NEAR = (0.25, 1.6)
-"""A measured speed within this of what copying allows is bound by it."""
+USUAL_UBATCH = 512  # The default of llama.cpp
+NEAR = (0.25, 1.6)  # A measured speed within this of what copying allows is bound by it
 
 
 class Price(NamedTuple):

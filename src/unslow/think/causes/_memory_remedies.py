@@ -34,10 +34,8 @@ from unslow.think.speed.named_models import mix_of, named_model
 REAL_SHARE = 0.25
 """Of the layers on the host: what brings back fewer is no more than rounding, beside a model that is too large."""
 
-USUAL_CONTEXT = 8192
-"""Tokens: a shorter context is not what takes the memory."""
-OUT_OF_PROPORTION = 2
-"""Times the weights: what the context takes beyond that is worth a word, from a GiB on."""
+USUAL_CONTEXT = 8192  # Tokens: a shorter context is not what takes the memory
+OUT_OF_PROPORTION = 2  # Times the weights: what the context takes beyond that is worth a word, from a GiB on
 
 
 def oversized_context(case: Case) -> str:
@@ -74,15 +72,13 @@ def brings_back_enough(case: Case, cure: Cure, gained: int, left: int) -> bool:
 # Where the runtime's own readings tell what was free, they decide. Else the memory model of `fit` does: a text that
 # names the model and shows or names the card tells all that it needs.
 
-SHORTEST_USEFUL = 4096
-"""Tokens: the default of most runtimes, and enough for a chat."""
+SHORTEST_USEFUL = 4096  # Tokens: the default of most runtimes, and enough for a chat
 DESKTOP_BYTES = GIB
 """Reckoned for the screen, a browser and the like where nobody shows who holds GPU memory: an allowance."""
 _PROJECTOR_BYTES = GIB
 """Reckoned for what turns pictures into tokens, which Ollama loads with the model: mmproj files in F16 are about so
 large, and the catalogue does not have their sizes."""
-_STEP = 1024
-"""Tokens: an advice in round numbers."""
+_STEP = 1024  # Tokens: an advice in round numbers
 _HALF = element_bytes("q8_0") / element_bytes("f16")
 _COARSE_BITS = 3.3
 """Of a weight: below so many answers suffer visibly (docs/explanation/quality.md), so all else comes first."""

@@ -50,10 +50,8 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.report import Cost, Evidence
 
-MOSTLY = 3.0
-"""Times the answer: with less thinking than this, most of what was waited for could be read."""
-LONG = 200
-"""Tokens of thinking that one hardly notices."""
+MOSTLY = 3.0  # Times the answer: with less thinking than this, most of what was waited for could be read
+LONG = 200  # Tokens of thinking that one hardly notices
 SHOW = "{try_less_thinking}"
 
 

@@ -51,14 +51,10 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.report import Cost, Evidence
 
-LOST = 0.7
-"""Of the server's speed: a client that shows less loses it itself."""
-NEARLY_ALL = 0.87
-"""Of the server's speed: what shows less, and loses a time that is noticed, loses it too."""
-DELAY_S = 1.0
-"""Before the first token, beyond what the server itself took: people notice a second."""
-NAME_DELAY_S = 0.15
-"""What a name may take longer than a number: looking it up in a file takes a thousandth of that."""
+LOST = 0.7  # Of the server's speed: a client that shows less loses it itself
+NEARLY_ALL = 0.87  # Of the server's speed: what shows less, and loses a time that is noticed, loses it too
+DELAY_S = 1.0  # Before the first token, beyond what the server itself took: people notice a second
+NAME_DELAY_S = 0.15  # What a name may take longer than a number: looking it up in a file takes a thousandth of that
 DIRECTLY = "the server's own address, or a proxy that passes questions and answers on at once"
 _NUMBERS = ("127.0.0.1", "::1")
 _STREAMED = "a proxy that passes streams on at once (nginx `proxy_buffering off`), or the server's own address"

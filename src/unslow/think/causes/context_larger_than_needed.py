@@ -61,23 +61,19 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._memory_remedies import SHORTEST_USEFUL, brings_back_enough, shorter_context
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"
-_STEP = 1024
-"""Tokens: an advice in round numbers."""
-DRIVEN_OUT = 1.5
-"""Times as fast with the shorter context: attention alone does not cost that much of a short prompt."""
+_STEP = 1024  # Tokens: an advice in round numbers
+DRIVEN_OUT = 1.5  # Times as fast with the shorter context: attention alone does not cost that much of a short prompt
 _SETTING = re.compile(
     r"num_ctx|ctx[-_]size|(?<![\w-])-c \d|n_ctx|max[-_]model[-_]len|context(?:size| length| size| window| set)\b",
     re.IGNORECASE,
 )
-LONG = 8192
-"""Tokens: a shorter context is not what makes a model grow."""
+LONG = 8192  # Tokens: a shorter context is not what makes a model grow
 VERY_LONG, ROOMY = 65536, 0.7
 """Tokens of a context that takes gigabytes in any model, and a share of the GPU that leaves room for a usual one."""
 _AS_LONG_AS_USED = Remedy(
     Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer"), None, "long chats are cut"
 )
-HEADROOM = 2
-"""A conversation may grow to twice what was seen before it would be cut."""
+HEADROOM = 2  # A conversation may grow to twice what was seen before it would be cut
 
 
 def check(case: Case) -> Found | Absent | Suspected:

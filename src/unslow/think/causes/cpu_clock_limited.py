@@ -51,22 +51,17 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, host_figure
 from unslow.think.report import Evidence
 
-LOW = 0.6
-"""Of the highest: with all cores at work a sound CPU holds two thirds of its boost and more."""
+LOW = 0.6  # Of the highest: with all cores at work a sound CPU holds two thirds of its boost and more
 LOW_WITHOUT_BOOST = 0.85
 """The same of an ARM CPU with cores of one kind: its highest clock is one that all of them hold."""
-HOT_C = 90
-"""Laptop and desktop CPUs begin to slow down between 90 and 105 °C."""
+HOT_C = 90  # Laptop and desktop CPUs begin to slow down between 90 and 105 °C
 HOT_BOARD_C = 79
 """Boards with an ARM CPU do so from 80 °C on (a Raspberry Pi: 80 and 85), and read a little less by then."""
-SET = 0.9
-"""Of the highest clock: a setting that allows less holds the CPU down."""
+SET = 0.9  # Of the highest clock: a setting that allows less holds the CPU down
 _SAVING = ("powersave", "conservative", "userspace")
 """Governors that may hold a busy CPU down; the others raise its clock under load."""
-BUSY_SHARE = 0.5
-"""Of the cores: a clock that was read while fewer worked is an idle one."""
-ALL_BUSY = 0.9
-"""Of the cores: with so many at work, the one whose clock is read worked too."""
+BUSY_SHARE = 0.5  # Of the cores: a clock that was read while fewer worked is an idle one
+ALL_BUSY = 0.9  # Of the cores: with so many at work, the one whose clock is read worked too
 SHOW = "while it generates: {cpu_clock}"
 OWN_CLOCK, ANY_CLOCK = "own_clock_hz", "cpu_clock_hz"
 """Of a fast core that the runtime may use, and of the first core, whoever uses that."""

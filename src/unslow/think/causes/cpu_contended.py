@@ -52,24 +52,18 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, ask_for, cite
 from unslow.think.report import Evidence
 
-MOST_WAITING = 0.95
-"""Of the time: what waits for longer would be any number of times faster alone."""
-STOPPED = 0.2
-"""Of the periods of a quota."""
-WAITING_SHARE = 0.10
-"""Less waiting than this is what any desktop does to any program."""
+MOST_WAITING = 0.95  # Of the time: what waits for longer would be any number of times faster alone
+STOPPED = 0.2  # Of the periods of a quota
+WAITING_SHARE = 0.10  # Less waiting than this is what any desktop does to any program
 CROWD_SHARE = 0.5
 """Of the cores: where the runtime's own threads are in each other's way, others must take this much to matter too."""
 BUSY_PROCESS, FULL_SHARE = 0.3, 0.7
 """Of a CPU, and of what one more thread gets among the runtime's: what uses less sleeps most of the time."""
-ALIKE = 0.9
-"""Of the longest delay before a first token: a scheduler spreads them further."""
-OTHERS_SHARE = 0.10
-"""Of the cores: below it the waiting is the runtime's own doing, such as too many threads."""
+ALIKE = 0.9  # Of the longest delay before a first token: a scheduler spreads them further
+OTHERS_SHARE = 0.10  # Of the cores: below it the waiting is the runtime's own doing, such as too many threads
 NICE = 10
 """From here on a process has a tenth of the weight of an ordinary one (kernel/sched/core.c, sched_prio_to_weight)."""
-FOR_A_GPU = 2
-"""Cores: one for the thread that gives a GPU its work, and one to answer."""
+FOR_A_GPU = 2  # Cores: one for the thread that gives a GPU its work, and one to answer
 
 
 SHOW = "while it generates: {cpu_load}"

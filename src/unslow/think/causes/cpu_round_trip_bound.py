@@ -36,14 +36,11 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, at_work, cite, must_be_slow
 from unslow.think.physics.decode import READS
 
-SMALL_READ_S = 1.5e-3
-"""Reading the weights of a token takes no longer: 1.5 GB on a GPU of 1 TB/s."""
+SMALL_READ_S = 1.5e-3  # Reading the weights of a token takes no longer: 1.5 GB on a GPU of 1 TB/s
 READ_SHARE = 0.15
 """Of the time that a token should take: of a model that is not small, reading is a larger part on any GPU."""
-IDLE = 0.5
-"""Of the time: a GPU that is busy for longer has more to do than to wait."""
-OWN_CORE = 0.5
-"""Of a core: a host that gives out work token by token keeps about one busy."""
+IDLE = 0.5  # Of the time: a GPU that is busy for longer has more to do than to wait
+OWN_CORE = 0.5  # Of a core: a host that gives out work token by token keeps about one busy
 SHOW = "while it generates: {gpu_busy}, and {own_threads}"
 
 

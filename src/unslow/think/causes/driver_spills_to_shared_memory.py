@@ -58,8 +58,7 @@ MOVABLE = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
 LEAST_FETCHED, LEAST_SHARE = 32 * MIB, 0.01
 """Bytes for a token, and of the weights: a healthy GPU receives some kilobytes, a token and its place."""
 _KERNEL = re.compile(r"[3-9]\.\d")
-LEAST_BYTES = GIB
-"""A desktop and pinned buffers take less."""
+LEAST_BYTES = GIB  # A desktop and pinned buffers take less
 ROOMY = 1 / 8
 """Of a GPU's memory: with so much of it free no driver lends; Windows keeps up to a tenth back from programs."""
 BEYOND_FREE = GIB // 2

@@ -51,10 +51,8 @@ from unslow.think.report import Evidence
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
-MOSTLY = 0.5
-"""Of a token."""
-FEW_REQUESTS = 8
-"""At a time: with more, kernels are long enough to hide their start."""
+MOSTLY = 0.5  # Of a token
+FEW_REQUESTS = 8  # At a time: with more, kernels are long enough to hide their start
 
 
 def check(case: Case) -> Found | Absent | Suspected:

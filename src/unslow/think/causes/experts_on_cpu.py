@@ -60,8 +60,7 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
-FEWEST_BITS = 4.0
-"""Of a weight, where only the number of parameters is known: a usual quant is hardly smaller."""
+FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
 
 
 def check(case: Case) -> Found | Absent | Suspected:

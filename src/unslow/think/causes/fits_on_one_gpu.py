@@ -51,8 +51,7 @@ from unslow.think.causes._cause import (
 from unslow.think.report import Evidence
 from unslow.think.speed.chips import has_links
 
-USABLE = 0.93
-"""Of a GPU's memory: the rest is the driver's and the display's."""
+USABLE = 0.93  # Of a GPU's memory: the rest is the driver's and the display's
 SHOW = "{try_one_gpu}"
 ONE = Cure(one_gpu=True)
 _OTHERWISE = "these GPUs should be faster together than one of them: something else slows them down"

@@ -57,10 +57,8 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import fall_with_depth
 from unslow.think.report import Evidence
 
-WORTH = 1.08
-"""Times faster with it, by physics, at the depth that was measured."""
-WORTH_DEEP = 1.15
-"""Times slower, deep in the context, than with it: less is what two measurements differ by."""
+WORTH = 1.08  # Times faster with it, by physics, at the depth that was measured
+WORTH_DEEP = 1.15  # Times slower, deep in the context, than with it: less is what two measurements differ by
 LARGE_BUFFER = GIB
 ON = Cure(flash_attention=True)
 

@@ -78,15 +78,11 @@ _MADE_UP = re.compile(
     r"|\((?:Nehalem|Sandy ?Bridge|Ivy ?Bridge)"
 )
 """Names of processors that a hypervisor makes up, so that a virtual machine can move between hosts."""
-_SINCE_2013 = ("AVX", "AVX2")
-"""What Intel's processors have since Haswell and AMD's since Excavator."""
+_SINCE_2013 = ("AVX", "AVX2")  # What Intel's processors have since Haswell and AMD's since Excavator
 
-OTHERS_BUSY = 0.3
-"""Processors that others use: then a slow prompt proves nothing of the build."""
-FAR_BELOW = 3.0
-"""Times slower than expected: plain code multiplies a quarter to an eighth as many numbers at once."""
-STALLED = 0.1
-"""Of the time: less waiting than this is what any desktop does to any program."""
+OTHERS_BUSY = 0.3  # Processors that others use: then a slow prompt proves nothing of the build
+FAR_BELOW = 3.0  # Times slower than expected: plain code multiplies a quarter to an eighth as many numbers at once
+STALLED = 0.1  # Of the time: less waiting than this is what any desktop does to any program
 LEAST_GAIN, MOST_GAIN = 2.0, 10.0
 """Of instructions that multiply four to sixteen times as many numbers at once: what was counted of the waiting beside
 it is too little or too much for anything else."""

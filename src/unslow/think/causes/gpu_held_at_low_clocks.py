@@ -48,16 +48,11 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.causes._evidence import figure_of
 
-AT_WORK = 0.7
-"""Of the time: one that works less may lower its clocks by itself."""
-LOW = 0.5
-"""Of the highest clock: boost comes and goes, half of it does not."""
-MUCH_POWER = 0.8
-"""Of the limit: then it is power that holds it down."""
-HOT_C = 75
-"""Where the driver tells no limit: cards slow down from 80 °C on."""
-MARGIN_C = 5
-"""Below the limit: drivers lower the clocks before it is reached."""
+AT_WORK = 0.7  # Of the time: one that works less may lower its clocks by itself
+LOW = 0.5  # Of the highest clock: boost comes and goes, half of it does not
+MUCH_POWER = 0.8  # Of the limit: then it is power that holds it down
+HOT_C = 75  # Where the driver tells no limit: cards slow down from 80 °C on
+MARGIN_C = 5  # Below the limit: drivers lower the clocks before it is reached
 _HELD = re.compile(r"(?i)100 ?%|\b(?:falls?|fell|drops?|dropped|stuck|locked|pinned|held|capped|under load|p[5-8])\b")
 """Clocks that are low under load, or that sink: those of a GPU without work are low as well."""
 _FREE = "take locked clocks back, set the power profile to performance, or restart the driver"

@@ -61,8 +61,7 @@ from unslow.think.causes._cause import (
     free_before_load,
 )
 
-TOO_FEW = 4
-"""Layers: a card on which no more than these fit is no reason to use it."""
+TOO_FEW = 4  # Layers: a card on which no more than these fit is no reason to use it
 _OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
 """What llama.cpp's programs were called until June 2024, long before it placed layers by itself."""
 

@@ -52,12 +52,10 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.causes._evidence import cpu_dominates
 
-LOW_CLOCK = 0.85
-"""Of the highest clock: a cap that leaves more than this costs next to nothing."""
+LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more than this costs next to nothing
 _POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")
 _OF_A_LAPTOP = re.compile(r"\b(?:laptop|mobile|max-q)\b|\b\d{3,4}M\b", re.IGNORECASE)
-AT_LIMIT = 0.93
-"""Of the limit: samples of the power lie a little under it."""
+AT_LIMIT = 0.93  # Of the limit: samples of the power lie a little under it
 
 
 def check(case: Case) -> Found | Absent | Suspected:

@@ -58,14 +58,11 @@ from unslow.think.report import Evidence
 AT_WORK = 0.3
 """The least that a GPU is busy in any look between requests: what a runtime leaves behind is over sooner."""
 ALONE = Cure(alone=True)
-FAR_BELOW = 1.5
-"""Times slower than expected: less may be the prediction's own error."""
-_ALONE = {Topic.GPU_COUNT, Topic.CONCURRENCY}
-"""What words such as "alone" and "both" are taken for."""
+FAR_BELOW = 1.5  # Times slower than expected: less may be the prediction's own error
+_ALONE = {Topic.GPU_COUNT, Topic.CONCURRENCY}  # What words such as "alone" and "both" are taken for
 AT_WORK_COUNTED = 0.05
 """Of the time, in kernels of others by the driver's count: that is a reason for any loss that is felt."""
-IDLE = 0.02
-"""Of the time that kernels of others ran: a desktop that draws itself, no more."""
+IDLE = 0.02  # Of the time that kernels of others ran: a desktop that draws itself, no more
 _HOT = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown"}
 
 

@@ -56,10 +56,8 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, figure_of
 from unslow.think.report import Evidence
 
-LOW = 0.9
-"""Of the clock or the speed before it got hot: less of a fall is noise."""
-WARM_C = 80
-"""A slowdown of the hardware, which does not name its reason, is one of heat from here on."""
+LOW = 0.9  # Of the clock or the speed before it got hot: less of a fall is noise
+WARM_C = 80  # A slowdown of the hardware, which does not name its reason, is one of heat from here on
 _READ_OUT = re.compile(r"(?i)thermal[ _]slowdown\W{0,4}(?:active|yes|true|1\b)")
 _CLOCK = re.compile(
     r"(?i)\d{3,4} ?mhz|\d ?w\b|\b(?:drops?|falls?|fell|sinks?|reduced|clocks? down)\b|pressure"

@@ -36,8 +36,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, ci
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.report import Evidence
 
-USUAL = 4
-"""People, where nobody counted them: the slots that llama.cpp has by itself."""
+USUAL = 4  # People, where nobody counted them: the slots that llama.cpp has by itself
 SHOW = "while people wait: {queue}"
 
 

@@ -57,15 +57,11 @@ ONE_BY_ONE = ("transformers", "exllama", "text-generation-webui", "ctransformers
 KERNELS_PER_LAYER = 20
 SHORTEST_LAUNCH_S, LONGEST_LAUNCH_S = 3e-6, 1e-4
 """From a bare launch of CUDA to one through PyTorch's dispatcher with Python around it."""
-FAR_BELOW = 1.5
-"""Times slower than physics gives: predictions are off by less."""
-ONE_CORE = (0.6, 1.6)
-"""Cores: one thread starts the kernels, and something beside it answers."""
-BUSY = 0.85
-"""Of the time: a GPU that waits for each kernel has gaps."""
+FAR_BELOW = 1.5  # Times slower than physics gives: predictions are off by less
+ONE_CORE = (0.6, 1.6)  # Cores: one thread starts the kernels, and something beside it answers
+BUSY = 0.85  # Of the time: a GPU that waits for each kernel has gaps
 GRAPHS = Cure(graphs=True)
-SAME_STEP = 1.4
-"""Times as long with several requests at once: a step that is bound by launches hardly grows."""
+SAME_STEP = 1.4  # Times as long with several requests at once: a step that is bound by launches hardly grows
 _GRAPHS = Knob.GRAPHS.to(value=True, why="compile with a static cache, or take a runtime with graphs")
 
 

@@ -34,8 +34,7 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
 
-MOSTLY = 0.5
-"""Of the cache: with less of it on the host, attention is computed where the weights are."""
+MOSTLY = 0.5  # Of the cache: with less of it on the host, attention is computed where the weights are
 BESIDE_ITS_LAYERS = 0.25
 """With layers on both sides the cache follows its layers; layers with a window have less of it than others."""
 

@@ -51,8 +51,7 @@ from unslow.think.report import Evidence
 
 CLIFF = 2.5
 """A gentle slope stays below this: at 32,000 tokens of an 8B model the cache is about as large as the weights."""
-FULL_BYTES = 600 * MIB
-"""Free memory of a GPU that is full: what drivers and allocators leave."""
+FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
 
 
 def check(case: Case) -> Found | Absent | Suspected:

@@ -50,15 +50,12 @@ from unslow.think.physics.chip import HALF
 from unslow.think.report import Evidence
 from unslow.think.speed.load import type_class
 
-FULL = 0.9
-"""Of the cache: the next request no longer finds its blocks."""
+FULL = 0.9  # Of the cache: the next request no longer finds its blocks
 SPARED, WORTH = 0.06, 0.05
 """Of a GPU's memory: what stays free for buffers and the driver, and what is worth a restart."""
-MOST = {"vLLM": 0.92}
-"""The share that an engine takes at most by itself; others do not count their buffers in it."""
+MOST = {"vLLM": 0.92}  # The share that an engine takes at most by itself; others do not count their buffers in it
 MOST_WITHOUT_BUFFERS = 0.88
-RARELY = 0.01
-"""Of the requests: what so few of them lose, nobody notices."""
+RARELY = 0.01  # Of the requests: what so few of them lose, nobody notices
 _KEEP = ("llama.cpp", "Ollama", "LM Studio", "KoboldCpp", "MLX-LM")
 SHOW = "under load: {preemptions}"
 

@@ -47,8 +47,7 @@ _WHAT = {
     "unknown": "a buffer",
 }
 _STEP, _SHORT = 1024, 4096
-USUAL_UBATCH = 512
-"""The default of llama.cpp."""
+USUAL_UBATCH = 512  # The default of llama.cpp
 _LEAVE = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, context or fit"))
 _MASK_BYTES = 2
 """For each token of the context and of a micro-batch: the mask of attention, in f16, most of a long context's compute

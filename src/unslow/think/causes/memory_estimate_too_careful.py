@@ -46,14 +46,10 @@ from unslow.think.causes._cause import (
     first_to_decide,
 )
 
-ROOM_FOR = 2
-"""Layers that must fit beside the margin: room for less than that is what rounding leaves."""
-FAR_LESS = 0.6
-"""Of what was planned for the GPUs: with less in use, the plan was wrong."""
-JUST_AS_FREE = 0.9
-"""Of what was free before the load: a model that is in part on the GPU takes more than the rest."""
-BARELY = 1.25
-"""Where more than this times what was free is asked for, it is no matter of a careful estimate."""
+ROOM_FOR = 2  # Layers that must fit beside the margin: room for less than that is what rounding leaves
+FAR_LESS = 0.6  # Of what was planned for the GPUs: with less in use, the plan was wrong
+JUST_AS_FREE = 0.9  # Of what was free before the load: a model that is in part on the GPU takes more than the rest
+BARELY = 1.25  # Where more than this times what was free is asked for, it is no matter of a careful estimate
 
 
 def check(case: Case) -> Found | Absent | Suspected:

@@ -34,14 +34,10 @@ from unslow.think.case.work import EVERYTHING
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 
-FEWEST_BITS = 3.06
-"""IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended."""
-USUAL_BITS = 4.85
-"""Q4_K_M: what most people download."""
-FOR_WEIGHTS = 0.8
-"""Of the GPU's memory: the rest holds a cache, the margin of the runtime and what a screen takes."""
-SHORT_CONTEXT = 4096
-"""Tokens: what does not fit with so few fits with no useful number."""
+FEWEST_BITS = 3.06  # IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended
+USUAL_BITS = 4.85  # Q4_K_M: what most people download
+FOR_WEIGHTS = 0.8  # Of the GPU's memory: the rest holds a cache, the margin of the runtime and what a screen takes
+SHORT_CONTEXT = 4096  # Tokens: what does not fit with so few fits with no useful number
 
 
 def check(case: Case) -> Found | Absent:

@@ -52,10 +52,8 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import cite_traffic, serves_one_model
 from unslow.think.report import Cost, Evidence
 
-SEVERAL = 2
-"""Loads: the first is everybody's."""
-NOTICED_S = 1.0
-"""A load that takes less is hardly noticed."""
+SEVERAL = 2  # Loads: the first is everybody's
+NOTICED_S = 1.0  # A load that takes less is hardly noticed
 _AGAIN = re.compile(
     r"every|each|again|between|in turn|constant|always|keeps? |repeat|alternat|\d times|keep_?alive", re.IGNORECASE
 )

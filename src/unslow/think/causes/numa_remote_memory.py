@@ -45,10 +45,8 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import host_at_work
 from unslow.think.report import Evidence
 
-EVEN = 1.5
-"""Times its fair share: pages that are spread differ by less from node to node."""
-MOSTLY = 0.75
-"""Of its memory on one node: then the channels of the others have next to nothing to give."""
+EVEN = 1.5  # Times its fair share: pages that are spread differ by less from node to node
+MOSTLY = 0.75  # Of its memory on one node: then the channels of the others have next to nothing to give
 FAR = 0.25
 """Of the threads on other nodes than the memory: fewer wait for the link than the neighbours' channels would gain."""
 DROP = "sync; echo 3 | sudo tee /proc/sys/vm/drop_caches"

@@ -67,12 +67,9 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.report import Evidence
 
-LEAST_UNACCOUNTED = 2 * GIB
-"""The driver and a desktop take less."""
-FILLED = 0.5
-"""Of a GPU's memory: with so much of it taken, a model that fills a card has no room there."""
-MOST_OF_A_DESKTOP = 0.25
-"""Of a GPU's memory: a display and a driver take less."""
+LEAST_UNACCOUNTED = 2 * GIB  # The driver and a desktop take less
+FILLED = 0.5  # Of a GPU's memory: with so much of it taken, a model that fills a card has no room there
+MOST_OF_A_DESKTOP = 0.25  # Of a GPU's memory: a display and a driver take less
 _FIND_IT = (
     Remedy(
         Knob.OTHER_PROCESS.to(None, "find it ({gpu_holders}), close it, and load the model again"), None, "unsaved work"

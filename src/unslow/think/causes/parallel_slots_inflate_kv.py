@@ -34,12 +34,9 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, first_to_decide, need
 from unslow.think.causes._memory_remedies import brings_back_enough
 
-MANY = 4
-"""Slots: with fewer of the usual size, their caches are small beside the weights."""
-USUAL_CONTEXT = 8192
-"""Tokens for one slot: with a longer context than this for each, the context is the matter."""
-IN_USE = 2
-"""Slots that are busy at once: then they are there for a reason."""
+MANY = 4  # Slots: with fewer of the usual size, their caches are small beside the weights
+USUAL_CONTEXT = 8192  # Tokens for one slot: with a longer context than this for each, the context is the matter
+IN_USE = 2  # Slots that are busy at once: then they are there for a reason
 _EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram")
 _EXPLAINS_IN_PART = _EXPLAINS[:2]
 """Where layers stay on the host even with one slot: what others hold is then a cause of its own."""

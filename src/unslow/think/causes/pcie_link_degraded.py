@@ -49,8 +49,7 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import copies
 from unslow.think.physics.chip import link_bytes_per_s
 
-DEGRADED = 0.6
-"""Of the rate that both ends could have."""
+DEGRADED = 0.6  # Of the rate that both ends could have
 MUCH = GIB
 SPLIT = "{command_line}"
 

@@ -58,18 +58,13 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.report import Cost, Evidence
 
-ENOUGH = 512
-"""Tokens: the default of llama.cpp; a usual GPU gains little from more."""
-FEW_ROWS = 16
-"""Of a matrix: kernels work on tiles of about so many."""
-FAR_BELOW = 1.5
-"""Times slower than prompts should be read: more than predictions of them are off by as a rule."""
+ENOUGH = 512  # Tokens: the default of llama.cpp; a usual GPU gains little from more
+FEW_ROWS = 16  # Of a matrix: kernels work on tiles of about so many
+FAR_BELOW = 1.5  # Times slower than prompts should be read: more than predictions of them are off by as a rule
 TINY = 64
 """A micro-batch for which the weights are read so often that prompts are slow for it, whatever else they wait for."""
-SMALL = 128
-"""A micro-batch that no runtime chooses by itself, and that costs prompts most of their speed on any GPU."""
-NEAR = 0.3
-"""Of what physics gives for this micro-batch: what is slower than this waits for something else."""
+SMALL = 128  # A micro-batch that no runtime chooses by itself, and that costs prompts most of their speed on any GPU
+NEAR = 0.3  # Of what physics gives for this micro-batch: what is slower than this waits for something else
 _CURE = Cure(ubatch=ENOUGH)
 _UNSET = "no larger micro-batch is set for experts whose weights are copied"
 SHOW = "{try_ubatch}"

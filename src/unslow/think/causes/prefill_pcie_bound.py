@@ -54,10 +54,8 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import USUAL_UBATCH, Price, copies
 from unslow.think.report import Evidence
 
-LARGE_UBATCH = 4096
-"""Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB."""
-SHORT_COPY_S = 0.25
-"""A copy for each micro-batch that takes less is not noticed."""
+LARGE_UBATCH = 4096  # Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB
+SHORT_COPY_S = 0.25  # A copy for each micro-batch that takes less is not noticed
 LONG_COPY_S = 1.0
 """A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
 SMALL_BYTES = GB

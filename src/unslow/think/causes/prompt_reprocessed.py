@@ -63,17 +63,13 @@ from unslow.think.report import Cost, Evidence
 
 LEAST_AGAIN = 64
 """Tokens: fewer are computed again by any chat template that closes a turn otherwise than it was generated."""
-MOST_KEPT = 0.5
-"""Of what was there before: a runtime that computes more of it again has not kept the conversation."""
+MOST_KEPT = 0.5  # Of what was there before: a runtime that computes more of it again has not kept the conversation
 _OFF = "keeping prompts is switched off"
-HARDLY = 0.05
-"""Of the tokens of prompts: fewer that were kept are the start of a template."""
-SEVERAL = 2
-"""How often a server that nobody complains of may say it: once is a conversation that began anew."""
+HARDLY = 0.05  # Of the tokens of prompts: fewer that were kept are the start of a template
+SEVERAL = 2  # How often a server that nobody complains of may say it: once is a conversation that began anew
 LONG_PROMPT, ALIKE = 256, 0.25
 """Turns of one conversation are about as long as the one before, texts of all kinds are not."""
-IN_A_ROW = 3
-"""Prompts of one length: two may be alike by chance."""
+IN_A_ROW = 3  # Prompts of one length: two may be alike by chance
 SHOW = "`unslow` while the server is idle; or {turns}"
 
 

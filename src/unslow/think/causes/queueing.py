@@ -44,15 +44,11 @@ from unslow.think.causes._cause import (
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.report import Cost, Evidence
 
-MOST = 0.5
-"""Of the time to the first token."""
-LONG_S = 0.5
-"""A request that waits for less is not noticed beside its prompt."""
+MOST = 0.5  # Of the time to the first token
+LONG_S = 0.5  # A request that waits for less is not noticed beside its prompt
 MANY = 10
-TAKEN = 0.9
-"""Of the places: samples of a full house find one empty now and then."""
-ROOM = 0.7
-"""Of the cache: with less of it in use on average, it is not what requests wait for."""
+TAKEN = 0.9  # Of the places: samples of a full house find one empty now and then
+ROOM = 0.7  # Of the cache: with less of it in use on average, it is not what requests wait for
 _MODELS = re.compile(r"(?i)\bmodels\b")
 """Requests for several models wait for one another to be loaded: that is no queue."""
 SHOW = "while it is slow: {queue}"

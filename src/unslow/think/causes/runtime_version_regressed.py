@@ -70,8 +70,7 @@ _BISECTED = re.compile(r"(?i)bisect\w{0,10} (?:to|points?|shows?|lands?|found)|f
 _ONCE_MORE = re.compile(r"(?i)\bagain\b|\bback to\b|\bsame (?:machine|config|settings|model|flags)\b")
 _WENT_BACK = re.compile(r"(?i)downgrad|roll\w{0,8} ?back|revert|\bback\b|bisect|first bad|driver")
 """Somebody tried; that an older version was well, without saying which, may be a memory of other days."""
-USUAL_LOSS = 2.5
-"""Slower code rarely costs more; what does is more often a GPU that an update no longer uses."""
+USUAL_LOSS = 2.5  # Slower code rarely costs more; what does is more often a GPU that an update no longer uses
 _VERSIONS = ("version_since", "version_before")
 _ALONE = "put the rest back as it was, and run `unslow bench --compare` with both versions"
 

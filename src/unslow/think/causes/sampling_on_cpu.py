@@ -61,16 +61,11 @@ from unslow.think.causes._evidence import started_without
 from unslow.think.physics.token_time import LOGPROBS_SPREAD, logprobs_s, sorting_s
 from unslow.think.report import Evidence
 
-LEAST_SHARE = 0.1
-"""Of a token's time: sorting that takes less is not what makes it slow."""
-NOT_WORTH_A_TRIAL = 0.03
-"""Below that, not even several sorts are a tenth."""
-MOST_SHARE = 0.9
-"""Of a token: an estimate of the sorting must leave some of the time that was measured."""
-IDLE = 0.5
-"""Of the GPU's time, or of a core for others: with more, somebody else may be what is waited for."""
-USUAL_TOP_K = 40
-"""The default of llama.cpp."""
+LEAST_SHARE = 0.1  # Of a token's time: sorting that takes less is not what makes it slow
+NOT_WORTH_A_TRIAL = 0.03  # Below that, not even several sorts are a tenth
+MOST_SHARE = 0.9  # Of a token: an estimate of the sorting must leave some of the time that was measured
+IDLE = 0.5  # Of the GPU's time, or of a core for others: with more, somebody else may be what is waited for
+USUAL_TOP_K = 40  # The default of llama.cpp
 _PLAIN = Cure(plain_sampling=True)
 SHOW = 'the same request again with `"top_k": 40` and without grammar, JSON schema, `format` and `logprobs`: its speed'
 

@@ -54,10 +54,8 @@ from unslow.think.report import Evidence
 
 SLOW_HALF = 8
 """32-bit products for each 16-bit one, at least: 64 on Pascal but the P100; every later GPU has at most one."""
-FRACTION = 3.0
-"""Times slower than it should be, before words on kernels are taken for the reason."""
-MARLIN_FROM = (8, 0)
-"""Compute capability from which vLLM has Marlin for certain."""
+FRACTION = 3.0  # Times slower than it should be, before words on kernels are taken for the reason
+MARLIN_FROM = (8, 0)  # Compute capability from which vLLM has Marlin for certain
 _PACKED = re.compile(
     r"load_in_[48]bit|\b[48][- ]?bit\b|\bint[48]\b|bitsandbytes|\bbnb\b|\bnf4\b|\bgptq\b|\bawq\b", re.IGNORECASE
 )

@@ -47,14 +47,11 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.report import Cost, Evidence
 
-LONG_S = 20.0
-"""A load that takes less is what people expect of any model."""
+LONG_S = 20.0  # A load that takes less is what people expect of any model
 FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
 """What the quickest of each kind reads: an outer track, ten-gigabit Ethernet, SATA at 6 Gbit/s."""
-NVME_RATE = 2 * GB
-"""What loading from an ordinary NVMe disk reaches: reading, and copying to the GPU."""
-SLOW_RATE = 0.5 * GB
-"""In a second: SATA disks give half a gigabyte, and any NVMe disk several times that."""
+NVME_RATE = 2 * GB  # What loading from an ordinary NVMe disk reaches: reading, and copying to the GPU
+SLOW_RATE = 0.5 * GB  # In a second: SATA disks give half a gigabyte, and any NVMe disk several times that
 HARD_DISK_RATE = 0.12 * GB
 """What a plain hard disk reads in a row: no disk without moving parts is slower, unless something holds it back."""
 _ANY_SPEED = {"nvme", "virtual", "other"}
@@ -63,8 +60,7 @@ _WINDOWS_DRIVE = "a Windows drive through WSL"
 _LOCAL = "keep the model on a local NVMe disk"
 _QUICKER = f"{_LOCAL}, or on a volume with more throughput"
 _INTO_LINUX = "copy the model into the file system of WSL itself, such as ~/models, and load it from there"
-MOST_OF_IT = 0.5
-"""Of the weights: a load that read less than this from disk found the rest in memory."""
+MOST_OF_IT = 0.5  # Of the weights: a load that read less than this from disk found the rest in memory
 CRAWL_RATE = 0.25 * GB
 """Less than any disk gives that is worth keeping models on: whatever the disk, the load itself is what is slow."""
 _RATE = re.compile(r"(?i)\b\d{1,3} ?mb/s")

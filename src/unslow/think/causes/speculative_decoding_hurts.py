@@ -47,19 +47,14 @@ from unslow.think.causes._evidence import started_without
 from unslow.think.physics.decode import accepted_tokens
 from unslow.think.report import Evidence
 
-GOOD = 0.6
-"""Accepted more often than this, drafting pays almost anywhere."""
-USELESS = 0.25
-"""Accepted less often than this, a draft costs more than it gives however cheap it is."""
+GOOD = 0.6  # Accepted more often than this, drafting pays almost anywhere
+USELESS = 0.25  # Accepted less often than this, a draft costs more than it gives however cheap it is
 _FLAGS = ("-md", "--model-draft", "--spec", "--draft", "-hfd", "--hf-repo-draft", "--lookup", "--mtp")
-USUAL_TOKENS = 3
-"""Drafted at once: the default of llama.cpp."""
-FEWEST_DRAFTED = 20
-"""Fewer say little of how often they are accepted."""
+USUAL_TOKENS = 3  # Drafted at once: the default of llama.cpp
+FEWEST_DRAFTED = 20  # Fewer say little of how often they are accepted
 TOKEN_COST = 0.15
 """Of a plain step: what drafting and checking one more token takes, with a draft of a tenth of the size."""
-CHECK_COST = 0.05
-"""The same of checking alone."""
+CHECK_COST = 0.05  # The same of checking alone
 SHOW = "{acceptance}, and the speed of the same request without the draft"
 
 

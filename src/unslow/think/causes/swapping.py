@@ -38,20 +38,15 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._evidence import cite_watched, host_at_work
 from unslow.think.report import Evidence
 
-PRESSED = 0.10
-"""Share of the time in which something waited for memory: a healthy system shows next to none."""
-LEAST_SWAPPED = 512 * MIB
-"""Any system has some old pages in its swap."""
+PRESSED = 0.10  # Share of the time in which something waited for memory: a healthy system shows next to none
+LEAST_SWAPPED = 512 * MIB  # Any system has some old pages in its swap
 LEAST_LACKING = 64 * MIB
 """Of the weights: every token reads all of them, so that even this little comes back from disk each time."""
-LEAST_FAULTS = 1.0
-"""In a second, of the runtime itself: without them nothing of its own was away."""
+LEAST_FAULTS = 1.0  # In a second, of the runtime itself: without them nothing of its own was away
 HARMLESS, HARMFUL = 0.1 * MIB, 8 * MIB
 """Read back in a second: pages of a program that wakes up, and what holds up any disk's owner."""
-SHORT = 0.05
-"""Of the memory that is still available: the system has begun to look for more."""
-AT_WORK = 0.5
-"""Of the cores: a runtime that computes on the CPU keeps at least so many busy, unless it waits."""
+SHORT = 0.05  # Of the memory that is still available: the system has begun to look for more
+AT_WORK = 0.5  # Of the cores: a runtime that computes on the CPU keeps at least so many busy, unless it waits
 _SWAP = re.compile(r"swap|thrash|paged? out|paging", re.IGNORECASE)
 
 

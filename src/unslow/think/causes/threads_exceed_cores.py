@@ -37,8 +37,7 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, cite_comparison, fact_at
 from unslow.think.report import Evidence
 
-MOST_PER_CORE = 2
-"""Threads that a core can run at once, where nobody says how many it does."""
+MOST_PER_CORE = 2  # Threads that a core can run at once, where nobody says how many it does
 
 
 def check(case: Case) -> Found | Absent:

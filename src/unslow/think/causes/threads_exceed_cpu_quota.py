@@ -49,10 +49,8 @@ from unslow.think.causes._cause import (
 )
 from unslow.think.report import Evidence
 
-THROTTLED = 0.05
-"""Of the periods: fewer are noise."""
-MOSTLY = 0.2
-"""Of the periods: a runtime that is stopped so often has more threads than its quota, whatever that is."""
+THROTTLED = 0.05  # Of the periods: fewer are noise
+MOSTLY = 0.2  # Of the periods: a runtime that is stopped so often has more threads than its quota, whatever that is
 SHOW = "where the runtime runs, before and after a generation: {cpu_limit}"
 
 

@@ -61,8 +61,7 @@ HELD_UP = 0.1
 """Of the running threads on slow cores: one of ten is enough, for all others wait for it at the end of every step."""
 FAR_BELOW = 1.5
 """Times slower than expected: a slow core takes two to three times as long for its part, so less is not its doing."""
-OTHERS_BUSY = 0.3
-"""Processors that others use: then threads may have been pushed aside, which is another matter."""
+OTHERS_BUSY = 0.3  # Processors that others use: then threads may have been pushed aside, which is another matter
 
 
 def check(case: Case) -> Found | Absent | Suspected:

@@ -57,12 +57,10 @@ from unslow.think.causes._cause import (
 from unslow.think.report import Evidence
 
 SHOW = "{try_threads}"
-ROUNDING = 0.25
-"""Of a core: what every desktop does beside."""
+ROUNDING = 0.25  # Of a core: what every desktop does beside
 FEW = 4
 """Cores for each thread: so few threads read less than any common memory gives, and compute slower than it is read."""
-MANY_LEFT = 2
-"""Cores for each thread: where as many idle, more threads still read memory faster."""
+MANY_LEFT = 2  # Cores for each thread: where as many idle, more threads still read memory faster
 
 
 def check(case: Case) -> Found | Absent | Suspected:

@@ -57,24 +57,18 @@ from unslow.think.causes._cause import (
 )
 
 _RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
-BF16_SINCE = 4400
-"""Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)."""
+BF16_SINCE = 4400  # Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)
 _BF16 = re.compile(r"\bbf16\b|\bbfloat16\b", re.IGNORECASE)
 _RARE_WEIGHTS = re.compile(r"\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\bmxfp4\b|\bnvfp4\b", re.IGNORECASE)
 """Types of weights that backends got kernels for late, some to this day."""
-VULKAN_FLASH_SINCE = 5336
-"""The build of llama.cpp from which Vulkan has flash attention on any GPU (May 2025)."""
+VULKAN_FLASH_SINCE = 5336  # The build of llama.cpp from which Vulkan has flash attention on any GPU (May 2025)
 _LACKS = re.compile(r"unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu", re.IGNORECASE)
 _SWITCHED_OFF = re.compile(r"flash attention", re.IGNORECASE)
 """What a runtime does without where the GPU lacks it: it is then off, and nothing of it runs on the CPU."""
-CLEARLY = 3.0
-"""Times slower than another type: no matter of bytes, where the types are of like size."""
-SLOWER_CACHE = 1.5
-"""Times as fast with another type of cache: kernels for all types differ by less."""
-MANY_SPLITS = 0.9
-"""Of the layers: an operation of each of them runs elsewhere."""
-TINY = 0.05
-"""Of the host's part: then the GPU holds no weights to speak of."""
+CLEARLY = 3.0  # Times slower than another type: no matter of bytes, where the types are of like size
+SLOWER_CACHE = 1.5  # Times as fast with another type of cache: kernels for all types differ by less
+MANY_SPLITS = 0.9  # Of the layers: an operation of each of them runs elsewhere
+TINY = 0.05  # Of the host's part: then the GPU holds no weights to speak of
 
 
 def check(case: Case) -> Found | Absent | Suspected:

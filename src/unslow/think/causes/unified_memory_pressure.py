@@ -43,8 +43,7 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
-LARGE_SHARE = 0.5
-"""Of the memory: a model that is smaller is not what the pressure comes from."""
+LARGE_SHARE = 0.5  # Of the memory: a model that is smaller is not what the pressure comes from
 _SAID = ("machine.memory.wired_limit_bytes", "runtime.available_bytes")
 NEWER_SYSTEMS = 1.1
 """Times the share that every macOS gives: so much more do newer ones, where nobody says what the limit is."""
@@ -57,14 +56,10 @@ _PRESSED = re.compile(
 )
 LEAST_PACKED, PACKED_SHARE = 4 * GIB, 0.2
 """In the compressor, of a Mac that is in trouble: a healthy one keeps a few gigabytes there."""
-LEAST_LEFT, LEFT_SHARE = 4 * GIB, 1 / 8
-"""What macOS and its programs need beside a model, at least."""
-BESIDE_IT = 1.05
-"""Times what the model asks for: the GPU keeps small things of others as well."""
-SHORTEST_USEFUL, _STEP = 4096, 1024
-"""Tokens: enough for a chat, and an advice in round numbers."""
-FILLED = 0.7
-"""Of the memory: what a process must have grown to before swap is its doing."""
+LEAST_LEFT, LEFT_SHARE = 4 * GIB, 1 / 8  # What macOS and its programs need beside a model, at least
+BESIDE_IT = 1.05  # Times what the model asks for: the GPU keeps small things of others as well
+SHORTEST_USEFUL, _STEP = 4096, 1024  # Tokens: enough for a chat, and an advice in round numbers
+FILLED = 0.7  # Of the memory: what a process must have grown to before swap is its doing
 _PAGED = re.compile(r"swap|thrash|\bpag(?:e|ing)|compress|red\b|yellow|critical", re.IGNORECASE)
 
 

@@ -40,8 +40,7 @@ from unslow.think.report import Evidence
 _UNALLOCATED = re.compile(r"(\d{1,6}(?:\.\d+)?) ([GM])iB is reserved by PyTorch but unallocated")
 _TRIED = re.compile(r"[Tt]ried to allocate (\d{1,6}(?:\.\d+)?) ([GM])iB")
 _UNITS = {"G": GIB, "M": MIB}
-AS_MUCH = 0.98
-"""Of what was free before the first load: a little comes and goes."""
+AS_MUCH = 0.98  # Of what was free before the first load: a little comes and goes
 
 
 def check(case: Case) -> Found | Absent | Suspected:

@@ -56,8 +56,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.report import Evidence
 
-ROOMY = 2
-"""Times the margin that a fit keeps free: what rounding and layers of unequal size leave is less."""
+ROOMY = 2  # Times the margin that a fit keeps free: what rounding and layers of unequal size leave is less
 _KEPT_BACK = re.compile(r"offloaded to the (?:cpu|disk)|dispatched on the cpu", re.IGNORECASE)
 _ABOUT = {"gpu_layers", "layers", "runtime.gpu_layers", "runtime.layers"}
 

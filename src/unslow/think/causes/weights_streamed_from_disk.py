@@ -56,16 +56,11 @@ LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
 """Of the weights, and in bytes, for each token: what else a machine reads meanwhile is less."""
 MOST_OF_A_FAULT = 128 * MIB
 """What one page fault reads at most, by reading ahead: usually 128 KiB, and 90 MiB on a recorded virtual disk."""
-USABLE = 0.95
-"""Of the RAM: the system itself needs the rest."""
-BEYOND_ANY_PC = 192 * GIB
-"""More than this no board for desktop processors of these years holds."""
-MORE_THAN_WEIGHTS = 1.25
-"""Times the weights: room for the KV cache, the compute buffer and the program itself."""
-PARTLY = 0.9
-"""Of the weights on the host: what a mapped model that has answered has in memory, at least."""
-WAITING = 0.3
-"""Share of the time in which something waits for the disk."""
+USABLE = 0.95  # Of the RAM: the system itself needs the rest
+BEYOND_ANY_PC = 192 * GIB  # More than this no board for desktop processors of these years holds
+MORE_THAN_WEIGHTS = 1.25  # Times the weights: room for the KV cache, the compute buffer and the program itself
+PARTLY = 0.9  # Of the weights on the host: what a mapped model that has answered has in memory, at least
+WAITING = 0.3  # Share of the time in which something waits for the disk
 _HELD_IN_RAM = {"none", "mlock", "mmap+mlock"}
 
 

@@ -212,13 +212,10 @@ _CPU = any_phrase(
     "without (?:a )?gpu", "ryzen", "core (?:ultra|i[3579])", r"i[3579]-\d{4,5}\w*", r"ddr[345]\w*",
 )  # fmt: skip
 _BYTES_A_TRANSFER = 8
-DESKTOP_BYTES_PER_S = 128 * GB
-"""Two channels of DDR5-8000: quicker than what most desktops run."""
-DESKTOP_MOST_BYTES = 256 * GIB
-"""Four modules of 64 GiB; a model that asks for more runs on a server."""
+DESKTOP_BYTES_PER_S = 128 * GB  # Two channels of DDR5-8000: quicker than what most desktops run
+DESKTOP_MOST_BYTES = 256 * GIB  # Four modules of 64 GiB; a model that asks for more runs on a server
 DESKTOP_MOST_DEVICES = 3
-DISK_BYTES_PER_S = 15.8 * GB
-"""Four lanes of PCIe 5.0: 4 x 32 GT/s with 128 of 130 bits."""
+DISK_BYTES_PER_S = 15.8 * GB  # Four lanes of PCIe 5.0: 4 x 32 GT/s with 128 of 130 bits
 
 
 class Host(NamedTuple):
@@ -280,10 +277,8 @@ def _processor(device: Device) -> str:
     return words[0] if words and not re.match(r"(?:lp)?ddr", words[0]) else "\0"
 
 
-BOOST = 1.03
-"""How far a memory clock may lie above the datasheet's: what is beyond that too is impossible."""
-_CACHE_GAIN = 10.0
-"""How much quicker a last-level cache may be than the memory behind it."""
+BOOST = 1.03  # How far a memory clock may lie above the datasheet's: what is beyond that too is impossible
+_CACHE_GAIN = 10.0  # How much quicker a last-level cache may be than the memory behind it
 
 
 class Place(NamedTuple):

@@ -73,10 +73,8 @@ _THAN = any_phrase("than", "as fast as", "over")
 """`A is faster than B` has the faster one first, `A to B` the slower one."""
 _PAIR = 2
 _NEARLY = 0.13
-_SLACK = 1.25
-"""Two quants, or two devices, may also differ in how much of their bandwidth they reach."""
-_EXAMPLE = "llama 3.1 8b"
-"""The model whose quants are compared where none is named."""
+_SLACK = 1.25  # Two quants, or two devices, may also differ in how much of their bandwidth they reach
+_EXAMPLE = "llama 3.1 8b"  # The model whose quants are compared where none is named
 
 
 def judge_ratio(said: Said, ratio: Ratio) -> Judged:

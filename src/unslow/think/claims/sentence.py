@@ -9,8 +9,7 @@ from unslow.think.claims.devices import DeviceSaid, Host, devices_said, host_sai
 from unslow.think.claims.models import ModelSaid, QuantSaid, models_said, quants_said
 
 ALL_LAYERS = 9999
-_FEWEST_TOKENS = 64
-"""What is less is no context."""
+_FEWEST_TOKENS = 64  # What is less is no context
 _K = r"(\d{1,3}(?:,\d{3}){1,5}|\d{1,9}(?:\.\d)?)\s?(k\b|m\b)?"
 _OTHER_UNIT = r"(?![,.]?\d)(?!\s?(?:gb|gib|mb|ms|s\b|tok\w*\s?(?:/|per|a\s)|layers|%))"
 _CONTEXTS = (

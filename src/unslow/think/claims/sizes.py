@@ -12,8 +12,7 @@ from unslow.think.claims.report import Finding, Judged, Subject, best_finding, c
 from unslow.think.claims.sentence import ALL_LAYERS, Role, Said, contexts_said
 
 _EXACT, _BY_SIZE_ALONE = 0.045, 0.12
-_BESIDE_BYTES = 3 * GIB
-"""Compute buffers, the driver's context, and what rounding adds."""
+_BESIDE_BYTES = 3 * GIB  # Compute buffers, the driver's context, and what rounding adds
 _ROUNDED_UP = 1.1
 _USUAL_CONTEXT, _LONG_CONTEXT = 4096, 131072
 
@@ -276,8 +275,7 @@ _SEVERAL = re.compile(r"\b(two|dual|both|three|four|[2-4] ?x)\b")
 _NUMBERS = {"two": 2, "dual": 2, "both": 2, "three": 3, "four": 4}
 _BUFFERS_BYTES = 300 * MIB
 _SURELY = 0.97
-_MOST_SPILLED = 4
-"""Times the memory: what is larger does not run partly either."""
+_MOST_SPILLED = 4  # Times the memory: what is larger does not run partly either
 
 
 class Room(NamedTuple):

@@ -33,8 +33,7 @@ from unslow.think.claims.report import (
 )
 from unslow.think.claims.sentence import Said, Settings
 
-MOST_GUESSED = 9
-"""Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one."""
+MOST_GUESSED = 9  # Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one
 USUALLY_GUESSED = 4
 """Published speed-ups of speculative decoding are 1.5 to 3; those of the best trained heads reach 4 to 6."""
 
@@ -115,8 +114,7 @@ def prefill_ceiling(reading: Reading, place: Place) -> float | None:
 _BEST_MEASURED = 0.95
 """Of the bandwidth: the most that a published measurement of one stream without guessing reaches."""
 _FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
-_LIMIT_TOLERANCE = 1.12
-"""For a ceiling that somebody worked out from rounded sizes."""
+_LIMIT_TOLERANCE = 1.12  # For a ceiling that somebody worked out from rounded sizes
 _LEAST_SHOWN = 0.01
 _UNBOUND = float("inf")
 
@@ -336,10 +334,8 @@ def _places(said: Said, claim: Amount) -> list[Place]:
 
 _ROUNDED = 1.03
 _MUCH_LESS = 0.75
-_TIMES_FROM = 10
-"""From here on a claim is so many times the truth, below a percentage of it."""
-_BEFORE, _AFTER, _BESIDE = 60, 30, 40
-"""Letters: how far from the number what it belongs to may stand."""
+_TIMES_FROM = 10  # From here on a claim is so many times the truth, below a percentage of it
+_BEFORE, _AFTER, _BESIDE = 60, 30, 40  # Letters: how far from the number what it belongs to may stand
 
 
 def judge_bandwidth(said: Said, claim: Amount) -> Judged:

@@ -75,8 +75,7 @@ _SHARES: dict[str, tuple[str, Callable[[Case], float | None]]] = {
     "swapping": (SWAPPING, _swapping),
     "gpu_shared_with_other_work": (SHARED, _shared),
 }
-OF_ANY_WORK = frozenset({"gpu_shared_with_other_work"})
-"""What slows the reading of prompts just as it slows answers."""
+OF_ANY_WORK = frozenset({"gpu_shared_with_other_work"})  # What slows the reading of prompts just as it slows answers
 
 
 UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
@@ -154,8 +153,7 @@ def _part(phase: str, name: str, seconds: float) -> BudgetPart:
     return BudgetPart(phase=phase, part=name, seconds=seconds, per=PER.get(phase, "request"))
 
 
-OTHER = "other"
-"""What a part is called that has none of these names."""
+OTHER = "other"  # What a part is called that has none of these names
 CALIBRATED = ("weights", "operations", "experts", "rows", "vocabulary", "attention", "step")
 """The parts of a calibrated machine, by the rates that were measured."""
 NAMES = frozenset({

@@ -28,8 +28,7 @@ OF_MEMORY = (
 """What makes a model ask for more memory than there is, or for a device that can't run it."""
 LEAVE_THE_GPU_OUT = ("gpu_architecture_unsupported", "gpu_backend_not_loaded", "gpu_layers_set_too_low")
 """Why the CPU computes what a GPU could: what slows that CPU comes after, also where the GPU's speed is not known."""
-STARVED = 0.5
-"""Of a token's time in the host's memory and layers: beyond it, the GPU waits longer than it works."""
+STARVED = 0.5  # Of a token's time in the host's memory and layers: beyond it, the GPU waits longer than it works
 
 
 def settled(case: Case, answers: Answers, now: Prediction | None) -> Answers:

@@ -22,8 +22,7 @@ _THROTTLE = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown"}
 _BUSY_ENOUGH, _HARDLY, _NOT_IDLE = 0.8, 0.3, 0.05
 """Of the time: a GPU that works less than the second computes little of what is generated, whatever was expected; what
 works less than the third was not asked for anything."""
-_COOL_C = 80
-"""Below it no card gives up clocks for the heat of its chip; above it the driver's reasons have to tell."""
+_COOL_C = 80  # Below it no card gives up clocks for the heat of its chip; above it the driver's reasons have to tell
 
 
 def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:

@@ -31,15 +31,12 @@ from unslow.think.report import Cost, Evidence, Expected, Finding, Fix
 
 TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.TOLD: 0.7, Origin.ESTIMATED: 0.6}
 NO_EVIDENCE, MOST = 0.5, 0.99
-AGREED = 0.7
-"""Of the doubt, what each further source leaves, and what a prediction leaves that comes true."""
-COUNTED = 3
-"""Sources beyond the first that count: more of them seldom see anything of their own."""
+AGREED = 0.7  # Of the doubt, what each further source leaves, and what a prediction leaves that comes true
+COUNTED = 3  # Sources beyond the first that count: more of them seldom see anything of their own
 DISPUTED, ODD = 0.8, 0.95
 """What is left of the sureness where sources contradict one another; less is lost where it is known what that means."""
 NOT_BORNE_OUT = 0.85
-SEEN_BY_PHYSICS = 1.15
-"""A cure that gains less by physics is about something that physics does not see."""
+SEEN_BY_PHYSICS = 1.15  # A cure that gains less by physics is about something that physics does not see
 
 CONCERNED = {"vram": ("buffers", "size_vram_bytes", "vram_share", "vram_used_bytes", "vram_free_bytes", "processes")}
 """The facts that are in doubt where sources contradict one another about something that is no fact by itself."""
@@ -79,10 +76,8 @@ def _borne_out(pace: Pace | None, cured: Prediction | Unknown | None) -> float:
     return 1.0 if pace.measured_s > pace.now.seconds.mid else NOT_BORNE_OUT
 
 
-WORTH_TRYING = 1.03
-"""A remedy that is predicted to gain less is not offered."""
-CONTENDED = "cpu_contended"
-"""The cause of which the kernel itself counts the time: it is a part already."""
+WORTH_TRYING = 1.03  # A remedy that is predicted to gain less is not offered
+CONTENDED = "cpu_contended"  # The cause of which the kernel itself counts the time: it is a part already
 _PRESENT: dict[Knob, tuple[str, ...]] = {
     Knob.CONTEXT_LENGTH: ("runtime.context_length",),
     Knob.GPU_LAYERS: ("runtime.gpu_layers_set",),
@@ -117,8 +112,7 @@ _PRESENT: dict[Knob, tuple[str, ...]] = {
 _METRIC = {"decode": DECODE, "prefill": PREFILL}
 _LOSS: dict[str, int] = {Knob.CONTEXT_LENGTH: 0, Knob.KV_CACHE_TYPE: 0, Knob.QUANT: 1, Knob.DRIVER_FALLBACK: 2}
 """What frees memory, by what it costs: tokens or hardly a digit, then quality; last what only makes a load fail."""
-_FAR_LESS = 0.7
-"""Of the speed that the best fix promises: a fix that is milder and gains less than this is no cure."""
+_FAR_LESS = 0.7  # Of the speed that the best fix promises: a fix that is milder and gains less than this is no cure
 
 
 class _Priced(NamedTuple):

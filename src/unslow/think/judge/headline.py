@@ -153,8 +153,7 @@ def _should(report: SubjectReport, rate: float) -> str:
 
 
 MOST_NAMED = 3
-_ROUGHLY = 1.25
-"""By which factor a loss may be off what a cause can cost: both rest on a prediction."""
+_ROUGHLY = 1.25  # By which factor a loss may be off what a cause can cost: both rest on a prediction
 _COSTS = {
     # the CPU computes all, or pages are fetched: RAM is read 5 to 50 times slower than GPU memory, a disk slower still
     "gpu_backend_not_loaded": (3.0, math.inf),
@@ -215,8 +214,7 @@ def suspects_in_words(report: SubjectReport) -> str:
 
 
 _ENVIRONMENT = re.compile(r'Environment="(\w{1,60}=[^"\\\s]{1,60})"')
-_MAKES_ROOM = "lms unload "
-"""What only comes before the line that changes something."""
+_MAKES_ROOM = "lms unload "  # What only comes before the line that changes something
 _MAKES_IT_SEEN = (
     "sudo systemctl daemon-reload",
     "systemctl --user daemon-reload",

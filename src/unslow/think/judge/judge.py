@@ -42,8 +42,7 @@ from unslow.think.report import Contradicted, Expected, Finding, Range, Report, 
 
 LONGEST = 100
 _WORDS_OF_PEOPLE = ("account.remarks", "account.comparisons")
-_BEFORE = 0.6
-"""How much of the room stands before the words that matter: people say first what it is about."""
+_BEFORE = 0.6  # How much of the room stands before the words that matter: people say first what it is about
 
 
 def with_quotes(case: Case, report: SubjectReport) -> SubjectReport:

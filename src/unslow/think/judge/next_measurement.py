@@ -56,8 +56,7 @@ class Choice(NamedTuple):
     """Whether something speaks already for a cause that it would settle: such a one comes before those merely open."""
 
 
-ROOM = 512
-"""Tokens of a context, for the template and the answer."""
+ROOM = 512  # Tokens of a context, for the template and the answer
 WHILE_GENERATING = (
     "run.gpus",
     "run.telemetry",
@@ -98,8 +97,7 @@ def _serves_several(case: Case) -> bool:
     return several and not (name.endswith("llama.cpp") and in_pieces)
 
 
-DEEPEST_TOKENS, LONG_PROMPT_TOKENS = 8192, 2048
-"""The second is four of llama.cpp's usual micro-batches of 512."""
+DEEPEST_TOKENS, LONG_PROMPT_TOKENS = 8192, 2048  # The second is four of llama.cpp's usual micro-batches of 512
 
 
 def _depth_load(case: Case) -> Load:
@@ -209,8 +207,7 @@ _MEASUREMENTS = (
         about=("prompt_reprocessed",),
     ),
 )
-SPEED, TRAFFIC, HOST = "speed", "traffic", "host"
-"""Those that all else is judged by."""
+SPEED, TRAFFIC, HOST = "speed", "traffic", "host"  # Those that all else is judged by
 
 
 def measurements() -> dict[str, Measurement]:
@@ -218,10 +215,8 @@ def measurements() -> dict[str, Measurement]:
     return {one.name: one for one in _MEASUREMENTS}
 
 
-ALWAYS = 0.05
-"""A phase that does all it can may still be the one that somebody complains of."""
-UNKNOWN = 0.3
-"""A phase of which no speed is known, or none is expected."""
+ALWAYS = 0.05  # A phase that does all it can may still be the one that somebody complains of
+UNKNOWN = 0.3  # A phase of which no speed is known, or none is expected
 _RATES = {"decode": "decode_tokens_per_s", "prefill": "prefill_tokens_per_s"}
 
 
@@ -267,12 +262,9 @@ def _unexplained(report: SubjectReport) -> float:
 # time it could explain here. A server that generates as fast as it can has little to gain from causes of slow
 # generation.
 
-WORTH_PER_S = 2e-4
-"""Less is not worth waiting for: a minute of it would explain about a hundredth of the lost time."""
-MOST_S = 8.0
-"""What a trial beyond the usual speed is given, however slow the server is."""
-_LEAST_S, _LEAST_OF_IT = 1.0, 0.5
-"""A trial with less of its time than this would tell too little."""
+WORTH_PER_S = 2e-4  # Less is not worth waiting for: a minute of it would explain about a hundredth of the lost time
+MOST_S = 8.0  # What a trial beyond the usual speed is given, however slow the server is
+_LEAST_S, _LEAST_OF_IT = 1.0, 0.5  # A trial with less of its time than this would tell too little
 _SUSPECTED, _FOUND, _RULED_OUT, _BESIDE = 6.0, 2.0, 0.05, 0.2
 """What a cause weighs against one of which nothing is known: something speaks for it; it is there and gets its price;
 it is ruled out already; it is open for another reason than what would be measured."""

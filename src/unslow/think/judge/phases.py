@@ -22,8 +22,7 @@ from unslow.think.report import Per
 UNNOTICED_S = 0.1
 """Of a request outside the server: what comes sooner seems to come at once (Miller 1968, "Response time in man-computer
 conversational transactions", topic 1)."""
-SMALL = 0.15
-"""Of a whole request: a phase that loses less, and less than is noticed, is not why it is slow."""
+SMALL = 0.15  # Of a whole request: a phase that loses less, and less than is noticed, is not why it is slow
 PER: dict[str, Per] = {"decode": "token", "prefill": "prompt_token"}
 """What the time of a phase is counted for; of all others, for a request."""
 _TOLD: dict[str, Phase] = {"load": "load", "prefill": "prefill", "first_token": "prefill"}

@@ -20,16 +20,12 @@ from unslow.think.judge.phases import PER, Outlook, Pace
 from unslow.think.physics.token_time import CROWD, QUOTA, Part
 from unslow.think.report import Cost, Per
 
-DEPTHS = "run.depths"
-"""The trial of which the speed is not that of the budget."""
-QUICKEST = 0.2
-"""Of its predicted time, the least that a part can have taken: no part of the catalogue is off by more."""
+DEPTHS = "run.depths"  # The trial of which the speed is not that of the budget
+QUICKEST = 0.2  # Of its predicted time, the least that a part can have taken: no part of the catalogue is off by more
 LASTING = 0.5
 """Of what physics does not explain: at least half is taken to stay with its part, the rest may be of the moment."""
-OF_THE_MOMENT = 1.3
-"""By which factor a measurement may be off what the same machine does at another moment."""
-UNSEEN = 1.03
-"""A cure that gains no more than this by physics is about what physics does not see."""
+OF_THE_MOMENT = 1.3  # By which factor a measurement may be off what the same machine does at another moment
+UNSEEN = 1.03  # A cure that gains no more than this by physics is about what physics does not see
 
 
 class Price(NamedTuple):

@@ -46,8 +46,7 @@ def _evidence(path: str, value: Any, fact: Known[Any]) -> Evidence:
 
 
 MOST = 3
-_SUSPICION = 6.0
-"""A cause that something speaks for weighs as much as so many that nothing does."""
+_SUSPICION = 6.0  # A cause that something speaks for weighs as much as so many that nothing does
 _UNSURE = 0.5
 """A command of one operating system, where nobody says which one it is, is worth so much of the same elsewhere."""
 _BUILD = re.compile(r"b?(\d{3,6})\b")

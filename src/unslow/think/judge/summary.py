@@ -22,8 +22,7 @@ from unslow.think.speed.question import rounded_rate
 
 _FEELS = ((4, "Tokens come slower than most people read."), (8, "Tokens come about as fast as most people read."))
 """People read 238 words a minute (Brysbaert 2019, the mean of 190 studies), about 5 tokens a second."""
-_SPECK = 0.02
-"""Of a token: less is not worth a word."""
+_SPECK = 0.02  # Of a token: less is not worth a word
 _ASIDE, _MOST = 0.1, 0.5
 """Of the dearest cause: what saves less beside it is left for the details. Of what is lost: less is not the answer."""
 _LEVERS = (
@@ -40,14 +39,12 @@ _LEVERS_OF_CORES = (
 )
 _LEVERS_AMONG_OTHERS = "What would move it: fewer requests at once, though together they get more so."
 _OUTSIDE = ("client", "queue", "load")
-_SURE_OF_ITSELF = ("slow_model_load",)
-"""What was timed comes before what may have been once."""
+_SURE_OF_ITSELF = ("slow_model_load",)  # What was timed comes before what may have been once
 _LEVERS_BESIDE_PROMPTS = (
     "What would move it: shorter prompts, or prompts that begin alike, so that their start is kept; smaller parts of a "
     "prompt in each step (vLLM `--max-num-batched-tokens`), which makes first tokens later; or more GPUs."
 )
-_COUNTED = ("More ", "Fewer ")
-"""How titles begin that are no sentences."""
+_COUNTED = ("More ", "Fewer ")  # How titles begin that are no sentences
 _TOOLS = (
     (re.compile(r"\bollama\b", re.IGNORECASE), "Ollama"),
     (re.compile(r"\bllama-(?:bench|server|cli)\b|-lv 4|\bllama_\w+:"), "llama.cpp"),

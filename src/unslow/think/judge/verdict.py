@@ -28,8 +28,7 @@ from unslow.think.report import Finding, Verdict
 TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
 """Evidence of two speeds of one system: the one that is usual is no answer to the other."""
 TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
-CONTRADICTION = 1.3
-"""A single stream that is so much faster than the bandwidth allows shows that some fact is wrong."""
+CONTRADICTION = 1.3  # A single stream that is so much faster than the bandwidth allows shows that some fact is wrong
 
 _OTHERS = re.compile(r"(?i)\b(?:from|by|background|another|other)\b")
 """A CPU that is busy with something else is not how such hardware behaves."""

@@ -9,8 +9,7 @@ from unslow.think.fit.report import MemoryShown
 from unslow.think.speed.report import RateShown
 
 SCHEMA = "unslow.plan/1"
-Aim = Literal["speed", "context", "quality"]
-"""What there shall be most of; the other two have floors."""
+Aim = Literal["speed", "context", "quality"]  # What there shall be most of; the other two have floors
 Verdict = Literal["better", "already_best", "impossible", "cannot_tell"]
 """better: there is something faster, longer or finer than what runs (or nothing runs yet). impossible: nothing fits."""
 

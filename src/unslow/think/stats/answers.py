@@ -19,10 +19,8 @@ from unslow.think.stats.verification_report import AnswersShown, IntervalShown, 
 # old one with itself.
 
 _PIECES = re.compile(r"\w+|[^\w\s]")
-RARE = 0.01
-"""How often chance may show such a fall of the first words."""
-FAR_BELOW = 0.5
-"""Of the agreement of the old server with itself: a coarser quant keeps far more of its first words."""
+RARE = 0.01  # How often chance may show such a fall of the first words
+FAR_BELOW = 0.5  # Of the agreement of the old server with itself: a coarser quant keeps far more of its first words
 
 MAY_BE_ANOTHER = 0.25
 """Of the words that the old server keeps with itself: from here down it may be another model that begins alike."""
@@ -75,12 +73,9 @@ def rarer_alike(found: Agreement, usual: Agreement) -> float:
     return sum(math.comb(found.pairs, n) * math.comb(usual.pairs, alike - n) for n in counts) / ways
 
 
-ONE_SIGN = 0.8
-"""Of an answer, the share of its commonest sign: models that lost their numbers say `!!!!` or `GGGG`."""
-FEWEST_SIGNS, FEWEST_WORDS = 16, 12
-"""Shorter answers may well repeat themselves."""
-NEW_TRIPLES = 0.35
-"""Of all threes of words, those that are new; less is a loop. Prose keeps more than nine of ten."""
+ONE_SIGN = 0.8  # Of an answer, the share of its commonest sign: models that lost their numbers say `!!!!` or `GGGG`
+FEWEST_SIGNS, FEWEST_WORDS = 16, 12  # Shorter answers may well repeat themselves
+NEW_TRIPLES = 0.35  # Of all threes of words, those that are new; less is a loop. Prose keeps more than nine of ten.
 SOME, SHARE = 2, 0.25
 """So many more than before, as a number and as a share of all: small models loop now and then by themselves."""
 
@@ -112,8 +107,7 @@ def has_more_garbage(before: Sequence[str], after: Sequence[str]) -> bool:
 # Most of the scatter of a perplexity is that of the text: paired, it cancels, so that two hundred places tell a
 # percent.
 
-FEWEST_PLACES = 24
-"""Fewer tell nothing of a text."""
+FEWEST_PLACES = 24  # Fewer tell nothing of a text
 LEAST_ALIKE = 0.65
 """Of the places, where the likeliest token is the same. Weights of two bits still keep 71 to 86 % of them (Same top p
 in llama.cpp's tools/perplexity/README.md); less is another model."""

@@ -15,11 +15,9 @@ from unslow.facts.values import MB
 from unslow.think.stats.repeats import student_quantile
 
 CONFIDENCE = 0.95
-FELT = 0.02
-"""A smaller difference in speed is nobody's concern, however surely it is there."""
+FELT = 0.02  # A smaller difference in speed is nobody's concern, however surely it is there
 LEAST_NOISE = 0.003
-TOO_NOISY = 0.25
-"""Where even such a difference may be chance, nothing can be said."""
+TOO_NOISY = 0.25  # Where even such a difference may be chance, nothing can be said
 _SETTLING = 20
 
 Verdict = Literal["best_found", "flat", "current_is_best", "cannot_tell"]
@@ -108,8 +106,7 @@ def contenders(samples: Sequence[Sample], always: Sequence[int], within: float, 
     return sorted({*near, *ranked[:2], *(value for value in always if value in effects)})
 
 
-FINENESS = 8
-"""Values nearer to the best than an eighth of it are not told apart by their speed."""
+FINENESS = 8  # Values nearer to the best than an eighth of it are not told apart by their speed
 
 
 def first_threads(physical: int | None, fast: int | None, most: int, current: int | None) -> list[int]:

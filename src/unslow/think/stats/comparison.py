@@ -42,8 +42,7 @@ from unslow.think.stats.repeats import robust_deviation, student_quantile, two_s
 
 REPEAT_EXPERIENCE, RUN_EXPERIENCE = 4.0, 6.0
 """How many degrees of freedom experience counts for: the repeats at hand, and a dozen earlier runs, outweigh it."""
-FREEDOM_OF_A_PAIR = 0.6
-"""Of neighbours in a chain, each of which is in two pairs."""
+FREEDOM_OF_A_PAIR = 0.6  # Of neighbours in a chain, each of which is in two pairs
 BEST_THIRD_VARIANCE = 1.7
 """Of the mean of the best third of n normal values, times n: from 1.35 to 1.71 for 2 to 20 of them, by simulation."""
 
@@ -154,12 +153,9 @@ def _weighted(parts: Sequence[tuple[float, float]]) -> Variance:
     return Variance(sum(weight * value for weight, value in parts) / freedom, freedom)
 
 
-CHANCE = 0.02
-"""How often the same thing measured twice may be called different, for one figure; a report has several."""
-MATTERS = 0.02
-"""A smaller difference is never called one, however sure it is: another day shows as much."""
-EXCLUDED = 0.10
-"""Two are the same where a difference of this size is excluded."""
+CHANCE = 0.02  # How often the same thing measured twice may be called different, for one figure; a report has several
+MATTERS = 0.02  # A smaller difference is never called one, however sure it is: another day shows as much
+EXCLUDED = 0.10  # Two are the same where a difference of this size is excluded
 CONFIDENCE, FOUND = 0.95, 0.90
 _SMALLEST_SHOWN = 0.001
 _LARGEST_LOG = 41.0
@@ -300,8 +296,7 @@ def disturbance_note(before: Bench, after: Bench) -> str:
     return f"other programs used {new:.1f} processors meanwhile, {old:.1f} before: that alone can change the speed"
 
 
-HEADLINE = (DECODE, PREFILL, FIRST)
-"""The figures that decide the verdict on the whole; the others are shown."""
+HEADLINE = (DECODE, PREFILL, FIRST)  # The figures that decide the verdict on the whole; the others are shown
 _WORDS = {DECODE: "decode", PREFILL: "prefill", FIRST: "the first token"}
 
 

@@ -23,11 +23,9 @@ from unslow.think.case.work import Cure, work
 from unslow.think.least_squares import Fit, least_squares
 
 USUAL_FIRST = 512
-FEWEST = 5
-"""Depths that tell a line from a step."""
+FEWEST = 5  # Depths that tell a line from a step
 UNKNOWN_CONTEXT = 4096
-ROOM_TOKENS = 64
-"""Of the context, for what a chat template adds and for tokens that were counted wrong."""
+ROOM_TOKENS = 64  # Of the context, for what a chat template adds and for tokens that were counted wrong
 _WORTH_A_DEPTH = 1.25
 
 
@@ -57,8 +55,7 @@ def depth_between(before: float, beyond: float) -> int | None:
     return round((before + beyond) / 2) if beyond > _WORTH_A_DEPTH * before else None
 
 
-SHALLOW = 256
-"""Where the slope begins; physics has it the same everywhere but in a window."""
+SHALLOW = 256  # Where the slope begins; physics has it the same everywhere but in a window
 
 
 class Expectation(NamedTuple):
@@ -102,10 +99,8 @@ def _seconds(case: Case, depth: float) -> float:
     return found.seconds.mid if isinstance(found, Prediction) else 0.0
 
 
-LEAST_NOISE = 0.01
-"""Of a reading: repeats that agree better than this do so by chance."""
-ALONE_NOISE = 0.03
-"""Of readings that were not repeated."""
+LEAST_NOISE = 0.01  # Of a reading: repeats that agree better than this do so by chance
+ALONE_NOISE = 0.03  # Of readings that were not repeated
 FEWEST_FOR_STEP = 4
 
 
@@ -223,14 +218,11 @@ def _misfit(points: Sequence[Point], fit: Fit) -> float:
     return error * math.sqrt(fit.left_over / len(points))
 
 
-CLEAR = math.log(1.12)
-"""A change below it may be a clock that settles."""
-SURE_CHANGE = 4.0
-"""Standard errors."""
+CLEAR = math.log(1.12)  # A change below it may be a clock that settles
+SURE_CHANGE = 4.0  # Standard errors
 FEWEST_PAIRS, FEWEST_CHANGED = 3, 2
 """Depths that were read twice, and those of them that changed: one alone is a disturbance that may be over."""
-LEAST_CHANGE_NOISE = 0.015
-"""Of the logarithm of a pair: those that agree better do so by chance."""
+LEAST_CHANGE_NOISE = 0.015  # Of the logarithm of a pair: those that agree better do so by chance
 
 
 class Change(NamedTuple):
@@ -292,8 +284,7 @@ def without_change(readings: Sequence[Reading], change: Change) -> list[Reading]
 
 STEEP = 4.0
 """Times the expected slope; a GPU without flash attention, or a CPU that computes it slowly, stays below it."""
-PERHAPS_FLAT = 0.15
-"""Growth over all depths that may hide in the noise of a flat line."""
+PERHAPS_FLAT = 0.15  # Growth over all depths that may hide in the noise of a flat line
 _MS_PER_1000 = 1e6
 
 
@@ -349,8 +340,7 @@ FIGURES = (
 )
 """What is worth keeping of a depth."""
 _MORE_BYTES = 1 * GIB
-_FULL_BYTES = 600 * MIB
-"""Free memory of a GPU that is full: what drivers and allocators leave."""
+_FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
 _IDLE_SHARE = 0.5
 
 
@@ -398,27 +388,17 @@ def _plain(name: str) -> str:
 Verdict = Literal["slope", "cliff", "steep", "flat", "drift", "cannot_tell"]
 
 FEWEST_DEPTHS = 3
-FASTEST_S = 1e-9
-"""No token takes less: what says so was not measured."""
-CLIFF = 1.2
-"""Times what the line explains, from which on a step is one: kernels that change with depth stay below it."""
-SURE = 4.0
-"""Standard errors, for a step that may be anywhere."""
-BETTER = 16.0
-"""By how much a step must fit better than a line: squares in units of the noise."""
-BEND = 1.5
-"""Times the honest slope, for a line that bends where a CPU's cache or a kernel ends."""
-PERHAPS, PERHAPS_BETTER = 1.12, 6.0
-"""A step that is not sure, but too likely to call it a line."""
-FLAT = 0.05
-"""Growth over all depths that is none."""
-SEEN = 3.0
-"""Standard errors, for a slope to be there at all."""
+FASTEST_S = 1e-9  # No token takes less: what says so was not measured
+CLIFF = 1.2  # Times what the line explains, from which on a step is one: kernels that change with depth stay below it
+SURE = 4.0  # Standard errors, for a step that may be anywhere
+BETTER = 16.0  # By how much a step must fit better than a line: squares in units of the noise
+BEND = 1.5  # Times the honest slope, for a line that bends where a CPU's cache or a kernel ends
+PERHAPS, PERHAPS_BETTER = 1.12, 6.0  # A step that is not sure, but too likely to call it a line
+FLAT = 0.05  # Growth over all depths that is none
+SEEN = 3.0  # Standard errors, for a slope to be there at all
 NOISY = 0.15
-KNOWN = 0.1
-"""A slope that is known so well needs no more rounds."""
-MATTERS = 0.5
-"""A change with time of this part of the growth with depth makes the growth worth nothing."""
+KNOWN = 0.1  # A slope that is known so well needs no more rounds
+MATTERS = 0.5  # A change with time of this part of the growth with depth makes the growth worth nothing
 LARGE_CHANGE = math.log(1.3)
 
 

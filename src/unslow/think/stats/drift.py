@@ -192,16 +192,14 @@ def two_kinds(values: Sequence[float], least: float) -> tuple[float, float] | No
     return (below, above) if changes > len(values) / 4 else None
 
 
-FELL = 0.05
-"""What counts as a change of speed: throttling takes more, and repeats of a calm machine differ by less."""
+FELL = 0.05  # What counts as a change of speed: throttling takes more, and repeats of a calm machine differ by less
 UNSTEADY = 0.10
 FEWEST_SLICES = 4
 _SURE = 0.01
 _MANY_LEVELS = 4
 _FEW_DIPS = 0.10  # of the slices may be slow for reasons of their own
 _DIP = 0.85
-_BLIND = 0.2
-"""Where not even such a change would be found, calling it steady says nothing."""
+_BLIND = 0.2  # Where not even such a change would be found, calling it steady says nothing
 
 
 class Slice(NamedTuple):

@@ -24,14 +24,11 @@ from unslow.facts.bench import (
 )
 from unslow.think.stats.repeats import disagreement, spread_of
 
-FEWEST_TOKENS = 8
-"""Fewer steps than these time the start and the end of an answer rather than its tokens."""
-SHORTEST_PROMPT = 64
-"""A shorter prompt times the overhead of a request rather than reading."""
+FEWEST_TOKENS = 8  # Fewer steps than these time the start and the end of an answer rather than its tokens
+SHORTEST_PROMPT = 64  # A shorter prompt times the overhead of a request rather than reading
 SHORTEST_CLIENT_PROMPT = 256
 """The same where only the client's clock tells, which holds the way there and the first step too."""
-FASTEST = 1e9
-"""Tokens per second that no machine reaches: whoever tells more is not believed."""
+FASTEST = 1e9  # Tokens per second that no machine reaches: whoever tells more is not believed
 FASTEST_STREAM = 20_000
 """Tokens per second that no step for one user reaches: what comes faster waited together in a buffer on the way."""
 
@@ -105,8 +102,7 @@ def tokens_per_piece(generated_tokens: int, gaps: Gaps) -> float:
 CLOCKS_APART = 0.03
 SLOW_START_SHARE, SLOW_START_S = 0.25, 0.1
 SEVERAL_TOKENS = 1.5
-WAITING_CPUS = 0.1
-"""Processors' worth of waiting threads: beyond it others were in the way."""
+WAITING_CPUS = 0.1  # Processors' worth of waiting threads: beyond it others were in the way
 _JUDGED = {DECODE: "decode", DECODE_AT_4K: "decode at 4K", PREFILL: "prefill", FIRST: "time to first token"}
 
 
@@ -193,8 +189,7 @@ def waiting_cpus(done: Pass) -> float | None:
 
 
 SHORT, LONG = "short", "long"
-DEEP_TOKENS = 3072
-"""A long prompt of so many tokens fills 4K of context, as the protocol means it."""
+DEEP_TOKENS = 3072  # A long prompt of so many tokens fills 4K of context, as the protocol means it
 _NEARLY_LONGEST = 0.8
 
 

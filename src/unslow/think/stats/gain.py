@@ -19,8 +19,7 @@ from unslow.think.stats.repeats import CONFIDENCE, robust_deviation, student_qua
 # noise, and of a dozen rounds one in which somebody else was busy hardly moves them. Five rounds or fewer do not reach
 # 95 % that way: there it is Student's t, which is wide, as it should be.
 
-MOST_EXACT = 60
-"""Pairs whose ranks are counted one by one; more of them are as good as normal."""
+MOST_EXACT = 60  # Pairs whose ranks are counted one by one; more of them are as good as normal
 _LARGEST_LOG = 41.0
 
 
@@ -66,11 +65,9 @@ def _left_out(count: int, confidence: float) -> int:
     return max(0, sum(1 for below in accumulate(ways) if below <= tail * 2**count) - 1)
 
 
-METRICS = (REQUEST, DECODE, PREFILL)
-"""The whole request first: it is what one waits for, and decides."""
+METRICS = (REQUEST, DECODE, PREFILL)  # The whole request first: it is what one waits for, and decides
 SLOWER_IS_MORE = frozenset({REQUEST})
-FEWEST_ROUNDS = 3
-"""Fewer tell nothing about noise."""
+FEWEST_ROUNDS = 3  # Fewer tell nothing about noise
 FIRST_LOOK, LOOK_EVERY = 6, 1.5
 """Looks after 6, 9, 14, 21 ... rounds: each look is another chance to stop at a lucky moment."""
 NARROW, OF_THE_GAIN = 0.015, 0.15
@@ -118,8 +115,7 @@ def is_narrow(gain: Gain) -> bool:
     return gain.reach <= max(NARROW, OF_THE_GAIN * abs(gain.middle))
 
 
-SAME = 0.03
-"""Two are the same where a difference of this share, either way, is excluded: nobody feels less."""
+SAME = 0.03  # Two are the same where a difference of this share, either way, is excluded: nobody feels less
 _SAME_LOG = math.log1p(SAME)
 _TWICE = math.log(2)
 
@@ -156,8 +152,7 @@ def because_of(gain: Gain, verdict: Change) -> str:
 # the host's own memory was meanwhile, of which a part may have changed the speed; and how much of the processors other
 # programs took, which they may take or leave at any other time.
 
-_OF_THE_HOST = 0.5
-"""Of a change of the host's speed, as a standard deviation: a model may feel none of it, or all."""
+_OF_THE_HOST = 0.5  # Of a change of the host's speed, as a standard deviation: a model may feel none of it, or all
 _OF_THE_CROWD = 0.5
 """Of what others can have cost at most, as a standard deviation: all of it the one time, and nothing the other."""
 _MOST_CROWDED = 0.95

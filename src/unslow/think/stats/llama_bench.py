@@ -121,8 +121,7 @@ def _by_depth(rows: Sequence[BenchRow]) -> Iterator[Sweep]:
 
 
 _MOST_DIGITS = 15
-_MOST_NS = 2.0**53
-"""A hundred days: what is longer is no time."""
+_MOST_NS = 2.0**53  # A hundred days: what is longer is no time
 
 
 def rows_of(bench: Bench) -> tuple[BenchRow, ...]:

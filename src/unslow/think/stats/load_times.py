@@ -6,15 +6,11 @@ from typing import Literal, NamedTuple
 
 from unslow.facts.values import GB
 
-NOTHING_S, NOTHING_SHARE = 0.15, 0.1
-"""Starts differ by so much anyway."""
-MOST_SHARE = 0.5
-"""From here on it is the disk that one waits for most."""
-SLOWLY = 0.6
-"""Of what the disk gives when a file is read from end to end."""
+NOTHING_S, NOTHING_SHARE = 0.15, 0.1  # Starts differ by so much anyway
+MOST_SHARE = 0.5  # From here on it is the disk that one waits for most
+SLOWLY = 0.6  # Of what the disk gives when a file is read from end to end
 COLD_WARM_UP = 1.3
-DISTURBED = 0.3
-"""Of a start spent waiting for a processor: from here on the time says nothing of the disk."""
+DISTURBED = 0.3  # Of a start spent waiting for a processor: from here on the time says nothing of the disk
 
 Verdict = Literal["disk_bound", "not_disk", "same", "cannot_tell"]
 

@@ -162,8 +162,7 @@ def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[
 # The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling, sending,
 # handing over between its threads) leaves the GPU idle, so both should come to about the same.
 
-_CLEAR = 0.02
-"""Of the token: less than this is below what the driver's counter shows, which has whole percents."""
+_CLEAR = 0.02  # Of the token: less than this is below what the driver's counter shows, which has whole percents
 
 
 def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:

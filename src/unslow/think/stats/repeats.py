@@ -87,8 +87,7 @@ FEWEST = 3
 NOTICEABLE = 0.05
 _APART = 4.0
 """How many times farther off than the others are from each other an outlier is, or one group from another."""
-_ONE_WAY = 0.8
-"""The share of pairs in order, less those out of order, that makes a trend."""
+_ONE_WAY = 0.8  # The share of pairs in order, less those out of order, that makes a trend
 _SCATTER = 0.05
 _MOST_PAIRED = 200
 """Values whose pairs are looked at: all pairs of the thousands that a long run has would fill the memory."""

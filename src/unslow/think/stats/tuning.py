@@ -102,12 +102,9 @@ class TuneReport(Shown, frozen=True, kw_only=True):
 # rounds each of them has. Two leave earlier: whoever fails, and whoever is surely slower than the leader. The
 # references stay until the interval of the leader's gain over them is narrow.
 
-FIRST_SHARE = 0.5
-"""Of the time, for the first round: what is measured once has still to be measured again."""
-FEWEST_PAIRS = 3
-"""Of rounds, before anybody is called slower: two can agree by chance."""
-WORTH = 0.01
-"""Of speed, as a logarithm: whoever is slower by less may as well stay."""
+FIRST_SHARE = 0.5  # Of the time, for the first round: what is measured once has still to be measured again
+FEWEST_PAIRS = 3  # Of rounds, before anybody is called slower: two can agree by chance
+WORTH = 0.01  # Of speed, as a logarithm: whoever is slower by less may as well stay
 
 
 class Turn(NamedTuple):
@@ -291,10 +288,8 @@ def _slower(gain: Gain) -> str:
 
 
 _FEWEST_ROUNDS = 2
-_STALL, _STALL_S = 4.0, 10.0
-"""Times the usual, and seconds more, that nothing but a stall explains."""
-_ENDLESS = 10.0
-"""Ten times faster is no interval any more."""
+_STALL, _STALL_S = 4.0, 10.0  # Times the usual, and seconds more, that nothing but a stall explains
+_ENDLESS = 10.0  # Ten times faster is no interval any more
 
 
 class Measured(NamedTuple):

@@ -85,13 +85,10 @@ def as_settings(changes: tuple[ChangeShown, ...]) -> Settings:
     return {known[change.knob]: change.value for change in changes if change.knob in known}
 
 
-Step = tuple[str, Settings]
-"""A few words, and what is turned; None takes a setting away."""
+Step = tuple[str, Settings]  # A few words, and what is turned; None takes a setting away
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
-_WIDER = 16 / 8.5
-"""A number of 16 bits over one of q8_0, which has a scale for each block of 32."""
-_DRAFT_OVER = 1.5
-"""What a draft model takes for each byte of its file: it has a cache and buffers of its own."""
+_WIDER = 16 / 8.5  # A number of 16 bits over one of q8_0, which has a scale for each block of 32
+_DRAFT_OVER = 1.5  # What a draft model takes for each byte of its file: it has a cache and buffers of its own
 
 
 def steps_around(around: Around) -> Iterator[Step]:
@@ -256,10 +253,8 @@ def _fewest(sizes: Sequence[int], needed: float) -> int | None:
     return next((count for count, total in enumerate(accumulate(sizes), 1) if total >= needed), None)
 
 
-MOST = 16
-"""More of them would share the time so that none is measured well."""
-_EQUAL = 0.001
-"""Of perplexity: what the plan calls equal too."""
+MOST = 16  # More of them would share the time so that none is measured well
+_EQUAL = 0.001  # Of perplexity: what the plan calls equal too
 DEFAULT = 0
 OWN_CHOICE = "llama.cpp's own choice"
 

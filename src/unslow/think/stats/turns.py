@@ -13,8 +13,7 @@ Verdict = Literal["cached", "reprocessed", "partly", "cannot_tell"]
 
 CACHED, REPROCESSED = 0.15, 0.85
 """The part of what the server had already that is computed again: blocks and the last token of an answer are some."""
-BY_CLOCK = (0.35, 0.65)
-"""The same where only the clock tells, which holds the way there too."""
+BY_CLOCK = (0.35, 0.65)  # The same where only the clock tells, which holds the way there too
 LEAST_CLIENT_S, LEAST_SERVER_S = 0.05, 0.005
 """Reading the known part must take this long, or the clock can't tell whether it happened."""
 _EXPLAINED = "`unslow explain prompt_reprocessed` has the usual reasons"

@@ -71,10 +71,8 @@ def median_burst(bursts: Sequence[Burst]) -> Burst:
     return Burst(together, at_once, all(burst.whole for burst in bursts))
 
 
-GAIN = 0.10
-"""Users beyond which the server gives less than this more, for twice as many, are beyond the knee."""
-FALL = 0.10
-"""What counts as less than before: rounds of a calm machine differ by less."""
+GAIN = 0.10  # Users beyond which the server gives less than this more, for twice as many, are beyond the knee
+FALL = 0.10  # What counts as less than before: rounds of a calm machine differ by less
 FAILING = 0.25
 _ALIKE = 0.05
 

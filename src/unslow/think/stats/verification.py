@@ -171,12 +171,9 @@ def _interval(metric: str, side: Side) -> IntervalShown:
     return IntervalShown(low=spread.low, mid=statistics.median(values), high=spread.high)
 
 
-LATE = 1.25
-"""Times as long as it was to take: from here on it is said."""
-_CROWDED = 0.05
-"""Of the time: what others take below it is not worth a word."""
-_WHOLE_S = 10.0
-"""Shorter times are told with a decimal."""
+LATE = 1.25  # Times as long as it was to take: from here on it is said
+_CROWDED = 0.05  # Of the time: what others take below it is not worth a word
+_WHOLE_S = 10.0  # Shorter times are told with a decimal
 
 
 def notes_of(before: Side, after: Side, told: VerifyContext, figures: Sequence[FigureShown]) -> tuple[str, ...]:

@@ -28,8 +28,7 @@ from unslow.think.text.sides import (
 )
 from unslow.think.text.software import other_version, versions_in
 
-LEAST_RATIO = 1.3
-"""Times scatter more than rates: closer ones are the same."""
+LEAST_RATIO = 1.3  # Times scatter more than rates: closer ones are the same
 _VERBS = {"doubles": 2.0, "doubled": 2.0, "triples": 3.0, "tripled": 3.0, "quadruples": 4.0, "quadrupled": 4.0}
 _COUNTED = {"twice": 2.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "ten": 10.0}
 _VERB = re.compile(rf"\b({'|'.join(_VERBS)})\b[^.;]{{0,16}}\b(?:speed|throughput|performance|rate|tok\w*|t/s|tps|it)\b")
@@ -144,13 +143,10 @@ def worded_trial(text: str) -> tuple[Topic, ...]:
 
 
 MOST_COMPARISONS = 50
-MOST_WAYS = 100
-"""Sentences that are heard on which way is slow, and on which is in use: a person writes fewer."""
-STAND_IN = 1.5
-"""How many times faster a side is that is only said to be; a word such as "much" is used of no less."""
+MOST_WAYS = 100  # Sentences that are heard on which way is slow, and on which is in use: a person writes fewer
+STAND_IN = 1.5  # How many times faster a side is that is only said to be; a word such as "much" is used of no less
 _LONGEST = 160
-BOTH_LINES = " ; "
-"""Between the two lines of a pair."""
+BOTH_LINES = " ; "  # Between the two lines of a pair
 _SLOW = re.compile(
     r"\bslow|\b\d{1,3} ?m(?:in)? ?\d{1,2} ?s\b|\b\d{1,3}(?:\.\d)? ?(?:h|hours?)\b|\bpauses?\b|\bwaiting\b|\bdrop"
     r"|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
@@ -328,8 +324,7 @@ def _is_of(named: Metric, metric: Metric, complained_of: Metric) -> bool:
 
 
 _FIGURE = re.compile(r"(?<![\w.])\d{1,6}(?:\.\d{1,3})?(?![\w.]*\d)")
-_ROUNDED = 0.02
-"""Speeds that are this close in proportion are the same figure, rounded."""
+_ROUNDED = 0.02  # Speeds that are this close in proportion are the same figure, rounded
 
 
 def labels_in(told: Comparison) -> tuple[str, str]:

@@ -10,13 +10,10 @@ from unslow.facts.account import Remark, Topic
 from unslow.facts.masking import masked_text
 from unslow.think.claims.models import quants_said
 
-MOST_LINES = 2000
-"""Different lines: a person writes fewer."""
-MOST_CHARACTERS = 400_000
-"""Of them together, so that a hostile text costs seconds and not minutes."""
+MOST_LINES = 2000  # Different lines: a person writes fewer
+MOST_CHARACTERS = 400_000  # Of them together, so that a hostile text costs seconds and not minutes
 LONGEST_LINE = 600
-_REPEATS, _SHAPE = 3, 80
-"""What comes more often, but for its digits, a program has printed."""
+_REPEATS, _SHAPE = 3, 80  # What comes more often, but for its digits, a program has printed
 _DIGITS = re.compile(r"\d+")
 
 # sequences that drive a terminal, then what is left of control characters and of marks that turn text around

@@ -154,8 +154,7 @@ _WISHED = re.compile(
     r"|people)"
     r"[^.;,]{0,30}$"
 )
-_NEAR = 50
-"""A speed with such a word so shortly before it is one that somebody hopes for, and was not seen."""
+_NEAR = 50  # A speed with such a word so shortly before it is one that somebody hopes for, and was not seen
 
 
 class Speed(NamedTuple):

@@ -144,11 +144,9 @@ def sides_are_told(told: Comparison) -> bool:
 # Speeds with labels, in one line or in several: `-sm layer 23 tok/s, -sm row 7 tok/s`, `3090 alone: 81 t/s`.
 # Whoever writes down two speeds of one kind tells of an experiment; what the labels name is what differs.
 
-LEAST_RATIO = 1.15
-"""Speeds that differ by less are the same speed, measured twice."""
+LEAST_RATIO = 1.15  # Speeds that differ by less are the same speed, measured twice
 _MOST = 40
-_ROUNDED = 0.02
-"""Speeds that are this close in proportion are the same figure, rounded."""
+_ROUNDED = 0.02  # Speeds that are this close in proportion are the same figure, rounded
 _END = re.compile(r"[,;]|\.\s|\bvs\b|\bbut\b|\bwhile\b|\bwithout\b|\band\b(?= \w+ \d)")
 _UNCLOSED = re.compile(r"\([^()]{0,80}$")
 _CARDS = re.compile(

@@ -12,14 +12,12 @@ from unslow.think.text.lines import Line
 
 _LETTERS = re.compile(r"[^a-z0-9]")
 _TUNED = re.compile(r"\b(?:instruct|chat|it|base|hf|gguf|text)\b|latest|.*/")
-_ALIKE = 1.3
-"""Readings of one name that differ by more than this leave the size open."""
+_ALIKE = 1.3  # Readings of one name that differ by more than this leave the size open
 _LABEL = re.compile(r"^models?\b[^:]{0,12}:\s*")
 _NAME = re.compile(r"[\w.:/+-]{3,80}")
 _ACTIVE = re.compile(r"\b(\d{1,4}(?:\.\d)?)b-a(\d{1,3}(?:\.\d)?)b\b")
 _GPU_NAME = re.compile(r"\b(?:radeon|geforce|quadro|vega|amd|ryzen \w{1,8})\b[\w() ]{0,16}?\b(\d{3}m)\b")
-_USUAL = {"Ollama": "q4_k_m", "LM Studio": "q4_k_m"}
-"""The quant that these give where nobody names one."""
+_USUAL = {"Ollama": "q4_k_m", "LM Studio": "q4_k_m"}  # The quant that these give where nobody names one
 _MOE = re.compile(r"\bmoe\b|\bmixture of experts\b|\bexperts\b")
 
 

@@ -18,12 +18,10 @@ OUT_OF_TIME = "the time was up"
 BY_THE_USER = "stopped by the user"
 ROOM_TOKENS = 64
 WARM_UP_TOKENS = 16
-DECODE_S = 4.0
-"""About how long an answer shall take."""
+DECODE_S = 4.0  # About how long an answer shall take
 _USUAL_CONTEXT = 4096
 _TRIES = 2
-_PROMPT_STEP = 64
-"""Prompts are whole batches of any usual size."""
+_PROMPT_STEP = 64  # Prompts are whole batches of any usual size
 
 
 class Reading(NamedTuple):

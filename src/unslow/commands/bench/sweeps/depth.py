@@ -31,8 +31,7 @@ from unslow.think.stats.figures import decode_rate, prefill_rate
 from unslow.think.stats.repeats import spread_of
 
 UNCLEAR = ("cannot_tell", "drift")
-MUCH_WAITING = 0.05
-"""Of the time: a server that has the machine for itself waits for less."""
+MUCH_WAITING = 0.05  # Of the time: a server that has the machine for itself waits for less
 
 
 class Depths:
@@ -168,8 +167,7 @@ _WARM_UP_TOKENS, _WARM_UP_PROMPT = 16, 256
 _FEWEST_ROUNDS = 2
 _MOST_IN_A_ROW = 2
 _MOST_BETWEEN = 2
-_PARTS = 3.0
-"""Of the time, one is for generating: reading deep prompts takes the rest."""
+_PARTS = 3.0  # Of the time, one is for generating: reading deep prompts takes the rest
 
 
 def sweep(bencher: Bencher, limits: Limits) -> Sweep:

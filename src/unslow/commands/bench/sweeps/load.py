@@ -23,8 +23,7 @@ HELP = "a cold start against warm ones: is it the disk that loading waits for (o
 OWN_SERVER = True
 
 WARM_STARTS = 2
-GONE = 0.02
-"""The share of a file that may be left in memory where it counts as cold."""
+GONE = 0.02  # The share of a file that may be left in memory where it counts as cold
 DISK_S = 3.0
 _TOKENS = 16
 _READ_BYTES = re.compile(r"^read_bytes: (\d{1,18})$", re.MULTILINE)

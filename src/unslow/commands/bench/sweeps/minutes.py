@@ -16,8 +16,7 @@ from unslow.look.system import LookError, System
 from unslow.think.stats.drift import Outage, Timeline, availability_line, availability_of
 from unslow.think.stats.figures import decode_rate
 
-SHORTEST_S, LONGEST_S = 0.25, 10.0
-"""Between two looks: soon enough to lose little, seldom enough to be no load."""
+SHORTEST_S, LONGEST_S = 0.25, 10.0  # Between two looks: soon enough to lose little, seldom enough to be no load
 _LOOK_TIMEOUT_S = 3.0
 _HEALTH = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
 

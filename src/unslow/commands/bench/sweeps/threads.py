@@ -23,10 +23,8 @@ HELP = "the best count of threads, for generating and for reading prompts (start
 OWN_SERVER = True
 
 PROMPT_S, LONGEST_PROMPT = 3.0, 512
-NEAR, MOST_CONTENDERS = 0.15, 4
-"""Counts that came so near to the best are tried again, the nearest ones."""
-SLOW_SHARE = 0.1
-"""Of the time that the sweep may take: a single count that would take more is left out."""
+NEAR, MOST_CONTENDERS = 0.15, 4  # Counts that came so near to the best are tried again, the nearest ones
+SLOW_SHARE = 0.1  # Of the time that the sweep may take: a single count that would take more is left out
 
 
 def sweep(own: Own, limits: Limits) -> Sweep:

@@ -21,8 +21,7 @@ HELP = "more and more users at once: what all get together, what each gets, who 
 OWN_SERVER = False
 
 USUAL = (1, 2, 4, 8, 16, 32, 64)
-MOST = 1024
-"""Each user is a thread and a connection here."""
+MOST = 1024  # Each user is a thread and a connection here
 _WARM_UP_TOKENS = 16
 
 

@@ -306,8 +306,7 @@ def generates(before: Work | None, after: Work | None) -> bool:
 # A name that stands for several addresses is tried one after the other. Where the server listens on one of them only, a
 # client may wait for the first to fail before it tries the second, with every request.
 
-ROUTE_TRIES = 3
-"""The fastest counts: a name that has to wait does so every time."""
+ROUTE_TRIES = 3  # The fastest counts: a name that has to wait does so every time
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _SHORTEST = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
 _ANY = "/v1/models"

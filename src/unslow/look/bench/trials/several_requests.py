@@ -21,8 +21,7 @@ from unslow.look.system import LookError, System, unknown
 
 USUAL_AT_ONCE, USUAL_AT_ONCE_IN_BATCHES = 4, 8
 MOST_AT_ONCE = 64
-PROMPT_TOKENS = 64
-"""At most, of the protocol's prompts."""
+PROMPT_TOKENS = 64  # At most, of the protocol's prompts
 _FEWEST_TIMED = 4
 
 

@@ -14,16 +14,12 @@ from unslow.look.requests import Plan, Question, Reply, Target
 from unslow.look.server_answers import objects_at
 from unslow.look.system import LookError, System, try_look, unknown
 
-UNKNOWN_CONTEXT = 2048
-"""The smallest that a runtime has without being told: Ollama's, once."""
-MARGIN = 0.95
-"""Of the context: where there is no tokenizer to ask, the length of a prompt is a few percent off."""
+UNKNOWN_CONTEXT = 2048  # The smallest that a runtime has without being told: Ollama's, once
+MARGIN = 0.95  # Of the context: where there is no tokenizer to ask, the length of a prompt is a few percent off
 _PATIENCE_S = 10.0
 _FAR_TOO_LONG = 2.0
-_LEFT_TOKENS = 512
-"""As many as the usual measurement leaves."""
-_KEPT = 0.65
-"""Of a prompt, so that more than half of it and of its answer stays."""
+_LEFT_TOKENS = 512  # As many as the usual measurement leaves
+_KEPT = 0.65  # Of a prompt, so that more than half of it and of its answer stays
 _USUAL_TOKENS = 128
 _FEWEST_TIMED = 8  # with fewer, a single late token makes a tenth of the speed
 
@@ -274,8 +270,7 @@ def _ask(asker: Asker, tokens: int) -> Reply:
 
 WITHOUT, COLD = "the likeliest token taken, without any sampler", "the likeliest token taken, at temperature 0"
 _CAN_GO_WITHOUT = ("llama.cpp", "Ollama")
-_IN_TURNS = (False, True, True, False)
-"""Whether it is asked without samplers."""
+_IN_TURNS = (False, True, True, False)  # Whether it is asked without samplers
 _MOST_TOKENS = 256
 
 

@@ -260,8 +260,7 @@ _CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "t
 _TABLE = "breakdown_print: | "  # one at the end of each server, many while it looks for what fits
 DIALECT = LineDialect(_NEEDLES, LlamaReader, chatty=frozenset({*_CHATTY, _TABLE}))
 
-ALL_LAYERS = 9999
-"""What -1 stands for: more layers than any model has."""
+ALL_LAYERS = 9999  # What -1 stands for: more layers than any model has
 _SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|n_ubatch|flash_attn|offload_kqv)["']?
                           \s{0,3}[=:]\s{0,3}(-?[0-9]{1,9}|True|False)(?![\w.])""", re.VERBOSE)  # fmt: skip
 _PATH = re.compile(r"""(?<![\w.-])["']?model_path["']?\s{0,3}[=:]\s{0,3}["']([^"'\n]{1,400}\.gguf)["']""")

@@ -164,10 +164,8 @@ def _load_time(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 _AGAIN = "forcing full prompt re-processing"
-COUNTED = {_AGAIN: "prompts_reprocessed"}
-"""Lines that are counted, and the fact that the count is."""
-_LEAST_TOKENS = 300
-"""Before that, a window of three seconds is a large part of the mean it is held against."""
+COUNTED = {_AGAIN: "prompts_reprocessed"}  # Lines that are counted, and the fact that the count is
+_LEAST_TOKENS = 300  # Before that, a window of three seconds is a large part of the mean it is held against
 
 _RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
 

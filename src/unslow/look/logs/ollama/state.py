@@ -209,8 +209,7 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "μs": 1e
 _MOST_BYTES = 2**60
 _MOST_SECONDS = 1e9
 
-DURATION = _DURATION.pattern
-"""A duration inside another pattern."""
+DURATION = _DURATION.pattern  # A duration inside another pattern
 
 
 def parse_size_bytes(text: str) -> int | None:

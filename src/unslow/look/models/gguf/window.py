@@ -11,8 +11,7 @@ from typing import Any, BinaryIO, Protocol
 
 from unslow.look.system import READ_FLAGS, LookError
 
-SILENCE_S = 60.0
-"""A pipe that says nothing for so long is not going to: a download that feeds it retries sooner."""
+SILENCE_S = 60.0  # A pipe that says nothing for so long is not going to: a download that feeds it retries sooner
 _PIPE_BYTES = 65536
 
 

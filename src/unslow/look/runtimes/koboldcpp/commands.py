@@ -22,8 +22,7 @@ from unslow.look.command_writer import (
 )
 from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
 
-_ALL_LAYERS = "999"
-"""More than any model has: less than nought lets KoboldCpp choose."""
+_ALL_LAYERS = "999"  # More than any model has: less than nought lets KoboldCpp choose
 _CACHE_TYPES = {"f16": "0", "q8_0": "1", "q4_0": "2"}  # numbers are understood by every version
 _LOAD_MODES = {"none": (), "mmap": ("--usemmap",), "mlock": ("--usemlock",), "mmap+mlock": ("--usemmap", "--usemlock")}
 

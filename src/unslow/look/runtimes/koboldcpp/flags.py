@@ -199,8 +199,7 @@ def without_secrets(command: Sequence[str]) -> list[str]:
     return with_secrets_hidden(command, secrets)
 
 
-OLD, NEW = (1, 76), (1, 117)
-"""The versions whose defaults are known: what lies between them had the one or the other."""
+OLD, NEW = (1, 76), (1, 117)  # The versions whose defaults are known: what lies between them had the one or the other
 _MOST_DIGITS = 9
 _CACHE_TYPES = {"0": "f16", "1": "q8_0", "2": "q4_0"}
 _NAMED_TYPES = ("f16", "bf16", "q8_0", "q5_1", "q4_0")

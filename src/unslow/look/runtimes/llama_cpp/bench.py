@@ -219,8 +219,7 @@ def _only_measured(slot: dict[str, Any]) -> bool:
 # model before any bias or sampler: `get_token_probabilities` in its server-common.cpp reads the logits themselves. The
 # prompt stays in the cache, so each place costs the tokens since the last one.
 
-_CERTAIN = 10_000.0
-"""Far above the logits of any model."""
+_CERTAIN = 10_000.0  # Far above the logits of any model
 
 
 class _Top(msgspec.Struct):

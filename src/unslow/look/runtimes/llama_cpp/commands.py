@@ -24,14 +24,12 @@ from unslow.look.command_writer import (
 from unslow.look.gguf_server_flags import FLAGS, spelled_flags, without_secrets
 from unslow.look.runtimes.llama_cpp.flags import Options
 
-_MOST_LAYERS = "999"
-"""More than any model has, where a build has no word for all of them."""
+_MOST_LAYERS = "999"  # More than any model has, where a build has no word for all of them
 _LARGEST = 2**31 - 1  # llama.cpp reads numbers as `int`
 _USUAL_BATCH = 2048  # what every build takes where nobody says how large a batch is
 _QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _CACHE_TYPES = ("f32", "f16", "bf16", *_QUANTISED)
-_DRAFTED = "draft-simple"
-"""How llama-server calls guesses by a model of their own."""
+_DRAFTED = "draft-simple"  # How llama-server calls guesses by a model of their own
 _OLD_LOAD_MODES = {
     "mmap": (), "auto": (), "none": ("--no-mmap",), "mlock": ("--no-mmap", "--mlock"), "mmap+mlock": ("--mlock",),
     "dio": ("-dio",),

@@ -60,8 +60,7 @@ def read_options(system: System, program: str, subcommand: str = "") -> Mapping[
     return found
 
 
-_ASKED: list[tuple[System, tuple[str, str], Mapping[str, str]]] = []
-"""Every program is asked once in a run."""
+_ASKED: list[tuple[System, tuple[str, str], Mapping[str, str]]] = []  # Every program is asked once in a run
 _MOST_KEPT = 8
 
 

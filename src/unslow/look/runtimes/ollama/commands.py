@@ -142,10 +142,8 @@ SINCE: Mapping[str, tuple[int, ...]] = {
 }
 """The release that first had each, by envconfig/config.go and api/types.go of every release."""
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
-_SERVER_CONTEXT = (0, 5, 13)
-"""The release that first read OLLAMA_CONTEXT_LENGTH."""
-ALL_LAYERS = 999
-"""More than any model has: less than nought leaves the number to Ollama."""
+_SERVER_CONTEXT = (0, 5, 13)  # The release that first read OLLAMA_CONTEXT_LENGTH
+ALL_LAYERS = 999  # More than any model has: less than nought leaves the number to Ollama
 
 
 _MAPPED = {"none": "false", "mmap": "true"}

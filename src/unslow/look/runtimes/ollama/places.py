@@ -27,8 +27,7 @@ _NAMED: dict[Home, re.Pattern[str]] = {
     "service": re.compile(r"\blinux\b", re.IGNORECASE),
 }
 """Systems by a word of their names, such as `Microsoft Windows 11 Pro` or `Darwin arm64`."""
-_INSTALLED = Unit("ollama.service")
-"""What Ollama's installer makes on Linux."""
+_INSTALLED = Unit("ollama.service")  # What Ollama's installer makes on Linux
 _APP_AGAIN = labelled_line(Place.HAND, "quit Ollama and start it again")
 _MAC = re.compile(r"/Users/|/Applications/")
 
@@ -129,10 +128,8 @@ def is_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
     return tuple(int(part or 0) for part in numbers.groups()) >= version
 
 
-MADE = "unslow"
-"""The end of the name of every model that is made here."""
-USUAL_TAG = "latest"
-"""What Ollama takes for a name without a tag."""
+MADE = "unslow"  # The end of the name of every model that is made here
+USUAL_TAG = "latest"  # What Ollama takes for a name without a tag
 _NOT_TAG = re.compile(r"[^\w.-]")
 
 

@@ -42,12 +42,9 @@ _TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DRAFT_TOKENS = 3  # a few: later ones of a draft are seldom right
 _CACHE_WORDS = {"q8_0": "fp8", "f16": "auto", "bf16": "auto"}
 """What is as large there: eight bits, and the type of the weights."""
-MADE_ON_LOADING = ("fp8", "bitsandbytes")
-"""Quants that vLLM makes of plain weights while it loads them."""
-ALL_BLOCKS = "all blocks"
-"""Of `Knob.CAPACITY`: as many as the memory has room for."""
-USUAL_MEMORY = 0.9
-"""Of a GPU's memory: what every version takes by itself, or a little less."""
+MADE_ON_LOADING = ("fp8", "bitsandbytes")  # Quants that vLLM makes of plain weights while it loads them
+ALL_BLOCKS = "all blocks"  # Of `Knob.CAPACITY`: as many as the memory has room for
+USUAL_MEMORY = 0.9  # Of a GPU's memory: what every version takes by itself, or a little less
 _DRAFTING = ("speculative", "draft_model", "draft_tokens")
 
 

@@ -17,8 +17,7 @@ from typing import NamedTuple
 from unslow.look.sampler.readings import Reading
 from unslow.look.system import Live, LookError
 
-OPEN_LIMIT_S = 5.0
-"""A driver that sleeps takes a second or two to wake up; one that takes longer hangs."""
+OPEN_LIMIT_S = 5.0  # A driver that sleeps takes a second or two to wake up; one that takes longer hangs
 
 Opener = Callable[[], list[Reading]]
 
