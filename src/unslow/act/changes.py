@@ -25,8 +25,7 @@ class Edit(NamedTuple):
     path: str
     before: bytes | None
     after: bytes
-    mode: int = 0o644
-    """Of a file that is made."""
+    mode: int = 0o644  # Of a file that is made
 
 
 def read_for_edit(path: str) -> tuple[str, bytes | None]:

@@ -20,8 +20,7 @@ class Word(NamedTuple):
     end: int
     value: str
     pattern: re.Pattern[str] | None = None
-    splits: bool = False
-    """Whether a variable in it may make no word of it, or several."""
+    splits: bool = False  # Whether a variable in it may make no word of it, or several
 
     def fits(self, word: str) -> bool:
         """Whether the program may have been given this for it."""
@@ -57,8 +56,7 @@ class Shape(NamedTuple):
     """A new word with what sets it apart from the one before, whose number is given; -1 at the start."""
     cut: Callable[[int, int], list[tuple[int, int]]]
     """The places that go where the words from one number up to another go."""
-    place: Callable[[int], int]
-    """Where a new word is put after the one of this number; -1 for the start."""
+    place: Callable[[int], int]  # Where a new word is put after the one of this number; -1 for the start
 
 
 def all_fit(words: Sequence[Word], command: Sequence[str]) -> bool:

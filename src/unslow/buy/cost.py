@@ -134,14 +134,11 @@ class Use(NamedTuple):
 class Terms(NamedTuple):
     """What owning depends on beside the device."""
 
-    electricity: float
-    """Of a kWh."""
+    electricity: float  # Of a kWh
     years: float
-    resale: float = 0.0
-    """What it sells for at the end."""
+    resale: float = 0.0  # What it sells for at the end
     host_price: float = 0.0
-    watts: float | None = None
-    """Measured while it works; None for a share of the TDP."""
+    watts: float | None = None  # Measured while it works; None for a share of the TDP
     power_share: float = 1.0
 
 

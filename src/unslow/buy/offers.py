@@ -107,10 +107,8 @@ class Aim(NamedTuple):
     """What is wanted."""
 
     budget: float | None = None
-    goal: float | None = None
-    """Tokens per second of one conversation, at the low end."""
-    partly: bool = False
-    """Whether a part of the model may lie on the host."""
+    goal: float | None = None  # Tokens per second of one conversation, at the low end
+    partly: bool = False  # Whether a part of the model may lie on the host
 
 
 class Chosen(NamedTuple):

@@ -37,8 +37,7 @@ class Rig(NamedTuple):
 
     device: Device
     number: int = 1
-    memory_bytes: int = 0
-    """Of one, where it is sold with several sizes; 0 for the device's own."""
+    memory_bytes: int = 0  # Of one, where it is sold with several sizes; 0 for the device's own
 
     @property
     def each_bytes(self) -> int:

@@ -151,8 +151,7 @@ class Written(NamedTuple):
     cores: int = 0
     how_many: int = 1
     vendors: frozenset[str] = frozenset()
-    phrase: str = ""
-    """Its words in their order but the makers, for names that mean something only side by side."""
+    phrase: str = ""  # Its words in their order but the makers, for names that mean something only side by side
 
 
 @lru_cache(maxsize=4096)

@@ -177,10 +177,8 @@ class EstimatedMix(NamedTuple):
 
     word: str
     mix: Mix
-    factor: float
-    """Its weights against those of the mix, about."""
-    off: float
-    """How far that may be off, as a share."""
+    factor: float  # Its weights against those of the mix, about
+    off: float  # How far that may be off, as a share
 
     @property
     def note(self) -> str:

@@ -188,13 +188,10 @@ class Part(NamedTuple):
 class Storage(NamedTuple):
     """How the weights are stored, in bytes a weight with its scales."""
 
-    linear: float
-    """Of experts and of the feed-forward."""
+    linear: float  # Of experts and of the feed-forward
     attention: float
-    plain: float = 2.0
-    """Of what is not quantised: tables, norms, routers."""
-    packing: str = ""
-    """The name of the packing; empty where there is none."""
+    plain: float = 2.0  # Of what is not quantised: tables, norms, routers
+    packing: str = ""  # The name of the packing; empty where there is none
 
 
 def plain_storage(dtype_bytes: int) -> Storage:

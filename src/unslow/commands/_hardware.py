@@ -184,8 +184,7 @@ class HardwareRequest(NamedTuple):
     devices: tuple[str, ...] = (_AUTO,)
     gpus: int | None = None
     ram_bytes: int | None = None
-    ram_bandwidth: float | None = None
-    """Bytes per second that the host's memory delivers."""
+    ram_bandwidth: float | None = None  # Bytes per second that the host's memory delivers
     threads: int | None = None
     backend: str = ""
     runtime: str = "llama.cpp"

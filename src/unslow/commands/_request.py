@@ -39,14 +39,10 @@ _SWITCHES = {"true": True, "1": True, "on": True, "false": False, "0": False, "o
 class Kind(NamedTuple):
     """What values of an option look like."""
 
-    form: str
-    """Completes "must be ..."."""
-    parse: Callable[[str], Any]
-    """From a text; ValueError where it has not this form."""
-    takes: Any
-    """The type that a Python program may give."""
-    of: type | tuple[type, ...] = str
-    """Values of these types need no parsing."""
+    form: str  # Completes "must be ..."
+    parse: Callable[[str], Any]  # From a text; ValueError where it has not this form
+    takes: Any  # The type that a Python program may give
+    of: type | tuple[type, ...] = str  # Values of these types need no parsing
     choices: tuple[str, ...] = ()
 
     def value(self, given: Any) -> Any:
@@ -146,36 +142,23 @@ _KINDS = {int: COUNT, float: NUMBER, bool: SWITCH, str: TEXT}
 class Option(NamedTuple):
     """What there is to know about a field of a request, beside its type and its default."""
 
-    text: str
-    """One sentence, for --help, the Python reference, agents and the web API alike."""
-    flags: str = ""
-    """Other flags than the one of its name, with blanks between: "-c --depth"."""
-    name: str = ""
-    """How people write it, where the program calls it otherwise."""
+    text: str  # One sentence, for --help, the Python reference, agents and the web API alike
+    flags: str = ""  # Other flags than the one of its name, with blanks between: "-c --depth"
+    name: str = ""  # How people write it, where the program calls it otherwise
     metavar: str = ""
-    kind: Kind | None = None
-    """How its values are read, where the type of the field does not say it."""
+    kind: Kind | None = None  # How its values are read, where the type of the field does not say it
     least: float | None = None
     most: float | None = None
-    group: str = ""
-    """The heading below which --help lists it."""
+    group: str = ""  # The heading below which --help lists it
     positional: bool = False
-    only: Literal["", "cli"] = ""
-    """"cli" is what only a command line has: where output goes, and how it looks."""
-    needed: bool = False
-    """Whether a program must give it, though a command line may do without."""
-    seldom: bool = False
-    """Whether agents are told no more than its name: every conversation pays for each word."""
-    apart: str = ""
-    """Of the options with the same word here, only one may be given."""
-    required: bool = False
-    """Whether a command line must have it, though it has a default for programs."""
-    bare: str | None = None
-    """What the flag means without a value."""
-    off: str = ""
-    """A further flag that switches it off."""
-    short: tuple[str, str] | None = None
-    """A flag that stands for one value, such as --json for --format json."""
+    only: Literal["", "cli"] = ""  # "cli" is what only a command line has: where output goes, and how it looks
+    needed: bool = False  # Whether a program must give it, though a command line may do without
+    seldom: bool = False  # Whether agents are told no more than its name: every conversation pays for each word
+    apart: str = ""  # Of the options with the same word here, only one may be given
+    required: bool = False  # Whether a command line must have it, though it has a default for programs
+    bare: str | None = None  # What the flag means without a value
+    off: str = ""  # A further flag that switches it off
+    short: tuple[str, str] | None = None  # A flag that stands for one value, such as --json for --format json
 
 
 class Field(NamedTuple):
@@ -185,8 +168,7 @@ class Field(NamedTuple):
     option: Option
     kind: Kind
     default: Any
-    several: bool
-    """Whether it may be given several times: a tuple."""
+    several: bool  # Whether it may be given several times: a tuple
 
     @property
     def name(self) -> str:

@@ -101,8 +101,7 @@ class Tensor(NamedTuple):
     """One tensor; `shape` has the length of a row first, as GGUF has it, and `bytes` is without padding."""
 
     name: str
-    type: str
-    """The name of a ggml type, such as `Q4_K`."""
+    type: str  # The name of a ggml type, such as `Q4_K`
     shape: tuple[int, ...]
     bytes: int
 

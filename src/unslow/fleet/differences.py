@@ -240,15 +240,11 @@ class Usual(NamedTuple):
     """What healthy peers have of one fact."""
 
     value: Scalar
-    share: float
-    """Of them that agree."""
-    spread: float
-    """Of numbers, how far off one may be by chance; 0 of names."""
+    share: float  # Of them that agree
+    spread: float  # Of numbers, how far off one may be by chance; 0 of names
     low: float
-    high: float
-    """Between which all but a few of them lie."""
-    others: Mapping[Scalar, float]
-    """Of names, the share that has each."""
+    high: float  # Between which all but a few of them lie
+    others: Mapping[Scalar, float]  # Of names, the share that has each
 
 
 def usual_facts(peers: Sequence[Mapping[str, Scalar]]) -> dict[str, Usual]:

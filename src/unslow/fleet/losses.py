@@ -27,8 +27,7 @@ class Missing(NamedTuple):
     """Tokens per second that are missing, by what they are missing for; None of answers where it can't be told."""
 
     answers: float | None
-    requests: dict[str, float]
-    """By cause: of the time that requests lose inside the server."""
+    requests: dict[str, float]  # By cause: of the time that requests lose inside the server
     waiting: float
 
     @property

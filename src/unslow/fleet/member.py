@@ -13,8 +13,7 @@ class Reading(NamedTuple):
     """A quantity over the window, in SI units or shares of one, and where it comes from."""
 
     value: float
-    source: str
-    """The metric and how it was taken, such as `vllm:num_requests_running, mean of 15 min`."""
+    source: str  # The metric and how it was taken, such as `vllm:num_requests_running, mean of 15 min`
 
 
 class MemberGpu(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,8 +68,7 @@ class Joined(NamedTuple):
     gpus: list[Gpu]
     host: Host | None
     pod: Pod | None
-    names: list[str]
-    """Of its host, the most telling first."""
+    names: list[str]  # Of its host, the most telling first
     missing: dict[str, str]
 
 

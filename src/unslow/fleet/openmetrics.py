@@ -249,18 +249,13 @@ TYPES: dict[Dialect, str] = {
 class LookState(NamedTuple):
     """How looking went: of this the metrics tell too, as values without an age are none."""
 
-    success: bool = False
-    """Whether the last look told anything; before the first there is none."""
-    at_s: float | None = None
-    """When the last look that succeeded ended, in seconds since 1970."""
+    success: bool = False  # Whether the last look told anything; before the first there is none
+    at_s: float | None = None  # When the last look that succeeded ended, in seconds since 1970
     duration_s: float | None = None
     failures: int = 0
-    seen_s: tuple[tuple[str, float], ...] = ()
-    """By the key of a subject: when its speed was last seen."""
-    answers: tuple[tuple[str, bool], ...] = ()
-    """By the key of a subject: whether it answers questions about its work."""
-    left_out: int = 0
-    """Servers that were found and are not watched, as there are too many."""
+    seen_s: tuple[tuple[str, float], ...] = ()  # By the key of a subject: when its speed was last seen
+    answers: tuple[tuple[str, bool], ...] = ()  # By the key of a subject: whether it answers questions about its work
+    left_out: int = 0  # Servers that were found and are not watched, as there are too many
 
 
 class OwnCost(NamedTuple):

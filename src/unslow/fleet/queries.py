@@ -179,8 +179,7 @@ class Query(NamedTuple):
     """One instant query, and what it is for."""
 
     name: str
-    of: str
-    """engine, gpu, host, pods or own; `all` for the one that counts."""
+    of: str  # engine, gpu, host, pods or own; `all` for the one that counts
     promql: str
     why: str
 
@@ -382,8 +381,7 @@ class Part(NamedTuple):
 
     quantity: str
     exporter: str
-    rank: int
-    """Among several expressions for the same: the lowest holds."""
+    rank: int  # Among several expressions for the same: the lowest holds
     source: str
 
 

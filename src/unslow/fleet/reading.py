@@ -384,10 +384,8 @@ def _image(labels: Mapping[str, str]) -> dict[str, str]:
 class Images(NamedTuple):
     """What ran at the time to compare with."""
 
-    of_workloads: Named[Pod]
-    """By namespace and the name that its pods begin with; the images by their own text."""
-    of_subjects: dict[SubjectKey, str]
-    """Versions that `unslow exporter` told."""
+    of_workloads: Named[Pod]  # By namespace and the name that its pods begin with; the images by their own text
+    of_subjects: dict[SubjectKey, str]  # Versions that `unslow exporter` told
 
 
 def read_images_before(asking: Asking) -> Images:

@@ -195,8 +195,7 @@ class Judgement(NamedTuple):
     """All that is drawn from one judgement."""
 
     suspicion: Suspicion
-    walls: dict[str, Wall]
-    """By phase."""
+    walls: dict[str, Wall]  # By phase
     expected: Range | None
     ceiling: float | None
 

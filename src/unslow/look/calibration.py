@@ -147,10 +147,8 @@ class Measured(NamedTuple):
     steps_s: tuple[float, ...]
     prefill_s: tuple[float, ...]
     samples: int
-    lost: int
-    """Samples that were broken off."""
-    tokens: int
-    """Generated in each sample."""
+    lost: int  # Samples that were broken off
+    tokens: int  # Generated in each sample
 
     @property
     def best_decode_s(self) -> float:
@@ -179,10 +177,8 @@ class Rounds(NamedTuple):
 
     measured: list[Measured]
     use: CpuUse | None
-    missing: tuple[str, ...] = ()
-    """The guests of which every sample took too long."""
-    quiet: bool = True
-    """Whether only rounds count in which others left the processors alone."""
+    missing: tuple[str, ...] = ()  # The guests of which every sample took too long
+    quiet: bool = True  # Whether only rounds count in which others left the processors alone
 
 
 def measure_in_rounds(
@@ -377,10 +373,8 @@ class Trial(NamedTuple):
     name: str
     shape: str
     quant: str
-    depth_tokens: int = 1
-    """Tokens before those that are timed."""
-    prompt_tokens: int = 0
-    """The prompt whose reading is timed; 0 for none."""
+    depth_tokens: int = 1  # Tokens before those that are timed
+    prompt_tokens: int = 0  # The prompt whose reading is timed; 0 for none
 
 
 _COSTS = (

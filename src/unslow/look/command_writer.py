@@ -64,8 +64,7 @@ class AtHand(NamedTuple):
     """The flags of the program at hand by its own help, each with what is written there."""
     listed: frozenset[str] = frozenset()
     """Models that were seen: by the names that the runtime lists, or by their paths."""
-    program: str = ""
-    """The program to start where nothing runs yet, as the user named it."""
+    program: str = ""  # The program to start where nothing runs yet, as the user named it
     anew: bool = False
     """Whether the changes are all that there is to say, so that a command is written anew where none is known."""
 
@@ -292,15 +291,12 @@ class Program(NamedTuple):
     """How a program is told its settings."""
 
     name: str
-    turns: Mapping[Knob, Turn]
-    """What each knob does."""
+    turns: Mapping[Knob, Turn]  # What each knob does
     flags: Callable[[Sequence[str]], Sequence[Any]]
     """The known flags of a command line, each with `name`, `start` and `end`."""
     without_secrets: Callable[[Sequence[str]], list[str]]
-    bare: Callable[[AtHand], list[str]]
-    """What starts the model at hand, where nothing runs yet."""
-    no_model: str
-    """What to say where nobody knows which model that is."""
+    bare: Callable[[AtHand], list[str]]  # What starts the model at hand, where nothing runs yet
+    no_model: str  # What to say where nobody knows which model that is
     has_model: Callable[[Sequence[str]], bool]
     removal: Callable[[Sequence[str], Sequence[str]], str]
     """How to say that settings shall go which the command line does not show; empty where there is nothing to do."""

@@ -44,8 +44,7 @@ class Host(NamedTuple):
     system: str = ""
     makers: frozenset[str] = frozenset()
     container: str = ""
-    unit: str = ""
-    """Of systemd, in whose control group the runtime is."""
+    unit: str = ""  # Of systemd, in whose control group the runtime is
 
     @property
     def maker(self) -> str:

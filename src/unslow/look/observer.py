@@ -24,8 +24,7 @@ class ObservedAnswer(NamedTuple):
     prefill_tokens_per_s: float | None
     first_token_s: float | None = None
     users: int = 1
-    round: int = 1
-    """0 is the warm-up, which counts for nothing."""
+    round: int = 1  # 0 is the warm-up, which counts for nothing
 
 
 class Observer:

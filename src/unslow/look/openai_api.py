@@ -102,8 +102,7 @@ class ListedModel(NamedTuple):
     """One model of the list."""
 
     name: str
-    root: Fact[str]
-    """Where its files are, by vLLM and SGLang."""
+    root: Fact[str]  # Where its files are, by vLLM and SGLang
     context_length: Fact[int]
     owner: str
 

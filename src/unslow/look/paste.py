@@ -223,16 +223,12 @@ class Pasted(NamedTuple):
     """What a text tells, and what is left of it for whoever reads words."""
 
     machine: Machine
-    subjects: tuple[Subject, ...]
-    """Usually one; several where the text clearly tells of several runtimes."""
-    prose: Text
-    """Lines that no dialect recognised, with their numbers; of a long log, those of its start and its end."""
-    recognised: dict[str, int]
-    """How many lines each dialect recognised, by its name."""
+    subjects: tuple[Subject, ...]  # Usually one; several where the text clearly tells of several runtimes
+    prose: Text  # Lines that no dialect recognised, with their numbers; of a long log, those of its start and its end
+    recognised: dict[str, int]  # How many lines each dialect recognised, by its name
     bytes: int
     lines: int
-    sampled: bool
-    """Whether lines that repeat were counted instead of read."""
+    sampled: bool  # Whether lines that repeat were counted instead of read
 
 
 def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], None] | None = None) -> Pasted:

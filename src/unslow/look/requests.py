@@ -18,16 +18,13 @@ class Plan(NamedTuple):
     slot: int | None = None
     slots: tuple[int, ...] = ()
     """Slots of a llama-server that hold no conversation: requests at the same time are spread over them."""
-    at_once: int = 0
-    """Requests at the same time; 0 for as many as there are such slots, or the trial's usual number."""
+    at_once: int = 0  # Requests at the same time; 0 for as many as there are such slots, or the trial's usual number
     context: int | None = None
     """Tokens that a prompt and its answer may have together; None for the context that the target tells."""
     shared: bool = True
     """Whether the slots of a llama-server share one cache, so that what others hold there leaves less room."""
-    seconds: float = 20.0
-    """About how long a trial beyond the usual measurement may take."""
-    watch_s: float = 6.0
-    """How long a trial that only watches does so."""
+    seconds: float = 20.0  # About how long a trial beyond the usual measurement may take
+    watch_s: float = 6.0  # How long a trial that only watches does so
     prefill_tokens_per_s: float | None = None
     decode_tokens_per_s: float | None = None
     """As measured already; else a trial asks a short question first, to learn how much fits into its time."""
@@ -64,13 +61,11 @@ class Question(NamedTuple):
     prompt: str
     tokens: int
     slot: int | None = None
-    keep: bool = False
-    """Whether a prompt cache may answer, and keep it; else every token of the prompt is computed."""
+    keep: bool = False  # Whether a prompt cache may answer, and keep it; else every token of the prompt is computed
     greedy: bool = False
     """Whether to take the likeliest token without any sampler, where the runtime can; else as it is set up."""
     stream: bool = True
-    silence_s: float = 300.0
-    """A server that says nothing for so long has stalled."""
+    silence_s: float = 300.0  # A server that says nothing for so long has stalled
     deadline_s: float = 3600.0
     cache_as_set: bool = False
     """Whether it is left to the server's own settings what its cache does, as most clients leave it."""
@@ -79,27 +74,21 @@ class Question(NamedTuple):
 class Reply(NamedTuple):
     """What came back: the same meaning on every runtime, or None where it does not tell."""
 
-    prompt_tokens: int
-    """Those that were computed for this request."""
+    prompt_tokens: int  # Those that were computed for this request
     generated_tokens: int
-    arrivals_s: tuple[float, ...]
-    """When each piece of text came, since the request was sent."""
+    arrivals_s: tuple[float, ...]  # When each piece of text came, since the request was sent
     total_s: float
-    clock: str
-    """Whose times these are."""
+    clock: str  # Whose times these are
     cached_tokens: int = 0
     thinking_tokens: int | None = None
     ended_early: bool = False
     server_prefill_s: float | None = None
-    server_decode_s: float | None = None
-    """For the tokens after the first."""
+    server_decode_s: float | None = None  # For the tokens after the first
     server_load_s: float | None = None
     server_queue_s: float | None = None
-    text: str = ""
-    """The start of the answer, for the next turn of a conversation; kept nowhere."""
+    text: str = ""  # The start of the answer, for the next turn of a conversation; kept nowhere
     drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    """Of speculative decoding, where the server counts it."""
+    accepted_tokens: int = 0  # Of speculative decoding, where the server counts it
 
 
 class AskError(LookError):

@@ -69,11 +69,9 @@ class Tool(NamedTuple):
 
     name: str
     title: str
-    request: type[Request]
-    """Its docstring is the description of the tool."""
+    request: type[Request]  # Its docstring is the description of the tool
     answer: Callable[[Any, Progress], Answer]
-    changes: bool = False
-    """Whether it can change something."""
+    changes: bool = False  # Whether it can change something
 
     @property
     def description(self) -> str:

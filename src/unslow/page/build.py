@@ -173,13 +173,11 @@ class Sources(NamedTuple):
 
     snapshot: Snapshot
     system: System | None = None
-    benches: tuple[Bench, ...] = ()
-    """The newest first."""
+    benches: tuple[Bench, ...] = ()  # The newest first
     verified: VerifyReport | None = None
     last_change: LastChange | None = None
     ready: bool = False
-    alone: bool = True
-    """Whether there is but one subject: then all benchmarks and comparisons are its own."""
+    alone: bool = True  # Whether there is but one subject: then all benchmarks and comparisons are its own
 
 
 class Panels:

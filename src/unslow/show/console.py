@@ -123,8 +123,7 @@ class Column(NamedTuple):
 
     name: str
     right: bool = True
-    spare: int = 0
-    """The higher, the sooner it goes; 0 stays."""
+    spare: int = 0  # The higher, the sooner it goes; 0 stays
 
 
 def table_of(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int, name: int = 0) -> Table:

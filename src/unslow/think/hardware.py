@@ -39,16 +39,12 @@ class Room(NamedTuple):
 
     name: str
     capacity_bytes: int
-    others_bytes: int = 0
-    """In use by other processes."""
+    others_bytes: int = 0  # In use by other processes
     reserve_bytes: int = 0
     """What the driver keeps for itself, or what the system does not give a GPU of a memory that both share."""
-    unified: bool = False
-    """Whether it is the host's memory too, which then has no room of its own."""
-    context_bytes: int = CUDA_CONTEXT_BYTES
-    """What a runtime holds there before it has any buffer."""
-    note: str = ""
-    """What was assumed about it; empty where there is nothing to say."""
+    unified: bool = False  # Whether it is the host's memory too, which then has no room of its own
+    context_bytes: int = CUDA_CONTEXT_BYTES  # What a runtime holds there before it has any buffer
+    note: str = ""  # What was assumed about it; empty where there is nothing to say
 
     @property
     def usable_bytes(self) -> int:
@@ -64,15 +60,12 @@ class Room(NamedTuple):
 class Processors(NamedTuple):
     """The host's cores and its memory."""
 
-    cores: int
-    """Physical ones that may be used."""
-    bytes_per_s: float
-    """What all cores together read."""
+    cores: int  # Physical ones that may be used
+    bytes_per_s: float  # What all cores together read
     one_core_bytes_per_s: float = 0.0
     """What one core reads; 0 where nobody measured it: then any number of them reads as much as all."""
     core_flops_per_s: float = CORE_FLOPS_PER_S
-    logical: int = 0
-    """With their siblings, which share a core's units; 0 where nobody counted."""
+    logical: int = 0  # With their siblings, which share a core's units; 0 where nobody counted
 
     def chip(self, threads: int) -> Chip:
         """So many threads of it: siblings add nothing to arithmetic, and each core reads no more than it can."""
@@ -105,24 +98,16 @@ class Hardware(NamedTuple):
     """Of the GPUs as what was learned is looked up; of the host where there are none."""
     processors: Processors = USUAL_PROCESSORS
     host_setting: SpeedSetting = SpeedSetting("cpu")
-    host_is_assumed: bool = False
-    """Whether nobody knows how fast the host's memory is."""
-    link_bytes_per_s: float = USUAL_LINK
-    """Between the host and the slowest GPU; 0 where nobody knows."""
-    linked: bool = False
-    """Whether the GPUs have links of their own (NVLink)."""
-    peers: bool = True
-    """Whether the GPUs read each other's memory directly."""
+    host_is_assumed: bool = False  # Whether nobody knows how fast the host's memory is
+    link_bytes_per_s: float = USUAL_LINK  # Between the host and the slowest GPU; 0 where nobody knows
+    linked: bool = False  # Whether the GPUs have links of their own (NVLink)
+    peers: bool = True  # Whether the GPUs read each other's memory directly
     pinned: bool = False
     """Whether weights with the host lie in memory that a GPU copies from directly, not in a mapped file."""
-    year: float = NEWEST_YEAR
-    """Of the build."""
-    machine: Machine | None = None
-    """This machine, where the devices are its own."""
-    named: str = ""
-    """The devices as they were asked for: a platform of the catalogue has processors of many names."""
-    notes: tuple[str, ...] = ()
-    """What was assumed about its speed."""
+    year: float = NEWEST_YEAR  # Of the build
+    machine: Machine | None = None  # This machine, where the devices are its own
+    named: str = ""  # The devices as they were asked for: a platform of the catalogue has processors of many names
+    notes: tuple[str, ...] = ()  # What was assumed about its speed
 
     @property
     def device(self) -> Device:

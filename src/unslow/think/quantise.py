@@ -119,19 +119,16 @@ class _Model(NamedTuple):
     experts: int
     heads_sharing: int
     is_70b: bool
-    tied: bool
-    """Whether the token table is the output matrix too."""
+    tied: bool  # Whether the token table is the output matrix too
     value_matrices: int
-    matrix: bool
-    """Whether there is an importance matrix."""
+    matrix: bool  # Whether there is an importance matrix
 
 
 class _Place(NamedTuple):
     name: str
     shape: tuple[int, ...]
     role: str | None
-    before: int
-    """How many of this role came before."""
+    before: int  # How many of this role came before
 
 
 def types_of(

@@ -31,10 +31,8 @@ class Wanted(NamedTuple):
 
     case: str
     tokens: int
-    prompt_tokens: int = 0
-    """How long the prompt shall be; 0 takes one of the protocol's own."""
-    prompt: str = ""
-    """The prompt itself, where the case needs a certain one."""
+    prompt_tokens: int = 0  # How long the prompt shall be; 0 takes one of the protocol's own
+    prompt: str = ""  # The prompt itself, where the case needs a certain one
     round: int = 1
     keep: bool = False
     greedy: bool = False

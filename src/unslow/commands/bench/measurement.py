@@ -413,10 +413,8 @@ class Result(NamedTuple):
     bench: Bench
     parts: Parts | None = None
     compared: Compared | None = None
-    not_compared: str = ""
-    """Why it was not held against another, though that was asked for."""
-    unwritten: UserError | None = None
-    """What went wrong with a file that was asked for."""
+    not_compared: str = ""  # Why it was not held against another, though that was asked for
+    unwritten: UserError | None = None  # What went wrong with a file that was asked for
 
     @property
     def status(self) -> int:

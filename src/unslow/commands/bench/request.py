@@ -43,8 +43,7 @@ class BenchSpec(NamedTuple):
     series: str | None = None
     label: str = ""
     keep: bool = True
-    tokens: int | None = None
-    """Of each answer of a sweep, where the user wants a certain number."""
+    tokens: int | None = None  # Of each answer of a sweep, where the user wants a certain number
 
     @classmethod
     def of(cls, asked: BenchRequest) -> "BenchSpec":

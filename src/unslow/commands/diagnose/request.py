@@ -26,13 +26,10 @@ Ended = Literal["enough", "late", "stopped"]
 class Limits(NamedTuple):
     """What the user gives it time for."""
 
-    seconds: float
-    """From the first look to the report."""
+    seconds: float  # From the first look to the report
     seconds_per_completion: float
-    patience: float = 1.0
-    """How much longer than usual a trial may take, and how much less may come of it."""
-    only: tuple[str, ...] = ()
-    """The measurements to make, where not all that are worth it are wanted."""
+    patience: float = 1.0  # How much longer than usual a trial may take, and how much less may come of it
+    only: tuple[str, ...] = ()  # The measurements to make, where not all that are worth it are wanted
 
 
 QUICK, USUAL, THOROUGH = Limits(10.0, 0.7, 0.5), Limits(60.0, 4.0), Limits(300.0, 6.0, 2.5)

@@ -61,8 +61,7 @@ class FoundShape(NamedTuple):
     parameters: int
     dtype_bytes: int = 2
     notes: tuple[str, ...] = ()
-    stands_for: str = ""
-    """The model that was named, where this one was computed because it has the same shape."""
+    stands_for: str = ""  # The model that was named, where this one was computed because it has the same shape
     checkpoint: str = "MODEL"
     """What a runtime is told to load: a folder, or a word that stands for a model in this format."""
 
@@ -199,18 +198,12 @@ class FoundModel(NamedTuple):
     notes: tuple[str, ...] = ()
     incomplete: str = ""
     """Why it would not load as it is; empty for a whole file, and for a header that is a header on purpose."""
-    requantised: bool = False
-    """Whether it is in another quant than the file that it was read from."""
-    estimate: EstimatedMix | None = None
-    """Where the sizes of its tensors are those of the nearest mix."""
-    stands_for: str = ""
-    """The model that was named, where this one was computed because it has the same shape."""
-    tool: str = ""
-    """Whose store it is in, which then has the name for it; empty of a file by its path."""
-    settings: Mapping[str, Any] = {}
-    """What the store has set for it, such as `num_ctx`."""
-    shape: FoundShape | None = None
-    """As engines that load safetensors have it; its blueprint then has no tensors."""
+    requantised: bool = False  # Whether it is in another quant than the file that it was read from
+    estimate: EstimatedMix | None = None  # Where the sizes of its tensors are those of the nearest mix
+    stands_for: str = ""  # The model that was named, where this one was computed because it has the same shape
+    tool: str = ""  # Whose store it is in, which then has the name for it; empty of a file by its path
+    settings: Mapping[str, Any] = {}  # What the store has set for it, such as `num_ctx`
+    shape: FoundShape | None = None  # As engines that load safetensors have it; its blueprint then has no tensors
 
     @property
     def weights_bytes(self) -> int:

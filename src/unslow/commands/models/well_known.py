@@ -16,10 +16,8 @@ class Meant(NamedTuple):
     """A model by name."""
 
     model: WellKnown
-    quant: str
-    """As the name has it; empty where it has none."""
-    stands_for: str = ""
-    """The name of another model of the same shape, where that one was named."""
+    quant: str  # As the name has it; empty where it has none
+    stands_for: str = ""  # The name of another model of the same shape, where that one was named
 
 
 def find_well_known(system: System, word: str) -> Meant:
@@ -72,8 +70,7 @@ class Chosen(NamedTuple):
 
     name: str
     scheme: Scheme | None
-    plain_bytes: int = _NARROW
-    """Of a number that is not packed."""
+    plain_bytes: int = _NARROW  # Of a number that is not packed
 
 
 def chosen_scheme(meant: Meant, asked: str | None, runtime: str = "vllm") -> tuple[Chosen, tuple[str, ...]]:

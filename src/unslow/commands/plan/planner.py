@@ -34,10 +34,8 @@ class Speller(NamedTuple):
     runtime: Runtime
     model: Model
     fresh: bool
-    name: str = ""
-    """The runtime's, where nothing runs."""
-    system: System | None = None
-    """The machine that it runs on; None where that is elsewhere."""
+    name: str = ""  # The runtime's, where nothing runs
+    system: System | None = None  # The machine that it runs on; None where that is elsewhere
 
     def commands(self, option: OptionShown) -> Commands | None:
         """The option's lines; None where it needs a file that nobody has."""

@@ -54,8 +54,7 @@ class Placement(NamedTuple):
     gpu_layers: int
     all_layers: int
     experts_on_cpu: int = 0
-    chosen: bool = False
-    """Whether this program chose it."""
+    chosen: bool = False  # Whether this program chose it
 
 
 class Case(NamedTuple):
@@ -66,12 +65,9 @@ class Case(NamedTuple):
     group: str
     trust: Trust
     placement: Placement
-    setup: Setup | None
-    """The same as it lies in memory; None where nothing tells how much there is."""
-    request: PredictRequest
-    """As asked, but for what had to change so that it runs at all."""
-    changed: str = ""
-    """What that was, in words."""
+    setup: Setup | None  # The same as it lies in memory; None where nothing tells how much there is
+    request: PredictRequest  # As asked, but for what had to change so that it runs at all
+    changed: str = ""  # What that was, in words
 
     @property
     def fits(self) -> bool | None:
@@ -96,8 +92,7 @@ class Speeds(NamedTuple):
     """What is expected of a case, in intervals as wide as it is trusted."""
 
     decode: Outcome
-    prefill: Interval
-    """Tokens of a prompt per second."""
+    prefill: Interval  # Tokens of a prompt per second
 
     def first_token_s(self, request: PredictRequest) -> Interval:
         """The first token comes when the prompt is read and one step is done."""
@@ -318,12 +313,10 @@ class Expected(NamedTuple):
 
     decode: Interval
     prefill: Interval
-    ceiling_tokens_per_s: float
-    """What bandwidth alone would allow."""
+    ceiling_tokens_per_s: float  # What bandwidth alone would allow
     group: str
     basis: str
-    gpu_layers: int | None = None
-    """How many layers find room on the GPUs; None for all."""
+    gpu_layers: int | None = None  # How many layers find room on the GPUs; None for all
     notes: tuple[str, ...] = ()
 
 

@@ -53,10 +53,8 @@ class TuneSpec(NamedTuple):
     plan: PlanRequest
     server: str = "llama-server"
     seconds: float = SECONDS
-    model: str | None = None
-    """The file that a plan in a file is for, where its commands don't say."""
-    yes: bool = False
-    """Whether it may measure beside others on the GPU."""
+    model: str | None = None  # The file that a plan in a file is for, where its commands don't say
+    yes: bool = False  # Whether it may measure beside others on the GPU
 
     @property
     def is_plan(self) -> bool:

@@ -50,10 +50,8 @@ class Planned(NamedTuple):
     after: str
     work: Work
     option: OptionShown
-    floor: float | None
-    """The rise of perplexity that the plan allows."""
-    url: str = ""
-    """Of the server that the plan was made for, where that is on this machine."""
+    floor: float | None  # The rise of perplexity that the plan allows
+    url: str = ""  # Of the server that the plan was made for, where that is on this machine
 
 
 def read_plan(path: str, number: int | None) -> Planned:
@@ -109,8 +107,7 @@ class VerifySpec(NamedTuple):
     """Two servers, or one and what was kept of the other."""
 
     before: str | None = None
-    after: str | None = None
-    """Each is the URL or process id of a server that runs, or a command line that starts one."""
+    after: str | None = None  # Each is the URL or process id of a server that runs, or a command line that starts one
     save: str | None = None
     against: str | None = None
     plan: str | None = None
@@ -121,8 +118,7 @@ class VerifySpec(NamedTuple):
     seconds: float = SECONDS
     together: bool = False
     allow: float | None = None
-    answers: bool = True
-    """Whether answers are compared too."""
+    answers: bool = True  # Whether answers are compared too
     model: str | None = None
     manners: Manners = Manners()
 

@@ -201,8 +201,7 @@ class Extent(NamedTuple):
     tokens: int
     places: int
     questions: int
-    seconds: float = LONGEST_S
-    """For probabilities."""
+    seconds: float = LONGEST_S  # For probabilities
 
 
 def extent_of(party: MeasuredServer, seconds: float) -> Extent:
@@ -290,8 +289,7 @@ class Course(NamedTuple):
     work: Work
     seconds: float
     answers: bool = True
-    extent: Extent | None = None
-    """How much of the answers is compared, where that was chosen before."""
+    extent: Extent | None = None  # How much of the answers is compared, where that was chosen before
 
     @property
     def for_speed_s(self) -> float:

@@ -18,10 +18,8 @@ from unslow.think.stats.depth import Point, line_through
 class Moment(NamedTuple):
     """One instance over one short window."""
 
-    requests: float
-    """How many requests shared the step in which a token was made, in the mean over tokens."""
-    gap_s: float
-    """Seconds between two tokens of one request."""
+    requests: float  # How many requests shared the step in which a token was made, in the mean over tokens
+    gap_s: float  # Seconds between two tokens of one request
     first_token_s: float | None = None
     waiting: float | None = None
     cache_used: float | None = None
@@ -174,8 +172,7 @@ class Beyond(NamedTuple):
     start_s: float
     each_s: float
     each_error_s: float
-    sloped: bool
-    """Whether the loads lie far enough apart to tell what one more request adds."""
+    sloped: bool  # Whether the loads lie far enough apart to tell what one more request adds
     longer: Longer | None = None
     doubt: float = DOUBT
 

@@ -125,10 +125,8 @@ class Served(NamedTuple):
     because: str = ""
     gaps: Beyond | None = None
     firsts: Beyond | None = None
-    steps: Steps | None = None
-    """By physics alone, where nothing was measured."""
-    others: tuple[Limit, ...] = ()
-    """Cache and places, where something tells them."""
+    steps: Steps | None = None  # By physics alone, where nothing was measured
+    others: tuple[Limit, ...] = ()  # Cache and places, where something tells them
     farther: float | None = None
     """How many times the highest measured load the answer lies, where it is simulated from measurements."""
     notes: tuple[str, ...] = ()

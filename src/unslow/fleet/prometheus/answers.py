@@ -14,8 +14,7 @@ from unslow.facts.values import is_reading
 class Series(NamedTuple):
     """One series at one moment."""
 
-    labels: dict[str, str]
-    """With `__name__` where the query keeps it."""
+    labels: dict[str, str]  # With `__name__` where the query keeps it
     value: float
 
 
@@ -33,12 +32,10 @@ class Answered(NamedTuple):
     series: list[Series]
     warnings: tuple[str, ...] = ()
     """What the server says of its own answer, such as that a store did not respond: the answer is partial then."""
-    failure: str = ""
-    """Why there is no answer, where the server refused this query alone; the series are empty then."""
+    failure: str = ""  # Why there is no answer, where the server refused this query alone; the series are empty then
     valueless: int = 0
     """Series that are not among them: those with a value such as NaN, a share of nothing, and native histograms."""
-    hint: str = ""
-    """What to do about a failure."""
+    hint: str = ""  # What to do about a failure
 
 
 class AnsweredCurves(NamedTuple):
@@ -102,10 +99,8 @@ class Decoded(NamedTuple):
     series: list[Series]
     curves: list[Curve]
     duplicates: int = 0
-    valueless: int = 0
-    """Series without one finite value: a share of nothing, or a native histogram."""
-    at_s: float | None = None
-    """The moment of the first series of an instant query."""
+    valueless: int = 0  # Series without one finite value: a share of nothing, or a native histogram
+    at_s: float | None = None  # The moment of the first series of an instant query
 
 
 class BadAnswerError(Exception):

@@ -142,10 +142,8 @@ class WatchedAnswer(NamedTuple):
 
     timed: Timed
     use: CpuUse | LookError
-    start_s: float | None
-    """By the sampler's clock; None where nobody looked at it."""
-    whole: bool = True
-    """Whether all of it came before the time was up."""
+    start_s: float | None  # By the sampler's clock; None where nobody looked at it
+    whole: bool = True  # Whether all of it came before the time was up
 
 
 def watched_answer(

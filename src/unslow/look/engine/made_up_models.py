@@ -140,8 +140,7 @@ class RandomBlocks:
 class _Wanted(NamedTuple):
     name: str
     dimensions: tuple[int, ...]
-    part: str = "main"
-    """Of the mix: main, more_bits or output; f32 is in no mix."""
+    part: str = "main"  # Of the mix: main, more_bits or output; f32 is in no mix
 
 
 def planned_tensors(shape: MadeUpShape, quant: str) -> Iterator[TensorPlan]:

@@ -30,18 +30,14 @@ class Program(NamedTuple):
     """A server's program: its flags, which of them spell which setting, and where it says that it is ready."""
 
     name: str
-    starts: Callable[[Words], bool]
-    """Whether a command line that begins so starts this program."""
+    starts: Callable[[Words], bool]  # Whether a command line that begins so starts this program
     places: Callable[[Words], list[Place]]
     spelled: Mapping[str, tuple[str, str]]
     """By setting: the name of its flag in the program's own table, and the flag to write."""
-    variables: Mapping[str, tuple[str, ...]]
-    """By setting: the environment variables that set it too."""
+    variables: Mapping[str, tuple[str, ...]]  # By setting: the environment variables that set it too
     health: str = "/health"
-    in_the_way: tuple[str, ...] = ()
-    """Flags that would have it listen elsewhere."""
-    shown: Callable[[Words], list[str]] = list
-    """The command line as anybody may see it."""
+    in_the_way: tuple[str, ...] = ()  # Flags that would have it listen elsewhere
+    shown: Callable[[Words], list[str]] = list  # The command line as anybody may see it
     key: Callable[[Words], str] = lambda _words: ""
     """The key that it wants of those who ask, as far as its command line tells."""
 

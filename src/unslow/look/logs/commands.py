@@ -62,12 +62,10 @@ def _end(command: Sequence[str]) -> int:
 class CommandLines(NamedTuple):
     """What a runtime's command lines look like as people paste them, and what they mean."""
 
-    program: re.Pattern[str]
-    """Finds the program in a line; the words of the command begin where it is found."""
+    program: re.Pattern[str]  # Finds the program in a line; the words of the command begin where it is found
     flags: frozenset[str]
     """Spellings that only this runtime has: they are its own even where no program stands before them."""
-    variables: tuple[str, ...]
-    """How the names of its environment variables begin, such as `OLLAMA_`."""
+    variables: tuple[str, ...]  # How the names of its environment variables begin, such as `OLLAMA_`
     parse: Callable[[Sequence[str], Mapping[str, str]], Subject]
     """The facts of a command, the program being its first word, and of an environment; sources are put in later."""
 

@@ -64,8 +64,7 @@ class Rule(NamedTuple, Generic[R]):
     needles: tuple[str, ...]
     pattern: re.Pattern[str]
     take: Callable[[R, re.Match[str], str], None]
-    own: bool
-    """Whether no other program writes it."""
+    own: bool  # Whether no other program writes it
 
 
 class Rules(list[Rule[R]]):
@@ -112,8 +111,7 @@ class Text(NamedTuple):
     lines: Sequence[str]
     source: str
     first: int = 1
-    numbers: Sequence[int] = ()
-    """The number of every line, where they do not follow one another."""
+    numbers: Sequence[int] = ()  # The number of every line, where they do not follow one another
 
     def number(self, index: int) -> int:
         return self.numbers[index] if self.numbers else self.first + index

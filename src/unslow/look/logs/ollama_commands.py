@@ -141,8 +141,7 @@ class LoadedModel(NamedTuple):
     """One loaded model, by Ollama's own account."""
 
     name: Fact[str]
-    share: Fact[float]
-    """How much of it is planned for GPUs."""
+    share: Fact[float]  # How much of it is planned for GPUs
     size: Fact[int]
     size_vram: Fact[int]
     context: Fact[int]

@@ -30,8 +30,7 @@ class Moment(NamedTuple):
     waiting: int | None = None
     usage: float | None = None
     tokens_per_s: float | None = None
-    prefills: bool = False
-    """Whether prompts were read meanwhile, which takes time from the answers."""
+    prefills: bool = False  # Whether prompts were read meanwhile, which takes time from the answers
 
 
 @dataclass

@@ -63,8 +63,7 @@ class Header(NamedTuple):
     """What a safetensors file says before its weights."""
 
     tensors: list[Tensor]
-    notes: dict[str, str]
-    """Its `__metadata__`, without what is long."""
+    notes: dict[str, str]  # Its `__metadata__`, without what is long
 
 
 _JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

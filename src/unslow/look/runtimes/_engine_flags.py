@@ -25,8 +25,7 @@ class Flag(NamedTuple):
     variables: tuple[str, ...] = ()
     switch: bool = False
     secret: bool = False
-    several: bool = False
-    """Whether it takes all words up to the next flag; the first of them is its value."""
+    several: bool = False  # Whether it takes all words up to the next flag; the first of them is its value
 
 
 def switch(*spellings: str) -> Flag:

@@ -258,8 +258,7 @@ class Engine(NamedTuple):
     dialect: LineDialect
     how_to_log: str
     url_of: Callable[[Mapping[str, Setting]], Fact[str]]
-    ask: Callable[[Server], Subject | None]
-    """What a server answers; None where it is another engine's."""
+    ask: Callable[[Server], Subject | None]  # What a server answers; None where it is another engine's
     marked_variables: bool = True
     """Whether its variables carry its name: only such are kept, so that others may have set what no flag does."""
 

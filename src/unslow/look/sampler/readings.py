@@ -31,8 +31,7 @@ class Reading(NamedTuple):
     columns: tuple[str, ...]
     read: Callable[[float], Sequence[float]]
     device: Device | None = None
-    every_s: float = 0.0
-    """At least so far apart; 0 is every round."""
+    every_s: float = 0.0  # At least so far apart; 0 is every round
 
     @property
     def flat_columns(self) -> tuple[str, ...]:

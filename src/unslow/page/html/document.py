@@ -137,8 +137,7 @@ class Shown(NamedTuple):
     report: SubjectReport
     view: SubjectView
     number: int
-    buttons: Mapping[str, str] = NO_BUTTONS
-    """What the page can start, and what each button says; a file has none."""
+    buttons: Mapping[str, str] = NO_BUTTONS  # What the page can start, and what each button says; a file has none
 
 
 class Panel(NamedTuple):

@@ -34,11 +34,9 @@ class Parameter(NamedTuple):
     name: str
     words: str
     kind: Kind = "text"
-    field: str = ""
-    """What the request of `app` calls it, where that is another name."""
+    field: str = ""  # What the request of `app` calls it, where that is another name
     needed: bool = False
-    choices: tuple[str, ...] = ()
-    """All values that it can have, where they are few."""
+    choices: tuple[str, ...] = ()  # All values that it can have, where they are few
 
     def parsed(self, values: Sequence[str]) -> Any:
         """The value of this kind; UserError where it is none. Counts stay text: `128k` is one."""
@@ -123,20 +121,16 @@ class Question(NamedTuple):
 class Endpoint(NamedTuple):
     """A route and its description."""
 
-    path: str
-    """Below the prefix, with starlette's marks such as `{number:int}`."""
+    path: str  # Below the prefix, with starlette's marks such as `{number:int}`
     summary: str
-    answer: str
-    """The type of the answer as `module:name`, imported only for the description; empty for HTML."""
-    handle: Callable[[ServerState, Question], Any]
-    """Runs in a thread. UserError becomes an answer of status 400."""
+    answer: str  # The type of the answer as `module:name`, imported only for the description; empty for HTML
+    handle: Callable[[ServerState, Question], Any]  # Runs in a thread. UserError becomes an answer of status 400.
     parameters: tuple[Parameter, ...] = ()
     method: Literal["GET", "POST", "DELETE"] = "GET"
     body: str = ""
     status: int = 200
     media: Media = "application/json"
-    slow: bool = False
-    """Whether it may take seconds; such ones never keep the others waiting."""
+    slow: bool = False  # Whether it may take seconds; such ones never keep the others waiting
 
     @property
     def full_path(self) -> str:

@@ -79,8 +79,7 @@ class Offered(NamedTuple):
 
     kind: MeasurementKind
     words: str
-    refused: str = ""
-    """Why it can't be made; empty where it can."""
+    refused: str = ""  # Why it can't be made; empty where it can
 
 
 def offered(seen: Snapshot, subject: Subject | None, request: DiagnoseSpec, kind: MeasurementKind) -> Offered:

@@ -36,10 +36,8 @@ class BuyerForm(NamedTuple):
     title: str
     words: str
     parameters: Sequence[Parameter]
-    first: tuple[str, ...]
-    """The fields that are shown; all others are folded."""
-    example: dict[str, str]
-    """What the fields hold at first."""
+    first: tuple[str, ...]  # The fields that are shown; all others are folded
+    example: dict[str, str]  # What the fields hold at first
 
 
 BUYER_FORMS = (

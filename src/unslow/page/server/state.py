@@ -103,12 +103,9 @@ class ServeOptions(NamedTuple):
     """The target and the manners of a diagnosis, and what else to show beside it."""
 
     request: DiagnoseSpec
-    benches: tuple[Bench, ...] = ()
-    """For their curves."""
-    verified: VerifyReport | None = None
-    """For before and after."""
-    measure: bool = False
-    """Whether to measure at once."""
+    benches: tuple[Bench, ...] = ()  # For their curves
+    verified: VerifyReport | None = None  # For before and after
+    measure: bool = False  # Whether to measure at once
 
 
 PATIENCE_S = 60.0  # Longer than any first look takes; whoever asks before it is done waits as long

@@ -43,8 +43,7 @@ class Speeds(NamedTuple):
 
     decode: Range
     prefill: Range
-    group: str = ""
-    """What its interval was learned from, such as models that lie in part with the host."""
+    group: str = ""  # What its interval was learned from, such as models that lie in part with the host
 
     def like(self, expected: "PriceFactors") -> "Speeds":
         """As the report speaks of what runs, for settings of the same kind; others keep their own price."""
@@ -121,21 +120,15 @@ class Subject(NamedTuple):
     """A model on a machine, as it runs now or would by itself."""
 
     found: FoundModel
-    setup: Setup
-    """As it is now."""
+    setup: Setup  # As it is now
     now: AskedSettings
-    knobs: tuple[str, ...]
-    """The sliders that it has."""
-    strangers: tuple[tuple[Stranger, ...], ...] = ()
-    """For each room."""
-    priced: Priced | None = None
-    """None where nobody knows how fast the machine is."""
-    expected: PriceFactors = PriceFactors()
-    """What the report, with all that was seen, expects of what runs."""
+    knobs: tuple[str, ...]  # The sliders that it has
+    strangers: tuple[tuple[Stranger, ...], ...] = ()  # For each room
+    priced: Priced | None = None  # None where nobody knows how fast the machine is
+    expected: PriceFactors = PriceFactors()  # What the report, with all that was seen, expects of what runs
     unified: bool = False
     """Whether conversations share one cache, and its context, also where their number is changed."""
-    rotates: bool = False
-    """Whether its build rotates quantised keys and values, by which they lose less."""
+    rotates: bool = False  # Whether its build rotates quantised keys and values, by which they lose less
     command: Callable[[AskedSettings, Settings], str] = lambda *_: ""
     notes: tuple[str, ...] = ()
 

@@ -38,10 +38,8 @@ class AskedBytes(NamedTuple):
     """What a model asks of a memory, and what else it needs there."""
 
     parts: Parts
-    context_bytes: int = 0
-    """What the runtime holds before it has any buffer."""
-    later_bytes: int = 0
-    """What the first prompt takes beside all buffers."""
+    context_bytes: int = 0  # What the runtime holds before it has any buffer
+    later_bytes: int = 0  # What the first prompt takes beside all buffers
     beside_bytes: int = 0
     """Of a memory that the host shares: what the runtime asks of it as the host's, which is in `parts` too."""
 

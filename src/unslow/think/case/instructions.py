@@ -107,8 +107,7 @@ class _Here(NamedTuple):
     makers: frozenset[str]
     container: str
     runtime: str
-    log: str
-    """Where the log of its loads is, where that was found."""
+    log: str  # Where the log of its loads is, where that was found
 
 
 def spelled_out(advice: str, case: Case) -> str:

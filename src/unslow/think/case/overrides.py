@@ -45,10 +45,8 @@ class SentAway(NamedTuple):
 
     output: bool = False
     experts: bool = False
-    others: bool = False
-    """Attention or feed-forward weights that are no experts."""
-    unread: bool = False
-    """What can't be made out: it may be anything."""
+    others: bool = False  # Attention or feed-forward weights that are no experts
+    unread: bool = False  # What can't be made out: it may be anything
 
     @property
     def of_layers(self) -> bool:
@@ -59,8 +57,7 @@ class SentAway(NamedTuple):
 class _Rule(NamedTuple):
     pattern: str
     to_host: bool
-    layers: int | None = None
-    """The first so many layers; all that the pattern is found in where nothing is said."""
+    layers: int | None = None  # The first so many layers; all that the pattern is found in where nothing is said
 
 
 class _Names(NamedTuple):

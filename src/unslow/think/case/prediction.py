@@ -148,8 +148,7 @@ class _Asked(NamedTuple):
     placement: Placement
     tokens: float
     each: float
-    fetched: float = 0.0
-    """Bytes of weights that a GPU reads over its link for each part of the prompt."""
+    fetched: float = 0.0  # Bytes of weights that a GPU reads over its link for each part of the prompt
 
 
 def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknown:

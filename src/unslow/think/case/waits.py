@@ -30,8 +30,7 @@ class OtherProcesses(NamedTuple):
 
     cpus: float
     processes: list[BusyProcess]
-    perhaps_own: BusyProcess | None = None
-    """Left out of both: it may be the runtime, whose own process nobody knows."""
+    perhaps_own: BusyProcess | None = None  # Left out of both: it may be the runtime, whose own process nobody knows
 
 
 def other_processes(case: Case) -> OtherProcesses | None:

@@ -53,24 +53,16 @@ class Cure(NamedTuple):
     context: float | None = None
     threads: float | None = None
     flash_attention: bool | None = None
-    kv_on_gpu: bool | None = None
-    """The KV cache lies with the layers that it belongs to."""
+    kv_on_gpu: bool | None = None  # The KV cache lies with the layers that it belongs to
     output_on_gpu: bool | None = None
-    experts_on_gpu: bool | None = None
-    """As many experts as the GPU has room for."""
+    experts_on_gpu: bool | None = None  # As many experts as the GPU has room for
     ubatch: float | None = None
-    plain_sampling: bool | None = None
-    """No sort of the whole vocabulary, no grammar, no logprobs."""
-    alone: bool | None = None
-    """Nobody else uses the processors, nor the GPU."""
-    best_split: bool | None = None
-    """Of several GPUs the fastest hold as much of the model as they can."""
-    one_gpu: bool | None = None
-    """The whole model on one of the GPUs."""
-    by_layers: bool | None = None
-    """Whole layers on each GPU, where each had a part of every layer."""
-    graphs: bool | None = None
-    """Launches are recorded and replayed, the model compiled."""
+    plain_sampling: bool | None = None  # No sort of the whole vocabulary, no grammar, no logprobs
+    alone: bool | None = None  # Nobody else uses the processors, nor the GPU
+    best_split: bool | None = None  # Of several GPUs the fastest hold as much of the model as they can
+    one_gpu: bool | None = None  # The whole model on one of the GPUs
+    by_layers: bool | None = None  # Whole layers on each GPU, where each had a part of every layer
+    graphs: bool | None = None  # Launches are recorded and replayed, the model compiled
 
     def and_also(self, other: "Cure") -> "Cure":
         """Both cures at once, whichever is first: the larger memory and batch, the shorter context, fewer threads."""

@@ -53,8 +53,7 @@ class Found(NamedTuple):
     remedies: tuple[Remedy, ...] = ()
     explains: tuple[str, ...] | None = None
     speedup: float | None = None
-    sure: bool = False
-    """Whether it stands beside other causes, though it is a last resort."""
+    sure: bool = False  # Whether it stands beside other causes, though it is a last resort
     lost: Cost | None = None
     apart: bool = False
     """Whether what it costs is no part of the time of its phase, as it was measured: then nothing else shares it."""

@@ -214,8 +214,7 @@ class Fall(NamedTuple):
 
     shallow: AtDepth
     deep: AtDepth
-    expected: float
-    """Times slower, by physics."""
+    expected: float  # Times slower, by physics
 
     @property
     def measured(self) -> float:

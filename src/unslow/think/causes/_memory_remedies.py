@@ -97,16 +97,12 @@ class Fitting(NamedTuple):
 
     lacking: Callable[[int, str], float]
     """By the context in tokens and the type of the cache; not above 0 where it fits."""
-    context: int
-    """As configured."""
-    least_context: int
-    """What is used, or is useful at all."""
+    context: int  # As configured
+    least_context: int  # What is used, or is useful at all
     weights_bytes: float
     parameters: float
-    beside: str = ""
-    """What was taken to hold memory beside the model, where that was not read."""
-    available_bytes: float = 0.0
-    """What the runtime found free, where that was read."""
+    beside: str = ""  # What was taken to hold memory beside the model, where that was not read
+    available_bytes: float = 0.0  # What the runtime found free, where that was read
 
     def longest(self, cache: str) -> int | None:
         """The longest useful context below the configured one with which all of it fits."""

@@ -119,8 +119,7 @@ class Amount(NamedTuple):
     start: int
     end: int
     unit: str = ""
-    is_limit: bool = False
-    """Whether it is said to stay below."""
+    is_limit: bool = False  # Whether it is said to stay below
 
 
 def amounts(text: str) -> list[Amount]:

@@ -42,10 +42,8 @@ class DeviceSaid(NamedTuple):
     memory_bytes: int
     start: int
     end: int
-    counted: bool = False
-    """Whether the text says how many."""
-    is_class: bool = False
-    """Whether it is any device with that memory, or any at all."""
+    counted: bool = False  # Whether the text says how many
+    is_class: bool = False  # Whether it is any device with that memory, or any at all
 
 
 class _Word(NamedTuple):
@@ -224,8 +222,7 @@ class Host(NamedTuple):
     label: str
     bytes_per_s: float
     named: bool = False
-    device: Device | None = None
-    """The processors of the catalogue, where a text names them."""
+    device: Device | None = None  # The processors of the catalogue, where a text names them
 
 
 def host_said(text: str) -> Host | None:
@@ -285,12 +282,9 @@ class Place(NamedTuple):
     """Devices of one kind, all together."""
 
     label: str
-    bytes_per_s: float
-    """0 where no memory is read, because the weights are wired in."""
-    capacity_bytes: float = 0.0
-    """0 where it is not known."""
-    operations_per_s: float = 0.0
-    """The most products and sums, in 8 bits; 0 where it is not known."""
+    bytes_per_s: float  # 0 where no memory is read, because the weights are wired in
+    capacity_bytes: float = 0.0  # 0 where it is not known
+    operations_per_s: float = 0.0  # The most products and sums, in 8 bits; 0 where it is not known
     cache_bytes: float = 0.0
     device: Device | None = None
     number: int = 1

@@ -35,14 +35,12 @@ class ModelSaid(NamedTuple):
     """A model as a text has it; several where the words leave open which."""
 
     label: str
-    models: tuple[WellKnown, ...]
-    """Empty where the catalogue has none of that size."""
+    models: tuple[WellKnown, ...]  # Empty where the catalogue has none of that size
     parameters: float
     active: float
     start: int
     end: int
-    named: bool = False
-    """Whether the words name a model or a family, and not a size alone."""
+    named: bool = False  # Whether the words name a model or a family, and not a size alone
     stranger: bool = False
     """Whether it has a name that the catalogue does not know: then it may have experts that nobody mentions."""
 
@@ -195,8 +193,7 @@ class QuantSaid(NamedTuple):
 
     label: str
     mixes: tuple[str, ...]
-    bits: float
-    """Of a scheme that is no mix; else 0."""
+    bits: float  # Of a scheme that is no mix; else 0
     start: int
     end: int
     of_cache: bool = False
@@ -253,18 +250,15 @@ class Reading(NamedTuple):
     model: str
     quant: str
     weights_bytes: float
-    table_bytes: float
-    """Of the tables that a token only looks one row up in."""
+    table_bytes: float  # Of the tables that a token only looks one row up in
     expert_bytes: float
     expert_share: float
     output_bytes: float
     layers: int
     parameters: float
     active: float
-    shaped: bool = False
-    """Whether its tensors are known, and not its size alone."""
-    assumed: bool = False
-    """Whether the quant is one that the text does not name."""
+    shaped: bool = False  # Whether its tensors are known, and not its size alone
+    assumed: bool = False  # Whether the quant is one that the text does not name
 
     @property
     def name(self) -> str:
@@ -313,8 +307,7 @@ class _Stored(NamedTuple):
     mix: str
     bits: float
     label: str
-    assumed: bool = False
-    """Whether nobody named it."""
+    assumed: bool = False  # Whether nobody named it
 
 
 def readings(model: ModelSaid, quant: QuantSaid | None, *, any_quant: bool = False) -> list[Reading]:

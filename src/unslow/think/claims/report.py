@@ -101,8 +101,7 @@ class Finding(NamedTuple):
     because: str
     arithmetic: tuple[str, ...]
     subject: Subject = Subject()
-    assumed: bool = False
-    """Whether the reading rests on something that the text does not say."""
+    assumed: bool = False  # Whether the reading rests on something that the text does not say
     nearness: float = 0.0
     """How near the claim comes to holding; the reading that is nearest is shown where none holds."""
     ceiling: float | None = None

@@ -64,17 +64,14 @@ class Settings(NamedTuple):
     """The settings of one sentence."""
 
     context: int = 0
-    deep: bool = False
-    """Whether the context is said to be filled."""
+    deep: bool = False  # Whether the context is said to be filled
     users: int = 0
     gpu_layers: int | None = None
-    layers_named: int | None = None
-    """How many layers the model is said to have."""
+    layers_named: int | None = None  # How many layers the model is said to have
     prefill: bool = False
     all_streams: bool = False
     guessing: bool = False
-    limit: bool = False
-    """Whether the speed is said to be what bandwidth would allow."""
+    limit: bool = False  # Whether the speed is said to be what bandwidth would allow
     by_layer: bool = False
 
 
@@ -137,8 +134,7 @@ class Said(NamedTuple):
     settings: Settings
     host: Host | None
     on_cpu: bool
-    carried: tuple[str, ...] = ()
-    """What was taken from an earlier sentence."""
+    carried: tuple[str, ...] = ()  # What was taken from an earlier sentence
 
     def model_at(self, place: int) -> ModelSaid | None:
         """The model that a number at this place belongs to."""

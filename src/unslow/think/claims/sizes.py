@@ -290,8 +290,7 @@ class Need(NamedTuple):
 
     weights: float
     cache: float
-    least: float
-    """Weights, and the cache of a context that is named."""
+    least: float  # Weights, and the cache of a context that is named
 
     @property
     def usual(self) -> float:

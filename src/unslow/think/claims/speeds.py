@@ -43,14 +43,11 @@ class CeilingQuestion(NamedTuple):
 
     reading: Reading
     place: Place
-    depth: int = 0
-    """Tokens whose keys and values are read."""
-    context: int = 0
-    """Tokens that there must be room for."""
+    depth: int = 0  # Tokens whose keys and values are read
+    context: int = 0  # Tokens that there must be room for
     gpu_layers: int | None = None
     host: Host | None = None
-    by_layer: bool = False
-    """Whether one device works after the other."""
+    by_layer: bool = False  # Whether one device works after the other
 
 
 class Ceiling(NamedTuple):
@@ -59,12 +56,10 @@ class Ceiling(NamedTuple):
     tokens_per_s: float
     device_bytes: float
     host_bytes: float
-    resident_tokens_per_s: float
-    """If all of it lay in the device's memory."""
+    resident_tokens_per_s: float  # If all of it lay in the device's memory
     host: Host
     cache_bytes: float
-    disk_bytes: float = 0.0
-    """Of the weights, what no memory holds."""
+    disk_bytes: float = 0.0  # Of the weights, what no memory holds
 
     @property
     def read_bytes(self) -> float:

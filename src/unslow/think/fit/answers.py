@@ -243,11 +243,9 @@ class FitAnswer(NamedTuple):
     host: MemoryShown
     verdict: Verdict
     max_context: int | None
-    needed_bytes: int
-    """For one request, without what only fills the cards."""
+    needed_bytes: int  # For one request, without what only fills the cards
     notes: tuple[str, ...]
-    context: int = 0
-    """What it is answered for."""
+    context: int = 0  # What it is answered for
 
 
 def vllm_answer(

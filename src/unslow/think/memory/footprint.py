@@ -28,10 +28,8 @@ class Held(NamedTuple):
 
     weights_bytes: int = 0
     kv_bytes: int = 0
-    compute: Spread = NOTHING_HELD
-    """Activations at their peak."""
-    other: Spread = NOTHING_HELD
-    """The driver's context, libraries, captured graphs: what lies beside tensors."""
+    compute: Spread = NOTHING_HELD  # Activations at their peak
+    other: Spread = NOTHING_HELD  # The driver's context, libraries, captured graphs: what lies beside tensors
 
     @property
     def compute_bytes(self) -> int:

@@ -22,16 +22,12 @@ class TransformersSettings(NamedTuple):
     batch: int = 1
     cache: str = "dynamic"
     """`dynamic` grows with each token; `static` is set aside whole (`cache_implementation="static"`)."""
-    attention: str = "sdpa"
-    """`sdpa`, `flash` or `eager` (`attn_implementation`)."""
-    padded: bool = False
-    """Whether prompts of one batch differ in length, so that attention needs a mask."""
-    dtype_bytes: int = 2
-    """Of activations and of the cache."""
+    attention: str = "sdpa"  # `sdpa`, `flash` or `eager` (`attn_implementation`)
+    padded: bool = False  # Whether prompts of one batch differ in length, so that attention needs a mask
+    dtype_bytes: int = 2  # Of activations and of the cache
     all_logits: bool = False
     """Whether the logits of every position are wanted, as a bare call of the model gives them."""
-    device_map: str = "auto"
-    """`auto` (balanced), `sequential`, or `single` for all on the first device."""
+    device_map: str = "auto"  # `auto` (balanced), `sequential`, or `single` for all on the first device
     version: tuple[int, int] = (5, 17)
 
     @property
@@ -48,8 +44,7 @@ BUFFER = 1.25  # balanced cards get a share and so many layers on top
 class Module(NamedTuple):
     """What is placed as one: the table, a layer, the last norm, the output."""
 
-    layer: int
-    """-1 for the table; the number of layers for what comes after them."""
+    layer: int  # -1 for the table; the number of layers for what comes after them
     bytes: int
 
 
@@ -260,10 +255,8 @@ class TransformersMemory(NamedTuple):
     devices: tuple[Held, ...]
     host: Held
     disk_bytes: int
-    places: tuple[int, ...]
-    """For each module (table, layers, norm, output) its card; then the host; then the disk."""
-    fits: bool
-    """Whether every card has room for what it is to hold."""
+    places: tuple[int, ...]  # For each module (table, layers, norm, output) its card; then the host; then the disk
+    fits: bool  # Whether every card has room for what it is to hold
 
 
 def transformers_memory(

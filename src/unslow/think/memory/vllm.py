@@ -26,24 +26,18 @@ class VllmSettings(NamedTuple):
     gpu_memory_utilization: float | None = None
     max_num_seqs: int = 0
     max_num_batched_tokens: int = 0
-    packing: str = ""
-    """How the weights are quantised, by the catalogue's name; empty where they are not."""
+    packing: str = ""  # How the weights are quantised, by the catalogue's name; empty where they are not
     kv_cache_dtype: str = "auto"
-    kv_cache_memory_bytes: int = 0
-    """A cache of this size on each device, whatever the profile says."""
+    kv_cache_memory_bytes: int = 0  # A cache of this size on each device, whatever the profile says
     block_size: int = 16
-    dtype_bytes: int = 2
-    """Of activations, and of the cache where its type is auto."""
-    state_bytes: int = 4
-    """Of recurrent states (`--mamba-ssm-cache-dtype`)."""
+    dtype_bytes: int = 2  # Of activations, and of the cache where its type is auto
+    state_bytes: int = 4  # Of recurrent states (`--mamba-ssm-cache-dtype`)
     enforce_eager: bool = False
     prefix_caching: bool = True
-    hybrid_cache: bool = True
-    """Off with `--disable-hybrid-kv-cache-manager`: windowed layers then keep everything."""
+    hybrid_cache: bool = True  # Off with `--disable-hybrid-kv-cache-manager`: windowed layers then keep everything
     small_batches: bool = False
     """Whether a card of any size gets the batches of a small one, as vLLM has it for the A100."""
-    linked: bool = True
-    """Whether several cards have links of their own (NVLink), for which they hold gigabytes."""
+    linked: bool = True  # Whether several cards have links of their own (NVLink), for which they hold gigabytes
     version: tuple[int, int] = (0, 28)
 
     @property
@@ -222,10 +216,8 @@ class CacheGroup(NamedTuple):
 
     kind: LayerKind
     layers: tuple[int, ...]
-    block_tokens: int
-    """Tokens in a block; of recurrent layers, as many as in an attention block."""
-    page_bytes: int
-    """What a block takes in one layer."""
+    block_tokens: int  # Tokens in a block; of recurrent layers, as many as in an attention block
+    page_bytes: int  # What a block takes in one layer
 
     def blocks(self, tokens: int, shape: HfShape, settings: VllmSettings) -> int:
         """The blocks that one request of so many tokens takes."""
@@ -245,10 +237,8 @@ class CacheCapacity(NamedTuple):
     """What blocks hold."""
 
     blocks: int
-    tokens: int
-    """As vLLM reports them."""
-    concurrency: float
-    """Requests of the longest length at once."""
+    tokens: int  # As vLLM reports them
+    concurrency: float  # Requests of the longest length at once
 
 
 def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
@@ -340,23 +330,16 @@ def _whole(size: int, step: int) -> int:
 class VllmMemory(NamedTuple):
     """The answer; what follows from the profile is its most likely figure, with a range beside."""
 
-    devices: tuple[Held, ...]
-    """For each rank, stage by stage."""
+    devices: tuple[Held, ...]  # For each rank, stage by stage
     available: Spread
     """What the profile leaves for the cache on the tightest rank; below 0 where the weights alone are too large."""
-    needed_bytes: int
-    """What one request of `max_model_len` takes there."""
+    needed_bytes: int  # What one request of `max_model_len` takes there
     kv_blocks: int
-    kv_tokens: int
-    """As vLLM reports them."""
-    kv_tokens_range: tuple[int, int]
-    """At the least and at the most available memory."""
-    max_concurrency: float
-    """Requests of `max_model_len` at once."""
-    max_model_len: int
-    """The longest request that the cache serves, up to the one asked for; 0 where none."""
-    max_model_len_low: int = 0
-    """The same at the least available memory: what surely starts."""
+    kv_tokens: int  # As vLLM reports them
+    kv_tokens_range: tuple[int, int]  # At the least and at the most available memory
+    max_concurrency: float  # Requests of `max_model_len` at once
+    max_model_len: int  # The longest request that the cache serves, up to the one asked for; 0 where none
+    max_model_len_low: int = 0  # The same at the least available memory: what surely starts
 
     @property
     def fits(self) -> bool:

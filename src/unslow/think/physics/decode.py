@@ -22,25 +22,19 @@ class Amounts(NamedTuple):
 
     dense_bytes: Number = 0.0
     dense_weights: Number = 0.0
-    expert_bytes: Number = 0.0
-    """Of the experts that are met."""
+    expert_bytes: Number = 0.0  # Of the experts that are met
     expert_weights: Number = 0.0
-    kinds: Mapping[str, Number] = NO_AMOUNTS
-    """The weights that one token meets, by the kind of their type."""
-    cache_bytes: Number = 0.0
-    """Keys and values that are looked at."""
+    kinds: Mapping[str, Number] = NO_AMOUNTS  # The weights that one token meets, by the kind of their type
+    cache_bytes: Number = 0.0  # Keys and values that are looked at
     cache_elements: Number = 0.0
-    attention_products: Number = 0.0
-    """Multiply-adds of attention."""
-    met_kinds: Mapping[str, Number] = NO_AMOUNTS
-    """The weights that all conversations meet together, by kind."""
+    attention_products: Number = 0.0  # Multiply-adds of attention
+    met_kinds: Mapping[str, Number] = NO_AMOUNTS  # The weights that all conversations meet together, by kind
     state_bytes: Number = 0.0
     layers: Number = 0.0
     expert_layers: Number = 0.0
     state_layers: Number = 0.0
     width: Number = 4096.0
-    tokens: Number = 1.0
-    """Conversations that the step brings forward; weights are counted for one of them."""
+    tokens: Number = 1.0  # Conversations that the step brings forward; weights are counted for one of them
 
     def shared(self, parts: Number) -> Amounts:
         """One of so many equal parts of the weights and the cache; every part walks all layers."""

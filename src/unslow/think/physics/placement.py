@@ -17,13 +17,11 @@ class Shape(NamedTuple):
     layers: int
     layer_bytes: float
     output_bytes: float
-    active_share: float
-    """The part of a layer's bytes that a token reads: all of it, but for experts that sit out."""
+    active_share: float  # The part of a layer's bytes that a token reads: all of it, but for experts that sit out
     kv_bytes_per_token: float
     width: float
     vocabulary: float
-    expert_share: float = 0.0
-    """The part of a layer's bytes that is experts."""
+    expert_share: float = 0.0  # The part of a layer's bytes that is experts
 
 
 class Placement(NamedTuple):
@@ -35,8 +33,7 @@ class Placement(NamedTuple):
     """Layers whose experts it holds, where those are fewer than the layers of which it holds the rest."""
     dense_layers: float | None = None
     """Layers of which it holds everything but the experts; as many as whole ones where nothing is said."""
-    cache_on_gpu: bool = True
-    """Whether the keys and values of a layer lie beside its weights."""
+    cache_on_gpu: bool = True  # Whether the keys and values of a layer lie beside its weights
 
     @property
     def attending(self) -> float:

@@ -39,19 +39,15 @@ PICO = 1e-12
 class Prompt(NamedTuple):
     """What a prompt token asks, and how many of them share a micro-batch."""
 
-    amounts: Amounts
-    """Of one micro-batch: the experts that its tokens meet together are counted whole."""
-    token_weights: Number
-    """That one token is multiplied with, without the output."""
+    amounts: Amounts  # Of one micro-batch: the experts that its tokens meet together are counted whole
+    token_weights: Number  # That one token is multiplied with, without the output
     token_expert_weights: Number
-    attention_products: Number
-    """Multiply-adds of attention for one token, at its depth."""
+    attention_products: Number  # Multiply-adds of attention for one token, at its depth
     micro_batch: Number
     is_quantised: bool = True
     gpus: Number = 1.0
     split: str = SPLIT_BY_LAYER
-    pipelined: Number = 1.0
-    """How many GPUs work at once on micro-batches of one prompt."""
+    pipelined: Number = 1.0  # How many GPUs work at once on micro-batches of one prompt
     peers: bool = True
 
     @property

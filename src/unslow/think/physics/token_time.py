@@ -77,10 +77,8 @@ class Work(NamedTuple):
     host: Side | None
     vocabulary: float
     logits_s_per_entry: float
-    crowding_s: float = 0.0
-    """What the host's threads lose to each other."""
-    throttling: float = 1.0
-    """How many times longer the host takes under its quota."""
+    crowding_s: float = 0.0  # What the host's threads lose to each other
+    throttling: float = 1.0  # How many times longer the host takes under its quota
     beside: tuple[Part, ...] = ()
     """What settings cost that have nothing to do with how much is read: copies, crossings, sorting."""
 

@@ -17,8 +17,7 @@ class Work(NamedTuple):
     prompt: int = 512
     kept: int = 0
     answer: int = 256
-    users: int = 1
-    """Conversations at a time."""
+    users: int = 1  # Conversations at a time
 
     @property
     def depth(self) -> float:
@@ -34,12 +33,10 @@ class Work(NamedTuple):
 class Goal(NamedTuple):
     """What there shall be most of, and floors for the rest."""
 
-    context: int
-    """Tokens that one conversation must have room for."""
+    context: int  # Tokens that one conversation must have room for
     work: Work = Work()
     aim: Aim = "speed"
-    least_tokens_per_s: float | None = None
-    """Of one conversation while it is answered."""
+    least_tokens_per_s: float | None = None  # Of one conversation while it is answered
     worst_perplexity_increase: float | None = None
     """None: as good as the model that was given, for which a cache of q8_0 counts too."""
     alone: bool = False
@@ -68,8 +65,7 @@ class SeenWork(NamedTuple):
     prompt: int | None = None
     kept: int | None = None
     answer: int | None = None
-    said: str = ""
-    """Where they are from, for the reader."""
+    said: str = ""  # Where they are from, for the reader
 
 
 def work_seen(case: Case) -> SeenWork:

@@ -18,17 +18,13 @@ P = TypeVar("P")
 class Worth(NamedTuple):
     """A point by what counts; more is better in each."""
 
-    speed: float
-    """Requests per second of one user."""
+    speed: float  # Requests per second of one user
     context: float
     weight_bits: float
     cache_bits: float
-    aggregate: float
-    """Tokens per second of as many users as find room."""
-    left: float
-    """Of the devices' memory, what stays for others."""
-    ease: float = 0.0
-    """How little has to be changed."""
+    aggregate: float  # Tokens per second of as many users as find room
+    left: float  # Of the devices' memory, what stays for others
+    ease: float = 0.0  # How little has to be changed
 
 
 def binned(worth: Worth) -> Worth:

@@ -60,20 +60,15 @@ class TransformersPlanQuestion(NamedTuple):
     """A plan to be made."""
 
     shape: HfShape
-    parts: tuple[Part, ...]
-    """As they are stored."""
+    parts: tuple[Part, ...]  # As they are stored
     quant: str
-    types: str
-    """The class of the weights' types: f16, q8, q4."""
-    hardware: Hardware
-    """Cards of one kind, and the host."""
+    types: str  # The class of the weights' types: f16, q8, q4
+    hardware: Hardware  # Cards of one kind, and the host
     goal: GoalShown
-    stored: str = "bfloat16"
-    """The type of numbers that are not packed."""
+    stored: str = "bfloat16"  # The type of numbers that are not packed
     packed: bool = False
     version: tuple[int, int] = RECENT
-    has_flash: bool | None = None
-    """Whether the package flash-attn is there; None where nobody looked."""
+    has_flash: bool | None = None  # Whether the package flash-attn is there; None where nobody looked
     parameters: int = 0
     architecture: str = ""
     margin_bytes: int = 0
@@ -123,12 +118,9 @@ class Laid(NamedTuple):
 
     devices: tuple[Held, ...]
     host: Held
-    spilled_bytes: int
-    """Weights that no card has room for: they come over the link for every token."""
-    cards: int
-    """That hold some of the weights."""
-    left_bytes: int
-    """On the fullest of the devices; below 0 where it has too little."""
+    spilled_bytes: int  # Weights that no card has room for: they come over the link for every token
+    cards: int  # That hold some of the weights
+    left_bytes: int  # On the fullest of the devices; below 0 where it has too little
 
     @property
     def fits(self) -> bool:

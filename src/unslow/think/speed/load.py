@@ -67,20 +67,15 @@ class LayerLoad(NamedTuple):
 
     dense_bytes: float = 0.0
     dense_weights: float = 0.0
-    expert_bytes: float = 0.0
-    """Of all experts, the idle ones too."""
+    expert_bytes: float = 0.0  # Of all experts, the idle ones too
     expert_weights: float = 0.0
-    kinds: Mapping[str, float] = NO_LOAD
-    """The dense weights by the kind of their type."""
+    kinds: Mapping[str, float] = NO_LOAD  # The dense weights by the kind of their type
     expert_kinds: Mapping[str, float] = NO_LOAD
     key_elements: float = 0.0
     value_elements: float = 0.0
-    window: float = 0.0
-    """How far back it sees; 0 for all the way."""
-    score_products: float = 0.0
-    """Multiply-adds of attention for each token of depth."""
-    state_bytes: float = 0.0
-    """Of a memory that is read and written whole."""
+    window: float = 0.0  # How far back it sees; 0 for all the way
+    score_products: float = 0.0  # Multiply-adds of attention for each token of depth
+    state_bytes: float = 0.0  # Of a memory that is read and written whole
 
 
 class ModelLoad(NamedTuple):
@@ -90,8 +85,7 @@ class ModelLoad(NamedTuple):
     output_bytes: float
     output_weights: float
     output_kind: str
-    table_bytes: float
-    """Of tables of which a token reads one row: next to nothing."""
+    table_bytes: float  # Of tables of which a token reads one row: next to nothing
     width: int
     experts: int = 0
     experts_used: int = 0
@@ -202,12 +196,10 @@ class Totals(NamedTuple):
 
     dense_bytes: Number = 0.0
     dense_weights: Number = 0.0
-    output_weights: Number = 0.0
-    """Among the dense ones: a prompt needs them for its last token only."""
+    output_weights: Number = 0.0  # Among the dense ones: a prompt needs them for its last token only
     expert_bytes: Number = 0.0
     expert_weights: Number = 0.0
-    kinds: Mapping[str, Number] = NO_LOAD
-    """The dense weights by the kind of their type, and those of all experts."""
+    kinds: Mapping[str, Number] = NO_LOAD  # The dense weights by the kind of their type, and those of all experts
     expert_kinds: Mapping[str, Number] = NO_LOAD
     experts: Number = 1.0
     experts_used: Number = 1.0
@@ -216,12 +208,10 @@ class Totals(NamedTuple):
     state_layers: Number = 0.0
     state_bytes: Number = 0.0
     width: Number = 4096.0
-    full_cache: Number = 0.0
-    """Elements of keys and values for each token of depth."""
+    full_cache: Number = 0.0  # Elements of keys and values for each token of depth
     windowed_cache: Number = 0.0
     window: Number = 0.0
-    full_scores: Number = 0.0
-    """Multiply-adds of attention for each token of depth."""
+    full_scores: Number = 0.0  # Multiply-adds of attention for each token of depth
     windowed_scores: Number = 0.0
 
     def scaled(self, factor: Number) -> Totals:

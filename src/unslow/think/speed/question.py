@@ -51,31 +51,23 @@ class Host(NamedTuple):
     totals: Totals
     chip: Chip
     setting: SpeedSetting
-    crossings: Number = 0.0
-    """How often a token changes between CPU and GPU."""
-    link_bytes_per_s: Number = USUAL_LINK
-    """Of the way between the two."""
+    crossings: Number = 0.0  # How often a token changes between CPU and GPU
+    link_bytes_per_s: Number = USUAL_LINK  # Of the way between the two
 
 
 class SpeedQuestion(NamedTuple):
     """What decides the speed; every number may be an array, what is looked up is one for all."""
 
-    totals: Totals | None
-    """The part that lies on GPUs, all of them together."""
-    chip: Chip
-    """One of the GPUs."""
+    totals: Totals | None  # The part that lies on GPUs, all of them together
+    chip: Chip  # One of the GPUs
     setting: SpeedSetting
-    year: Number = 2026.0
-    """When the build was made."""
+    year: Number = 2026.0  # When the build was made
     depth: Number = 0.0
-    element_bytes: Number = F16_BYTES
-    """Of a key or a value."""
-    tokens: Number = 1.0
-    """Conversations that are brought forward at once."""
+    element_bytes: Number = F16_BYTES  # Of a key or a value
+    tokens: Number = 1.0  # Conversations that are brought forward at once
     gpus: Number = 1.0
     split: str = SPLIT_BY_LAYER
-    peers: bool = True
-    """Whether the GPUs can read each other's memory."""
+    peers: bool = True  # Whether the GPUs can read each other's memory
     host: Host | None = None
 
 
@@ -151,8 +143,7 @@ class Outcome(NamedTuple):
     seconds: float
     parts: dict[str, float]
     rate: Interval
-    ceiling: float
-    """What bandwidth alone would allow."""
+    ceiling: float  # What bandwidth alone would allow
 
 
 def decode_outcome(q: SpeedQuestion, group: str, learned: Mapping[str, float] | None = None) -> Outcome:
@@ -214,10 +205,8 @@ class Wall(NamedTuple):
     part: str
     seconds: float
     share: float
-    binds: bool
-    """Whether it is the largest: the one that is worth working on first."""
-    halved: float
-    """Tokens per second if this part took half as long."""
+    binds: bool  # Whether it is the largest: the one that is worth working on first
+    halved: float  # Tokens per second if this part took half as long
 
 
 def walls(outcome: Outcome, tokens: float = 1.0) -> list[Wall]:

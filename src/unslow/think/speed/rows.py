@@ -58,27 +58,21 @@ class AskedRow(NamedTuple):
     device: Device
     gpus: int
     backend: str
-    model: WellKnown | None
-    """None for a file that the catalogue does not know."""
+    model: WellKnown | None  # None for a file that the catalogue does not know
     load: ModelLoad
     setting: SpeedSetting
     year: float
-    kind: str
-    """tg or pp."""
-    tokens: float
-    """Of the test."""
-    start: float
-    """The depth at which it begins."""
+    kind: str  # tg or pp
+    tokens: float  # Of the test
+    start: float  # The depth at which it begins
     element_bytes: float
     micro_batch: float
     split: str
-    gpu_layers: int | None
-    """None for all."""
+    gpu_layers: int | None  # None for all
     experts_on_cpu: int
     threads: float
     conversations: float
-    is_sized: bool
-    """Whether the row says how large the file is."""
+    is_sized: bool  # Whether the row says how large the file is
 
     @property
     def depth(self) -> float:

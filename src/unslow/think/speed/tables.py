@@ -66,15 +66,11 @@ class Base(NamedTuple):
     trust: Trust
     shallow: Spread
     deep: Spread
-    basis: tuple[str, str]
-    """Where the interval comes from, for a shallow and for a deep context."""
-    lookup: Hashable
-    """Bases with the same can be priced together."""
+    basis: tuple[str, str]  # Where the interval comes from, for a shallow and for a deep context
+    lookup: Hashable  # Bases with the same can be priced together
     file_bytes: float
-    room_bytes: float
-    """Of the GPUs, where the placement may have to be chosen; endless where it is said."""
-    on_gpu_bytes: float
-    """Of the weights, if all lie there that can."""
+    room_bytes: float  # Of the GPUs, where the placement may have to be chosen; endless where it is said
+    on_gpu_bytes: float  # Of the weights, if all lie there that can
 
 
 @lru_cache(maxsize=MOST_KEPT)

@@ -124,8 +124,7 @@ class Expected(NamedTuple):
     low: float
     high: float
     alike: float
-    alike_high: float
-    """What that share is at most, with 97.5 % confidence."""
+    alike_high: float  # What that share is at most, with 97.5 % confidence
 
     @property
     def is_another_model(self) -> bool:

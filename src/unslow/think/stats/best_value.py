@@ -36,8 +36,7 @@ class Choice(NamedTuple):
 
     fastest: int
     leaders: tuple[int, ...]
-    speeds: dict[int, float]
-    """By value, as if every value had been in every round."""
+    speeds: dict[int, float]  # By value, as if every value had been in every round
     noise: float
     reach: float
 

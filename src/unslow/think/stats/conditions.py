@@ -201,8 +201,7 @@ class Telling(NamedTuple):
     share: float
     amount: float
     why: str
-    more_is_worse: bool | None = None
-    """None where neither way is: it shows something and causes nothing."""
+    more_is_worse: bool | None = None  # None where neither way is: it shows something and causes nothing
 
 
 _CONDITIONS = {

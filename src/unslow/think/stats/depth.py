@@ -61,11 +61,9 @@ SHALLOW = 256  # Where the slope begins; physics has it the same everywhere but 
 class Expectation(NamedTuple):
     """What is expected with the cache beside its weights; a figure that is not known is 0."""
 
-    slope_s: float = 0.0
-    """What each token of depth adds to the time of a generated one."""
+    slope_s: float = 0.0  # What each token of depth adds to the time of a generated one
     on_gpu: bool = False
-    kv_bytes: float = 0.0
-    """Of keys and values, for each token of depth."""
+    kv_bytes: float = 0.0  # Of keys and values, for each token of depth
     host_bytes_per_s: float = 0.0
     vram_bytes: float = 0.0
 
@@ -117,8 +115,7 @@ class Point(NamedTuple):
 
     depth: float
     seconds: float
-    error: float
-    """Of the seconds, as a share of them."""
+    error: float  # Of the seconds, as a share of them
     repeats: int
 
 
@@ -128,10 +125,8 @@ class Line(NamedTuple):
     start_s: float
     slope_s: float
     slope_error_s: float
-    misfit: float
-    """How far the points lie off it in the mean square, as a share of their times."""
-    left_over: float
-    """The same against what the noise allows, squared and summed."""
+    misfit: float  # How far the points lie off it in the mean square, as a share of their times
+    left_over: float  # The same against what the noise allows, squared and summed
 
     def at(self, depth: float) -> float:
         """Seconds at a depth."""
@@ -229,10 +224,8 @@ class Change(NamedTuple):
     """How the same depths changed from their first reading to their last, as a logarithm."""
 
     log: float
-    per_s: float
-    """Where it came little by little; else nought."""
-    at_s: float | None
-    """The first reading after it, where it came at one moment."""
+    per_s: float  # Where it came little by little; else nought
+    at_s: float | None  # The first reading after it, where it came at one moment
 
     @property
     def times(self) -> float:
@@ -407,14 +400,10 @@ class Curve(NamedTuple):
 
     verdict: Verdict
     because: str
-    knee: float | None = None
-    """The last depth before a cliff."""
-    beyond: float | None = None
-    """The first depth beyond it."""
-    clear: bool = False
-    """Whether more rounds would say the same."""
-    changed_at_s: float | None = None
-    """The first reading after a change at one moment, whatever the depth."""
+    knee: float | None = None  # The last depth before a cliff
+    beyond: float | None = None  # The first depth beyond it
+    clear: bool = False  # Whether more rounds would say the same
+    changed_at_s: float | None = None  # The first reading after a change at one moment, whatever the depth
 
 
 def judge_depths(

@@ -152,8 +152,7 @@ class Trend(NamedTuple):
     """A steady change: what the series gains from its first to its last value, over its median; and how sure."""
 
     change: float
-    chance: float
-    """That noise alone would rank the values so well, by Mann and Kendall."""
+    chance: float  # That noise alone would rank the values so well, by Mann and Kendall
 
 
 def trend(values: Sequence[float]) -> Trend:
@@ -213,15 +212,12 @@ class Slice(NamedTuple):
 class Drift(NamedTuple):
     """What became of the speed."""
 
-    verdict: str
-    """steady, falls, recovers, unsteady or cannot_tell."""
+    verdict: str  # steady, falls, recovers, unsteady or cannot_tell
     because: str
-    knee: float | None = None
-    """The minute in which it changed."""
+    knee: float | None = None  # The minute in which it changed
     early: float = 0.0
     late: float = 0.0
-    settled_since: float | None = None
-    """The minute since which the speed stays where it is."""
+    settled_since: float | None = None  # The minute since which the speed stays where it is
 
 
 def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:

@@ -19,8 +19,7 @@ class Start(NamedTuple):
     """One start of a server: how long until it answered, and what its first request and a later one took."""
 
     load_s: float
-    read_bytes: float | None = None
-    """What came from the disk meanwhile; None where that can't be told."""
+    read_bytes: float | None = None  # What came from the disk meanwhile; None where that can't be told
     first_s: float | None = None
     later_s: float | None = None
     waited_s: float | None = None

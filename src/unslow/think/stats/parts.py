@@ -30,12 +30,9 @@ class Timing(NamedTuple):
 class Round(NamedTuple):
     """The same question asked in each way, one right after the other."""
 
-    usual: Timing
-    """As the server is set up, every token sent as it comes."""
-    greedy: Timing = Timing()
-    """The same without its samplers."""
-    silent: Timing = Timing()
-    """As it is set up, sent whole in the end: nothing is sent meanwhile."""
+    usual: Timing  # As the server is set up, every token sent as it comes
+    greedy: Timing = Timing()  # The same without its samplers
+    silent: Timing = Timing()  # As it is set up, sent whole in the end: nothing is sent meanwhile
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

@@ -263,8 +263,7 @@ class Candidates(NamedTuple):
     """All of them, llama.cpp's own choice first, then by how much is expected of them."""
 
     all: tuple[Candidate, ...]
-    plan: int | None
-    """Which of them the plan recommends: it may be llama.cpp's own choice."""
+    plan: int | None  # Which of them the plan recommends: it may be llama.cpp's own choice
 
     @property
     def references(self) -> tuple[int, ...]:

@@ -24,10 +24,8 @@ class Turn(NamedTuple):
 
     whole_tokens: int
     computed_tokens: int
-    first_s: float
-    """Until the first token came, by the client's clock."""
-    prefill_s: float | None = None
-    """Reading alone, by the server's."""
+    first_s: float  # Until the first token came, by the client's clock
+    prefill_s: float | None = None  # Reading alone, by the server's
 
     @property
     def reading_s(self) -> float:
@@ -46,8 +44,7 @@ class _Later(NamedTuple):
     """A turn after the first, next to the one before it."""
 
     turn: Turn
-    known: int
-    """Tokens of its prompt that the turn before had too."""
+    known: int  # Tokens of its prompt that the turn before had too
 
     @property
     def new(self) -> int:

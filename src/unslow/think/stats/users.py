@@ -15,12 +15,9 @@ _WHOLE_WINDOW = 0.2
 class Burst(NamedTuple):
     """What came of one round of so many users at once."""
 
-    together: float
-    """Tokens per second of all, while as many were answered at once as ever were."""
-    at_once: int
-    """How many were generated for at the same time."""
-    whole: bool
-    """Whether the figure is of a steady stretch; else of all the time in which tokens came."""
+    together: float  # Tokens per second of all, while as many were answered at once as ever were
+    at_once: int  # How many were generated for at the same time
+    whole: bool  # Whether the figure is of a steady stretch; else of all the time in which tokens came
 
 
 def burst_of(passes: Sequence[Pass]) -> Burst | None:
@@ -84,8 +81,7 @@ class UsersPoint(NamedTuple):
     together: float
     first_s: float
     at_once: int
-    failed: float = 0.0
-    """The share of the requests that failed."""
+    failed: float = 0.0  # The share of the requests that failed
     expected: float | None = None
     among: tuple[float, float] | None = None
     """The least and the most that a round gave together; None where there was one."""
@@ -104,11 +100,9 @@ class UsersPoint(NamedTuple):
 class UsersCurve(NamedTuple):
     """The verdict on a curve."""
 
-    verdict: str
-    """scales, saturates, queues, collapses or cannot_tell."""
+    verdict: str  # scales, saturates, queues, collapses or cannot_tell
     because: str
-    best: int | None = None
-    """The fewest users with which the server does about as much as it can."""
+    best: int | None = None  # The fewest users with which the server does about as much as it can
     knee: int | None = None
 
 

@@ -49,13 +49,10 @@ class VerifyContext(NamedTuple):
     option: OptionShown | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
-    ended: str = ""
-    """Why it ended before its time, where a server was the reason."""
-    answers: bool = True
-    """Whether they were to be compared."""
+    ended: str = ""  # Why it ended before its time, where a server was the reason
+    answers: bool = True  # Whether they were to be compared
     asked_s: float | None = None
-    took_s: float | None = None
-    """How long it was to take, and took."""
+    took_s: float | None = None  # How long it was to take, and took
 
 
 FEW, FEW_OF_ALL = 2, 0.05

@@ -176,8 +176,7 @@ class Change(NamedTuple):
     """What stands beside each speed, the slow one's first, in lists such as `bf16 5.6, fp16 192`."""
     sides: tuple[str, str] = ("", "")
     """What a sentence says of each speed, the slow one's first, where it sets one against the other."""
-    rose: bool = False
-    """Whether it is told as a gain, so that the faster one is how it is now."""
+    rose: bool = False  # Whether it is told as a gain, so that the faster one is how it is now
 
 
 def speeds(text: str) -> Iterator[Speed]:

@@ -14,12 +14,10 @@ from typing import NamedTuple
 class Limits(NamedTuple):
     """How far a sweep may go."""
 
-    values: tuple[float, ...] = ()
-    """The values to try; empty where the sweep chooses."""
+    values: tuple[float, ...] = ()  # The values to try; empty where the sweep chooses
     tokens: int = 128
     repeats: int = 3
-    seconds: float = 600.0
-    """About how long it may take; what is clear before needs less."""
+    seconds: float = 600.0  # About how long it may take; what is clear before needs less
 
 
 def names() -> list[str]:

@@ -42,8 +42,7 @@ class Pace(NamedTuple):
     decode: float
     prefill: float
     context: int
-    shortest_prompt: int
-    """The speed of reading can't be told from a shorter one."""
+    shortest_prompt: int  # The speed of reading can't be told from a shorter one
 
     def prompt(self, seconds: float, most: int, tokens: int) -> int:
         """How long a prompt is read in about so much time; within the context, and no shorter than can be timed."""

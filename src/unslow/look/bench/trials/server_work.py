@@ -89,8 +89,7 @@ class TaskPrompt(NamedTuple):
     task: int
     tokens: int
     cached_tokens: int
-    computed_tokens: int | None = None
-    """Of those that it had not, so far; None where the server does not tell."""
+    computed_tokens: int | None = None  # Of those that it had not, so far; None where the server does not tell
 
 
 class Work(NamedTuple):
@@ -99,17 +98,13 @@ class Work(NamedTuple):
     source: str
     running: float | None
     waiting: float | None = None
-    decoding: dict[int, Decoding] | None = None
-    """The requests that are answered, by slot."""
-    tokens: float | None = None
-    """Generated since the server started."""
+    decoding: dict[int, Decoding] | None = None  # The requests that are answered, by slot
+    tokens: float | None = None  # Generated since the server started
     tokens_per_s: float | None = None
-    prompt_tokens: float | None = None
-    """Of prompts, computed since the server started."""
+    prompt_tokens: float | None = None  # Of prompts, computed since the server started
     preemptions: float | None = None
     cache_used: float | None = None
-    loaded: frozenset[str] | None = None
-    """What is loaded, each under a name that another load would change."""
+    loaded: frozenset[str] | None = None  # What is loaded, each under a name that another load would change
     asked: tuple[Asked, ...] = ()
     prompts: tuple[TaskPrompt, ...] | None = None
     """Of the requests that are answered, where the server shows what it still had of them."""

@@ -30,10 +30,8 @@ class Metadata(NamedTuple):
     """What a header says of its model."""
 
     values: dict[str, MetadataValue]
-    lengths: dict[str, int]
-    """Of the arrays and long texts that were stepped over."""
-    alignment: int
-    """Tensors start at multiples of it."""
+    lengths: dict[str, int]  # Of the arrays and long texts that were stepped over
+    alignment: int  # Tensors start at multiples of it
 
 
 def read_metadata(window: Window, count: int) -> Metadata:
@@ -108,8 +106,7 @@ class TensorInfo(NamedTuple):
     name: str
     shape: tuple[int, ...]
     type: int
-    offset: int
-    """From the start of the weights."""
+    offset: int  # From the start of the weights
 
 
 class PlacedTensor(NamedTuple):
@@ -127,8 +124,7 @@ class Cut(NamedTuple):
     """A file that ends before its tensors do."""
 
     missing_bytes: int
-    tensor: str
-    """The first one that is not whole."""
+    tensor: str  # The first one that is not whole
 
 
 def sized_tensors(infos: Sequence[TensorInfo], data_bytes: int | None) -> list[PlacedTensor]:
@@ -190,11 +186,9 @@ class Header(NamedTuple):
 
     version: int
     metadata: dict[str, MetadataValue]
-    array_lengths: dict[str, int]
-    """Of the arrays and long texts that were stepped over."""
+    array_lengths: dict[str, int]  # Of the arrays and long texts that were stepped over
     tensors: list[Tensor]
-    cut: Cut | None
-    """What the file lacks at its end."""
+    cut: Cut | None  # What the file lacks at its end
 
 
 def read_header(source: Source) -> Header:

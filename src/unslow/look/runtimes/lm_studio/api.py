@@ -28,8 +28,7 @@ class Instance(NamedTuple):
     runtime: Runtime
     model: Model
     size_bytes: Fact[int]
-    format: str = ""
-    """gguf or mlx."""
+    format: str = ""  # gguf or mlx
 
 
 def greets(server: Server) -> bool:

@@ -37,8 +37,7 @@ class Loaded(NamedTuple):
 
     name: str
     subject: Subject
-    asked: Runtime
-    """What its Modelfile sets."""
+    asked: Runtime  # What its Modelfile sets
 
 
 def is_ollama(server: Server) -> bool:

@@ -160,12 +160,9 @@ class Put(NamedTuple):
 
     parameters: Mapping[str, Setting] = {}
     variables: Mapping[str, str | None] = {}
-    base: str = ""
-    """What the model is made from; empty for the one at hand."""
-    short: tuple[str, ...] = ()
-    """Other ways to have it, for one request or for every model."""
-    missing: str = ""
-    """What the reader has to fill in first."""
+    base: str = ""  # What the model is made from; empty for the one at hand
+    short: tuple[str, ...] = ()  # Other ways to have it, for one request or for every model
+    missing: str = ""  # What the reader has to fill in first
 
 
 _Answer = Put | Advice | str

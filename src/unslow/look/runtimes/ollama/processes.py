@@ -25,8 +25,7 @@ class Child(NamedTuple):
 
     process: Process
     kind: Kind
-    model: str
-    """The file, or for MLX the name of the model."""
+    model: str  # The file, or for MLX the name of the model
     port: str
 
 

@@ -44,10 +44,8 @@ class SeenChild(NamedTuple):
     """What a process shows of itself, and what its load wrote."""
 
     child: Child
-    shown: Subject
-    """The command line, the answers and the memory of the process."""
-    logged: Subject
-    """What was decided and allocated, by the log."""
+    shown: Subject  # The command line, the answers and the memory of the process
+    logged: Subject  # What was decided and allocated, by the log
 
 
 def read_child(child: Child, log: Log) -> SeenChild:

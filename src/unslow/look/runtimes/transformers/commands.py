@@ -24,21 +24,15 @@ _ATTENTION = re.compile(r"[a-z][\w-]{1,40}(?:/[\w.-]{1,80})?")
 class Code(NamedTuple):
     """What a change adds to the program."""
 
-    load: Mapping[str, str] = {}
-    """Arguments of loading."""
-    generate: Mapping[str, str] = {}
-    """Arguments of generating."""
+    load: Mapping[str, str] = {}  # Arguments of loading
+    generate: Mapping[str, str] = {}  # Arguments of generating
     before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    """Lines before the model is loaded, and after."""
-    imports: tuple[str, ...] = ()
-    """Names of Transformers that it needs."""
+    after: tuple[str, ...] = ()  # Lines before the model is loaded, and after
+    imports: tuple[str, ...] = ()  # Names of Transformers that it needs
     model: str = ""
     packages: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-    """Other ways to say it to a program that runs."""
-    missing: str = ""
-    """What the reader has to fill in first."""
+    beside: tuple[str, ...] = ()  # Other ways to say it to a program that runs
+    missing: str = ""  # What the reader has to fill in first
 
 
 _Answer = Code | Advice | str

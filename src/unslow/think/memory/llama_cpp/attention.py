@@ -60,8 +60,7 @@ class Heads(NamedTuple):
     query: Node
     key: Node | None
     value: Node | None
-    gate: Node | None = None
-    """What the result is multiplied by (Qwen3-Next)."""
+    gate: Node | None = None  # What the result is multiplied by (Qwen3-Next)
 
 
 def heads_of(build: Build, layer: int, x: Node) -> Heads:
@@ -145,12 +144,9 @@ def _normed(build: Build, layer: int, x: Node, part: str) -> Node:
 class Extras(NamedTuple):
     """What only some models add to attention."""
 
-    value_matrix: Node | None = None
-    """Brings compressed values back to a head's own, in latent attention."""
-    picked: Node | None = None
-    """The places in the cache that each query sees; none for all."""
-    score_bias: Node | None = None
-    """Added to the scores, such as a bias for each distance; no kernel can do that."""
+    value_matrix: Node | None = None  # Brings compressed values back to a head's own, in latent attention
+    picked: Node | None = None  # The places in the cache that each query sees; none for all
+    score_bias: Node | None = None  # Added to the scores, such as a bias for each distance; no kernel can do that
 
 
 NO_EXTRAS = Extras()

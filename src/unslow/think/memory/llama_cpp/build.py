@@ -18,18 +18,12 @@ class Kernels(NamedTuple):
     """Which operations run as one kernel; llama.cpp spells out those that a layer's device can't compute."""
 
     flash_attention: bool = True
-    delta_step: bool = True
-    """A gated delta network, one token for each sequence."""
-    delta_chunk: bool = True
-    """The same for many tokens."""
-    stream_sums: bool = True
-    """What a layer reads of several residual streams."""
-    stream_weights: bool = True
-    """How much of each stream goes into each."""
-    stream_writes: bool = True
-    """What a layer adds to them."""
-    indexer: bool = True
-    """What picks the tokens that sparse attention sees."""
+    delta_step: bool = True  # A gated delta network, one token for each sequence
+    delta_chunk: bool = True  # The same for many tokens
+    stream_sums: bool = True  # What a layer reads of several residual streams
+    stream_weights: bool = True  # How much of each stream goes into each
+    stream_writes: bool = True  # What a layer adds to them
+    indexer: bool = True  # What picks the tokens that sparse attention sees
 
 
 class Build:

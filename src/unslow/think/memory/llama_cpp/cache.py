@@ -17,8 +17,7 @@ class LayerCache(NamedTuple):
     """One layer's part of the cache, of all slots."""
 
     layer: int
-    cells: int
-    """The tokens that each slot has room for; 0 for a layer that only keeps a state."""
+    cells: int  # The tokens that each slot has room for; 0 for a layer that only keeps a state
     tables: tuple[Node, ...]
 
     @property

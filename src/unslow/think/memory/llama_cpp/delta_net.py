@@ -29,10 +29,8 @@ class Heads(NamedTuple):
     query: Node
     key: Node
     value: Node
-    decay: Node
-    """How fast the memory fades: one number for each head, or one for each channel."""
-    strength: Node
-    """How strongly the token writes into the memory."""
+    decay: Node  # How fast the memory fades: one number for each head, or one for each channel
+    strength: Node  # How strongly the token writes into the memory
 
 
 class Answer(NamedTuple):

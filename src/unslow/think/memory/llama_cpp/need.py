@@ -120,8 +120,7 @@ class Memory(NamedTuple):
 
     needs: list[Need]
     kernels: Kernels
-    estimated: str = ""
-    """Why the compute buffers are only estimated; empty where they follow from the graph."""
+    estimated: str = ""  # Why the compute buffers are only estimated; empty where they follow from the graph
 
 
 def memory_needs(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> list[Need]:

@@ -89,13 +89,10 @@ def short_convolution(build: Build, layer: int, x: Node, rows: StateRows) -> Nod
 
 
 class _Sizes(NamedTuple):
-    state: int
-    """What each channel remembers."""
-    inner: int
-    """All channels: the heads' lengths together."""
+    state: int  # What each channel remembers
+    inner: int  # All channels: the heads' lengths together
     heads: int
-    groups: int
-    """Heads of a group share their ways in and out of the state."""
+    groups: int  # Heads of a group share their ways in and out of the state
     tokens: int
     sequences: int
 

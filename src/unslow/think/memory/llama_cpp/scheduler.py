@@ -108,12 +108,9 @@ class Schedule(NamedTuple):
 class Rules(NamedTuple):
     """What llama.cpp allows the scheduler."""
 
-    offload: bool = True
-    """Whether GPUs borrow weights from the host for long prompts."""
-    in_flight: int = 1
-    """Batches that several GPUs work on at once: each has its own inputs and copies."""
-    fuses: bool = True
-    """Whether GPUs keep what their fused kernels read."""
+    offload: bool = True  # Whether GPUs borrow weights from the host for long prompts
+    in_flight: int = 1  # Batches that several GPUs work on at once: each has its own inputs and copies
+    fuses: bool = True  # Whether GPUs keep what their fused kernels read
 
 
 def scheduled(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], rules: Rules) -> Schedule:

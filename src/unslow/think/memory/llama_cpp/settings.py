@@ -18,32 +18,25 @@ def ollama_micro_batch(context: int) -> int:
 class Settings(NamedTuple):
     """The settings that decide memory."""
 
-    context: int = 4096
-    """All tokens together (`-c`); divided among the slots unless they share one cache."""
+    context: int = 4096  # All tokens together (`-c`); divided among the slots unless they share one cache
     batch: int = 2048
     micro_batch: int = 512
     slots: int = 1
-    unified: bool = False
-    """Whether the slots share one cache (`-kvu`)."""
+    unified: bool = False  # Whether the slots share one cache (`-kvu`)
     key_type: str = "F16"
     value_type: str = "F16"
     flash_attention: bool | None = None
     """None lets llama.cpp decide: on, where the device of every layer can compute it."""
-    outputs: int = 0
-    """The most tokens of a batch whose logits are wanted: a server's slots; 0 means every token."""
-    gpu_layers: int = -1
-    """How many layers go to the GPUs, the output counted as one; -1 for all."""
+    outputs: int = 0  # The most tokens of a batch whose logits are wanted: a server's slots; 0 means every token
+    gpu_layers: int = -1  # How many layers go to the GPUs, the output counted as one; -1 for all
     cache_on_gpu: bool = True
     offload_ops: bool = True
     """Whether GPUs compute long prompts with weights borrowed from the host (`--no-op-offload` forbids it)."""
-    full_windows: bool = False
-    """Whether sliding-window layers keep the whole context (`--swa-full`)."""
-    experts_on_cpu: int = 0
-    """Of how many layers, from the first, the experts stay on the host (`--n-cpu-moe`)."""
+    full_windows: bool = False  # Whether sliding-window layers keep the whole context (`--swa-full`)
+    experts_on_cpu: int = 0  # Of how many layers, from the first, the experts stay on the host (`--n-cpu-moe`)
     overrides: tuple[tuple[str, str], ...] = ()
     """Patterns of tensor names, and the device that matching ones go to (`-ot`)."""
-    split: tuple[float, ...] = ()
-    """The shares of several GPUs; by their free memory where empty."""
+    split: tuple[float, ...] = ()  # The shares of several GPUs; by their free memory where empty
     fuses: bool = False
     """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see scheduler.py)."""
 

@@ -13,10 +13,8 @@ class Start(NamedTuple):
     """What layers read: the first one `x`, and later ones what else an architecture keeps from the start."""
 
     x: Node
-    rows: Node
-    """The embeddings as they were looked up."""
-    for_layers: Node | None
-    """Embeddings of the tokens for each layer: (length, tokens, layers) (Gemma 3n and 4)."""
+    rows: Node  # The embeddings as they were looked up
+    for_layers: Node | None  # Embeddings of the tokens for each layer: (length, tokens, layers) (Gemma 3n and 4)
 
 
 def embedded_tokens(build: Build) -> Start:

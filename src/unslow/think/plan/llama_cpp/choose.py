@@ -33,8 +33,7 @@ class Chosen(NamedTuple):
 
     front: tuple[Point, ...]
     best: Point | None
-    others: tuple[Point, ...]
-    """That were found and are not on the front, or fall below a floor."""
+    others: tuple[Point, ...]  # That were found and are not on the front, or fall below a floor
 
 
 def choose(points: Points) -> Chosen:
@@ -242,8 +241,7 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
 class _Other(NamedTuple):
     price: Price
     placing: Placing
-    found: FoundSettings | None = None
-    """None where its memory was not laid out: it may be slower than that."""
+    found: FoundSettings | None = None  # None where its memory was not laid out: it may be slower than that
 
     @property
     def at_most(self) -> bool:

@@ -34,10 +34,8 @@ class Usual(NamedTuple):
     threads: int
     slots: int | None = None
     """None where one cache is shared by several, which no number of slots with a cache of their own is."""
-    micro_batch: int | None = DEFAULT_MICRO_BATCH
-    """None where it depends on the memory that is free."""
-    pinned: bool = False
-    """Whether weights with the host may lie in memory that a GPU copies from directly."""
+    micro_batch: int | None = DEFAULT_MICRO_BATCH  # None where it depends on the memory that is free
+    pinned: bool = False  # Whether weights with the host may lie in memory that a GPU copies from directly
 
 
 def settings_of(point: Point, usual: Usual) -> tuple[ChangeShown, ...]:

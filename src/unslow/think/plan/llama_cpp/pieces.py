@@ -36,8 +36,7 @@ _ORDER = {"up": 0, "gate": 1, "gate_up": 1, "down": 2}
 class Piece(NamedTuple):
     """A tensor that can lie on the host while its layer is on a GPU."""
 
-    name: str
-    """Without `blk.N.`."""
+    name: str  # Without `blk.N.`
     bytes: int
     totals: Totals
     of_experts: bool

@@ -76,8 +76,7 @@ class Placing(NamedTuple):
 
     whole: int = 0
     apart: int = 0
-    pieces: int = 0
-    """Of the layer after those: so many of its first pieces on the host."""
+    pieces: int = 0  # Of the layer after those: so many of its first pieces on the host
 
     @property
     def first_complete(self) -> int:

@@ -33,11 +33,9 @@ class Point(NamedTuple):
 
     variant: Variant
     found: FoundSettings
-    context: int
-    """Of one conversation."""
+    context: int  # Of one conversation
     cost: Cost
-    proved: bool = False
-    """Whether no other placing or micro-batch of this choice can be quicker."""
+    proved: bool = False  # Whether no other placing or micro-batch of this choice can be quicker
 
     @property
     def request_s(self) -> float:

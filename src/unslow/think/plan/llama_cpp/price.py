@@ -38,8 +38,7 @@ LENDS_FROM = 32
 class Price(NamedTuple):
     """Seconds of the work, at the depth where it is done."""
 
-    step_s: float
-    """One token of every conversation."""
+    step_s: float  # One token of every conversation
     prompt_token_s: float
     request_s: float
 
@@ -233,8 +232,7 @@ class Guard(NamedTuple):
 
     pricing: Pricing
     most_s: float = inf
-    most_step_s: float = inf
-    """Of one token of the answer."""
+    most_step_s: float = inf  # Of one token of the answer
 
     def allows(self, price: Price) -> bool:
         """Whether it is quick enough."""

@@ -37,8 +37,7 @@ class Runnable(NamedTuple):
 
     settings: Settings
     placing: Placing
-    without_gpus: bool = False
-    """Whether llama.cpp must not see the GPUs, which have not even room for its buffers."""
+    without_gpus: bool = False  # Whether llama.cpp must not see the GPUs, which have not even room for its buffers
 
     def changes(self, asked: Settings) -> list[str]:
         """What is other than asked for, in words, beside where the weights lie."""

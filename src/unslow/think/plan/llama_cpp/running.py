@@ -31,8 +31,7 @@ class Seen(NamedTuple):
     case: Case
     pieces: Pieces
     by_itself: int
-    on_gpus: bool = True
-    """Whether it computes on GPUs at all."""
+    on_gpus: bool = True  # Whether it computes on GPUs at all
 
     @property
     def layers(self) -> int:

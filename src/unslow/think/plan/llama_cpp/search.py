@@ -30,8 +30,7 @@ class Layouts(NamedTuple):
     pieces: Pieces
     hardware: Hardware
     margin_bytes: int
-    fuses: bool | None = None
-    """Whether its build keeps what fused kernels read; None where the build is not known."""
+    fuses: bool | None = None  # Whether its build keeps what fused kernels read; None where the build is not known
 
     def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
         """The memory, and what each GPU and at the end the host lacks."""

@@ -25,16 +25,12 @@ class Checkpoint(NamedTuple):
     name: str
     quant: str
     parts: tuple[Part, ...]
-    types: str
-    """The class of its weights' types: f16, q8, q4."""
-    packing: str = ""
-    """By the catalogue's name; empty where nothing is packed."""
-    path: str = ""
-    """Another folder than the one that was asked for."""
+    types: str  # The class of its weights' types: f16, q8, q4
+    packing: str = ""  # By the catalogue's name; empty where nothing is packed
+    path: str = ""  # Another folder than the one that was asked for
     packed_at_load: bool = False
     """Whether vLLM makes it of the plain weights (`--quantization fp8`), which lie in memory whole before."""
-    align: int = 1
-    """How many inputs of a matrix share a scale: a part of it on one card must be a multiple."""
+    align: int = 1  # How many inputs of a matrix share a scale: a part of it on one card must be a multiple
 
     @property
     def bits(self) -> float:
@@ -45,8 +41,7 @@ class Checkpoint(NamedTuple):
 class Choice(NamedTuple):
     """One setting of every knob."""
 
-    checkpoint: int
-    """Its number among those of the question."""
+    checkpoint: int  # Its number among those of the question
     tensor: int
     pipeline: int
     share: float
@@ -66,25 +61,18 @@ class VllmPlanQuestion(NamedTuple):
     """A plan to be made."""
 
     shape: HfShape
-    checkpoints: tuple[Checkpoint, ...]
-    """The one that was asked for first."""
-    hardware: Hardware
-    """Cards of one kind, in the order of their numbers."""
+    checkpoints: tuple[Checkpoint, ...]  # The one that was asked for first
+    hardware: Hardware  # Cards of one kind, in the order of their numbers
     goal: GoalShown
     version: tuple[int, int] = RECENT
     parameters: int = 0
     architecture: str = ""
-    margin_bytes: int = 0
-    """What is to stay free on each card, on top of what vLLM needs itself."""
-    exact_context: bool = False
-    """Whether nothing runs yet and a length was named: then no longer one is offered."""
-    current: Choice | None = None
-    """What runs now."""
-    measured_pool: int = 0
-    """Tokens that the cache of what runs now holds by its own count; 0 where it does not say."""
+    margin_bytes: int = 0  # What is to stay free on each card, on top of what vLLM needs itself
+    exact_context: bool = False  # Whether nothing runs yet and a length was named: then no longer one is offered
+    current: Choice | None = None  # What runs now
+    measured_pool: int = 0  # Tokens that the cache of what runs now holds by its own count; 0 where it does not say
     prefix_caching: bool = True
-    offloaded_bytes: int = 0
-    """Weights that what runs now keeps on the host (`--cpu-offload-gb`)."""
+    offloaded_bytes: int = 0  # Weights that what runs now keeps on the host (`--cpu-offload-gb`)
 
     @property
     def trained(self) -> int:
@@ -150,8 +138,7 @@ the driver and the allocator's gaps were seen to take."""
 class Stage(NamedTuple):
     """One stage of a pipeline, as one of its cards sees it."""
 
-    taken: int
-    """Weights, the peak of a full batch, and what lies beside, within the budget."""
+    taken: int  # Weights, the peak of a full batch, and what lies beside, within the budget
     weights: int
     block_bytes: int
 

@@ -38,8 +38,7 @@ class Point(NamedTuple):
     choice: Choice
     served: Served
     worth: Worth
-    changed: tuple[str, ...]
-    """The knobs that differ from what is now."""
+    changed: tuple[str, ...]  # The knobs that differ from what is now
 
 
 class Searched(NamedTuple):

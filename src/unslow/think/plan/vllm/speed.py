@@ -36,14 +36,11 @@ caches: with FlashAttention 3 queries, keys and values are all in FP8)."""
 class Served(NamedTuple):
     """What one conversation gets, and all together."""
 
-    decode: Interval
-    """Tokens per second of one conversation; prompts of the others are read between its tokens."""
+    decode: Interval  # Tokens per second of one conversation; prompts of the others are read between its tokens
     prefill: Interval
     request_s: Interval
-    at_once: int
-    """Conversations that are in the cache at the same time."""
-    keeps: bool
-    """Whether what was read before is still in the cache when the next question comes."""
+    at_once: int  # Conversations that are in the cache at the same time
+    keeps: bool  # Whether what was read before is still in the cache when the next question comes
 
 
 class Pace:
