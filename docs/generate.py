@@ -29,8 +29,8 @@ from unslow.buy.report import DevicesReport
 from unslow.buy.tiers import TiersReport
 from unslow.catalog.learned_speed import learned_speed
 from unslow.catalog.quality import Figure, Row, Table, cache_exceptions, tables
-from unslow.commands._command_lines import spelled
 from unslow.commands._dispatch import command_parser, commands, top_parser
+from unslow.commands._fix_commands import spelled
 from unslow.commands._formats import render
 from unslow.commands.bench.measurement import Result
 from unslow.commands.diagnose.target import read_stored

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands._formats import render
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.errors import UserError

@@ -5,7 +5,8 @@ import shlex
 import msgspec
 import pytest
 
-from unslow.commands._command_lines import commands_for, spelled_subject
+from unslow.commands._command_lines import commands_for
+from unslow.commands._fix_commands import spelled_subject
 from unslow.commands.fit import FitRequest, gguf, safetensors
 from unslow.commands.fit import fitted as fit
 from unslow.commands.plan.planner import Speller

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from written import one_change
 
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu, Machine, Memory, System

@@ -12,7 +12,7 @@ from recorded_machines import MACHINES, recorded
 sys.path.insert(0, str(Path(__file__).parent / "html"))  # the samples of the page's tests
 from page_samples import Parsed, view
 
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Silent
 from unslow.commands.report import ReportRequest
 from unslow.facts.errors import UserError

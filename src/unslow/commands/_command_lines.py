@@ -2,26 +2,23 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from unslow.catalog.hardware_families import gpu_maker
 from unslow.facts.commands import Commands
 from unslow.facts.errors import UserError
-from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Case, Snapshot
-from unslow.facts.values import MIB, NOT_LOOKED, Known, Origin, estimated, first_known, reported
+from unslow.facts.snapshot import Case
+from unslow.facts.values import NOT_LOOKED, Known, Origin, estimated, first_known, reported
 from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import NO_UNIT, AtHand, Unit, lines_for_system
 from unslow.look.machine_knobs import Host, spell_machine
 from unslow.look.running_server import read_unit
-from unslow.look.runtimes import Looker, looker_of, lookers
+from unslow.look.runtimes import Looker, looker_named, looker_of, names
 from unslow.look.system import LookError, System
 from unslow.think.case.instructions import container_of, makers_of, system_of, unit_of
-from unslow.think.judge.summary import summary
-from unslow.think.report import Finding, Fix, Report, SubjectReport
 
 _HEAD_BYTES = 4
 _NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
@@ -92,18 +89,12 @@ def _at_home(case: Case, name: str) -> Case:
 def _named(runtime: Runtime, name: str) -> Runtime:
     if isinstance(runtime.name, Known) or not name:
         return runtime
-    wanted = _plain(name)
-    full = next((looker.NAME for looker in lookers() if _plain(looker.NAME) == wanted), "")
-    if not full:
-        known = ", ".join(sorted(_plain(looker.NAME) for looker in lookers()))
-        raise UserError(f"no runtime is named {name}", f"known are {known}")
+    typed = re.findall(r"[^\s._-]+", name.lower())  # llama.cpp, llama_cpp, LM Studio, lm-studio
+    looker = looker_named("_".join(typed))
+    if looker is None:
+        raise UserError(f"no runtime is named {name}", f"known are {', '.join(names())}")
     system = first_known(runtime.system, _HERE)  # what does not run yet is started here
-    return msgspec.structs.replace(runtime, name=reported(full, "given"), system=system)
-
-
-def _plain(name: str) -> str:
-    """A runtime's name as people type it: llama.cpp, llama_cpp, LM Studio, lm-studio."""
-    return "_".join(name.lower().replace(".", " ").replace("-", " ").replace("_", " ").split())
+    return msgspec.structs.replace(runtime, name=reported(looker.NAME, "given"), system=system)
 
 
 def _unit(runtime: Runtime, system: System | None) -> Unit:
@@ -149,71 +140,3 @@ def _can_be_read(path: str, system: System) -> bool:
         return bool(system.list_dir(path))
     except LookError:
         return False
-
-
-SHORTEST_CONTEXT = 4096
-MOST_WIRED = 0.85  # Of the memory that a Mac has: what is left runs the system
-_BACKENDS = {"NVIDIA": "CUDA", "AMD": "ROCm", "Apple": "Metal", "Intel": "Vulkan"}
-_ONE_FOR_ALL = "model_reloads_between_requests"
-"""The one cause that asks for a context that all share, not for a shorter one."""
-
-
-def spelled(report: Report, snapshot: Snapshot) -> Report:
-    """The report with commands for every fix that the runtime can spell."""
-    cases = list(snapshot.cases())
-    subjects = tuple(spelled_subject(subject, cases[subject.number]) for subject in report.subjects)
-    return msgspec.structs.replace(report, subjects=subjects)
-
-
-def spelled_subject(subject: SubjectReport, case: Case) -> SubjectReport:
-    """The same of one subject."""
-    seen: set[tuple[str, ...]] = set()
-    findings = tuple(
-        msgspec.structs.replace(finding, fixes=tuple(_fixes(finding, case, seen))) for finding in subject.findings
-    )
-    # the first fix is told as a command
-    return summary(case, msgspec.structs.replace(subject, findings=findings))
-
-
-def _fixes(finding: Finding, case: Case, seen: set[tuple[str, ...]]) -> Iterator[Fix]:
-    """The fixes as commands; the same commands only where they come first."""
-    for fix in finding.fixes:
-        try:
-            commands = commands_for([Change(Knob(fix.knob), _value(fix, finding, case), fix.why)], case)
-        except UserError:  # of a runtime that is not known
-            commands = Commands()
-        lines = (*commands.short, *commands.lines)  # from the shortest words to the whole command
-        # The word of the cause, unless it speaks of removing what is rather set to another value
-        removes = not lines or lines[0].startswith(("remove ", "start it without "))
-        why = fix.why if removes else fix.why.removeprefix("remove the setting: ")
-        again = len(lines) > 1 and lines in seen
-        seen.add(lines)
-        yield msgspec.structs.replace(fix, commands=() if again else lines, why=f"{why} (as above)" if again else why)
-
-
-def _value(fix: Fix, finding: Finding, case: Case) -> Setting:
-    match Knob(fix.knob), fix.value:
-        case Knob.CONTEXT_LENGTH, None:
-            # Half of what it has now, where that is known and long; the very same where every client shall have one
-            now = _context_now(case.runtime)
-            if finding.cause == _ONE_FOR_ALL:
-                return now or None
-            return now // 2 if now // 2 >= SHORTEST_CONTEXT else None
-        case Knob.GPU_BACKEND, None:
-            # The backend of the GPU there is; None of no GPU, or of several makers
-            makers = {gpu_maker(gpu) for gpu in case.machine.gpus.value_or(())} - {""}
-            return _BACKENDS.get(makers.pop()) if len(makers) == 1 else None
-        case Knob.WIRED_LIMIT, int(mebibytes):
-            return min(mebibytes, int(MOST_WIRED * case.machine.memory.total_bytes.value_or(0) / MIB) or mebibytes)
-        case _, value:
-            return value
-
-
-def _context_now(runtime: Runtime) -> int:
-    """The tokens of all requests together; what Ollama tells is often the context of one."""
-    total = runtime.context_length
-    of_one = runtime.context_per_slot if isinstance(runtime.context_per_slot, Known) else total
-    alone = isinstance(total, Known) and total.origin is Origin.ESTIMATED
-    if runtime.name.value_or("") == "Ollama" and isinstance(of_one, Known) and (alone or of_one is not total):
-        return int(of_one.value) * max(1, runtime.slots.value_or(1))
-    return int(total.value_or(0))

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from unslow import __version__
-from unslow.commands._command_lines import spelled, spelled_subject
+from unslow.commands._fix_commands import spelled, spelled_subject
 from unslow.commands._output import Progress
 from unslow.commands.diagnose.target import save as save_snapshot
 from unslow.commands.fleet import FleetRequest

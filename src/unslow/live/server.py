@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.commands._command_lines import spelled_subject
+from unslow.commands._fix_commands import spelled_subject
 from unslow.facts.errors import UserError
 from unslow.facts.merge import bounded
 from unslow.facts.run import Phase, Span

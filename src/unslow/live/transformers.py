@@ -16,7 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from unslow import __version__
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.facts.errors import UserError
 from unslow.facts.run import Completion, Run
 from unslow.facts.snapshot import Snapshot, Subject

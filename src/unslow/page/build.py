@@ -17,7 +17,7 @@ import msgspec
 
 from unslow import __version__
 from unslow.commands._bench_history import Compared, compared_to, figured
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress
 from unslow.commands.diagnose.look import Looked, diagnosed_target, with_notes
 from unslow.commands.diagnose.request import DiagnoseSpec

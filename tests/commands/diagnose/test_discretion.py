@@ -5,7 +5,7 @@ import json
 import pytest
 from doubles import FakeSystem, Quiet
 
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands.diagnose.look import Door, look_afar, look_here
 from unslow.commands.diagnose.request import DiagnoseSpec, Discretion, Manners, userinfo
 from unslow.commands.diagnose.target import check_url, collect

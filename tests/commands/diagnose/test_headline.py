@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands.diagnose.target import read_stored
 from unslow.think.judge.judge import diagnose
 

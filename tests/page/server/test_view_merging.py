@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from page_server import SLOW
 
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands.bench.request import AskedSweep
 from unslow.commands.diagnose.look import Looked
 from unslow.commands.diagnose.request import QUICK, DiagnoseSpec, Manners

@@ -56,7 +56,7 @@ def _judged(snapshot: Snapshot, looked: "DiagnoseSpec") -> "Report":
     """The report on what was seen before, with the wishes of now."""
     import msgspec
 
-    from unslow.commands._command_lines import spelled
+    from unslow.commands._fix_commands import spelled
     from unslow.think.judge.judge import diagnose as judge
 
     if looked.goal is not None or looked.context is not None:

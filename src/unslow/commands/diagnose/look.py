@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress, Silent
 from unslow.commands.diagnose.request import (
     RECORDED_REQUEST,

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress
 from unslow.facts.commands import parse_line
 from unslow.facts.errors import UserError

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from unslow.commands._command_lines import spelled
+from unslow.commands._fix_commands import spelled
 from unslow.commands._output import Progress, Silent
 from unslow.commands.bench.bencher import QUICK as QUICK_PROTOCOL
 from unslow.commands.bench.bencher import STANDARD, Protocol, requests_for
