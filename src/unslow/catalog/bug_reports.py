@@ -1,11 +1,11 @@
 """What public bug reports teach: the words in which people say what they saw, and how often each cause is behind it."""
 
 import re
-import tomllib
 from functools import cache
 from typing import NamedTuple
 
 import msgspec
+import tomli
 
 from unslow.catalog import entries, texts
 from unslow.facts.account import Topic
@@ -23,7 +23,7 @@ class Phrases(NamedTuple):
 @cache
 def remark_phrases() -> dict[Topic, Phrases]:
     """Observations by topic."""
-    table = tomllib.loads(texts(_FOLDER)["remarks"])
+    table = tomli.loads(texts(_FOLDER)["remarks"])
     return {
         Topic(name): Phrases(_any(entry["says"]), _any(entry["unless"]) if "unless" in entry else None)
         for name, entry in table.items()
@@ -33,7 +33,7 @@ def remark_phrases() -> dict[Topic, Phrases]:
 @cache
 def difference_phrases() -> dict[Topic, re.Pattern[str]]:
     """What differs, by topic."""
-    table = tomllib.loads(texts(_FOLDER)["differences"])
+    table = tomli.loads(texts(_FOLDER)["differences"])
     return {Topic(name): _any(patterns) for name, patterns in table.items()}
 
 
@@ -47,7 +47,7 @@ class Presence(NamedTuple):
 @cache
 def presence_phrases() -> dict[Topic, Presence]:
     """What says that a side of a comparison has a thing, by topic: where nothing else is said, its very name."""
-    table = tomllib.loads(texts(_FOLDER)["sides"])
+    table = tomli.loads(texts(_FOLDER)["sides"])
     found = {topic: Presence(pattern) for topic, pattern in difference_phrases().items()}
     for name, entry in table.items():
         topic = Topic(name)
@@ -76,14 +76,14 @@ class NumberPhrase(NamedTuple):
 @cache
 def number_phrases() -> tuple[NumberPhrase, ...]:
     """Numbers and settings by the fact that they are."""
-    table = tomllib.loads(texts(_FOLDER)["numbers"])
+    table = tomli.loads(texts(_FOLDER)["numbers"])
     return tuple(NumberPhrase(entry["path"], entry["as"], _compiled(entry["says"])) for entry in table["fact"])
 
 
 @cache
 def version_phrases() -> dict[str, re.Pattern[str]]:
     """How people say which version was well and since which it is not; `VERSION` stands for any of them."""
-    table = tomllib.loads(texts(_FOLDER)["versions"])
+    table = tomli.loads(texts(_FOLDER)["versions"])
     version = _any(table["version"]).pattern
     return {name: _any([p.replace("VERSION", f"(?:{version})") for p in table[name]]) for name in table}
 
@@ -91,7 +91,7 @@ def version_phrases() -> dict[str, re.Pattern[str]]:
 @cache
 def runtime_words() -> tuple[tuple[str, str], ...]:
     """What runtimes are called in prose, the longer name first, and their name in facts."""
-    table = tomllib.loads(texts(_FOLDER)["runtimes"])
+    table = tomli.loads(texts(_FOLDER)["runtimes"])
     pairs = ((word, name) for name, words in table.items() for word in words)
     return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
 
