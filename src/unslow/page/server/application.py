@@ -225,8 +225,8 @@ async def _body(request: Request, kind: Any) -> Any:
 
 def _page(desk: ServerState, own: ServerIdentity) -> Callable[[Request], Any]:
     def drawn(wanted: str, nonce: str) -> str:
-        from unslow.page.html.document import Serving  # noqa: PLC0415 (imported while the machine is looked at)
-        from unslow.page.server.pages import page_of  # noqa: PLC0415
+        from unslow.page.html.document import Serving
+        from unslow.page.server.pages import page_of
 
         return page_of(desk, wanted, Serving(nonce, own.token))
 

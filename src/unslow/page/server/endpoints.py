@@ -155,8 +155,8 @@ KNOBS = (
 
 def snapshot(desk: ServerState, _question: Question) -> bytes:
     """What was seen, fit to be sent to a stranger."""
-    from unslow.facts.masking import masked  # noqa: PLC0415 (imported when asked)
-    from unslow.facts.snapshot import dump_snapshot  # noqa: PLC0415
+    from unslow.facts.masking import masked
+    from unslow.facts.snapshot import dump_snapshot
 
     return dump_snapshot(masked(desk.seen().snapshot))
 
@@ -168,7 +168,7 @@ def what_if(desk: ServerState, question: Question) -> Any:
 
 def what_if_html(desk: ServerState, question: Question) -> str:
     """The same as a part of the page."""
-    from unslow.page.html.memory import render_answer  # noqa: PLC0415
+    from unslow.page.html.memory import render_answer
 
     number = question.path["number"]
     return str(render_answer(desk.what_if(number, dict(question.flags)), number))
@@ -176,8 +176,8 @@ def what_if_html(desk: ServerState, question: Question) -> str:
 
 def panel_html(desk: ServerState, question: Question) -> str:
     """One panel of the page; NotThereError where there is none."""
-    from unslow.page.html.document import panel  # noqa: PLC0415
-    from unslow.page.server.live_run import offers_of  # noqa: PLC0415
+    from unslow.page.html.document import panel
+    from unslow.page.server.live_run import offers_of
 
     number, name = question.path["number"], question.path["name"].removesuffix(".html")
     seen = desk.seen()
@@ -236,30 +236,30 @@ def answered(request: type[Request], answer: Callable[..., Any]) -> Callable[[Se
 
 def plan(_desk: ServerState, question: Question) -> Any:
     """As `unslow plan` answers, of this machine alone; nothing is changed."""
-    from unslow.commands.plan.planner import planned  # noqa: PLC0415 (imported when asked: the page is there sooner)
-    from unslow.look.system.live import LiveSystem  # noqa: PLC0415
+    from unslow.commands.plan.planner import planned
+    from unslow.look.system.live import LiveSystem
 
     return planned(LiveSystem(), PlanRequest.from_flags(question.flags))
 
 
 def models(_desk: ServerState, _question: Question) -> Any:
     """As `unslow models` answers."""
-    from unslow.commands.models.stored import list_models  # noqa: PLC0415
-    from unslow.look.system.live import LiveSystem  # noqa: PLC0415
+    from unslow.commands.models.stored import list_models
+    from unslow.look.system.live import LiveSystem
 
     return list_models(LiveSystem(), (), Silent())
 
 
 def causes(_desk: ServerState, _question: Question) -> list[CausePage]:
     """Every cause that is known."""
-    from unslow.commands.explain.pages import pages  # noqa: PLC0415
+    from unslow.commands.explain.pages import pages
 
     return [CausePage(**page._asdict()) for page in pages()]
 
 
 def explain(_desk: ServerState, question: Question) -> CausePage:
     """One of them."""
-    from unslow.commands.explain.pages import page  # noqa: PLC0415
+    from unslow.commands.explain.pages import page
 
     return CausePage(**page(question.path["cause"])._asdict())
 
@@ -287,14 +287,14 @@ QUESTION_ENDPOINTS = tuple(endpoint._replace(slow=True) for endpoint in _MANY)
 
 def offers(desk: ServerState, _question: Question) -> list[Offer]:
     """What could be started, and what it would send."""
-    from unslow.page.server.live_run import offers_of  # noqa: PLC0415 (imported when asked)
+    from unslow.page.server.live_run import offers_of
 
     return offers_of(desk.seen(), desk.wanted)
 
 
 def start(desk: ServerState, question: Question) -> RunShown:
     """Start one; UserError where it may not be."""
-    from unslow.page.server.live_run import check_offered, perform  # noqa: PLC0415
+    from unslow.page.server.live_run import check_offered, perform
 
     check_offered(desk.seen(), desk.wanted, question.body)
     return desk.book.start(question.body, lambda entry: perform(desk, entry)).shown()
@@ -349,8 +349,8 @@ TIERS = parameters_of(TiersRequest)
 
 def _html(name: str, answer: Callable[[ServerState, Question], Any]) -> Callable[[ServerState, Question], str]:
     def drawn(desk: ServerState, question: Question) -> str:
-        from unslow.page.server import pages  # noqa: PLC0415
-        from unslow.show.clean import cleaned  # noqa: PLC0415
+        from unslow.page.server import pages
+        from unslow.show.clean import cleaned
 
         return str(getattr(pages, name)(cleaned(answer(desk, question))))
 

@@ -53,7 +53,7 @@ def tunnel_command(port: int, environment: Mapping[str, str]) -> str:
 
 def open_browser(url: str) -> None:
     """Open it without waiting: some browsers return only when they are closed."""
-    import webbrowser  # noqa: PLC0415 (only where there is a display)
+    import webbrowser
 
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
@@ -104,10 +104,10 @@ def owner_of(listener: socket.socket) -> ServerIdentity:
 
 def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicorn.Server":
     """The server, ready to run."""
-    import uvicorn  # noqa: PLC0415 (looking at the machine has begun meanwhile)
+    import uvicorn
 
-    from unslow.page.server.application import application  # noqa: PLC0415
-    from unslow.page.server.connections import MOST, Connection  # noqa: PLC0415
+    from unslow.page.server.application import application
+    from unslow.page.server.connections import MOST, Connection
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -149,11 +149,11 @@ def wanted_of(asked: ServeRequest) -> ServeOptions:
         raise UserError("--measure needs something that runs and may be asked", hint)
     wanted = ServeOptions(DiagnoseSpec.of(asked), measure=asked.measure)
     if asked.bench:
-        from unslow.commands._bench_history import read_benches  # noqa: PLC0415 (only where there are some)
+        from unslow.commands._bench_history import read_benches
 
         wanted = wanted._replace(benches=tuple(one for path in asked.bench for one in read_benches(path)))
     if asked.verify:
-        from unslow.commands.verify.comparison import read_verified  # noqa: PLC0415
+        from unslow.commands.verify.comparison import read_verified
 
         wanted = wanted._replace(verified=read_verified(asked.verify))
     return wanted

@@ -152,7 +152,7 @@ class ServerState:
         gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
 
     def _look(self) -> None:
-        from unslow.page.server.live_run import begin, first_look  # noqa: PLC0415
+        from unslow.page.server.live_run import begin, first_look
 
         self.take(first_look(self.wanted))
         if self.wanted.measure:
@@ -210,7 +210,7 @@ class ServerState:
             self._note_sliders(0, {})
 
     def _memory(self, number: int) -> "Memory":
-        from unslow.page.server.live_run import memory_at  # noqa: PLC0415
+        from unslow.page.server.live_run import memory_at
 
         seen = self.seen()
         with self._lock:
