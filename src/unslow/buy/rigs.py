@@ -24,6 +24,7 @@ from unslow.look.system import LookError, System
 from unslow.think.hardware import Hardware
 from unslow.think.memo import remembered
 from unslow.think.physics.terms import Interval
+from unslow.think.speed.question import shown_rate
 from unslow.think.speed.report import PredictionReport, RateShown
 
 _NOT_CARDS = ("laptop", "max-q", "sxm", "gh200", "mi250", "mi3", "cmp ", "a10g", "arc a730m", "arc a770m")
@@ -172,18 +173,14 @@ def speed_of(case: Case, request: PredictRequest) -> SpeedShown:
     speeds = speeds_of(case, request)
     rate = speeds.decode.rate
     return SpeedShown(
-        decode_tokens_per_s=_shown(rate),
-        each_tokens_per_s=_shown(Interval(*(end / request.batch for end in rate))),
-        prefill_tokens_per_s=_shown(speeds.prefill),
-        first_token_s=_shown(speeds.first_token_s(request)),
+        decode_tokens_per_s=shown_rate(rate),
+        each_tokens_per_s=shown_rate(Interval(*(end / request.batch for end in rate))),
+        prefill_tokens_per_s=shown_rate(speeds.prefill),
+        first_token_s=shown_rate(speeds.first_token_s(request)),
         gpu_layers=case.asked.gpu_layers,
         experts_on_cpu=case.placement.experts_on_cpu,
         backend=case.asked.backend,
     )
-
-
-def _shown(interval: Interval) -> RateShown:
-    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
 
 
 def parse_rig(text: str) -> Rig:

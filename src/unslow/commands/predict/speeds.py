@@ -22,7 +22,16 @@ from unslow.think.physics.decode import SPLIT_BY_LAYER, SPLIT_BY_TENSOR, accepte
 from unslow.think.physics.terms import Interval, inverse_interval
 from unslow.think.physics.token_time import Calibrated, calibrated_decode, calibrated_prefill
 from unslow.think.speed.calibration import Match, demand_of, match_calibration
-from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widened
+from unslow.think.speed.question import (
+    WIDER,
+    Outcome,
+    batching_curve,
+    decode_outcome,
+    ridge,
+    shown_rate,
+    walls,
+    widened,
+)
 from unslow.think.speed.report import (
     BasisShown,
     BatchShown,
@@ -33,7 +42,6 @@ from unslow.think.speed.report import (
     PredictionReport,
     PromptShown,
     QuantShown,
-    RateShown,
     SpeculativeShown,
     SpeedShown,
     WallShown,
@@ -109,7 +117,7 @@ def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictR
         draft_tokens=count,
         acceptance=acceptance,
         accepted_per_step=accepted_tokens(count, acceptance),
-        tokens_per_s=RateShown(low=interval.low, mid=interval.mid, high=interval.high),
+        tokens_per_s=shown_rate(interval),
         speedup=ratio,
         break_even_acceptance=break_even(count, check_s, draft_s, plain.seconds),
     )
@@ -266,8 +274,8 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     prompt = PromptShown(
         prompt_tokens=request.prompt,
         micro_batch=min(request.ubatch, request.prompt),
-        tokens_per_s=_rate(speeds.prefill),
-        time_to_first_token_s=_rate(speeds.first_token_s(request)),
+        tokens_per_s=shown_rate(speeds.prefill),
+        time_to_first_token_s=shown_rate(speeds.first_token_s(request)),
     )
     return PredictionReport(
         unslow_version=__version__,
@@ -350,13 +358,9 @@ def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequ
     return Speeds(decode, Interval(*(request.prompt * end for end in inverse_interval(measured.prefill.seconds))))
 
 
-def _rate(interval: Interval) -> RateShown:
-    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
-
-
 def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
     return SpeedShown(
-        tokens_per_s=_rate(decode.rate),
+        tokens_per_s=shown_rate(decode.rate),
         each_tokens_per_s=decode.rate.mid / request.batch,
         step_s=decode.seconds,
         ceiling_tokens_per_s=decode.ceiling if math.isfinite(decode.ceiling) else None,
