@@ -164,16 +164,19 @@ def backends_of(devices: int) -> list[Backend]:
 
 def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backend]) -> list[int]:
     """The weights of each backend; what several of them read lies on each."""
+
+    def parts() -> list[tuple[str, int, int]]:
+        """The name of one tensor for all that are placed alike, and what they take on a GPU and on the host."""
+        sums: dict[Hashable, tuple[str, int, int]] = {}
+        for tensor in blueprint.tensors:
+            group = places.group(tensor)
+            name, gpu, host = sums.get(group, (tensor.name, 0, 0))
+            on_gpu, on_host = _stored_bytes(tensor.type, tensor.shape, tensor.bytes)
+            sums[group] = name, gpu + on_gpu, host + on_host
+        return list(sums.values())
+
     sums = [0] * len(backends)
-    # A tensor's name, and what it takes on a GPU and on the host
-    sizes = remembered(
-        blueprint,
-        "stored",
-        lambda: [
-            (tensor.name, *_stored_bytes(tensor.type, tensor.shape, tensor.bytes)) for tensor in blueprint.tensors
-        ],
-    )
-    for name, on_gpu, on_host in sizes:
+    for name, on_gpu, on_host in remembered(blueprint, ("stored", places.by_layers), parts):
         for home in places.copies(name):
             sums[home] += on_host if backends[home].is_cpu else on_gpu
     return sums
@@ -191,10 +194,20 @@ def _stored_bytes(kind: str, shape: tuple[int, ...], size: int) -> tuple[int, in
 
 def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> list[int]:
     """The caches of each backend."""
+
+    def sizes() -> list[tuple[int, int, int]]:
+        """Of each layer, on a GPU and on the host."""
+        gpu, host = backends_of(1)
+        return [
+            (cache.layer, sum(map(gpu.stored_bytes, cache.tables)), sum(map(host.stored_bytes, cache.tables)))
+            for cache in layer_caches(hyper, settings)
+        ]
+
     sums = [0] * len(backends)
-    for cache in layer_caches(hyper, settings):
-        home = places.cache(cache.layer)
-        sums[home] += sum(backends[home].stored_bytes(table) for table in cache.tables)
+    wherever = settings._replace(gpu_layers=-1, experts_on_cpu=0, overrides=(), split=())
+    for layer, on_gpu, on_host in remembered(hyper.blueprint, ("caches", wherever), sizes):
+        home = places.cache(layer)
+        sums[home] += on_host if backends[home].is_cpu else on_gpu
     return sums
 
 

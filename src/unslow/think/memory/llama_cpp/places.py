@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -138,6 +138,18 @@ class Places:
             if output not in places or hyper.habits.copies_table_first:
                 places.append(output)
         return places
+
+    @property
+    def by_layers(self) -> bool:
+        """Whether layers are placed as they are, and no pattern takes single tensors out of them."""
+        return not self._overrides
+
+    def group(self, tensor: Tensor) -> Hashable:
+        """What this tensor has in common with all that go where it goes, however many layers a GPU has."""
+        said = _read(tensor.name)
+        if self._overrides or said.layer is None or said.layer >= self._hyper.layers:
+            return tensor.name
+        return said.layer, said.is_of_experts, self._is_usable(tensor)
 
     def _is_usable(self, tensor: Tensor) -> bool:
         """Whether a GPU can compute with it; its like in all layers are asked for once."""
