@@ -95,6 +95,9 @@ def test_a_diagnosis_a_plan_and_an_edit_say_the_same(looker, place):
         ({"context": 4096, "parallel": 2, "kv_type": "q8_0", "ubatch": 1024, "batch": 4096}, gguf),
         ({"gpu_layers": 12, "n_cpu_moe": 3, "kv_offload": False, "op_offload": False}, gguf),
         ({"swa_full": True, "flash_attention": "on", "kv_unified": False, "parallel": 3}, gguf),
+        ({"kv_type": "q8_0", "kv_type_v": "q4_0", "kv_unified": True, "parallel": 2}, gguf),
+        ({"flash_attention": "off", "devices": ("RTX 4090", "RTX 3090"), "tensor_split": (3.0, 1.0)}, gguf),
+        ({"override_tensor": ("ffn_up=CPU",)}, gguf),
         ({"runtime": "ollama", "context": 4096, "parallel": 2, "gpu_layers": 12}, gguf),
         (
             {"runtime": "vllm", "context": 4096, "parallel": 64, "batch": 4096, "gpu_memory_utilization": 0.95},
@@ -111,7 +114,7 @@ def test_what_fits_is_started_as_a_plan_would_start_it(asked, module, monkeypatc
         return commands
 
     monkeypatch.setattr(module, "commands_for", noted)
-    fit(LiveSystem(), FitRequest(model="llama-3.1-8b", devices=("RTX 4090",), **asked))
+    fit(LiveSystem(), FitRequest(model="llama-3.1-8b", **{"devices": ("RTX 4090",), **asked}))
     assert seen
     for changes, case, name, lines in seen:
         model = case.model if case.model.path.value != "MODEL.gguf" or name != "ollama" else Model()
@@ -121,10 +124,24 @@ def test_what_fits_is_started_as_a_plan_would_start_it(asked, module, monkeypatc
         assert plan.commands(msgspec.structs.replace(wanted, settings=shown)).lines == lines
 
 
-def test_the_page_changes_a_line_as_a_diagnosis_does():
-    case = running("llama.cpp", "in a shell")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("looker", lookers(), ids=lambda looker: looker.NAME)
+def test_every_slider_of_the_page_changes_a_line_as_a_diagnosis_does(looker, place):
     now = AskedSettings(context=16384, gpu_layers=10, kv_type="f16", quant="Q4_K_M", slots=4)
-    asked = now._replace(gpu_layers=20)
-    line = page_line(case, now, asked, Settings(context=16384, gpu_layers=20))
-    (lines,) = diagnosed([Knob.GPU_LAYERS.to(20)], case)
-    assert line == lines[-1]
+    moved: dict[str, list[Change]] = {
+        "gpu_layers": [Knob.GPU_LAYERS.to(20)],
+        "context": [Knob.CONTEXT_LENGTH.to(32768)],
+        "slots": [Knob.CONTEXT_LENGTH.to(16384), Knob.PARALLEL.to(2)],
+        "kv_type": [Knob.KV_CACHE_TYPE.to("q8_0"), Knob.FLASH_ATTENTION.to(value=True)],
+    }
+    case = running(looker.NAME, place)
+    for slider, changes in moved.items():
+        value = {"kv_type": "q8_0", "slots": 2}.get(slider, changes[0].value)
+        settings = Settings(context=32768 if slider == "context" else 16384)
+        kind = "Q8_0" if slider == "kv_type" else "F16"
+        settings = settings._replace(key_type=kind, value_type=kind, gpu_layers=20 if slider == "gpu_layers" else -1)
+        line = page_line(case, now, now._replace(**{slider: value}), settings)
+        assert line == "\n".join(commands_for(changes, case).lines), slider
+        if len(changes) == 1:
+            (lines,) = diagnosed(changes, case)
+            assert lines is None or line in ("\n".join(lines[-n:]) for n in range(len(lines) + 1)), slider
