@@ -84,6 +84,7 @@ def test_what_runs_with_other_settings_alone_fits_partly_and_says_with_which(wor
 @pytest.mark.real
 @given(question=_questions(100, 130e9))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@example(("Qwen3.6-35B-A3B", "Q3_K_M", "RTX 3060", "4.98GB", 8192))  # fits with the smallest micro-batch alone
 def test_they_agree_on_any_model(question: tuple[str, str, str, str, int]) -> None:
     """Takes a quarter of an hour."""
     _check_agreement(question)

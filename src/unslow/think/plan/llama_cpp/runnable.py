@@ -97,10 +97,12 @@ def _searched(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], ab
     for settings in caches:
         if not setup._replace(settings=settings).may_fit:
             continue
-        pricing = Pricing(pieces, hardware, Work())
-        search = Search(pricing, min(setup.margin_bytes, MARGIN_BYTES), 1, Counted(), able)
+        search = Search(Pricing(pieces, hardware, Work()), min(setup.margin_bytes, MARGIN_BYTES), 1, Counted(), able)
         search.same = inf
-        found = search.best(settings, (*sizes, settings.micro_batch), (True, False))
+        micro_batches = (*sizes, settings.micro_batch)
+        found = search.best(settings, micro_batches, (True, False))
+        if not found and search.counted.unproved:  # many tries were for larger buffers, which are quicker
+            found = search.best(settings, (min(micro_batches),), (True, False))
         if found:
             return Runnable(found.settings, found.placing)
     return None
