@@ -2,8 +2,6 @@
 
 import re
 
-import msgspec
-
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError
@@ -13,8 +11,9 @@ from unslow.think.case.prediction import Prediction, measured_prefill, predict_p
 from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Found, Remedy, Suspected, cite, if_slow
+from unslow.think.causes._cause import Absent, Found, Remedy, Suspected
 from unslow.think.causes._evidence import BEYOND, TRY_IT, fall_with_depth
+from unslow.think.causes._facts import cite, if_slow
 from unslow.think.report import Evidence
 
 # Whether the CUDA backend of llama.cpp has kernels for the types of a KV cache: by the types, the build and its word.
@@ -104,7 +103,7 @@ def _if_it_falls(case: Case, because: str, evidence: Evidence, remedy: Remedy) -
         return Suspected(because, "run.depths", TRY_IT)
     if fall.beyond < BEYOND:
         return Absent(f"the speed falls no more with depth than it should: {fall.words}")
-    tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
+    tried = cite(case, "run.depths", words=fall.words)
     return Found(f"{because}: {fall.words}", (evidence, tried), None, (remedy,), speedup=fall.beyond)
 
 

@@ -17,7 +17,7 @@ from unslow.think.case.gpus import watched_gpus
 from unslow.think.case.placement import cpu_computes, host_weights_bytes
 from unslow.think.case.prediction import Prediction, host_share, predict
 from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._cause import ask_for
+from unslow.think.causes._facts import ask_for, cite
 from unslow.think.report import Cost, Evidence
 
 ENOUGH_SAMPLES = 3  # Of a figure in a phase: fewer may be what was left of the phase before
@@ -65,12 +65,9 @@ def figure_of(case: Case, index: int, name: str) -> Stat | None:
     return gpu.figures.get(name) if gpu else None
 
 
-def cite_traffic(traffic: Known[Traffic], words: str) -> Evidence:
+def cite_traffic(case: Case, traffic: Traffic, words: str) -> Evidence:
     """What was watched, as evidence."""
-    reference = f"{traffic.value.looks} looks in {traffic.value.seconds:.0f} s"
-    return Evidence(
-        fact="run.traffic", value=words, reference=reference, origin=str(traffic.origin), source=traffic.source
-    )
+    return cite(case, "run.traffic", f"{traffic.looks} looks in {traffic.seconds:.0f} s", words)
 
 
 def counts_waiting(case: Case) -> bool:

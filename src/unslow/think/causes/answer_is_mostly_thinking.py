@@ -36,18 +36,8 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.prediction import measured_rate
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 MOSTLY = 3.0  # Times the answer: with less thinking than this, most of what was waited for could be read

@@ -35,20 +35,8 @@ from unslow.facts.values import Known
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, remarks_on, times_as_fast
 from unslow.think.case.prediction import SLOWEST
 from unslow.think.case.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    need,
-    own_speed,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, need, own_speed
 from unslow.think.report import Cost, Evidence
 
 LOST = 0.7  # Of the server's speed: a client that shows less loses it itself
@@ -80,7 +68,7 @@ def _by_routes(case: Case) -> Found | None:
     if name is None or number is None or name - number < NAME_DELAY_S:
         return None
     words = f"`localhost` answers after {name:.2f} s and its number after {number:.3f} s"
-    cited = Evidence(fact="run.routes", value=words, reference=None, origin=str(routes.origin), source=routes.source)
+    cited = cite(case, "run.routes", words=words)
     found = _found(f"{words}: every connection by the name waits", (cited,), "127.0.0.1 instead of localhost", None)
     return found._replace(lost=Cost(seconds=name - number, per="request"))
 
@@ -94,7 +82,7 @@ def _by_way(case: Case) -> Found | None:
     if not took or min(took) < DELAY_S:
         return None
     words = f"the shortest question, for which nothing is computed, is answered after {min(took):.1f} s"
-    cited = Evidence(fact="run.routes", value=words, reference=None, origin=str(routes.origin), source=routes.source)
+    cited = cite(case, "run.routes", words=words)
     found = _found(f"{words}: something between here and the server holds it back", (cited,), DIRECTLY, None)
     return found._replace(lost=Cost(seconds=max(min(took), _delay(case)), per="request"))
 

@@ -47,17 +47,8 @@ from unslow.think.case.placement import (
 )
 from unslow.think.case.vram import available_vram_bytes, margin_bytes
 from unslow.think.case.work import Cure, with_settings
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    fact_at,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison
 from unslow.think.causes._memory_remedies import SHORTEST_USEFUL, brings_back_enough, shorter_context
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"

@@ -35,20 +35,9 @@ from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, host_figure
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, must_be_slow
 from unslow.think.report import Evidence
 
 LOW = 0.6  # Of the highest: with all cores at work a sound CPU holds two thirds of its boost and more

@@ -49,7 +49,8 @@ from unslow.think.case.waits import (
     without_server,
 )
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, ask_for, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
+from unslow.think.causes._facts import ask_for, cite
 from unslow.think.report import Evidence
 
 MOST_WAITING = 0.95  # Of the time: what waits for longer would be any number of times faster alone

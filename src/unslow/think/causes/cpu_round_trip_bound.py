@@ -33,7 +33,8 @@ from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import measured_rate, predict
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, at_work, cite, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import ask_for, at_work, cite, must_be_slow
 from unslow.think.physics.decode import READS
 
 SMALL_READ_S = 1.5e-3  # Reading the weights of a token takes no longer: 1.5 GB on a GPU of 1 TB/s

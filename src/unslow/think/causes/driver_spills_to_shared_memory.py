@@ -49,8 +49,9 @@ from unslow.think.case.prediction import measured_rate
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import candidate_gpus, gpu_places, gpus_of, gpus_used, other_gpu_processes, seen_gpus
 from unslow.think.case.work import Cure, cured_placement
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, gpu_figure
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.report import Evidence
 

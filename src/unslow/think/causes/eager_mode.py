@@ -36,17 +36,8 @@ from unslow.think.case.prediction import Prediction, predict
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.slowness import behaves_as_set_up, lost_against
 from unslow.think.case.work import FETCHES, Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    first_to_decide,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, need
 from unslow.think.report import Evidence
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"

@@ -45,19 +45,8 @@ from unslow.think.case.overrides import layers_without_experts, overrides_of, se
 from unslow.think.case.placement import cpu_computes, read_placement, seen_split
 from unslow.think.case.vram import available_vram_bytes, buffers_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    free_before_load,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, free_before_load, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
 FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller

@@ -36,18 +36,8 @@ from unslow.think.case.placement import computes_all_on_gpus, gpus_computing
 from unslow.think.case.slowness import predict_among_others, rate_among_others
 from unslow.think.case.vram import gpu_places, gpus_of, gpus_used, other_gpu_processes, own_is_known
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, must_be_slow
 from unslow.think.report import Evidence
 from unslow.think.speed.chips import has_links
 

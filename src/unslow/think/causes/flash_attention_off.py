@@ -31,8 +31,6 @@ attention does not shrink it.
 Answers change only by rounding.
 """
 
-import msgspec
-
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -43,18 +41,9 @@ from unslow.think.case.placement import seen_split
 from unslow.think.case.prediction import Prediction, measured_prefill, predict, predict_prefill
 from unslow.think.case.vram import buffers_of
 from unslow.think.case.work import Cure, with_settings
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    first_to_decide,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import fall_with_depth
+from unslow.think.causes._facts import cite, cite_comparison, need
 from unslow.think.report import Evidence
 
 WORTH = 1.08  # Times faster with it, by physics, at the depth that was measured
@@ -108,7 +97,7 @@ def _by_depths(case: Case) -> Found | Absent | None:
         return Absent(f"it is off, and costs little here: {fall.words}")
     slower = f"{fall.measured:.1f} times slower where it need be {fall.expected:.1f}"
     because = f"flash attention is off: {fall.words}, {slower}"
-    tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
+    tried = cite(case, "run.depths", words=fall.words)
     found = _found(because, (cite(case, "runtime.flash_attention"), tried), fall.beyond)
     return found._replace(explains=("kv_cache_outgrows_vram",))  # it rests on the same fall
 

@@ -46,18 +46,8 @@ from unslow.think.case.prediction import Prediction, measured_prefill, measured_
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.waits import other_processes, stalled_share, threads_exceed_cpus
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, need
 from unslow.think.report import Evidence
 
 _NEON, _DOT_PRODUCTS = "NEON", "DOTPROD"

@@ -39,7 +39,8 @@ from unslow.think.case.narrative import is_report, remarks_on
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(
@@ -68,11 +69,8 @@ def _by_log(case: Case) -> Found | None:
     for fact, lines in _complaints(case):
         line = next((line for line in lines if _UNSUPPORTED.search(line)), None)
         if line:
-            known = getattr(case.runtime, fact)
-            evidence = Evidence(
-                fact=f"runtime.{fact}", value=line, reference=None, origin=str(known.origin), source=known.source
-            )
-            return _found(case, f"the runtime has no code for this GPU: {line}", (evidence,))
+            evidence = (cite(case, f"runtime.{fact}", words=line),)
+            return _found(case, f"the runtime has no code for this GPU: {line}", evidence)
     return None
 
 

@@ -30,7 +30,6 @@ Answers do not change beyond rounding.
 """
 
 import re
-from typing import Any
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
@@ -42,7 +41,8 @@ from unslow.think.case.gpus import device_of, is_integrated, unreached
 from unslow.think.case.narrative import lost_since_a_version, places_layers_itself, remarks_on
 from unslow.think.case.vram import buffers_of, free_vram_bytes, gpu_places, gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 _HIDES = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES"}
@@ -135,8 +135,8 @@ def _by_backends(case: Case) -> Found | Suspected | None:
     if not said or not listed:
         return Suspected(f"only {names} was loaded", "runtime.devices", CAUSE.ask)
     because = f"the machine has {_gpu_name(case)}, and the runtime loaded only {names}"
-    item = _item("runtime.backends", names, "no GPU among them", backends)
-    return _found(case, because, (item, *cite_remarks(case, said[:1])))
+    shown = cite(case, "runtime.backends", "no GPU among them", names)
+    return _found(case, because, (shown, *cite_remarks(case, said[:1])))
 
 
 def _by_reach(case: Case) -> Found | None:
@@ -240,11 +240,9 @@ def _evidence(case: Case) -> tuple[Evidence, ...]:
         items.append(cite(case, "runtime.gpu_refused"))
     if isinstance(runtime.devices, Known):
         listed = ", ".join(d.name for d in runtime.devices.value) or "none"
-        items.append(_item("runtime.devices", listed, "no GPU among them", runtime.devices))
+        items.append(cite(case, "runtime.devices", "no GPU among them", listed))
     if isinstance(runtime.buffers, Known) and (host := buffers_of(case, "model", on_gpu=False)):
-        items.append(
-            _item("runtime.buffers", f"{host[0].device} {host[0].bytes} bytes", "none on a GPU", runtime.buffers)
-        )
+        items.append(cite(case, "runtime.buffers", "none on a GPU", f"{host[0].device} {host[0].bytes} bytes"))
     return tuple(items) if len(items) > len(names[:1]) else (*items, *_memory_in_use(case))
 
 
@@ -252,10 +250,6 @@ def _memory_in_use(case: Case) -> tuple[Evidence, ...]:
     """What each GPU holds, where that alone shows that the model is on none."""
     counted = [place for place, gpu in gpu_places(case) if isinstance(gpu.vram_used_bytes, Known)]
     return tuple(cite(case, f"machine.gpus.{place}.vram_used_bytes", "none of it the runtime's") for place in counted)
-
-
-def _item(fact: str, value: str, reference: str, known: Known[Any]) -> Evidence:
-    return Evidence(fact=fact, value=value, reference=reference, origin=str(known.origin), source=known.source)
 
 
 CAUSE = Cause(

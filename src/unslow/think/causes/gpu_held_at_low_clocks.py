@@ -32,21 +32,9 @@ from unslow.think.case.narrative import blames, remarks_on
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    at_work,
-    cite,
-    cite_remarks,
-    first_to_decide,
-    gpu_state,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import figure_of
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_remarks, gpu_state, must_be_slow
 
 AT_WORK = 0.7  # Of the time: one that works less may lower its clocks by itself
 LOW = 0.5  # Of the highest clock: boost comes and goes, half of it does not

@@ -49,17 +49,8 @@ from unslow.think.case.placement import ALL_LAYERS, leaves_out_the_output, seen_
 from unslow.think.case.slowness import lost_against
 from unslow.think.case.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
 from unslow.think.case.work import EVERYTHING, USABLE, Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_remarks,
-    first_to_decide,
-    free_before_load,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks, free_before_load
 
 TOO_FEW = 4  # Layers: a card on which no more than these fit is no reason to use it
 _OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")

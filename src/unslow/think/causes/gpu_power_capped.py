@@ -35,22 +35,9 @@ from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    at_work,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    gpu_state,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cpu_dominates
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks, gpu_state, must_be_slow
 
 LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more than this costs next to nothing
 _POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")

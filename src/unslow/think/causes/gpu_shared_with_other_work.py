@@ -39,20 +39,9 @@ from unslow.think.case.prediction import DECODE
 from unslow.think.case.slowness import WORTH_NAMING, lost_against, times_slower
 from unslow.think.case.vram import gpu_places, gpus_used, other_gpu_processes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    must_tell_own,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, must_tell_own, need
 from unslow.think.report import Evidence
 
 AT_WORK = 0.3

@@ -32,8 +32,9 @@ from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.slowness import expected_together
 from unslow.think.case.vram import buffers_of, runtime_sees_gpu
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, cite, cite_remarks
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.report import Evidence
 
 USUAL = 4  # People, where nobody counted them: the slots that llama.cpp has by itself
@@ -83,7 +84,7 @@ def _waiting(case: Case) -> tuple[str, tuple[Evidence, ...]]:
     traffic, deferred = case.run.traffic, case.runtime.deferred_requests.value_or(0)
     if isinstance(traffic, Known) and traffic.value.waiting >= SOMEBODY:
         words = f"{traffic.value.waiting:.1f} requests waited on average while it was watched"
-        return words, (cite_traffic(traffic, words),)
+        return words, (cite_traffic(case, traffic.value, words),)
     if deferred:
         return f"{deferred} requests wait", (cite(case, "runtime.deferred_requests"),)
     said = remarks_on(case, Topic.QUEUED)

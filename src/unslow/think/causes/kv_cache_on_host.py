@@ -31,7 +31,8 @@ from unslow.facts.values import GIB, Known
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import buffers_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import cite, need
 from unslow.think.report import Evidence
 
 MOSTLY = 0.5  # Of the cache: with less of it on the host, attention is computed where the weights are

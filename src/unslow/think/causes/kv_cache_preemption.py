@@ -34,18 +34,9 @@ from unslow.think.case.narrative import blames, remarks_on
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, waited
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.physics.chip import HALF
 from unslow.think.report import Evidence
 from unslow.think.speed.load import type_class
@@ -85,10 +76,10 @@ def _by_traffic(case: Case) -> Found | Absent | None:
         return Absent(f"{thrown} of some {asked:.0f} requests in {seen.seconds:.0f} s {_were(thrown)} preempted")
     if thrown:
         words = f"{_preemptions(thrown)} in {seen.seconds:.0f} s: the KV cache was full"
-        return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+        return _found(case, words, (cite_traffic(case, traffic.value, words),))._replace(lost=waited(case))
     if used >= FULL and seen.waiting >= SOMEBODY:
         words = f"{used:.0%} of the KV cache was in use while {seen.waiting:.1f} requests waited on average"
-        return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+        return _found(case, words, (cite_traffic(case, traffic.value, words),))._replace(lost=waited(case))
     room = used < FULL or seen.counts_waiting  # else others may wait before it
     if room and isinstance(seen.preemptions, Known) and seen.running > 0:
         return Absent(f"no request was preempted in {seen.seconds:.0f} s")

@@ -36,9 +36,9 @@ from unslow.think.case.demand import fitting_placement, kv_per_token, read_shape
 from unslow.think.case.narrative import places_layers_itself
 from unslow.think.case.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import cite
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
-from unslow.think.report import Evidence
 
 _WHAT = {
     "weights": "the weights",
@@ -66,22 +66,17 @@ def check(case: Case) -> Found | Absent:
     size = f"{asked / MIB:.0f} MiB for " if asked else ""
     free = _free(case) if failed_on_gpu(case) else case.machine.memory.available_bytes.value_or(None)
     room = f"; {free / GIB:.1f} GiB were free before the load" if free is not None else ""
+    free_before = None if free is None else f"{free / MIB:.0f} MiB free before the load"
+    where = f" on {failure.value.device}" if failure.value.device else ""
     return Found(
-        because=f"{size}{_WHAT[failure.value.what]} could not be allocated{_on(failure.value.device)}{room}",
+        because=f"{size}{_WHAT[failure.value.what]} could not be allocated{where}{room}",
         evidence=(
-            Evidence(
-                fact="runtime.allocation_failure", value=failure.value.message, origin=str(failure.origin),
-                reference=None if free is None else f"{free / MIB:.0f} MiB free before the load", source=failure.source,
-            ),
+            cite(case, "runtime.allocation_failure", free_before, failure.value.message),
             *((cite(case, "runtime.context_length"),) if isinstance(case.runtime.context_length, Known) else ()),
         ),
         cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and failed_on_gpu(case) else None,
         remedies=_remedies(case),
-    )  # fmt: skip
-
-
-def _on(device: str) -> str:
-    return f" on {device}" if device else ""
+    )
 
 
 def _free(case: Case) -> float | None:

@@ -34,17 +34,8 @@ from unslow.think.case.narrative import amount_bytes, places_layers_itself, rema
 from unslow.think.case.placement import layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.case.vram import available_vram_bytes, gpus_used, margin_bytes
 from unslow.think.case.work import EVERYTHING, Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 
 ROOM_FOR = 2  # Layers that must fit beside the margin: room for less than that is what rounding leaves
 FAR_LESS = 0.6  # Of what was planned for the GPUs: with less in use, the plan was wrong

@@ -38,18 +38,9 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import names_phase, remarks_on
 from unslow.think.case.runtime import EACH, Reloading, keep_alive_s, load_time_s, own_loads, reloading
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_traffic, serves_one_model
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 SEVERAL = 2  # Loads: the first is everybody's
@@ -88,7 +79,9 @@ def _by_traffic(case: Case) -> Found | Suspected | None:
     words = f"{_times(loads)} in {traffic.value.seconds:.0f} s a model was loaded"
     if loads < SEVERAL and not _is_unkept(case):
         return Suspected(words, "whether it happens with every request", SHOW)
-    return _priced(case, _found(words, (cite_traffic(traffic, words),), _KEPT if _is_unkept(case) else None))
+    return _priced(
+        case, _found(words, (cite_traffic(case, traffic.value, words),), _KEPT if _is_unkept(case) else None)
+    )
 
 
 def _times(count: int) -> str:

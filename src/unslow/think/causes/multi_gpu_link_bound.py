@@ -55,17 +55,8 @@ from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.report import Evidence
 
 SHOW = "{gpu_links}, and {try_split}"

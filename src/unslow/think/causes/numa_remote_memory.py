@@ -31,18 +31,9 @@ from unslow.facts.values import Known
 from unslow.think.case.narrative import gain_of, remarks_on, times_as_fast, tried
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import host_at_work
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 EVEN = 1.5  # Times its fair share: pages that are spread differ by less from node to node

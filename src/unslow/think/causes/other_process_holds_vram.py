@@ -52,19 +52,8 @@ from unslow.think.case.vram import (
     seen_gpus,
 )
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_remarks,
-    first_to_decide,
-    free_before_load,
-    must_tell_own,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks, free_before_load, must_tell_own, need
 from unslow.think.report import Evidence
 
 LEAST_UNACCOUNTED = 2 * GIB  # The driver and a desktop take less

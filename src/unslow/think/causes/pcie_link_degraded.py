@@ -33,20 +33,9 @@ from unslow.think.case.gpus import LoadedGpu, is_unified
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
 from unslow.think.case.placement import SHOW_LINK, gpus_computing, host_weights_bytes
 from unslow.think.case.vram import gpus_of, gpus_used
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    at_work,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import copies
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks
 from unslow.think.physics.chip import link_bytes_per_s
 
 DEGRADED = 0.6  # Of the rate that both ends could have

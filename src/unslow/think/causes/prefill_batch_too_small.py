@@ -44,18 +44,8 @@ from unslow.think.case.overrides import sent_away
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import predict_prefill
 from unslow.think.case.work import Cure, prompt_speed
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 ENOUGH = 512  # Tokens: the default of llama.cpp; a usual GPU gains little from more

@@ -40,18 +40,9 @@ from unslow.think.case.placement import (
 )
 from unslow.think.case.prediction import Prediction, predict_prefill
 from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import USUAL_UBATCH, Price, copies
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.report import Evidence
 
 LARGE_UBATCH = 4096  # Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB

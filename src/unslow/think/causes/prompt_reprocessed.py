@@ -47,18 +47,8 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.work import prompt_speed
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 LEAST_AGAIN = 64
@@ -94,8 +84,7 @@ def _by_turns(case: Case) -> Found | Absent | None:
         return (_by_log(case) if case.runtime.prompts_reprocessed.value_or(0) >= SEVERAL else None) or Absent(
             f"{words}, and {last.new_tokens} were new"
         )
-    cited = f"{last.computed_tokens} computed, {last.new_tokens} new"
-    evidence = Evidence(fact="run.turns", value=cited, reference=None, origin=str(turns.origin), source=turns.source)
+    evidence = cite(case, "run.turns", words=f"{last.computed_tokens} computed, {last.new_tokens} new")
     found = _found(case, f"{words}, though only {last.new_tokens} were new", (evidence,))
     rate = _rate(case, last)
     return found._replace(

@@ -30,18 +30,9 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import is_report, names_phase, remarks_on
 from unslow.think.case.waits import SOMEBODY, is_history
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 MOST = 0.5  # Of the time to the first token
@@ -73,7 +64,7 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     words = f"while {_about(running)} answered at a time, {_few(waiting)} waited for a place"
     cost = waited(case)
     long = f", {cost.seconds:.0f} s each" if cost else ""
-    return _found(case, f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
+    return _found(case, f"{words}{long}", (cite_traffic(case, traffic.value, words),))._replace(lost=cost)
 
 
 def _few(requests: float) -> str:
@@ -98,13 +89,7 @@ def _by_several(case: Case) -> Found | None:
     if extra < LONG_S or most.first_token_s < fair / MOST:
         return None
     words = f"of {most.requests} requests at once the last waits {most.first_token_s:.1f} s for its first token"
-    cited = Evidence(
-        fact="run.at_once",
-        value=words,
-        reference=f"{alone.first_token_s:.2f} s alone",
-        origin=str(tried.origin),
-        source=tried.source,
-    )
+    cited = cite(case, "run.at_once", f"{alone.first_token_s:.2f} s alone", words)
     found = _found(case, f"{words}, though there is a place for each", (cited,))
     return found._replace(lost=Cost(seconds=extra, per="request"))
 

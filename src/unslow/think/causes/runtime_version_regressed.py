@@ -24,8 +24,6 @@ An older version lacks the newer one's fixes, security fixes among them.
 
 import re
 
-import msgspec
-
 from unslow.facts.account import Comparison, Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -43,17 +41,8 @@ from unslow.think.case.narrative import (
 )
 from unslow.think.case.runtime import is_older
 from unslow.think.case.slowness import shortfall
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 _OTHERWISE_EXPLAINED = (
@@ -95,14 +84,7 @@ def _by_history(case: Case) -> Found | Absent | Suspected | None:
     text = f"{then:.1f} tokens per second with {earlier.version}, {now:.1f} with {earlier.version_now}"
     change = Knob.VERSION.to(earlier.version, "go back to the version that was well, and report the boundary")
     because = f"{text}, and nothing else that is known changed"
-    return Found(
-        because,
-        (msgspec.structs.replace(cite(case, "run.earlier"), value=text),),
-        None,
-        (Remedy(change),),
-        None,
-        then / now,
-    )
+    return Found(because, (cite(case, "run.earlier", words=text),), None, (Remedy(change),), None, then / now)
 
 
 def _by_speed(case: Case) -> Absent | None:

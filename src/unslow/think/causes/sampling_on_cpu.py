@@ -46,18 +46,9 @@ from unslow.think.case.prediction import SLOWEST, Prediction, measured_rate, pre
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.waits import other_processes
 from unslow.think.case.work import Cure, sampling_turns
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import started_without
+from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.physics.token_time import LOGPROBS_SPREAD, logprobs_s, sorting_s
 from unslow.think.report import Evidence
 
@@ -94,12 +85,9 @@ def _by_turns(case: Case) -> Found | Absent | None:
         return None if _is_bound(case) else Absent("without any sampler it is as fast")
     what, settings = _settings(case)
     seen = f"{tried.value.plain:.3g} against {tried.value.as_set:.3g} tokens per second"
-    cited = Evidence(
-        fact="run.plain_sampling", value=seen, reference=None, origin=str(tried.origin), source=tried.source
-    )
     return Found(
         because=f"without {what} it is {gain:.1f} times as fast: the CPU takes that long to choose a token",
-        evidence=(cited, *settings),
+        evidence=(cite(case, "run.plain_sampling", words=seen), *settings),
         cure=_PLAIN,
         remedies=(_usual_top_k(case),),
         speedup=gain,

@@ -39,17 +39,8 @@ from unslow.think.case.runtime import computes_in_half, dotted_version, runs_ggm
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 SLOW_HALF = 8

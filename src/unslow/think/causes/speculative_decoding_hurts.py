@@ -32,18 +32,9 @@ from unslow.facts.values import Known
 from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, slow_side_has
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import started_without
+from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.physics.decode import accepted_tokens
 from unslow.think.report import Evidence
 
@@ -131,10 +122,7 @@ def _acceptance(case: Case) -> _Accepted | None:
     )
     if isinstance(runs, Known) and drafted >= FEWEST_DRAFTED and accepted <= drafted:
         words = f"{accepted} of {drafted} drafted tokens accepted"
-        reference = f"{GOOD:.0%} pays"
-        evidence = Evidence(
-            fact="run.completions", value=words, reference=reference, origin=str(runs.origin), source=runs.source
-        )
+        evidence = cite(case, "run.completions", f"{GOOD:.0%} pays", words)
         steps = max(1, generated - accepted)  # each adds one token of the large model
         return _Accepted(accepted / drafted, max(1, round(drafted / steps)), evidence)
     if not isinstance(counted, Known):

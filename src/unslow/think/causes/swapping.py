@@ -34,8 +34,9 @@ from unslow.think.case.narrative import amount_bytes, remarks_on
 from unslow.think.case.placement import computes_all_on_gpus
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 PRESSED = 0.10  # Share of the time in which something waited for memory: a healthy system shows next to none

@@ -35,18 +35,8 @@ from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear
 from unslow.think.case.placement import computes_all_on_gpus, cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 THROTTLED = 0.05  # Of the periods: fewer are noise

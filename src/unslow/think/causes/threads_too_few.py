@@ -41,19 +41,8 @@ from unslow.think.case.narrative import (
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import predict
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    fact_at,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 SHOW = "{try_threads}"

@@ -43,18 +43,8 @@ from unslow.think.case.overrides import sent_away
 from unslow.think.case.runtime import NEWEST, build_number
 from unslow.think.case.vram import buffers_of, gpus_of
 from unslow.think.causes._cache_kernels import OTHER_TYPE, by_cache, on_cuda, usually_lacks_kernels
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    if_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, if_slow
 
 _RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
 BF16_SINCE = 4400  # Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)

@@ -35,7 +35,8 @@ from unslow.think.case.narrative import WORTH_COMPARING
 from unslow.think.case.placement import cpu_computes, gpus_computing
 from unslow.think.case.vram import gpu_places, gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import ask_for, cite
 
 SHOW = "{placement}; and {gpu_memory}"
 

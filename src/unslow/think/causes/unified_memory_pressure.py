@@ -40,7 +40,8 @@ from unslow.think.case.narrative import amount_bytes, remarks_on, tells_only_of_
 from unslow.think.case.placement import seen_split
 from unslow.think.case.vram import buffers_of, compute_bytes, is_gpu, margin_bytes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 LARGE_SHARE = 0.5  # Of the memory: a model that is smaller is not what the pressure comes from

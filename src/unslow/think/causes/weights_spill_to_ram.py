@@ -52,7 +52,8 @@ from unslow.think.case.placement import (
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.vram import gpus_used, margin_bytes
 from unslow.think.case.work import EVERYTHING, USABLE
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.report import Evidence
 

@@ -38,18 +38,9 @@ from unslow.think.case.narrative import amount_bytes, names_phase, remarks_on
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.vram import gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_remarks,
-    fact_at,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
