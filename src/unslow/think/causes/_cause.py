@@ -167,13 +167,9 @@ def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
             facts.append(fact)
         else:
             # of several, the one whose looker left the best advice
-            best = max(facts, key=_advice) if len(facts) > 1 else facts[0]
+            best = max(facts, key=lambda fact: (bool(fact.how_to_get), fact.absence is not Absence.NOT_LOOKED))
             return CannotTell(" or ".join(paths), best.why, best.how_to_get)
     return None
-
-
-def _advice(fact: Unknown) -> tuple[bool, bool]:
-    return bool(fact.how_to_get), fact.absence is not Absence.NOT_LOOKED
 
 
 Route = Callable[[Case], Found | Absent | Suspected | None]

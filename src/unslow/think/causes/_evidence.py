@@ -116,29 +116,15 @@ def started_without(case: Case, *flags: str, by_ollama: bool = False) -> bool:
     return not asked and not any(name.startswith(variables) for name in runtime.environment.value)
 
 
-def serves_one_model(case: Case) -> bool:
-    """Whether it is a llama-server with a model of its own that it never puts to sleep, and no router before it."""
-    command = case.runtime.command.value_or([])
-    own = any(word in ("-m", "--model", "-hf", "--hf-repo") for word in command)
-    routed = isinstance(case.runtime.front, Known) and bool(case.runtime.front.value)
-    return own and not routed and started_without(case, "--sleep-idle", "--models")
-
-
 MOST = 0.5  # Of a token's time: what takes more of it dominates
-
-
-def _predicted_share(case: Case) -> float | None:
-    """The share of the predicted time of a token that the CPU computes; None where nothing tells."""
-    expected = predict(case)
-    if isinstance(expected, Prediction):
-        return host_share(expected)
-    return {True: None, False: 0.0, None: None}[cpu_computes(case)]
 
 
 def cpu_dominates(case: Case) -> bool | None:
     """Whether most of a token's time is the CPU's; None where nothing tells."""
-    share = _predicted_share(case)
-    return None if share is None else share > MOST
+    expected = predict(case)
+    if isinstance(expected, Prediction):
+        return host_share(expected) > MOST
+    return False if cpu_computes(case) is False else None
 
 
 USUAL_UBATCH = 512  # The default of llama.cpp

@@ -15,7 +15,7 @@ from unslow.think.case.instructions import spelled_out
 from unslow.think.case.narrative import is_report
 from unslow.think.case.prediction import measured_rate, predict
 from unslow.think.case.slowness import generates_slowly
-from unslow.think.case.vram import is_gpu, own_is_known
+from unslow.think.case.vram import gpu_places, gpus_used, is_gpu, own_is_known
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Found, Remedy, Suspected, fact_at
 from unslow.think.report import Evidence
@@ -150,6 +150,17 @@ def if_slow(case: Case, evidence: Evidence, remedy: Remedy, suspected: Suspected
     return (
         Found(suspected.because, (evidence,), cured.cure, (cured,)) if slow else Absent("it is as fast as it should be")
     )
+
+
+def places_used(case: Case) -> list[int]:
+    """Where the GPUs stand in the machine's list that the runtime uses."""
+    return [place for place, gpu in gpu_places(case) if gpu in gpus_used(case)]
+
+
+def must_list_processes(case: Case) -> None:
+    """Without the list of every GPU in use, nothing can be said of strangers."""
+    for place in places_used(case) or [0]:
+        need(case, f"machine.gpus.{place}.processes")
 
 
 def must_tell_own(case: Case, how_to_get: str) -> None:

@@ -87,7 +87,7 @@ _USUAL_QUANT, _GIVEN_BY = "Q4_K_M", ("Ollama", "LM Studio")
 _KEPT_AS_PUBLISHED = ("MXFP4",)
 _AS_IT_IS, _Q8 = "as it is", "q8_0"
 _SHORTER = Remedy(Knob.CONTEXT_LENGTH.to(None, "a shorter context frees GPU memory"), None, "long chats are cut")
-_HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to(_Q8, "a KV cache of half the size"), None, "answers change slightly")
+HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to(_Q8, "a KV cache of half the size"), None, "answers change slightly")
 _FALLS = "quality falls with the quant"
 _SMALLER_QUANT = Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, _FALLS)
 
@@ -119,7 +119,7 @@ def memory_remedies(case: Case, cure: Cure = EVERYTHING, *, in_part: bool = True
     fitting = fitting_of(case)
     shrinks = can_shrink_cache(case)
     if fitting is None:
-        return (_SHORTER, *((_HALF_CACHE,) if shrinks else ()), _SMALLER_QUANT)
+        return (_SHORTER, *((HALF_CACHE,) if shrinks else ()), _SMALLER_QUANT)
     shorter = shorter_context(case, cure)
     halved = _halved_cache(fitting, cure, alone=shorter is None, in_part=in_part) if shrinks else None
     return (*(r for r in (shorter, halved) if r), _smaller_quant(fitting, cure, shrinks=shrinks))

@@ -62,9 +62,12 @@ def _by_tokens(case: Case) -> Found | Absent:
 
 def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.THINKING, metrics=("first_token",))
-    if tried is None or not is_clear(tried) or tried.metric == "decode":
-        return None
-    if slow_side_has(tried, Topic.THINKING) is False:
+    if (
+        tried is None
+        or not is_clear(tried)
+        or tried.metric == "decode"
+        or slow_side_has(tried, Topic.THINKING) is False
+    ):
         return None
     words = f"without thinking it is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))

@@ -65,7 +65,11 @@ def _by_trial(case: Case) -> Found | Suspected | None:
 
 
 def _by_setting(case: Case) -> Found | Absent | Suspected | None:
-    fact, off = _switch(case)
+    environment, fact = case.runtime.environment, "runtime.eager"
+    if isinstance(environment, Known) and not isinstance(case.runtime.eager, Known) and runs_ggml(case):
+        fact, off = "runtime.environment", GRAPHS_OFF in environment.value  # llama.cpp has no other switch
+    else:
+        off = need(case, fact)
     if not off:
         return Absent("graphs are not switched off")
     if hidden := _hidden(case):
@@ -83,26 +87,12 @@ def _hidden(case: Case) -> str:
     running = case.runtime.running_requests.value_or(1)
     if running > FEW_REQUESTS:
         return f"{running} requests run at once: the kernels hide their start"
-    if _waits_for_weights(case):
+    now = predict(case)
+    fetches_s = sum(p.seconds for p in now.parts if p.name == FETCHES) if isinstance(now, Prediction) else 0.0
+    if isinstance(now, Prediction) and fetches_s > MOSTLY * now.seconds.mid:
         return "graphs are off, and a token waits for weights from the host's memory meanwhile"
     slow_elsewhere = is_report(case) and not blames(case, "decode")
     return "graphs are off, but it is not decoding that is slow" if slow_elsewhere else ""
-
-
-def _waits_for_weights(case: Case) -> bool:
-    """Whether most of a token is spent on fetching weights, which launches go beside."""
-    now = predict(case)
-    if not isinstance(now, Prediction):
-        return False
-    return sum(p.seconds for p in now.parts if p.name == FETCHES) > MOSTLY * now.seconds.mid
-
-
-def _switch(case: Case) -> tuple[str, bool]:
-    """The fact that tells whether graphs are off, and whether they are; llama.cpp's only switch is a variable."""
-    environment = case.runtime.environment
-    if isinstance(environment, Known) and not isinstance(case.runtime.eager, Known) and runs_ggml(case):
-        return "runtime.environment", GRAPHS_OFF in environment.value
-    return "runtime.eager", bool(need(case, "runtime.eager"))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:

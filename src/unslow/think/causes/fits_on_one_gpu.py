@@ -84,7 +84,10 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         ask_for(case, "runtime.split_mode", SHOW)
     if not split or has_fast_links(case):
         return Absent("the split costs one hand-over between GPUs for each token, next to nothing")
-    alone = _alone(case)
+    # How many times as fast one GPU would be; None where physics does not tell the two apart, or nobody measured
+    now, then, alone = rate_among_others(case), predict_among_others(case, ONE), None
+    if case.runtime.tensor_parallel.value_or(1) > 1 and isinstance(now, Known) and not isinstance(then, Unknown):
+        alone = then.tokens_per_s.mid / now.value
     if alone is None and not must_be_slow(case):
         return Absent("the speed is what these GPUs should give")
     if alone is not None and (alone < WORTH_COMPARING or _gains_by_split(case)):
@@ -93,14 +96,6 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
     path = "runtime.tensor_parallel" if isinstance(case.runtime.tensor_parallel, Known) else "runtime.split_mode"
     cure = ONE if alone is not None else Cure()
     return _found(words, (cite(case, path), cite(case, f"machine.gpus.{place}.vram_total_bytes")), None, cure)
-
-
-def _alone(case: Case) -> float | None:
-    """How many times as fast one GPU would be; None where physics does not tell the two apart, or nobody measured."""
-    now, then = rate_among_others(case), predict_among_others(case, ONE)
-    if case.runtime.tensor_parallel.value_or(1) < 2 or isinstance(now, Unknown) or isinstance(then, Unknown):  # noqa: PLR2004 (several)
-        return None
-    return then.tokens_per_s.mid / now.value
 
 
 def _gains_by_split(case: Case) -> bool:

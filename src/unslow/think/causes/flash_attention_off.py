@@ -123,11 +123,7 @@ def _by_buffer(case: Case) -> Found | None:
         return None
     because = f"flash attention is off: the compute buffer takes {held / GIB:.1f} GiB while layers are on the CPU"
     found = _found(because, (cite(case, "runtime.flash_attention"), cite(case, "runtime.buffers")))
-    return _priced_with_layers(case, found)
-
-
-def _priced_with_layers(case: Case, found: Found) -> Found:
-    """With the layers that come back; where that is all of them, it is the reason and not who else holds memory."""
+    # With the layers that come back; where that is all of them, it is the reason and not who else holds memory
     try:
         demand = read_demand(with_settings(case, ON))
     except MissingFactError:

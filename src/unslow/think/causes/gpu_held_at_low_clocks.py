@@ -89,8 +89,10 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     plain = gpu.power_share is not None and isinstance(gpu.temperature_c, Known)
     if not plain:  # drivers that name no reasons still tell power and temperature
         ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case))
-    reasons = set(gpu.reasons.value_or([]))
-    if reasons & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER or _is_hot(gpu):
+    # Near the temperature at which it slows down, where the driver tells that one, else just hot
+    slows_at_c = gpu.gpu.temperature_slowdown_c.value_or(HOT_C + MARGIN_C)
+    is_hot = isinstance(gpu.temperature_c, Known) and gpu.temperature_c.value > slows_at_c - MARGIN_C
+    if set(gpu.reasons.value_or([])) & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER or is_hot:
         return Absent("heat or power holds the clocks down")
     if gpu.power_share is None and not isinstance(gpu.temperature_c, Known):
         ask_for(case, f"{gpu.at}.{'power_w' if gpu.at == gpu.place else 'power_max_w'}", gpu_state(case))
@@ -109,29 +111,17 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     )
 
 
-def _is_hot(gpu: LoadedGpu) -> bool:
-    """Whether it is near the temperature at which it slows down, where the driver tells that one, else just hot."""
-    limit = gpu.gpu.temperature_slowdown_c.value_or(HOT_C + MARGIN_C)
-    return isinstance(gpu.temperature_c, Known) and gpu.temperature_c.value > limit - MARGIN_C
-
-
 def _low(case: Case, gpu: LoadedGpu) -> str:
     """Which reading is low, in words; empty where none is."""
     share, state = gpu.clock_share, gpu.gpu.performance_state.value_or("")
     if share is not None and share < LOW:
         return f"{share:.0%} of its clocks"
-    most, memory = gpu.gpu.memory_clock_max_hz.value_or(0), _memory_clock_hz(case, gpu)
+    most, sampled = gpu.gpu.memory_clock_max_hz.value_or(0), figure_of(case, gpu.gpu.index, "memory_clock_hz")
+    under_load = sampled.mean if sampled else None
+    memory = gpu.gpu.memory_clock_hz.value_or(None) if gpu.at == gpu.place else under_load
     if most and memory is not None and memory < LOW * most:
         return f"{memory / most:.0%} of its memory's clocks"
     return f"performance state {state}" if gpu.at == gpu.place and state in _LOW_STATES else ""
-
-
-def _memory_clock_hz(case: Case, gpu: LoadedGpu) -> float | None:
-    """The memory's clock under load; None where nobody read it then."""
-    if gpu.at == gpu.place:
-        return gpu.gpu.memory_clock_hz.value_or(None)
-    sampled = figure_of(case, gpu.gpu.index, "memory_clock_hz")
-    return sampled.mean if sampled else None
 
 
 CAUSE = Cause(

@@ -38,6 +38,7 @@ from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import BEYOND, Fall, fall_with_depth
 from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
+from unslow.think.causes._memory_remedies import HALF_CACHE
 from unslow.think.report import Evidence
 
 CLIFF = 2.5
@@ -101,12 +102,11 @@ def _by_fall(case: Case) -> Found | Absent | Suspected | None:
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
-    smaller = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
     return Found(
         because=because,
         evidence=evidence,
         remedies=(
-            *((smaller,) if can_shrink_cache(case) else ()),
+            *((HALF_CACHE,) if can_shrink_cache(case) else ()),
             Remedy(Knob.CONTEXT_LENGTH.to(None, "a context that fits"), None, "long chats are cut"),
         ),
         speedup=speedup,

@@ -38,6 +38,7 @@ from unslow.think.case.vram import available_vram_bytes, compute_bytes, failed_o
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy
 from unslow.think.causes._facts import cite
+from unslow.think.causes._memory_remedies import HALF_CACHE
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
 
 _WHAT = {
@@ -112,10 +113,9 @@ def _on_host(case: Case) -> tuple[Remedy, ...]:
     per_token = cache / context + case.runtime.ubatch.value_or(USUAL_UBATCH) * _MASK_BYTES
     tokens = int(room / per_token) // _STEP * _STEP
     shorter = Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights"))
-    halved = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
     return (
         *((shorter,) if 0 < tokens < context else ()),
-        *((halved,) if case.runtime.kv_type_k.value_or("f16") == "f16" and cache / 2 < room else ()),
+        *((HALF_CACHE,) if case.runtime.kv_type_k.value_or("f16") == "f16" and cache / 2 < room else ()),
         *_smaller_buffer(case),
         *(() if tokens > 0 else (smaller,)),
     )
