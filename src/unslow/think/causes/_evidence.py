@@ -11,13 +11,13 @@ import msgspec
 
 from unslow.facts.run import AtDepth, Phase, PhaseTelemetry, Stat, Traffic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Origin, Unknown, first_known
+from unslow.facts.values import Known, MissingFactError, Origin, first_known
 from unslow.think.case.demand import missing
 from unslow.think.case.gpus import watched_gpus
 from unslow.think.case.placement import cpu_computes, host_weights_bytes
 from unslow.think.case.prediction import Prediction, host_share, predict
 from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._facts import ask_for, cite
+from unslow.think.causes._facts import ask_for, cite, must_predict
 from unslow.think.report import Cost, Evidence
 
 ENOUGH_SAMPLES = 3  # Of a figure in a phase: fewer may be what was left of the phase before
@@ -222,7 +222,7 @@ def fall_with_depth(case: Case, cure: Cure | None = None) -> Fall:
     if len(depths) < 2 or min(d.tokens_per_s for d in depths) <= 0:  # noqa: PLR2004 (a fall has two ends)
         raise missing("the speed at two depths", TRY_IT)
     ends = depths[0], depths[-1]
-    first, last = (_seconds(case, end.depth_tokens, cure) for end in ends)
+    first, last = (must_predict(at_depth(case, end.depth_tokens), cure).seconds.mid for end in ends)
     return Fall(*ends, expected=max(1.0, last / first))
 
 
@@ -230,10 +230,3 @@ def at_depth(case: Case, tokens: int) -> Case:
     """The case as if it had been measured so far into the context."""
     depth = Known(tokens, Origin.MEASURED, "run.depths")
     return msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=depth))
-
-
-def _seconds(case: Case, tokens: int, cure: Cure | None) -> float:
-    expected: Prediction | Unknown = predict(at_depth(case, tokens), cure)
-    if isinstance(expected, Unknown):
-        raise MissingFactError(expected)
-    return expected.seconds.mid

@@ -12,12 +12,11 @@ from unslow.facts.values import MIB, Known, MissingFactError, Origin, Unknown
 from unslow.think.case.demand import missing
 from unslow.think.case.gpus import LoadedGpu, loaded_gpus
 from unslow.think.case.instructions import spelled_out
-from unslow.think.case.narrative import is_report
-from unslow.think.case.prediction import measured_rate, predict
+from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import gpu_places, gpus_used, is_gpu, own_is_known
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Found, Remedy, Suspected, fact_at
+from unslow.think.causes._cause import fact_at
 from unslow.think.report import Evidence
 
 
@@ -134,22 +133,18 @@ def must_be_slow(case: Case) -> bool:
     slow = generates_slowly(case)
     if slow is not None:
         return slow
-    expected = predict(case)
-    if isinstance(measured_rate(case), Known) and isinstance(expected, Unknown):
-        raise MissingFactError(expected)
+    if isinstance(measured_rate(case), Known):
+        must_predict(case)
     ask_for(case, "run.decode_tokens_per_s", own_speed(case))
     return False
 
 
-def if_slow(case: Case, evidence: Evidence, remedy: Remedy, suspected: Suspected) -> Found | Absent | Suspected:
-    """A known mechanism is the cause where it is slow, and no more than a suspicion where nobody can tell."""
-    slow = True if is_report(case) else generates_slowly(case)
-    if slow is None:
-        return suspected
-    cured = remedy._replace(cure=None if is_report(case) else Cure())
-    return (
-        Found(suspected.because, (evidence,), cured.cure, (cured,)) if slow else Absent("it is as fast as it should be")
-    )
+def must_predict(case: Case, cure: Cure | None = None) -> Prediction:
+    """What a token should take; MissingFactError names what it lacks to tell."""
+    expected = predict(case, cure)
+    if isinstance(expected, Unknown):
+        raise MissingFactError(expected)
+    return expected
 
 
 def places_used(case: Case) -> list[int]:

@@ -92,18 +92,20 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     if not failed_on_gpu(case):
         return _on_host(case)
     try:
-        return (*_smaller_buffer(case), *_shorter_context(case), _fewer_layers(case) or _LEAVE)
+        return (*_smaller_buffer(case), *_fitting(case))
     except MissingFactError:
         return (*_smaller_buffer(case), _LEAVE)
+
+
+def _longest(tokens: int) -> Remedy:
+    return Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights"))
 
 
 def _on_host(case: Case) -> tuple[Remedy, ...]:
     """Less of what takes most: a shorter context where its cache is larger than the weights, else smaller weights."""
     smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model: less to hold in memory"))
-    failure, context = (
-        case.runtime.allocation_failure.value_or(None),
-        first_known(case.runtime.context_length, case.runtime.context_set).value_or(0),
-    )
+    failure = case.runtime.allocation_failure.value_or(None)
+    context = first_known(case.runtime.context_length, case.runtime.context_set).value_or(0)
     asked = failure.asked_bytes.value_or(0) if failure and failure.what == "kv_cache" else 0
     cache, weights = asked or kv_per_token(case) * context, case.model.weights_bytes.value_or(0)
     free = case.machine.memory.available_bytes.value_or(None)
@@ -112,9 +114,8 @@ def _on_host(case: Case) -> tuple[Remedy, ...]:
     room = free - FIT_MARGIN_BYTES * _SPARE - weights
     per_token = cache / context + case.runtime.ubatch.value_or(USUAL_UBATCH) * _MASK_BYTES
     tokens = int(room / per_token) // _STEP * _STEP
-    shorter = Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights"))
     return (
-        *((shorter,) if 0 < tokens < context else ()),
+        *((_longest(tokens),) if 0 < tokens < context else ()),
         *((HALF_CACHE,) if case.runtime.kv_type_k.value_or("f16") == "f16" and cache / 2 < room else ()),
         *_smaller_buffer(case),
         *(() if tokens > 0 else (smaller,)),
@@ -136,29 +137,21 @@ def _smaller_buffer(case: Case) -> tuple[Remedy, ...]:
     )
 
 
-def _shorter_context(case: Case) -> tuple[Remedy, ...]:
-    """The longest context that fits with all layers on the GPU."""
+def _fitting(case: Case) -> list[Remedy]:
+    """The longest context that fits with all layers on the GPU; for builds that do not place layers, as many as fit."""
     shape, free = read_shape(case), available_vram_bytes(case)
     weights = shape.layers * shape.layer_bytes + shape.output_bytes
     room = free - margin_bytes(case) * _SPARE - compute_bytes(case) - weights
-    if room <= 0 or not shape.kv_bytes_per_token:
-        return ()
-    tokens = int(room / shape.kv_bytes_per_token) // _STEP * _STEP
-    if not 0 < tokens < case.runtime.context_length.value_or(tokens + 1):
-        return ()
-    return (Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights")),)
-
-
-def _fewer_layers(case: Case) -> Remedy | None:
-    """As many layers as fit, for builds that do not find the number by themselves."""
+    tokens = int(room / shape.kv_bytes_per_token) // _STEP * _STEP if shape.kv_bytes_per_token else 0
+    remedies = []
+    if 0 < tokens < case.runtime.context_length.value_or(tokens + 1):
+        remedies.append(_longest(tokens))
     if places_layers_itself(case) is not False:
-        return None
-    shape, context = read_shape(case), case.runtime.context_length.value_or(_SHORT)
-    placed = fitting_placement(case, shape, available_vram_bytes(case), context)
+        return [*remedies, _LEAVE]
+    placed = fitting_placement(case, shape, free, case.runtime.context_length.value_or(_SHORT))
     fitting, total = int(placed.gpu_layers) + placed.output_on_gpu, shape.layers + 1
-    if not 0 < fitting < total:
-        return None
-    return Remedy(Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit; the CPU computes the rest"))
+    fewer = Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit; the CPU computes the rest")
+    return [*remedies, Remedy(fewer) if 0 < fitting < total else _LEAVE]
 
 
 CAUSE = Cause(

@@ -48,7 +48,10 @@ def check(case: Case) -> Found | Absent | Suspected:
     refused = None if settings_unread(case) else _by_own_sum(case)
     if refused:
         return refused
-    if seen_split(case) is None and _has_no_part_left_out(case) and not remarks_on(case, Topic.LAYERS_FIT_BY_HAND):
+    # The runtime accounts for all of the model, so that a split would have been seen
+    counted = isinstance(case.runtime.gpu_layers, Known) and isinstance(case.runtime.layers, Known)
+    accounted = counted or isinstance(case.runtime.vram_share, Known)
+    if seen_split(case) is None and accounted and not remarks_on(case, Topic.LAYERS_FIT_BY_HAND):
         return Absent("no layer was left out by an estimate")
     if set_on_purpose(case):
         return Absent("a setting decides on the number of layers")
@@ -78,12 +81,6 @@ def _by_own_sum(case: Case) -> Found | None:
     )
 
 
-def _has_no_part_left_out(case: Case) -> bool:
-    """Whether the runtime accounts for all of the model, so that a split would have been seen."""
-    counted = isinstance(case.runtime.gpu_layers, Known) and isinstance(case.runtime.layers, Known)
-    return counted or isinstance(case.runtime.vram_share, Known)
-
-
 def _by_reading(case: Case) -> Found | Absent:
     if seen_split(case) is None and not layers_left_on_host(case):
         return Absent("no layer was left out by an estimate")
@@ -94,7 +91,11 @@ def _by_reading(case: Case) -> Found | Absent:
         return Absent(
             f"{free / GIB:.1f} GiB are free, a layer takes {layer / GIB:.1f} and the margin {margin / GIB:.1f}"
         )
-    if free - _held_by_others(case) < margin + layer:
+    total_bytes = vram_total_bytes(case)
+    if total_bytes is None:
+        raise missing("how much memory the GPU has", "{gpu_memory}")
+    # What others held when it was loaded: they may only have made way since
+    if free - max(0.0, total_bytes - available_vram_bytes(case)) < margin + layer:
         return Absent(f"{free / GIB:.1f} GiB are free now, but were not when it was loaded")
     more = int((free - margin) / layer)
     split = seen_split(case)
@@ -103,13 +104,11 @@ def _by_reading(case: Case) -> Found | Absent:
     cure = Cure(vram_bytes=available_vram_bytes(case) + margin)
     gpu = gpus_used(case)[0]
     name = "vram_free_bytes" if isinstance(gpu.vram_free_bytes, Known) else "vram_used_bytes"
-    free_evidence = (
-        cite(case, f"machine.gpus.{case.machine.gpus.value_or(()).index(gpu)}.{name}", f"{free / GIB:.1f} GiB free"),
-    )
+    read = f"machine.gpus.{case.machine.gpus.value_or(()).index(gpu)}.{name}"
     return Found(
         because=f"{split.words if split else 'layers are on the CPU'}, yet {free / GIB:.1f} GiB of GPU memory stay "
         f"free after the load, and a layer takes {layer / GIB:.1f} GiB",
-        evidence=(*free_evidence, *((cite(case, split.fact),) if split else ())),
+        evidence=(cite(case, read, f"{free / GIB:.1f} GiB free"), *((cite(case, split.fact),) if split else ())),
         cure=cure,
         remedies=(Remedy(Knob.GPU_LAYERS.to(reached, "as many as fit beside the margin"), cure, "it may run out"),),
     )
@@ -169,21 +168,17 @@ def _layer_bytes(case: Case) -> float:
     return shape.layer_bytes + shape.kv_bytes_per_token * runtime.context_length.need() / max(1, shape.layers)
 
 
-def _held_by_others(case: Case) -> float:
-    """What others held when it was loaded: they may only have made way since."""
-    total = vram_total_bytes(case)
-    if total is None:
-        raise missing("how much memory the GPU has", "{gpu_memory}")
-    return max(0.0, total - available_vram_bytes(case))
-
-
 def _by_words(case: Case) -> Found | Suspected | None:
     """Gigabytes that somebody saw free after the load, where the runtime's own sum was only just too large."""
     said = remarks_on(case, Topic.VRAM_FREE)
     split = seen_split(case)
     if not said or not split:
         return None
-    free, asked, available = max(amount_bytes(r.text) for r in said), *_sums(case)
+    free, asked = max(amount_bytes(r.text) for r in said), float(case.runtime.asked_bytes.value_or(0))
+    try:
+        available = available_vram_bytes(case)
+    except MissingFactError:
+        asked = available = 0.0
     if not asked or not 1 < asked / max(1.0, available) < BARELY or free < margin_bytes(case) + _layer_bytes(case):
         return Suspected(f"{split.words}, and {said[0].text}", "machine.gpus.0.vram_free_bytes", CAUSE.ask)
     return Found(
@@ -192,14 +187,6 @@ def _by_words(case: Case) -> Found | Suspected | None:
         evidence=(cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"), *cite_remarks(case, said)),
         remedies=(Remedy(Knob.GPU_LAYERS.to(None, "a few more layers than it chose"), None, "it may run out"),),
     )
-
-
-def _sums(case: Case) -> tuple[float, float]:
-    """What the runtime asked for and what it found; nothing where it does not say."""
-    try:
-        return float(case.runtime.asked_bytes.need()), available_vram_bytes(case)
-    except MissingFactError:
-        return 0.0, 0.0
 
 
 CAUSE = Cause(

@@ -81,20 +81,17 @@ def _by_pages(case: Case) -> Found | Absent | None:
     because = f"{words}, and {far:.0%} of its threads run on other nodes"
     gain = min(share * nodes, shortfall(case) or nodes)  # all nodes' channels instead of one's
     found = _found(because, (cite(case, "runtime.bytes_by_node", f"spread over {nodes} nodes"),), gain)
-    return _started_anew(case, found) if _is_placed(case) else found
+    if not _is_placed(case):
+        return found
+    setting = case.runtime.numa.value_or("")
+    because = f"{because}: `--numa {setting}` is set, and pages that were in the page cache before do not move"
+    change = Knob.NUMA.to(setting, f"drop the page cache (`{DROP}`), then start it again with the same settings")
+    return found._replace(because=because, remedies=(Remedy(change),))
 
 
 def _is_placed(case: Case) -> bool:
     """Whether a setting is there that should have spread the pages."""
     return case.runtime.numa.value_or("") not in {"", "none", "disabled"}
-
-
-def _started_anew(case: Case, found: Found) -> Found:
-    """The same where the setting is there already: pages that were cached before it stay where they lie."""
-    setting = case.runtime.numa.value_or("")
-    because = f"{found.because}: `--numa {setting}` is set, and pages that were in the page cache before do not move"
-    change = Knob.NUMA.to(setting, f"drop the page cache (`{DROP}`), then start it again with the same settings")
-    return found._replace(because=because, remedies=(Remedy(change),))
 
 
 def _threads_elsewhere(case: Case, home: str, nodes: int) -> float | None:

@@ -113,8 +113,8 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
         return None
     if "marlin" in named or named not in _PLAIN:
         return Absent(f"{named} has fast kernels on this GPU")
-    too_old = [c for c in map(dotted_version, _capabilities(case)) if c and c < MARLIN_FROM]
-    if too_old:
+    capabilities = [dotted_version(gpu.compute_capability.value_or("")) for gpu in gpus_used(case)]
+    if any(c and c < MARLIN_FROM for c in capabilities):
         return Absent("this GPU is too old for a faster kernel")
     fact = "runtime.kernel" if isinstance(runtime.kernel, Known) else "runtime.quantization"
     change = Knob.QUANT_KERNEL.to(f"{named}_marlin", "leave the setting out: the fastest kernel is then chosen")
@@ -122,10 +122,6 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     return _if_slow(
         case, f"the weights go through the plain {named} kernel, and Marlin reads the same", evidence, change
     )
-
-
-def _capabilities(case: Case) -> list[str]:
-    return [g.compute_capability.value for g in gpus_used(case) if isinstance(g.compute_capability, Known)]
 
 
 def _warnings(case: Case) -> tuple[Evidence, ...]:

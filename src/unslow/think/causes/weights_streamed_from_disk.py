@@ -77,12 +77,9 @@ def _by_counters(case: Case) -> Found | Absent | Suspected | None:
     doubt = _others_reads(case)
     if doubt:
         return Suspected(f"{words}, by whomever", doubt, CAUSE.ask)
-    found = _found(
-        f"{words}, {share:.0%} of the weights: they do not stay in memory",
-        (cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded"),
-         *_cited_limit(case)),
-    )  # fmt: skip
-    return _within_limit(case, found)
+    watched = cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded")
+    because = f"{words}, {share:.0%} of the weights: they do not stay in memory"
+    return _within_limit(case, _found(because, (watched, *_cited_limit(case))))
 
 
 def _others_reads(case: Case) -> str:
@@ -132,7 +129,9 @@ def _by_size(case: Case) -> Found | Absent | None:
     held = _on_gpus(case)
     if held is None:
         return None
-    ram, host = _ram(case), max(0.0, case.model.weights_bytes.value - held)
+    memory, host = case.machine.memory, max(0.0, case.model.weights_bytes.value - held)
+    limits = (memory.total_bytes, memory.limit_bytes, case.runtime.memory_limit_bytes)
+    ram = float(min(limit.value for limit in limits if isinstance(limit, Known)))
     weights = f"{host / GIB:.0f} GiB" if host >= GIB else f"{host / MIB:.0f} MiB"
     sizes = f"{weights} of weights on the host, {ram / GIB:.0f} GiB of RAM"
     if host <= USABLE * ram:
@@ -155,12 +154,6 @@ def _is_partly_there(case: Case, host: float) -> bool:
     return isinstance(resident, Known) and load_mode not in _HELD_IN_RAM and resident.value - others < PARTLY * host
 
 
-def _ram(case: Case) -> float:
-    memory = case.machine.memory
-    limits = (memory.total_bytes, memory.limit_bytes, case.runtime.memory_limit_bytes)
-    return float(min(limit.value for limit in limits if isinstance(limit, Known)))
-
-
 def _on_gpus(case: Case) -> float | None:
     """Weights that GPUs hold: by the layers there, else as much as they could; None where nobody knows."""
     layers, on_gpu = case.runtime.layers.value_or(0), case.runtime.gpu_layers.value_or(0)
@@ -180,10 +173,8 @@ def _by_waiting(case: Case) -> Found | None:
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM or resident.value > host / 2:
         return None
     because = f"{resident.value / GIB:.1f} of {host / GIB:.1f} GiB are in memory, and {pressure.value:.0%} of the time "
-    return _found(
-        f"{because}something waits for the disk",
-        (cite(case, "machine.load.io_pressure"), cite(case, "runtime.resident_bytes")),
-    )
+    shown = (cite(case, "machine.load.io_pressure"), cite(case, "runtime.resident_bytes"))
+    return _found(f"{because}something waits for the disk", shown)
 
 
 def _by_watching(case: Case) -> Found | None:
@@ -204,13 +195,10 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if ram and size > ram and not gpus_of(case):  # no machine of which no GPU is told keeps all of it
         because = f"{size / GIB:.0f} GiB of weights are mapped, and the memory has {ram / GIB:.0f} GiB: {said[0].text}"
         return _found(because, (cite(case, "machine.memory.total_bytes"), *cite_remarks(case, said)))
-    held = 0.5 * size < case.machine.memory.total_bytes.value_or(0)
-    if size < BEYOND_ANY_PC or held:
+    if size < BEYOND_ANY_PC or 0.5 * size < ram:
         return Suspected(said[0].text, "machine.memory.total_bytes", CAUSE.ask)
-    return _found(
-        f"{size / GIB:.0f} GiB of weights are read from disk as tokens need them: {said[0].text}",
-        cite_remarks(case, said),
-    )
+    because = f"{size / GIB:.0f} GiB of weights are read from disk as tokens need them: {said[0].text}"
+    return _found(because, cite_remarks(case, said))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:

@@ -47,11 +47,14 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_choice(case: Case) -> Found | Absent | None:
-    if _has_one(case):
+    gpus = case.machine.gpus  # as a driver lists them: people name only the GPU that they think of
+    listed = isinstance(gpus, Known) and gpus.origin is not Origin.TOLD and len(gpus.value) == 1
+    if listed and len(seen_gpus(case)) <= 1:
         return Absent("there is one GPU")
     used, fact = _used(case)
     idle = [name for name in _all(case) if not any(_same(name, one) for one in used)]
-    if not used or not all(map(_is_known, used)):
+    # `Vulkan0` alone does not tell which device it is
+    if not used or not all(find_device(name) is not None or is_integrated_name(name) for name in used):
         return None
     best = max(idle, key=_rank, default="")
     if not best or not all(_is_much_better(best, one) for one in used):
@@ -82,13 +85,6 @@ def _by_software(case: Case) -> Found | None:
         evidence=cite_remarks(case, said[:1]) or (cite(case, fact, "a real GPU is idle", named),),
         remedies=(Remedy(Knob.DEVICE.to(None, "install the GPU's own Vulkan driver, or name another device")),),
     )
-
-
-def _has_one(case: Case) -> bool:
-    """Whether there is no other to choose, as a driver lists them: people name only the GPU that they think of."""
-    gpus = case.machine.gpus
-    listed = isinstance(gpus, Known) and gpus.origin is not Origin.TOLD and len(gpus.value) == 1
-    return listed and len(seen_gpus(case)) <= 1
 
 
 def _used(case: Case) -> tuple[list[str], str]:
@@ -128,11 +124,6 @@ def _same(one: str, other: str) -> bool:
     a, b = one.lower(), other.lower()
     device = find_device(one)
     return a in b or b in a or (device is not None and device == find_device(other))
-
-
-def _is_known(name: str) -> bool:
-    """Whether a name tells which device it is: `Vulkan0` alone does not."""
-    return find_device(name) is not None or is_integrated_name(name)
 
 
 def _rank(name: str) -> float:
