@@ -11,13 +11,13 @@ import msgspec
 
 from unslow.facts.run import AtDepth, Phase, PhaseTelemetry, Stat, Traffic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Origin, first_known
+from unslow.facts.values import Known, Origin, first_known
 from unslow.think.case.demand import missing
 from unslow.think.case.gpus import watched_gpus
 from unslow.think.case.placement import cpu_computes, host_weights_bytes
 from unslow.think.case.prediction import Prediction, host_share, predict
 from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._facts import ask_for, cite, must_predict
+from unslow.think.causes._facts import ask_for, cite, if_known, must_predict
 from unslow.think.report import Cost, Evidence
 
 ENOUGH_SAMPLES = 3  # Of a figure in a phase: fewer may be what was left of the phase before
@@ -178,13 +178,10 @@ def copies(case: Case, link_bytes_per_s: float) -> Copies | None:
         return None
     if case.runtime.op_offload.value_or(default=True) is False:
         return None
-    try:
-        copied = host_weights_bytes(case)
-    except MissingFactError:
-        return None
+    copied = if_known(host_weights_bytes, case)
     ubatch = case.runtime.ubatch.value_or(0) or USUAL_UBATCH
     tokens = measured_prompt_tokens(case) or math.inf
-    return Copies(copied / link_bytes_per_s, ubatch, speed.value, tokens) if copied > 0 else None
+    return Copies(copied / link_bytes_per_s, ubatch, speed.value, tokens) if copied and copied > 0 else None
 
 
 BEYOND = 1.5

@@ -1,7 +1,7 @@
 """The facts of a case as causes use them: asked for by path, so that a missing one is named, and cited as evidence."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,8 @@ from unslow.think.case.work import Cure
 from unslow.think.causes._cause import fact_at
 from unslow.think.report import Evidence
 
+Reading = TypeVar("Reading")
+
 
 def need(case: Case, path: str) -> Any:
     """The value at a path; a missing one makes the verdict "cannot tell", by name."""
@@ -34,6 +36,14 @@ def ask_for(case: Case, path: str, how_to_get: str) -> Any:
     if isinstance(fact, Unknown) and not fact.how_to_get:
         raise MissingFactError(msgspec.structs.replace(fact, how_to_get=how_to_get), path)
     return need(case, path)
+
+
+def if_known(read: Callable[[Case], Reading], case: Case) -> Reading | None:
+    """What a reading of the case gives; None where it lacks a fact."""
+    try:
+        return read(case)
+    except MissingFactError:
+        return None
 
 
 def cite(case: Case, path: str, reference: object = None, words: str | None = None) -> Evidence:

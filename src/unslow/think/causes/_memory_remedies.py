@@ -23,6 +23,7 @@ from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.vram import buffers_of, computing_devices, gpus_used, other_gpu_processes, own_vram_bytes
 from unslow.think.case.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Remedy
+from unslow.think.causes._facts import if_known
 from unslow.think.claims.models import quants_said
 from unslow.think.hardware import CUDA_CONTEXT_BYTES, Hardware, Room, driver_reserve
 from unslow.think.memo import once
@@ -198,14 +199,13 @@ def _by_readings(case: Case, context: int, used: int) -> Fitting | None:
     if not (seen or free_now) or not (plan_of(case) or kv_per_token(case)):
         return None
     scale = {_AS_IT_IS: 1.0, _Q8: _HALF}
-    try:
-        available = read_demand(case, context).available
-    except MissingFactError:
+    demand = if_known(lambda case: read_demand(case, context), case)
+    if demand is None:
         return None
     return Fitting(
         lambda tokens, cache: read_demand(case, tokens * scale[cache]).lacking,
         context, used, float(case.model.weights_bytes.need()), float(case.model.parameters.value_or(0)),
-        available_bytes=available,
+        available_bytes=demand.available,
     )  # fmt: skip
 
 

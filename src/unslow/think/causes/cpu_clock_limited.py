@@ -95,7 +95,8 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     if not _FREQUENCY.search(said[0].text) or not blames(case, "decode", "prefill"):
         return Suspected(said[0].text, "the CPU's clock while it generates", SHOW)
-    return _found(f"the CPU is held at low clocks: {said[0].text}", cite_remarks(case, said[:1]))
+    because = f"the CPU is held at low clocks: {said[0].text}"
+    return Found(because, cite_remarks(case, said[:1]), Cure(), (Remedy(_PERFORMANCE, Cure()),))
 
 
 def _by_trial(case: Case) -> Found | Suspected | None:
@@ -105,8 +106,8 @@ def _by_trial(case: Case) -> Found | Suspected | None:
         return None
     if not cpu_computes(case) and not _OF_CPU.search(tried.text):
         return Suspected(tried.text, "whether the CPU computes, and its clock", SHOW)
-    words = f"with other clocks it is {times_as_fast(tried)}"
-    return _found(words, (cite_comparison(case, tried),))._replace(cure=None, speedup=gain_of(tried))
+    words, remedies = f"with other clocks it is {times_as_fast(tried)}", (Remedy(_PERFORMANCE, Cure()),)
+    return Found(words, (cite_comparison(case, tried),), remedies=remedies, speedup=gain_of(tried))
 
 
 def _by_reading(case: Case) -> Found | Absent | Suspected:
@@ -161,10 +162,6 @@ def _low(case: Case) -> float:
     cpu = case.machine.cpu
     alike = isinstance(cpu.efficiency_cores, Known) and not cpu.efficiency_cores.value
     return LOW_WITHOUT_BOOST if alike and "neon" in cpu.instruction_sets.value_or([]) and not is_apple(case) else LOW
-
-
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    return Found(because, evidence, Cure(), (Remedy(_PERFORMANCE, Cure()),))
 
 
 CAUSE = Cause(

@@ -40,7 +40,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Known, MissingFactError
+from unslow.facts.values import GIB, MIB, Known
 from unslow.think.case.demand import read_demand, read_shape
 from unslow.think.case.gpus import is_apple, is_integrated, is_integrated_name, is_windows
 from unslow.think.case.narrative import amount_bytes, denies, remarks_on
@@ -51,7 +51,7 @@ from unslow.think.case.vram import candidate_gpus, gpu_places, gpus_of, gpus_use
 from unslow.think.case.work import Cure, cured_placement
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, gpu_figure
-from unslow.think.causes._facts import cite, cite_remarks
+from unslow.think.causes._facts import cite, cite_remarks, if_known
 from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.report import Evidence
 
@@ -224,10 +224,7 @@ def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
     own = Cure(only_own_memory=True)
     *milder, quant = memory_remedies(case, own, in_part=False)
     shorter = next((remedy.cure for remedy in milder if remedy.cure), None)
-    try:
-        fewer = None if shorter else _fewer_layers(case)
-    except MissingFactError:
-        fewer = None
+    fewer = None if shorter else if_known(_fewer_layers, case)
     remedies = [*milder, *((fewer,) if fewer else ()), quant]
     why = "let the load fail rather than spill in silence"
     if MOVABLE in case.runtime.environment.value_or({}):

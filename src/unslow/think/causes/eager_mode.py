@@ -38,10 +38,10 @@ from unslow.think.case.slowness import behaves_as_set_up, lost_against
 from unslow.think.case.work import FETCHES, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._facts import cite, cite_comparison, need
-from unslow.think.report import Evidence
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
+_SWITCH_ON = Remedy(Knob.GRAPHS.to(value=True, why="remove the setting that switches them off"), ON, "some GPU memory")
 MOSTLY = 0.5  # Of a token
 FEW_REQUESTS = 8  # At a time: with more, kernels are long enough to hide their start
 
@@ -61,7 +61,7 @@ def _by_trial(case: Case) -> Found | Suspected | None:
     if slow_with:
         return None
     words = f"with graphs it is {times_as_fast(trial)}"
-    return _found(words, (cite_comparison(case, trial),), gain_of(trial))
+    return Found(words, (cite_comparison(case, trial),), ON, (_SWITCH_ON,), speedup=gain_of(trial))
 
 
 def _by_setting(case: Case) -> Found | Absent | Suspected | None:
@@ -79,7 +79,8 @@ def _by_setting(case: Case) -> Found | Absent | Suspected | None:
         return Absent("graphs are off, and it is as fast as with them")
     if lost is None and not blames(case, "decode"):
         return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)
-    return _found("graphs are switched off: the host starts every kernel by itself", (cite(case, fact),))
+    words = "graphs are switched off: the host starts every kernel by itself"
+    return Found(words, (cite(case, fact),), ON, (_SWITCH_ON,))
 
 
 def _hidden(case: Case) -> str:
@@ -93,11 +94,6 @@ def _hidden(case: Case) -> str:
         return "graphs are off, and a token waits for weights from the host's memory meanwhile"
     slow_elsewhere = is_report(case) and not blames(case, "decode")
     return "graphs are off, but it is not decoding that is slow" if slow_elsewhere else ""
-
-
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.GRAPHS.to(value=True, why="remove the setting that switches them off")
-    return Found(because, evidence, ON, (Remedy(change, ON, "some GPU memory"),), speedup=speedup)
 
 
 CAUSE = Cause(

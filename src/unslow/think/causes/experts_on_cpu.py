@@ -46,7 +46,7 @@ from unslow.think.case.placement import Split, cpu_computes, read_placement, see
 from unslow.think.case.vram import available_vram_bytes, buffers_of
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, free_before_load, need
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, free_before_load, if_known, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
 _ALL_ON_CPU = {
@@ -127,7 +127,9 @@ def _by_setting(case: Case) -> Found | Absent | None:
         return Absent("the model has no experts")
     shape, demand = read_shape(case), _demand(case)
     away, stay = _away(case, shape), _must_stay(shape, demand.lacking)
-    if away < 1 or stay.layers >= (away if _saw_free_memory(case) else away / 2):
+    # By the label of a card alone, half of the experts must fit before it is said
+    most = away if if_known(available_vram_bytes, case) is not None else away / 2
+    if away < 1 or stay.layers >= most:
         read_demand(case)  # only what was really free may rule it out
         return Absent(f"the experts of {away:.0f} layers are on the CPU, and {stay.words}")
     cure = Cure(vram_bytes=demand.available, experts_on_gpu=True)
@@ -170,14 +172,6 @@ def _by_place(case: Case) -> Absent | None:
     if isinstance(case.runtime.tensor_overrides, Known) and is_mixture(case) and cpu_computes(case) is False:
         return Absent("all experts are on the GPU")
     return None
-
-
-def _saw_free_memory(case: Case) -> bool:
-    """Whether what was free is known; by the label of a card alone, half of the experts must fit before it is said."""
-    try:
-        return available_vram_bytes(case) >= 0
-    except MissingFactError:
-        return False
 
 
 def _demand(case: Case) -> Demand:

@@ -76,7 +76,13 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         ask_for(case, "runtime.buffers", SHOW)
     if count is not None and count < 2:  # noqa: PLR2004 (several)
         return Absent("one GPU computes")
-    held, (largest, place) = _held(case), _largest(case)
+    # All that the runtime has on GPUs; else the weights, a fifth for the rest, and one request of an engine's, whose
+    # cache takes whatever memory there is
+    held = float(sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu))
+    if not held or computes_all_on_gpus(case):
+        request = kv_per_token(case) * case.runtime.context_length.value_or(0) if computes_all_on_gpus(case) else 0.0
+        held = 1.2 * float(ask_for(case, "model.weights_bytes", "{model_size}")) + request
+    largest, place = _largest(case)
     if held > USABLE * largest:
         return Absent(f"{held / GIB:.1f} GiB do not fit on a GPU of {largest / GIB:.1f} GiB")
     split = splits_tensors(case)
@@ -109,15 +115,6 @@ def _gains_by_split(case: Case) -> bool:
     if not linked or isinstance(split, Unknown) or isinstance(alone, Unknown):
         return False
     return split.tokens_per_s.mid >= WORTH_COMPARING * alone.tokens_per_s.mid
-
-
-def _held(case: Case) -> float:
-    """All that the runtime has on GPUs; else the weights, a fifth for the rest, and one request of an engine's."""
-    buffers = [b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu]
-    if buffers and not computes_all_on_gpus(case):  # whose cache takes whatever memory there is
-        return float(sum(buffers))
-    request = kv_per_token(case) * case.runtime.context_length.value_or(0) if computes_all_on_gpus(case) else 0.0
-    return 1.2 * float(ask_for(case, "model.weights_bytes", "{model_size}")) + request
 
 
 def _largest(case: Case) -> tuple[float, int]:

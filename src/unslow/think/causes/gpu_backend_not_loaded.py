@@ -33,7 +33,6 @@ import re
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.demand import missing
@@ -86,17 +85,14 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent("the embedded engine has no GPU backend: it measures the CPU on purpose")
     if case.runtime.device_set.value_or("") == "none":
         return Absent("the GPU is switched off by a setting")
-    if gpus_of(case) and all(_only_shows_pictures(gpu) for gpu in gpus_of(case)):
+    # A processor's small GPU only shows pictures; of these, people compute on Apple's and on some of AMD's
+    known = [device_of(gpu) for gpu in gpus_of(case)]
+    small = known and all(device is None or device.vendor == "Intel" for device in known)
+    if small and all(is_integrated(gpu) for gpu in gpus_of(case)):
         return Absent(f"{_gpu_name(case)} is a part of the processor, and would compute no faster than it")
     return first_to_decide(
         case, _by_devices, _by_refusal, _by_backends, _by_reach, _by_absent_library, _by_setting, _by_words, _unseen
     )
-
-
-def _only_shows_pictures(gpu: Gpu) -> bool:
-    """Whether a GPU is a processor's small one; of these, people compute on Apple's and on some of AMD's."""
-    known = device_of(gpu)
-    return is_integrated(gpu) and (known is None or known.vendor == "Intel")
 
 
 def _by_devices(case: Case) -> Found | Absent | None:

@@ -72,20 +72,16 @@ def _by_readings(case: Case) -> Found | Absent:
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")
-    for gpu in loaded:
-        ask_for(case, f"{gpu.at}.busy", gpu_state(case))
+    for one in loaded:
+        ask_for(case, f"{one.at}.busy", gpu_state(case))
     working = [g for g in loaded if g.busy.value_or(0) >= AT_WORK]
     if not working:
         return Absent(f"the GPU is busy {loaded[0].busy.value_or(0):.0%} of the time: it waits for something else")
-    held = next((g for g in working if _low(case, g)), None)
-    if held is None:
+    gpu = next((g for g in working if _low(case, g)), None)
+    if gpu is None:
         ask_for(case, f"{working[0].at}.clock_hz", gpu_state(case))
         ask_for(case, f"{working[0].place}.clock_max_hz", gpu_state(case))
         return Absent(f"clocks at {working[0].clock_share or 1:.0%} of their maximum under load")
-    return _judged(case, held)
-
-
-def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     plain = gpu.power_share is not None and isinstance(gpu.temperature_c, Known)
     if not plain:  # drivers that name no reasons still tell power and temperature
         ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case))

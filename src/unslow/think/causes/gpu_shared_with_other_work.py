@@ -47,6 +47,8 @@ from unslow.think.report import Evidence
 AT_WORK = 0.3
 """The least that a GPU is busy in any look between requests: what a runtime leaves behind is over sooner."""
 ALONE = Cure(alone=True)
+_STOPPED = Remedy(Knob.OTHER_LOAD.to(None, "stop it, move it or run it later"), ALONE, "its work")
+"""Without its priority: a nice process is not nice to a GPU."""
 FAR_BELOW = 1.5  # Times slower than expected: less may be the prediction's own error
 _ALONE = {Topic.GPU_COUNT, Topic.CONCURRENCY}  # What words such as "alone" and "both" are taken for
 AT_WORK_COUNTED = 0.05
@@ -100,15 +102,9 @@ def _by_pauses(case: Case) -> Found | None:
     others = other_gpu_processes(case)
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})" if others else "a program unseen here"
     words = f"{pause.mean:.0%} busy between requests"
-    return _found(
-        f"{named} keeps the GPU {words}, and tokens come {lost:.1f} times slower than it gives alone",
-        (cite_watched(case, "busy", words, "idle"), *((_cited(case, others[0].pid, named),) if others else ())),
-    )
-
-
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    change = Knob.OTHER_LOAD.to(None, "stop it, move it or run it later")  # a nice process is not nice to a GPU
-    return Found(because, evidence, ALONE, (Remedy(change, ALONE, "its work"),))
+    because = f"{named} keeps the GPU {words}, and tokens come {lost:.1f} times slower than it gives alone"
+    listed = (_cited(case, others[0].pid, named),) if others else ()
+    return Found(because, (cite_watched(case, "busy", words, "idle"), *listed), ALONE, (_STOPPED,))
 
 
 def _by_processes(case: Case) -> Found | Absent | Suspected:
@@ -141,11 +137,12 @@ def _by_processes(case: Case) -> Found | Absent | Suspected:
     if theirs is None and clocks and explains(min(clocks), lost):  # to be on the GPU is then no proof of work
         return Suspected("another process is on the GPU, but its low clocks explain the speed", WORK, CAUSE.ask)
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})"
-    return _found(
+    return Found(
         f"{named} is on the same GPU, which is {busy:.0%} busy, and tokens come {lost:.1f} times slower than "
         "this GPU gives for a model that is all on it",
         (_cited(case, others[0].pid, named), cite(case, f"run.gpus.{place}.busy"), cite(case, f"run.{DECODE}"),
          *((cite(case, theirs[0], "none"),) if theirs and theirs[0] != WATCHED else ())),
+        ALONE, (_STOPPED,),
     )  # fmt: skip
 
 
@@ -155,8 +152,13 @@ def _without_work(case: Case, busy: float, theirs: tuple[str, float] | None) -> 
         return f"other processes on the GPU computed for {theirs[1]:.0%} of the time"
     if busy < FULLY_BUSY:
         return f"the GPU is {busy:.0%} busy: nobody else keeps it from the runtime"
-    rests = _at_rest(case) if theirs is None else None
-    if rests is not None and rests < AT_WORK:
+    # How busy the GPUs were while the runtime had nothing to do, where somebody looked then
+    pause, rests = gpu_figure(case, "busy", "idle"), None
+    if pause is not None and pause.samples >= ENOUGH_SAMPLES and in_phase(case, "decode") is not None:
+        rests = pause.mean
+    elif case.runtime.busy_slots.value_or(None) == 0:
+        rests = max((g.busy.value for g in gpus_used(case) if isinstance(g.busy, Known)), default=None)
+    if theirs is None and rests is not None and rests < AT_WORK:
         return f"the GPU is {rests:.0%} busy between requests: those who hold its memory do not compute"
     return ""
 
@@ -169,16 +171,6 @@ def _work_of_others(case: Case) -> tuple[str, float] | None:
     if not told and between is not None:
         return WATCHED, between.mean
     return max(told, key=lambda one: one[1], default=None)
-
-
-def _at_rest(case: Case) -> float | None:
-    """How busy the GPUs were while the runtime had nothing to do; None where nobody looked then."""
-    pause = gpu_figure(case, "busy", "idle")
-    if pause is not None and pause.samples >= ENOUGH_SAMPLES and in_phase(case, "decode") is not None:
-        return pause.mean
-    if case.runtime.busy_slots.value_or(None) != 0:
-        return None
-    return max((g.busy.value for g in gpus_used(case) if isinstance(g.busy, Known)), default=None)
 
 
 def _cited(case: Case, pid: int, named: str) -> Evidence:

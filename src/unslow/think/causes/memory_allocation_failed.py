@@ -31,13 +31,13 @@ Answers do not change, but for a q8_0 cache, slightly.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Known, MissingFactError, first_known
+from unslow.facts.values import GIB, MIB, Known, first_known
 from unslow.think.case.demand import fitting_placement, kv_per_token, read_shape
 from unslow.think.case.narrative import places_layers_itself
 from unslow.think.case.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
 from unslow.think.case.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy
-from unslow.think.causes._facts import cite
+from unslow.think.causes._facts import cite, if_known
 from unslow.think.causes._memory_remedies import HALF_CACHE
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
 
@@ -65,36 +65,26 @@ def check(case: Case) -> Found | Absent:
         return Absent("the model is loaded" if state == "loaded" else f"the model is {state}, and no allocation failed")
     asked = failure.value.asked_bytes.value_or(0)
     size = f"{asked / MIB:.0f} MiB for " if asked else ""
-    free = _free(case) if failed_on_gpu(case) else case.machine.memory.available_bytes.value_or(None)
+    free = (
+        if_known(available_vram_bytes, case)
+        if failed_on_gpu(case)
+        else case.machine.memory.available_bytes.value_or(None)
+    )
     room = f"; {free / GIB:.1f} GiB were free before the load" if free is not None else ""
     free_before = None if free is None else f"{free / MIB:.0f} MiB free before the load"
     where = f" on {failure.value.device}" if failure.value.device else ""
+    # On a GPU a smaller compute buffer where that failed, the longest context that fits, and what the runtime can place
+    on_gpu = failed_on_gpu(case)
+    remedies = (*_smaller_buffer(case), *(if_known(_fitting, case) or [_LEAVE])) if on_gpu else _on_host(case)
     return Found(
         because=f"{size}{_WHAT[failure.value.what]} could not be allocated{where}{room}",
         evidence=(
             cite(case, "runtime.allocation_failure", free_before, failure.value.message),
             *((cite(case, "runtime.context_length"),) if isinstance(case.runtime.context_length, Known) else ()),
         ),
-        cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and failed_on_gpu(case) else None,
-        remedies=_remedies(case),
+        cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and on_gpu else None,
+        remedies=remedies,
     )
-
-
-def _free(case: Case) -> float | None:
-    try:
-        return available_vram_bytes(case)
-    except MissingFactError:
-        return None
-
-
-def _remedies(case: Case) -> tuple[Remedy, ...]:
-    """A smaller compute buffer where that failed, the longest context that fits, and what the runtime can place."""
-    if not failed_on_gpu(case):
-        return _on_host(case)
-    try:
-        return (*_smaller_buffer(case), *_fitting(case))
-    except MissingFactError:
-        return (*_smaller_buffer(case), _LEAVE)
 
 
 def _longest(tokens: int) -> Remedy:

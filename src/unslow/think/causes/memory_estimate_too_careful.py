@@ -27,7 +27,7 @@ Too many layers end in an out-of-memory error at load, or later at full context:
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Known, MissingFactError
+from unslow.facts.values import GIB, Known
 from unslow.think.case.demand import missing, read_shape
 from unslow.think.case.gpus import is_unified, vram_total_bytes
 from unslow.think.case.narrative import amount_bytes, places_layers_itself, remarks_on, settings_unread
@@ -35,7 +35,7 @@ from unslow.think.case.placement import layers_left_on_host, seen_split, set_on_
 from unslow.think.case.vram import available_vram_bytes, gpus_used, margin_bytes
 from unslow.think.case.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._facts import ask_for, cite, cite_remarks
+from unslow.think.causes._facts import ask_for, cite, cite_remarks, if_known
 
 ROOM_FOR = 2  # Layers that must fit beside the margin: room for less than that is what rounding leaves
 FAR_LESS = 0.6  # Of what was planned for the GPUs: with less in use, the plan was wrong
@@ -174,12 +174,10 @@ def _by_words(case: Case) -> Found | Suspected | None:
     split = seen_split(case)
     if not said or not split:
         return None
-    free, asked = max(amount_bytes(r.text) for r in said), float(case.runtime.asked_bytes.value_or(0))
-    try:
-        available = available_vram_bytes(case)
-    except MissingFactError:
-        asked = available = 0.0
-    if not asked or not 1 < asked / max(1.0, available) < BARELY or free < margin_bytes(case) + _layer_bytes(case):
+    free, available = max(amount_bytes(r.text) for r in said), if_known(available_vram_bytes, case)
+    asked = float(case.runtime.asked_bytes.value_or(0))
+    barely = bool(asked) and available is not None and 1 < asked / max(1.0, available) < BARELY
+    if available is None or not barely or free < margin_bytes(case) + _layer_bytes(case):
         return Suspected(f"{split.words}, and {said[0].text}", "machine.gpus.0.vram_free_bytes", CAUSE.ask)
     return Found(
         because=f"{asked / GIB:.1f} GiB were reckoned with and {available / GIB:.1f} GiB were free, so {split.words}; "

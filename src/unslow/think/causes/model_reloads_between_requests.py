@@ -88,10 +88,6 @@ def _by_traffic(case: Case) -> Found | Suspected | None:
     return _priced(case, _found(words, evidence, _KEPT if _is_unkept(case) else None))
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
 def _is_unkept(case: Case) -> bool:
     """Whether a model is unloaded as soon as it has answered."""
     return keep_alive_s(case) == 0

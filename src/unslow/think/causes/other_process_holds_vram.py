@@ -54,6 +54,7 @@ from unslow.think.causes._facts import (
     cite,
     cite_remarks,
     free_before_load,
+    if_known,
     must_list_processes,
     must_tell_own,
     need,
@@ -81,7 +82,9 @@ def _by_list(case: Case) -> Found | Absent:
     if not failed and not layers_left_on_host(case) and not driver_lends(case):
         # one that counts as on a GPU where strangers leave it no room: a driver lends, if the settings let it
         total, held = vram_total_bytes(case), sum(p.vram_bytes.value_or(0) for p in other_gpu_processes(case))
-        if total and held and _asked(case) > total - held:
+        reckoned = if_known(read_demand, case)
+        asked = reckoned.asked if reckoned else case.model.weights_bytes.value_or(0)
+        if total and held and asked > total - held:
             need(case, "runtime.environment")
         return Absent("the whole model is on the GPU")
     if failed and not failed_on_gpu(case):
@@ -116,13 +119,6 @@ def _by_list(case: Case) -> Found | Absent:
         cure=cure,
         remedies=(Remedy(close, cure, "unsaved work"),),
     )
-
-
-def _asked(case: Case) -> float:
-    try:
-        return read_demand(case).asked
-    except MissingFactError:
-        return case.model.weights_bytes.value_or(0)
 
 
 def _size(process: GpuProcess) -> str:
@@ -216,7 +212,9 @@ def _by_share(case: Case) -> Found | None:
     if not split or index is None:
         return None
     total, held = seen[index].total, seen[index].gone
-    if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total) or held < _lacking(case):
+    demand = if_known(read_demand, case)
+    lacking = demand.lacking if demand else 0.0
+    if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total, lacking):
         return None
     cure = Cure(vram_bytes=available_vram_bytes(case) + held)
     return Found(
@@ -229,14 +227,6 @@ def _by_share(case: Case) -> Found | None:
         cure=cure,
         remedies=(_FIND_IT._replace(cure=cure),),
     )
-
-
-def _lacking(case: Case) -> float:
-    """What is missing for all of it to fit; 0 where nobody can reckon it."""
-    try:
-        return read_demand(case).lacking
-    except MissingFactError:
-        return 0.0
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -27,7 +27,7 @@ Answers do not change. Switch the machine off before touching the card.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MissingFactError
+from unslow.facts.values import GIB
 from unslow.think.case.bandwidth import TENSOR_SPLITS
 from unslow.think.case.gpus import LoadedGpu, is_unified
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
@@ -35,7 +35,7 @@ from unslow.think.case.placement import SHOW_LINK, gpus_computing, host_weights_
 from unslow.think.case.vram import gpus_of, gpus_used
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import copies
-from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks, if_known
 from unslow.think.physics.chip import link_bytes_per_s
 
 DEGRADED = 0.6  # Of the rate that both ends could have
@@ -122,11 +122,9 @@ def _crossing(case: Case, link_bytes_per_s: float) -> str:
         return "weights that the driver keeps in the host's memory"
     if names_phase(case, "load"):
         return "all weights, once,"
-    try:
-        left = host_weights_bytes(case)
-    except MissingFactError:
-        left = 0.0 if not names_phase(case, "prefill") else MUCH + 1
-    return "weights, for every part of a prompt," if left > MUCH and names_phase(case, "prefill") else ""
+    left = if_known(host_weights_bytes, case)
+    much = left is None or left > MUCH
+    return "weights, for every part of a prompt," if much and names_phase(case, "prefill") else ""
 
 
 CAUSE = Cause(

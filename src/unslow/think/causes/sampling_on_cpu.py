@@ -229,7 +229,11 @@ def _by_grammar(case: Case) -> Found | Suspected | None:
     if not isinstance(grammar, Known) or not grammar.value:
         return None
     lost, bound = shortfall(case), f"the answer is bound to {_short(grammar.value)}"
-    if lost is not None and lost > 1 and not is_report(case) and not _waits_for_host(case):
+    # The GPU is idle most of the time, or there is none, beside a CPU that nobody else uses
+    others, busy = other_processes(case), [gpu.busy.value_or(1.0) for _, gpu in gpu_samples(case)]
+    idle = has_no_gpu(case) or (bool(busy) and max(busy) < IDLE and not cpu_computes(case))
+    waits_for_host = idle and others is not None and others.cpus < IDLE
+    if lost is not None and lost > 1 and not is_report(case) and not waits_for_host:
         return Suspected(bound, "run.plain_sampling", SHOW)
     if lost is None or lost <= 1:
         return Suspected(bound, "the speed without it", SHOW) if lost is None else None
@@ -245,15 +249,6 @@ def _short(grammar: str, longest: int = 40) -> str:
     """The start of a grammar on one line: it is known by that."""
     line = " ".join(grammar.split())
     return line if len(line) <= longest else f"{line[:longest]}..."
-
-
-def _waits_for_host(case: Case) -> bool:
-    """Whether the GPU is idle most of the time, or there is none, beside a CPU that nobody else uses."""
-    others = other_processes(case)
-    if others is None or others.cpus >= IDLE:
-        return False
-    busy = [gpu.busy.value_or(1.0) for _, gpu in gpu_samples(case)]
-    return (bool(busy) and max(busy) < IDLE and not cpu_computes(case)) or has_no_gpu(case)
 
 
 def _by_speed(case: Case) -> Absent | None:

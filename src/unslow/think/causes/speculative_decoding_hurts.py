@@ -46,6 +46,7 @@ FEWEST_DRAFTED = 20  # Fewer say little of how often they are accepted
 TOKEN_COST = 0.15
 """Of a plain step: what drafting and checking one more token takes, with a draft of a tenth of the size."""
 CHECK_COST = 0.05  # The same of checking alone
+_LESS = Remedy(Knob.SPECULATIVE.to(None, "no draft, fewer drafted tokens, or a smaller draft of the same family"))
 SHOW = "{acceptance}, and the speed of the same request without the draft"
 
 
@@ -84,7 +85,8 @@ def _by_trial(case: Case) -> Found | Suspected | None:
     known = (accepted.evidence,) if accepted else ()
     speeds = "slower than without it" if tried.worded else f"{drafting:g} tokens per second, without it {plain:g}"
     gain = gain_of(tried) if is_clear(tried) else None
-    return _found(f"with the draft {speeds}{share}", (cite_comparison(case, tried), *known), gain)
+    because, evidence = f"with the draft {speeds}{share}", (cite_comparison(case, tried), *known)
+    return Found(because, evidence, remedies=(_LESS,), speedup=gain)
 
 
 def _by_acceptance(case: Case) -> Found | Absent | Suspected:
@@ -105,9 +107,10 @@ def _by_acceptance(case: Case) -> Found | Absent | Suspected:
     lost = shortfall(case)
     useless = accepted.share <= USELESS and remarks_on(case, Topic.DRAFT)
     if gain < 1 and ((lost is not None and lost > 1) or remarks_on(case, Topic.NO_GAIN) or useless):
-        found = _found(words, (accepted.evidence,), 1 / gain)
         # where physics knows what plain decoding gives, that is the price
-        return found._replace(cure=Cure(), speedup=None) if lost is not None and lost > 1 else found
+        priced = lost is not None and lost > 1
+        cure, speedup = (Cure(), None) if priced else (None, 1 / gain)
+        return Found(words, (accepted.evidence,), cure, (_LESS,), speedup=speedup)
     if lost is not None and lost <= 1 and not blames(case, "decode"):
         return Absent(f"{words}, and the speed does not suffer")
     return Suspected(words, "the speed without the draft", SHOW)
@@ -129,11 +132,6 @@ def _acceptance(case: Case) -> _Accepted | None:
         return None
     tokens = case.runtime.draft_tokens.value_or(USUAL_TOKENS) or USUAL_TOKENS
     return _Accepted(counted.value, tokens, cite(case, "runtime.draft_acceptance", f"{GOOD:.0%} pays"))
-
-
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
-    change = Knob.SPECULATIVE.to(None, "no draft, fewer drafted tokens, or a smaller draft of the same family")
-    return Found(because, evidence, remedies=(Remedy(change),), speedup=speedup)
 
 
 CAUSE = Cause(

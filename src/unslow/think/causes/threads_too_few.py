@@ -83,9 +83,14 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
     counted = threads_of(case)
     if counted is None:
         raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
-    (threads, fact), cores = counted, _cores_left(case)
+    # Cores that another thread would gain from: the fast ones of a hybrid CPU, without those that others use
+    (threads, fact), there, cpu = counted, cores_of(case), case.machine.cpu
+    fast = cpu.performance_cores.value_or(0) or cpu.physical_cores.value_or(0) - cpu.efficiency_cores.value_or(0)
+    most, others = min(there, fast) if fast > 0 else there, case.run.others_cpus.value_or(0.0)
+    cores = max(1, int(most - min(most, others) + ROUNDING))
     if threads >= cores:
-        return Absent(f"{threads} threads, {cores} cores{_taken(case, cores)}")
+        why = f": others use {others:.1f}" if others > ROUNDING else " are fast ones"
+        return Absent(f"{threads} threads, {cores} cores{f' of {int(there)}{why}' if cores < int(there) else ''}")
     tried = experiment_on(case, Topic.THREADS)
     against = _against(case, tried)
     if against:
@@ -112,22 +117,6 @@ def _against(case: Case, tried: Comparison | None) -> Absent | Suspected | None:
     if tried and fewer is None:
         return Suspected(tried.text, "which of the two speeds is that with more threads", SHOW)
     return Absent("fewer threads were tried and were faster") if fewer else None
-
-
-def _cores_left(case: Case) -> int:
-    """Cores that another thread would gain from: the fast ones of a hybrid CPU, without those that others use."""
-    cores, cpu = cores_of(case), case.machine.cpu
-    fast = cpu.performance_cores.value_or(0) or cpu.physical_cores.value_or(0) - cpu.efficiency_cores.value_or(0)
-    cores = min(cores, fast) if fast > 0 else cores
-    return max(1, int(cores - min(cores, case.run.others_cpus.value_or(0.0)) + ROUNDING))
-
-
-def _taken(case: Case, cores: int) -> str:
-    """Why fewer cores count than there are, in words."""
-    others, there = case.run.others_cpus.value_or(0.0), int(cores_of(case))
-    if cores >= there:
-        return ""
-    return f" of {there}: others use {others:.1f}" if others > ROUNDING else f" of {there} are fast ones"
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], cores: int | None, speedup: float | None) -> Found:

@@ -105,7 +105,9 @@ def _by_trial(case: Case) -> Found | None:
     """Two speeds that differ in nothing but the type."""
     cache = tried(case, Topic.KV_TYPE, Topic.FLASH_ATTENTION, Topic.QUANT_TYPE)
     weights = tried(case, Topic.QUANT_TYPE)
-    if cache and (told_ratio(cache) >= CLEARLY or (told_ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
+    named = cache and _RARE_CACHE.search(cache.text) and slow_side_names(cache, _RARE_CACHE) is not False
+    least = SLOWER_CACHE if named or _usually_lacks_kernels(case) else CLEARLY
+    if cache and told_ratio(cache) >= least:
         return _tried(case, cache, "of the KV cache", Remedy(OTHER_TYPE, None, "answers change slightly"))
     attention = tried(case, Topic.FLASH_ATTENTION)
     # A Vulkan that has no kernel for flash attention on most GPUs: it then runs on the CPU
@@ -125,11 +127,6 @@ def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
     faster = told_ratio(trial)
     because = f"with another type {whose} it is {faster:.1f} times faster, far more than its bytes explain"
     return Found(because, (cite_comparison(case, trial),), None, (remedy,), speedup=faster)
-
-
-def _is_rare(case: Case, trial: Comparison) -> bool:
-    named = _RARE_CACHE.search(trial.text) and slow_side_names(trial, _RARE_CACHE) is not False
-    return bool(named) or _usually_lacks_kernels(case)
 
 
 def _by_buffers(case: Case) -> Found | None:

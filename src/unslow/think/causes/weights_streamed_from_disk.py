@@ -74,20 +74,16 @@ def _by_counters(case: Case) -> Found | Absent | Suspected | None:
         return Absent(f"{words}: they are in memory")
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM:
         return None  # what was copied into memory never comes back from the model's file
-    doubt = _others_reads(case)
+    # What would tell whether it was the model that was read
+    unseen = host_at_work(case, "swap_in_bytes_per_s") is None and case.machine.memory.swap_used_bytes.value_or(1)
+    doubt = "what comes back from swap while it generates" if unseen else ""
+    if host_at_work(case, "own_major_faults_per_s") is None:
+        doubt = "the runtime's own page faults while it generates"
     if doubt:
         return Suspected(f"{words}, by whomever", doubt, CAUSE.ask)
     watched = cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded")
     because = f"{words}, {share:.0%} of the weights: they do not stay in memory"
     return _within_limit(case, _found(because, (watched, *_cited_limit(case))))
-
-
-def _others_reads(case: Case) -> str:
-    """What would tell whether it was the model that was read; empty where that is known."""
-    if host_at_work(case, "own_major_faults_per_s") is None:
-        return "the runtime's own page faults while it generates"
-    unseen = host_at_work(case, "swap_in_bytes_per_s") is None and case.machine.memory.swap_used_bytes.value_or(1)
-    return "what comes back from swap while it generates" if unseen else ""
 
 
 def _read_for_a_token(case: Case) -> float | None:
@@ -135,7 +131,12 @@ def _by_size(case: Case) -> Found | Absent | None:
     weights = f"{host / GIB:.0f} GiB" if host >= GIB else f"{host / MIB:.0f} MiB"
     sizes = f"{weights} of weights on the host, {ram / GIB:.0f} GiB of RAM"
     if host <= USABLE * ram:
-        if _is_partly_there(case, host) or (_read_for_a_token(case) or 0.0) >= LEAST_READ_BYTES:
+        # The process has fewer bytes in memory than weights: a limit of its own may keep the rest out
+        resident, load_mode = case.runtime.resident_bytes, case.runtime.load_mode.value_or("")
+        others = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.kind != "model" and not b.on_gpu)
+        there = resident.value_or(others + host) - others
+        partly = load_mode not in _HELD_IN_RAM and there < PARTLY * host
+        if partly or (_read_for_a_token(case) or 0.0) >= LEAST_READ_BYTES:
             raise missing("what the disks give while it generates", CAUSE.ask)
         return Absent(f"they fit: {sizes}")
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM:
@@ -145,13 +146,6 @@ def _by_size(case: Case) -> Found | Absent | None:
         (cite(case, "model.weights_bytes", sizes), cite(case, "machine.memory.total_bytes"), *_cited_limit(case)),
     )
     return _within_limit(case, found)
-
-
-def _is_partly_there(case: Case, host: float) -> bool:
-    """Whether the process has fewer bytes in memory than weights: a limit of its own may keep the rest out."""
-    resident, load_mode = case.runtime.resident_bytes, case.runtime.load_mode.value_or("")
-    others = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.kind != "model" and not b.on_gpu)
-    return isinstance(resident, Known) and load_mode not in _HELD_IN_RAM and resident.value - others < PARTLY * host
 
 
 def _on_gpus(case: Case) -> float | None:
