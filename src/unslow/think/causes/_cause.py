@@ -3,28 +3,21 @@
 And its answers.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
-from unslow.facts.account import Comparison, Remark
 from unslow.facts.knob import Change
 from unslow.facts.snapshot import Case
-from unslow.facts.values import MIB, Absence, Known, MissingFactError, Origin, Unknown, not_found
-from unslow.think.case.demand import missing
-from unslow.think.case.gpus import LoadedGpu, loaded_gpus
-from unslow.think.case.instructions import container_of, spelled_out, system_of
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown, not_found
+from unslow.think.case.instructions import container_of, system_of
 from unslow.think.case.narrative import is_report
 from unslow.think.case.placement import uses_no_gpu
-from unslow.think.case.prediction import measured_rate, predict
 from unslow.think.case.runtime import runs_ggml
-from unslow.think.case.slowness import generates_slowly
-from unslow.think.case.vram import is_gpu, own_is_known
 from unslow.think.case.work import Cure
 from unslow.think.report import Cost, Evidence
 
@@ -162,61 +155,6 @@ def _steps(path: str) -> tuple[str | int, ...]:
     return tuple(int(step) if step.isdigit() else step for step in path.split("."))
 
 
-def need(case: Case, path: str) -> Any:
-    """The value at a path; a missing one makes the verdict "cannot tell", by name."""
-    fact = fact_at(case, path)
-    if isinstance(fact, Unknown):
-        raise MissingFactError(fact, path)
-    return fact.value if isinstance(fact, Known) else fact
-
-
-def cite(case: Case, path: str, reference: object = None) -> Evidence:
-    """A known fact as evidence, with what it was held against."""
-    fact = fact_at(case, path)
-    origin, source = (str(fact.origin), fact.source) if isinstance(fact, Known) else ("reported", "")
-    value = fact.value if isinstance(fact, Known) else fact
-    plain = value if isinstance(value, str | int | float | bool) else _worded(value)
-    return Evidence(
-        fact=path, value=plain, reference=None if reference is None else str(reference), origin=origin, source=source
-    )
-
-
-def _worded(value: object) -> str:
-    """A fact that is more than one value, in words; a list or a table of plain values as Python writes it."""
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    if items and not any(isinstance(item, Struct) for item in items):
-        return str(value)
-    if isinstance(value, dict):
-        return "; ".join(f"{name}: {_worded(item)}" for name, item in value.items())
-    if isinstance(value, list | tuple):
-        return "; ".join(_worded(item) for item in value)
-    if isinstance(value, Known):
-        return _worded(value.value)
-    if not isinstance(value, Struct):
-        return str(value)
-    pairs = [(name, getattr(value, name)) for name in value.__struct_fields__]
-    told = [(name, fact.value if isinstance(fact, Known) else fact) for name, fact in pairs]
-    return ", ".join(_named(name, fact) for name, fact in told if fact not in (None, "", False, (), []))
-
-
-def _named(name: str, value: object) -> str:
-    """A field of a fact with its name and unit."""
-    words = name.replace("_", " ")
-    match value:
-        case str():
-            return value
-        case True:
-            return words
-        case int() | float() if name.endswith("bytes"):
-            return f"{words.removesuffix('bytes').strip()} {value / MIB:,.1f} MiB".strip()
-        case int() | float() if name.endswith("_s") and not name.endswith("_per_s"):
-            return f"{words.removesuffix(' s')} {value * 1000:,.1f} ms"
-        case int() | float():
-            return f"{value:,.6g} {words}" if abs(value) < 1e6 else f"{value:,.0f} {words}"  # noqa: PLR2004
-        case _:
-            return f"{words}: {_worded(value)}"
-
-
 def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
     """The first need that the case does not meet."""
     for need in needs:
@@ -229,20 +167,9 @@ def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
             facts.append(fact)
         else:
             # of several, the one whose looker left the best advice
-            best = max(facts, key=_advice) if len(facts) > 1 else facts[0]
+            best = max(facts, key=lambda fact: (bool(fact.how_to_get), fact.absence is not Absence.NOT_LOOKED))
             return CannotTell(" or ".join(paths), best.why, best.how_to_get)
     return None
-
-
-def _advice(fact: Unknown) -> tuple[bool, bool]:
-    return bool(fact.how_to_get), fact.absence is not Absence.NOT_LOOKED
-
-
-def free_before_load(case: Case) -> tuple[Evidence, ...]:
-    """What the runtime itself saw free on its first GPU, where it says so."""
-    devices = case.runtime.devices.value_or([])
-    index = next((i for i, d in enumerate(devices) if is_gpu(d) and isinstance(d.free_bytes, Known)), None)
-    return () if index is None else (cite(case, f"runtime.devices.{index}.free_bytes", "free before the load"),)
 
 
 Route = Callable[[Case], Found | Absent | Suspected | None]
@@ -264,78 +191,3 @@ def first_to_decide(case: Case, *routes: Route) -> Found | Absent | Suspected:
     if suspected:
         return suspected
     raise lacking or MissingFactError(Unknown("nothing that was seen speaks of it"))
-
-
-def if_slow(case: Case, evidence: Evidence, remedy: Remedy, suspected: Suspected) -> Found | Absent | Suspected:
-    """A known mechanism is the cause where it is slow, and no more than a suspicion where nobody can tell."""
-    slow = True if is_report(case) else generates_slowly(case)
-    if slow is None:
-        return suspected
-    cured = remedy._replace(cure=None if is_report(case) else Cure())
-    return (
-        Found(suspected.because, (evidence,), cured.cure, (cured,)) if slow else Absent("it is as fast as it should be")
-    )
-
-
-def cite_remarks(case: Case, remarks: Iterable[Remark]) -> tuple[Evidence, ...]:
-    """What a person says they saw, as evidence, each once."""
-    texts = {remark.text: remark for remark in remarks}
-    return tuple(_item("account.remarks", text, case.account.remarks, r.source) for text, r in texts.items())
-
-
-def cite_comparison(case: Case, comparison: Comparison) -> Evidence:
-    """Two speeds as evidence."""
-    text = comparison.text or f"{comparison.slow:g} against {comparison.fast:g}"
-    return _item("account.comparisons", text, case.account.comparisons, comparison.source)
-
-
-def _item(fact: str, text: str, known: Known[Any] | Unknown, source: str) -> Evidence:
-    origin = known.origin if isinstance(known, Known) else Origin.TOLD
-    return Evidence(fact=fact, value=text, reference=None, origin=str(origin), source=source)
-
-
-def ask_for(case: Case, path: str, how_to_get: str) -> Any:
-    """The value at a path; where it is missing, what its looker advises, else this command."""
-    fact = fact_at(case, path)
-    if isinstance(fact, Unknown) and not fact.how_to_get:
-        raise MissingFactError(msgspec.structs.replace(fact, how_to_get=how_to_get), path)
-    return need(case, path)
-
-
-def at_work(case: Case) -> list[LoadedGpu]:
-    """The runtime's GPUs while they compute; none where they were watched and idle."""
-    ask_for(case, "machine.gpus", gpu_state(case))
-    loaded = loaded_gpus(case)
-    if not loaded:
-        ask_for(case, "run.gpus", gpu_state(case))
-    return loaded
-
-
-def must_be_slow(case: Case) -> bool:
-    """Whether tokens come slower than they should; MissingFactError names what it lacks to tell."""
-    slow = generates_slowly(case)
-    if slow is not None:
-        return slow
-    expected = predict(case)
-    if isinstance(measured_rate(case), Known) and isinstance(expected, Unknown):
-        raise MissingFactError(expected)
-    ask_for(case, "run.decode_tokens_per_s", own_speed(case))
-    return False
-
-
-def gpu_state(case: Case) -> str:
-    """The command that shows clocks, power, temperature and link of the GPU at hand, while it generates."""
-    return spelled_out("while it generates: {gpu_state}", case)
-
-
-def own_speed(case: Case) -> str:
-    """The command that makes the runtime tell its own speed."""
-    return spelled_out("{own_speed}", case)
-
-
-def must_tell_own(case: Case, how_to_get: str) -> None:
-    """Without the runtime told from the other processes on its GPUs, nothing can be said of strangers."""
-    if own_is_known(case):
-        return
-    need(case, "runtime.pid")
-    raise missing("which process on the GPU is the runtime: its number is of another namespace", how_to_get)

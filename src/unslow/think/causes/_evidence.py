@@ -11,13 +11,13 @@ import msgspec
 
 from unslow.facts.run import AtDepth, Phase, PhaseTelemetry, Stat, Traffic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Origin, Unknown, first_known
+from unslow.facts.values import Known, Origin, first_known
 from unslow.think.case.demand import missing
 from unslow.think.case.gpus import watched_gpus
 from unslow.think.case.placement import cpu_computes, host_weights_bytes
 from unslow.think.case.prediction import Prediction, host_share, predict
 from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._cause import ask_for
+from unslow.think.causes._facts import ask_for, cite, if_known, must_predict
 from unslow.think.report import Cost, Evidence
 
 ENOUGH_SAMPLES = 3  # Of a figure in a phase: fewer may be what was left of the phase before
@@ -65,12 +65,9 @@ def figure_of(case: Case, index: int, name: str) -> Stat | None:
     return gpu.figures.get(name) if gpu else None
 
 
-def cite_traffic(traffic: Known[Traffic], words: str) -> Evidence:
+def cite_traffic(case: Case, traffic: Traffic, words: str) -> Evidence:
     """What was watched, as evidence."""
-    reference = f"{traffic.value.looks} looks in {traffic.value.seconds:.0f} s"
-    return Evidence(
-        fact="run.traffic", value=words, reference=reference, origin=str(traffic.origin), source=traffic.source
-    )
+    return cite(case, "run.traffic", f"{traffic.looks} looks in {traffic.seconds:.0f} s", words)
 
 
 def counts_waiting(case: Case) -> bool:
@@ -119,29 +116,15 @@ def started_without(case: Case, *flags: str, by_ollama: bool = False) -> bool:
     return not asked and not any(name.startswith(variables) for name in runtime.environment.value)
 
 
-def serves_one_model(case: Case) -> bool:
-    """Whether it is a llama-server with a model of its own that it never puts to sleep, and no router before it."""
-    command = case.runtime.command.value_or([])
-    own = any(word in ("-m", "--model", "-hf", "--hf-repo") for word in command)
-    routed = isinstance(case.runtime.front, Known) and bool(case.runtime.front.value)
-    return own and not routed and started_without(case, "--sleep-idle", "--models")
-
-
 MOST = 0.5  # Of a token's time: what takes more of it dominates
-
-
-def _predicted_share(case: Case) -> float | None:
-    """The share of the predicted time of a token that the CPU computes; None where nothing tells."""
-    expected = predict(case)
-    if isinstance(expected, Prediction):
-        return host_share(expected)
-    return {True: None, False: 0.0, None: None}[cpu_computes(case)]
 
 
 def cpu_dominates(case: Case) -> bool | None:
     """Whether most of a token's time is the CPU's; None where nothing tells."""
-    share = _predicted_share(case)
-    return None if share is None else share > MOST
+    expected = predict(case)
+    if isinstance(expected, Prediction):
+        return host_share(expected) > MOST
+    return False if cpu_computes(case) is False else None
 
 
 USUAL_UBATCH = 512  # The default of llama.cpp
@@ -195,13 +178,10 @@ def copies(case: Case, link_bytes_per_s: float) -> Copies | None:
         return None
     if case.runtime.op_offload.value_or(default=True) is False:
         return None
-    try:
-        copied = host_weights_bytes(case)
-    except MissingFactError:
-        return None
+    copied = if_known(host_weights_bytes, case)
     ubatch = case.runtime.ubatch.value_or(0) or USUAL_UBATCH
     tokens = measured_prompt_tokens(case) or math.inf
-    return Copies(copied / link_bytes_per_s, ubatch, speed.value, tokens) if copied > 0 else None
+    return Copies(copied / link_bytes_per_s, ubatch, speed.value, tokens) if copied and copied > 0 else None
 
 
 BEYOND = 1.5
@@ -239,7 +219,7 @@ def fall_with_depth(case: Case, cure: Cure | None = None) -> Fall:
     if len(depths) < 2 or min(d.tokens_per_s for d in depths) <= 0:  # noqa: PLR2004 (a fall has two ends)
         raise missing("the speed at two depths", TRY_IT)
     ends = depths[0], depths[-1]
-    first, last = (_seconds(case, end.depth_tokens, cure) for end in ends)
+    first, last = (must_predict(at_depth(case, end.depth_tokens), cure).seconds.mid for end in ends)
     return Fall(*ends, expected=max(1.0, last / first))
 
 
@@ -247,10 +227,3 @@ def at_depth(case: Case, tokens: int) -> Case:
     """The case as if it had been measured so far into the context."""
     depth = Known(tokens, Origin.MEASURED, "run.depths")
     return msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=depth))
-
-
-def _seconds(case: Case, tokens: int, cure: Cure | None) -> float:
-    expected: Prediction | Unknown = predict(at_depth(case, tokens), cure)
-    if isinstance(expected, Unknown):
-        raise MissingFactError(expected)
-    return expected.seconds.mid

@@ -23,6 +23,7 @@ from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.vram import buffers_of, computing_devices, gpus_used, other_gpu_processes, own_vram_bytes
 from unslow.think.case.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Remedy
+from unslow.think.causes._facts import if_known
 from unslow.think.claims.models import quants_said
 from unslow.think.hardware import CUDA_CONTEXT_BYTES, Hardware, Room, driver_reserve
 from unslow.think.memo import once
@@ -87,7 +88,7 @@ _USUAL_QUANT, _GIVEN_BY = "Q4_K_M", ("Ollama", "LM Studio")
 _KEPT_AS_PUBLISHED = ("MXFP4",)
 _AS_IT_IS, _Q8 = "as it is", "q8_0"
 _SHORTER = Remedy(Knob.CONTEXT_LENGTH.to(None, "a shorter context frees GPU memory"), None, "long chats are cut")
-_HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to(_Q8, "a KV cache of half the size"), None, "answers change slightly")
+HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to(_Q8, "a KV cache of half the size"), None, "answers change slightly")
 _FALLS = "quality falls with the quant"
 _SMALLER_QUANT = Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, _FALLS)
 
@@ -119,7 +120,7 @@ def memory_remedies(case: Case, cure: Cure = EVERYTHING, *, in_part: bool = True
     fitting = fitting_of(case)
     shrinks = can_shrink_cache(case)
     if fitting is None:
-        return (_SHORTER, *((_HALF_CACHE,) if shrinks else ()), _SMALLER_QUANT)
+        return (_SHORTER, *((HALF_CACHE,) if shrinks else ()), _SMALLER_QUANT)
     shorter = shorter_context(case, cure)
     halved = _halved_cache(fitting, cure, alone=shorter is None, in_part=in_part) if shrinks else None
     return (*(r for r in (shorter, halved) if r), _smaller_quant(fitting, cure, shrinks=shrinks))
@@ -190,29 +191,22 @@ def fitting_of(case: Case) -> Fitting | None:
 
 def _by_readings(case: Case, context: int, used: int) -> Fitting | None:
     """By what the runtime asks for and what it found free; a quantised cache counts as a shorter one."""
-    if not _free_is_read(case) or not (plan_of(case) or kv_per_token(case)):
+    # It is known what the runtime had: as it saw it, or free now beside what it holds itself
+    runtime, devices = case.runtime, computing_devices(case)
+    own = own_vram_bytes(case) is not None or isinstance(runtime.buffers, Known)
+    free_now = own and all(isinstance(gpu.vram_free_bytes, Known) for gpu in gpus_used(case))
+    seen = isinstance(runtime.available_bytes, Known) or any(isinstance(d.free_bytes, Known) for d in devices)
+    if not (seen or free_now) or not (plan_of(case) or kv_per_token(case)):
         return None
     scale = {_AS_IT_IS: 1.0, _Q8: _HALF}
-    try:
-        available = read_demand(case, context).available
-    except MissingFactError:
+    demand = if_known(lambda case: read_demand(case, context), case)
+    if demand is None:
         return None
     return Fitting(
         lambda tokens, cache: read_demand(case, tokens * scale[cache]).lacking,
         context, used, float(case.model.weights_bytes.need()), float(case.model.parameters.value_or(0)),
-        available_bytes=available,
+        available_bytes=demand.available,
     )  # fmt: skip
-
-
-def _free_is_read(case: Case) -> bool:
-    """Whether it is known what the runtime had: as it saw it, or free now beside what it holds itself."""
-    runtime = case.runtime
-    if isinstance(runtime.available_bytes, Known) or any(
-        isinstance(d.free_bytes, Known) for d in computing_devices(case)
-    ):
-        return True
-    own = own_vram_bytes(case) is not None or isinstance(runtime.buffers, Known)
-    return own and all(isinstance(gpu.vram_free_bytes, Known) for gpu in gpus_used(case))
 
 
 def _by_names(case: Case, context: int, used: int) -> Fitting | None:
@@ -222,7 +216,10 @@ def _by_names(case: Case, context: int, used: int) -> Fitting | None:
     rooms = [_room(case, gpu) for gpu in gpus_used(case)]
     if plan is None or not rooms or is_unified(case) or not runs_ggml(case) or not all(r.capacity_bytes for r in rooms):
         return None
-    words = _beside(case, rooms)
+    held = max(room.others_bytes for room in rooms)  # what is taken to be in use beside the model
+    words = f", with {held / GIB:.1f} GiB left for the desktop"
+    if all(_is_listed(case, gpu) for gpu in gpus_used(case)):
+        words = f" beside the {held / MIB:.0f} MiB that others hold" if held else ""
     if model and model.projector and case.runtime.name.value_or("") == "Ollama":
         rooms[0] = rooms[0]._replace(others_bytes=rooms[0].others_bytes + _PROJECTOR_BYTES)
         words += f", and {_PROJECTOR_BYTES / GIB:.0f} GiB for its projector"
@@ -251,21 +248,18 @@ def _mix(case: Case) -> Callable[[WellKnown], str] | None:
 
 
 def _room(case: Case, gpu: Gpu) -> Room:
-    """The memory of a GPU, with what is listed, reckoned or taken to be in use beside the runtime."""
-    total = gpu_capacity_bytes(gpu)
-    reserve = gpu.vram_reserved_bytes.value_or(driver_reserve(total))
-    return Room(gpu.name.value_or("GPU"), total, int(_held_by_others(case, gpu)), reserve)
+    """The memory of a GPU, with what others hold there.
 
-
-def _held_by_others(case: Case, gpu: Gpu) -> float:
-    """As the driver lists it; else what is in use and not the runtime's by its own account, a desktop at least."""
-    listed = [p for p in gpu.processes.value_or([]) if p in other_gpu_processes(case)]
+    As the driver lists it; else what is in use and not the runtime's by its own account, a desktop at least.
+    """
+    total, own = gpu_capacity_bytes(gpu), case.runtime.size_vram_bytes.value_or(0)
+    rest = gpu.vram_used_bytes.value_or(0) - own - CUDA_CONTEXT_BYTES if own and len(gpus_used(case)) == 1 else 0.0
+    held = max(float(DESKTOP_BYTES), rest)
     if _is_listed(case, gpu):
-        return float(sum(p.vram_bytes.value_or(0) for p in listed))
-    own = case.runtime.size_vram_bytes.value_or(0)
-    used = gpu.vram_used_bytes.value_or(0)
-    rest = used - own - CUDA_CONTEXT_BYTES if own and len(gpus_used(case)) == 1 else 0.0
-    return max(float(DESKTOP_BYTES), rest)
+        strangers = [p for p in gpu.processes.value_or([]) if p in other_gpu_processes(case)]
+        held = float(sum(p.vram_bytes.value_or(0) for p in strangers))
+    reserve = gpu.vram_reserved_bytes.value_or(driver_reserve(total))
+    return Room(gpu.name.value_or("GPU"), total, int(held), reserve)
 
 
 def _is_listed(case: Case, gpu: Gpu) -> bool:
@@ -273,11 +267,3 @@ def _is_listed(case: Case, gpu: Gpu) -> bool:
     listed = gpu.processes.value_or([])
     sized = all(isinstance(p.vram_bytes, Known) for p in listed)
     return sized and any(p not in other_gpu_processes(case) for p in listed)
-
-
-def _beside(case: Case, rooms: list[Room]) -> str:
-    """In words, what is taken to be in use beside the model."""
-    held = max(room.others_bytes for room in rooms)
-    if all(_is_listed(case, gpu) for gpu in gpus_used(case)):
-        return f" beside the {held / MIB:.0f} MiB that others hold" if held else ""
-    return f", with {held / GIB:.1f} GiB left for the desktop"

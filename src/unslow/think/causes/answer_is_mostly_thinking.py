@@ -36,18 +36,8 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.prediction import measured_rate
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 MOSTLY = 3.0  # Times the answer: with less thinking than this, most of what was waited for could be read
@@ -72,9 +62,12 @@ def _by_tokens(case: Case) -> Found | Absent:
 
 def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.THINKING, metrics=("first_token",))
-    if tried is None or not is_clear(tried) or tried.metric == "decode":
-        return None
-    if slow_side_has(tried, Topic.THINKING) is False:
+    if (
+        tried is None
+        or not is_clear(tried)
+        or tried.metric == "decode"
+        or slow_side_has(tried, Topic.THINKING) is False
+    ):
         return None
     words = f"without thinking it is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))

@@ -31,24 +31,11 @@ import statistics
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, remarks_on, times_as_fast
 from unslow.think.case.prediction import SLOWEST
 from unslow.think.case.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    need,
-    own_speed,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, need, own_speed
 from unslow.think.report import Cost, Evidence
 
 LOST = 0.7  # Of the server's speed: a client that shows less loses it itself
@@ -57,6 +44,7 @@ DELAY_S = 1.0  # Before the first token, beyond what the server itself took: peo
 NAME_DELAY_S = 0.15  # What a name may take longer than a number: looking it up in a file takes a thousandth of that
 DIRECTLY = "the server's own address, or a proxy that passes questions and answers on at once"
 _NUMBERS = ("127.0.0.1", "::1")
+_BY_NUMBER = "127.0.0.1 instead of localhost"
 _STREAMED = "a proxy that passes streams on at once (nginx `proxy_buffering off`), or the server's own address"
 CURL = "{short_request}"
 _DIFFERENT = re.compile(r"(?i)\d ?m?s\b|second|slow|fast|delay|instant|instead|fix|solv|quick|wait|hang|lag|refused")
@@ -65,38 +53,27 @@ _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the client's timings against the server's; else look for a trial, and for the known delay of a name."""
-    return first_to_decide(
-        case, _by_routes, _by_way, _by_holding_back, _by_speeds, _by_delay, _by_name, _by_trial, _by_words
-    )
+    return first_to_decide(case, _by_routes, _by_holding_back, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
 
 
 def _by_routes(case: Case) -> Found | None:
-    """The name of this machine that takes longer than its number, by the shortest question."""
-    routes = case.run.routes
-    if not isinstance(routes, Known):
-        return None
-    took = {route.host: route.seconds for route in routes.value if route.seconds is not None}
+    """The shortest question, for which nothing is computed: the name of this machine that takes longer than its number.
+
+    One that is answered late even by the number shows that something lies in between.
+    """
+    took = {route.host: route.seconds for route in case.run.routes.value_or(()) if route.seconds is not None}
     name, number = took.get("localhost"), min((s for host, s in took.items() if host in _NUMBERS), default=None)
-    if name is None or number is None or name - number < NAME_DELAY_S:
+    if name is not None and number is not None and name - number >= NAME_DELAY_S:
+        words = f"`localhost` answers after {name:.2f} s and its number after {number:.3f} s"
+        cited = cite(case, "run.routes", words=words)
+        found = _found(f"{words}: every connection by the name waits", (cited,), _BY_NUMBER, None)
+        return found._replace(lost=Cost(seconds=name - number, per="request"))
+    if number is None or number < DELAY_S:
         return None
-    words = f"`localhost` answers after {name:.2f} s and its number after {number:.3f} s"
-    cited = Evidence(fact="run.routes", value=words, reference=None, origin=str(routes.origin), source=routes.source)
-    found = _found(f"{words}: every connection by the name waits", (cited,), "127.0.0.1 instead of localhost", None)
-    return found._replace(lost=Cost(seconds=name - number, per="request"))
-
-
-def _by_way(case: Case) -> Found | None:
-    """A question that computes nothing and is answered late even by the number: something lies in between."""
-    routes = case.run.routes
-    if not isinstance(routes, Known):
-        return None
-    took = [r.seconds for r in routes.value if r.seconds is not None and r.host in _NUMBERS]
-    if not took or min(took) < DELAY_S:
-        return None
-    words = f"the shortest question, for which nothing is computed, is answered after {min(took):.1f} s"
-    cited = Evidence(fact="run.routes", value=words, reference=None, origin=str(routes.origin), source=routes.source)
-    found = _found(f"{words}: something between here and the server holds it back", (cited,), DIRECTLY, None)
-    return found._replace(lost=Cost(seconds=max(min(took), _delay(case)), per="request"))
+    words = f"the shortest question, for which nothing is computed, is answered after {number:.1f} s"
+    because = f"{words}: something between here and the server holds it back"
+    found = _found(because, (cite(case, "run.routes", words=words),), DIRECTLY, None)
+    return found._replace(lost=Cost(seconds=max(number, _delay(case)), per="request"))
 
 
 def _by_holding_back(case: Case) -> Found | None:
@@ -117,33 +94,33 @@ def _by_holding_back(case: Case) -> Found | None:
     return _found(words, evidence, _STREAMED, None)._replace(lost=Cost(seconds=held_up_s(case), per="request"))
 
 
-def _by_speeds(case: Case) -> Found | Absent:
+def _by_speeds(case: Case) -> Found | Absent | None:
     client = ask_for(case, "run.client_decode_tokens_per_s", f"{CURL}, beside {own_speed(case)}")
     server = max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", own_speed(case)))
-    delay, lost = _delay(case), _lost(case, server, client)
-    felt = client < NEARLY_ALL * server and lost is not None and lost.seconds >= NOTICED_S
-    if client >= LOST * server and not felt and delay < DELAY_S:
+    # Seconds of an answer of the length that was measured
+    tokens = [c.generated_tokens for c in case.run.completions.value_or(()) if c.generated_tokens]
+    lost_s = statistics.median(tokens) * (1 / max(client, SLOWEST) - 1 / server) if tokens else 0.0
+    felt = client < NEARLY_ALL * server and lost_s >= NOTICED_S
+    if client >= LOST * server and not felt:
+        if _delay(case) >= DELAY_S:
+            return None
         need(case, "run.completions")  # which alone tell of a wait before the first token
         return Absent(f"the client sees {client:.3g} of {server:.3g} tokens per second")
-    if client >= LOST * server and not felt:
-        return _delayed(case, delay)
     evidence = (cite(case, "run.client_decode_tokens_per_s", f"{server:.3g} by the server"),)
     words = f"the server generates {server:.3g} tokens per second, and the client shows {client:.3g}"
     gain = server / max(client, SLOWEST)
     found = _found(words, evidence, "a client, or a proxy, that passes tokens on at once", gain)
-    return found._replace(lost=lost)
-
-
-def _lost(case: Case, server: float, client: float) -> Cost | None:
-    """Seconds of an answer of the length that was measured."""
-    tokens = [c.generated_tokens for c in case.run.completions.value_or(()) if c.generated_tokens]
-    seconds = statistics.median(tokens) * (1 / max(client, SLOWEST) - 1 / server) if tokens else 0.0
-    return Cost(seconds=seconds, per="request") if seconds > 0 else None
+    return found._replace(lost=Cost(seconds=lost_s, per="request") if lost_s > 0 else None)
 
 
 def _by_delay(case: Case) -> Found | None:
     delay = _delay(case)
-    return _delayed(case, delay) if delay >= DELAY_S else None
+    if delay < DELAY_S:
+        return None
+    words = f"every request waits {delay:.1f} s before the server hears of it"
+    evidence = (cite(case, "run.completions", f"{delay:.1f} s beyond the server's own time"),)
+    found = _found(words, evidence, f"{_BY_NUMBER}, and one connection for all requests", None)
+    return found._replace(lost=Cost(seconds=delay, per="request"))
 
 
 def _delay(case: Case) -> float:
@@ -153,39 +130,26 @@ def _delay(case: Case) -> float:
     return max(0.0, min(gaps, default=0.0) - case.run.queue_s.value_or(0.0))
 
 
-def _delayed(case: Case, delay: float) -> Found:
-    words = f"every request waits {delay:.1f} s before the server hears of it"
-    evidence = (cite(case, "run.completions", f"{delay:.1f} s beyond the server's own time"),)
-    found = _found(words, evidence, "127.0.0.1 instead of localhost, and one connection for all requests", None)
-    return found._replace(lost=Cost(seconds=delay, per="request"))
-
-
 def _by_name(case: Case) -> Found | None:
     """The same pause before every request to `localhost`: IPv6 is tried first where the server listens on IPv4."""
     pause = remarks_on(case, Topic.CONSTANT_DELAY)
-    name = [r for r in remarks_on(case, Topic.LOCALHOST_URL) if "localhost" in r.text.lower()]
+    said = remarks_on(case, Topic.LOCALHOST_URL)
+    name = [r for r in said if "localhost" in r.text.lower()]
     url = "localhost" in case.runtime.url.value_or("")
     both = [r for r in name if "127.0.0.1" in r.text and _DIFFERENT.search(r.text)]
     if both:  # one name against the other is a trial
         words = f"`localhost` is tried over IPv6 first: {both[0].text}"
-        return _found(words, cite_remarks(case, both), "127.0.0.1 instead of localhost", None)
-    if trial := _by_address(case):
-        return trial
+        return _found(words, cite_remarks(case, both), _BY_NUMBER, None)
+    # How long a request takes by the name and by the number, each in a line of its own
+    by_name = next((r for r in name if _SECONDS.search(r.text)), None)
+    by_number = next((r for r in said if "127.0.0.1" in r.text and _SECONDS.search(r.text)), None)
+    if by_name and by_number and _seconds(by_name.text) >= 2 * _seconds(by_number.text):
+        words = f"`localhost` is tried over IPv6 first: {by_name.text}, and {by_number.text}"
+        return _found(words, cite_remarks(case, [by_name, by_number]), _BY_NUMBER, None)
     if not pause or not (name or url):
         return None
     words = f"the client asks for `localhost`, which is tried over IPv6 first: {pause[0].text}"
-    return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), "127.0.0.1 instead of localhost", None)
-
-
-def _by_address(case: Case) -> Found | None:
-    """How long a request takes by the name and by the number, each in a line of its own."""
-    said = remarks_on(case, Topic.LOCALHOST_URL)
-    by_name = next((r for r in said if "localhost" in r.text.lower() and _SECONDS.search(r.text)), None)
-    by_number = next((r for r in said if "127.0.0.1" in r.text and _SECONDS.search(r.text)), None)
-    if not by_name or not by_number or _seconds(by_name.text) < 2 * _seconds(by_number.text):
-        return None
-    words = f"`localhost` is tried over IPv6 first: {by_name.text}, and {by_number.text}"
-    return _found(words, cite_remarks(case, [by_name, by_number]), "127.0.0.1 instead of localhost", None)
+    return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), _BY_NUMBER, None)
 
 
 def _seconds(text: str) -> float:

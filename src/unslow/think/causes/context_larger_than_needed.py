@@ -47,18 +47,9 @@ from unslow.think.case.placement import (
 )
 from unslow.think.case.vram import available_vram_bytes, margin_bytes
 from unslow.think.case.work import Cure, with_settings
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    fact_at,
-    first_to_decide,
-)
-from unslow.think.causes._memory_remedies import SHORTEST_USEFUL, brings_back_enough, shorter_context
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison
+from unslow.think.causes._memory_remedies import HALF_CACHE, SHORTEST_USEFUL, brings_back_enough, shorter_context
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"
 _STEP = 1024  # Tokens: an advice in round numbers
@@ -87,7 +78,10 @@ def _by_failure(case: Case) -> Absent | None:
 
 
 def _by_layers(case: Case) -> Found | Absent:
-    context, needed = case.runtime.context_length.need(), _needed(case)
+    context, used = case.runtime.context_length.need(), case.runtime.longest_sequence.value_or(0)
+    # Tokens that the context must hold: for every slot as many, unless they share one cache
+    for_one = case.wish.context_tokens.value_or(max(SHORTEST_USEFUL, HEADROOM * used))
+    needed = int(for_one * (1 if case.runtime.kv_unified.value_or(default=True) else case.runtime.slots.value_or(1)))
     cache = kv_per_token(case) * context
     if not layers_left_on_host(case):
         return Absent(f"the KV cache of {cache / GIB:.1f} GiB leaves all layers on the GPU")
@@ -155,12 +149,7 @@ def _by_reckoning(case: Case) -> Found | Absent | None:
     return Found(
         because=f"the weights take {weights / GIB:.1f} GiB of the {available / GIB:.1f} GiB that were free; the KV "
         f"cache and the buffers for {context} tokens make it {asked / GIB:.1f} GiB",
-        evidence=(
-            cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"),
-            cite(
-                case, "runtime.context_length" if isinstance(runtime.context_length, Known) else "runtime.context_set"
-            ),
-        ),
+        evidence=(cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"), cite(case, _where_set(case))),
         cure=Cure(vram_bytes=available, context=SHORTEST_USEFUL),
         remedies=(Remedy(change, Cure(vram_bytes=available, context=fitting), "long chats are cut"),),
     )
@@ -176,10 +165,7 @@ def _by_sizes(case: Case) -> Found | None:
         because=f"the model takes {grown.size / GIB:.0f} GiB with a context of {context.need()} tokens, its weights "
         f"about {grown.weights / GIB:.0f} GiB: they alone would fit where {grown.on_gpu / GIB:.0f} GiB are on the GPU",
         evidence=(cite(case, "runtime.size_bytes", f"{grown.weights / GIB:.0f} GiB of weights"), cite(case, name)),
-        remedies=(
-            shorter_context(case) or _AS_LONG_AS_USED,
-            Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly"),
-        ),
+        remedies=(shorter_context(case) or _AS_LONG_AS_USED, HALF_CACHE),
     )
 
 
@@ -224,13 +210,6 @@ def _by_trial(case: Case) -> Found | None:
         remedies=(shorter_context(case) or _AS_LONG_AS_USED,),
         speedup=told_ratio(trial),
     )
-
-
-def _needed(case: Case) -> int:
-    """Tokens that the context must hold: for every slot as many, unless they share one cache."""
-    used = case.runtime.longest_sequence.value_or(0)
-    for_one = case.wish.context_tokens.value_or(max(SHORTEST_USEFUL, HEADROOM * used))
-    return int(for_one * (1 if case.runtime.kv_unified.value_or(default=True) else case.runtime.slots.value_or(1)))
 
 
 CAUSE = Cause(

@@ -26,7 +26,7 @@ Answers do not change. The machine gets warmer and louder.
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.case.bandwidth import allowed_of
@@ -35,20 +35,9 @@ from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, host_figure
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, must_be_slow
 from unslow.think.report import Evidence
 
 LOW = 0.6  # Of the highest: with all cores at work a sound CPU holds two thirds of its boost and more
@@ -88,18 +77,15 @@ def _by_samples(case: Case) -> Found | Absent | Suspected | None:
     low = _low(case)
     if clock.mean >= low * most:
         return Absent(f"the CPU ran at {figures} under load")
-    rested = clock.high >= low * most or (own is None and _works_elsewhere(case))
+    # The first core may be left out: it is a slow one of two kinds, or the runtime is bound to others
+    cpu, allowed = case.machine.cpu, allowed_of(case)[0]
+    bound = isinstance(allowed, Known) and allowed.value < cpu.logical_cpus.value_or(0)
+    works_elsewhere = bool(cpu.efficiency_cores.value_or(0)) or bound
+    rested = clock.high >= low * most or (own is None and works_elsewhere)
     if rested and busy.mean < ALL_BUSY * cores and generates_slowly(case) is not False:
         words = f"a core ran at {figures}, and may have rested at times"
         return Suspected(words, "the CPU's clock while it generates", SHOW)
     return _judged(case, figures, cite_watched(case, OWN_CLOCK if own else ANY_CLOCK, figures))
-
-
-def _works_elsewhere(case: Case) -> bool:
-    """Whether the first core may be left out: it is a slow one of two kinds, or the runtime is bound to others."""
-    cpu, allowed = case.machine.cpu, allowed_of(case)[0]
-    bound = isinstance(allowed, Known) and allowed.value < cpu.logical_cpus.value_or(0)
-    return bool(cpu.efficiency_cores.value_or(0)) or bound
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -109,7 +95,8 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     if not _FREQUENCY.search(said[0].text) or not blames(case, "decode", "prefill"):
         return Suspected(said[0].text, "the CPU's clock while it generates", SHOW)
-    return _found(f"the CPU is held at low clocks: {said[0].text}", cite_remarks(case, said[:1]))
+    because = f"the CPU is held at low clocks: {said[0].text}"
+    return Found(because, cite_remarks(case, said[:1]), Cure(), (Remedy(_PERFORMANCE, Cure()),))
 
 
 def _by_trial(case: Case) -> Found | Suspected | None:
@@ -119,8 +106,8 @@ def _by_trial(case: Case) -> Found | Suspected | None:
         return None
     if not cpu_computes(case) and not _OF_CPU.search(tried.text):
         return Suspected(tried.text, "whether the CPU computes, and its clock", SHOW)
-    words = f"with other clocks it is {times_as_fast(tried)}"
-    return _found(words, (cite_comparison(case, tried),))._replace(cure=None, speedup=gain_of(tried))
+    words, remedies = f"with other clocks it is {times_as_fast(tried)}", (Remedy(_PERFORMANCE, Cure()),)
+    return Found(words, (cite_comparison(case, tried),), remedies=remedies, speedup=gain_of(tried))
 
 
 def _by_reading(case: Case) -> Found | Absent | Suspected:
@@ -131,7 +118,9 @@ def _by_reading(case: Case) -> Found | Absent | Suspected:
     if generates_slowly(case) is False:
         return Absent("it is as fast as this set-up should be")
     busy, cores = case.machine.load.busy_cpus.value_or(0), case.machine.cpu.physical_cores.value_or(0)
-    if not cores or busy < BUSY_SHARE * cores or _is_nominal(case):
+    clock = case.machine.cpu.frequency_hz
+    nominal = isinstance(clock, Known) and clock.origin is Origin.ESTIMATED  # one that a virtual machine was told
+    if not cores or busy < BUSY_SHARE * cores or nominal:
         return Suspected(f"the CPU was seen at {figures}", "its clock while it generates", SHOW)
     return _judged(case, figures, cite(case, "machine.cpu.frequency_hz", figures))
 
@@ -142,20 +131,30 @@ def _judged(case: Case, figures: str, evidence: Evidence) -> Found | Absent:
         return Absent("the CPU has less to do for a token than the GPU")
     if not must_be_slow(case):
         return Absent("it is as fast as this set-up should be")
-    reasons = {
-        "machine.cpu.frequency_limit_hz": _is_set(case),
-        "machine.cpu.temperature_c": _is_hot(case),
-        "machine.system.on_battery": case.machine.system.on_battery.value_or(default=False),
+    cpu, on_battery = case.machine.cpu, case.machine.system.on_battery.value_or(default=False)
+    governor, most = cpu.governor.value_or(""), cpu.frequency_max_hz.value_or(0)
+    limit_hz, heat_c = cpu.frequency_limit_hz.value_or(most), cpu.temperature_c.value_or(0.0)
+    is_set = limit_hz < SET * most  # a setting allows no higher clock
+    is_hot = heat_c >= (HOT_BOARD_C if "neon" in cpu.instruction_sets.value_or([]) else HOT_C)
+    reasons = [f"governor {governor}"] if isinstance(cpu.governor, Known) else []
+    reasons += [f"a setting allows {limit_hz / 1e9:.1f} GHz"] if is_set else []
+    reasons += ["on battery"] if on_battery else []
+    reasons += [f"{heat_c:.0f} °C"] if is_hot else []
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    causes = {
+        "machine.cpu.frequency_limit_hz": is_set,
+        "machine.cpu.temperature_c": is_hot,
+        "machine.system.on_battery": on_battery,
     }
-    cited_reasons = tuple(cite(case, path) for path, there in reasons.items() if there)
-    found = _found(f"under load the CPU runs at {figures}{_why(case)}", (evidence, *cited_reasons))
-    return found._replace(remedies=(Remedy(_change(case), Cure()),))
-
-
-def _is_nominal(case: Case) -> bool:
-    """Whether the clock is one that a virtual machine was told, rather than one that was read."""
-    clock = case.machine.cpu.frequency_hz
-    return isinstance(clock, Known) and clock.origin is Origin.ESTIMATED
+    shown = (evidence, *(cite(case, path) for path, there in causes.items() if there))
+    change = _PERFORMANCE
+    if is_set:
+        change = Knob.POWER.to(f"-u {most / 1e6:.0f}MHz", "let the clock rise: a power tool such as TLP limits it")
+    elif is_hot:
+        change = Knob.POWER.to(None, "cooling: a fan or heat sink, less dust, room for air")
+    elif governor and not any(word in governor for word in _SAVING):
+        change = Knob.POWER.to(None, f"power supply, cooling and firmware: the governor {governor} asks for full speed")
+    return Found(f"under load the CPU runs at {figures}{why}", shown, Cure(), (Remedy(change, Cure()),))
 
 
 def _low(case: Case) -> float:
@@ -163,44 +162,6 @@ def _low(case: Case) -> float:
     cpu = case.machine.cpu
     alike = isinstance(cpu.efficiency_cores, Known) and not cpu.efficiency_cores.value
     return LOW_WITHOUT_BOOST if alike and "neon" in cpu.instruction_sets.value_or([]) and not is_apple(case) else LOW
-
-
-def _is_hot(case: Case) -> bool:
-    board = "neon" in case.machine.cpu.instruction_sets.value_or([])
-    return bool(case.machine.cpu.temperature_c.value_or(0.0) >= (HOT_BOARD_C if board else HOT_C))
-
-
-def _is_set(case: Case) -> bool:
-    """Whether a setting allows no higher clock."""
-    limit, most = case.machine.cpu.frequency_limit_hz, case.machine.cpu.frequency_max_hz.value_or(0)
-    return isinstance(limit, Known) and limit.value < SET * most
-
-
-def _why(case: Case) -> str:
-    """What keeps it there, as far as it shows."""
-    cpu = case.machine.cpu
-    reasons = [f"governor {cpu.governor.value}"] if isinstance(cpu.governor, Known) else []
-    reasons += [f"a setting allows {cpu.frequency_limit_hz.value_or(0) / 1e9:.1f} GHz"] if _is_set(case) else []
-    reasons += ["on battery"] if case.machine.system.on_battery.value_or(default=False) else []
-    reasons += [f"{cpu.temperature_c.value_or(0):.0f} °C"] if _is_hot(case) else []
-    return f" ({', '.join(reasons)})" if reasons else ""
-
-
-def _change(case: Case) -> Change:
-    """What to change, by what keeps the clock down: a limit that is set, heat, else how power is saved."""
-    governor = case.machine.cpu.governor.value_or("")
-    if _is_set(case):
-        most = case.machine.cpu.frequency_max_hz.value_or(0)
-        return Knob.POWER.to(f"-u {most / 1e6:.0f}MHz", "let the clock rise: a power tool such as TLP limits it")
-    if _is_hot(case):
-        return Knob.POWER.to(None, "cooling: a fan or heat sink, less dust, room for air")
-    if governor and not any(word in governor for word in _SAVING):
-        return Knob.POWER.to(None, f"power supply, cooling and firmware: the governor {governor} asks for full speed")
-    return _PERFORMANCE
-
-
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    return Found(because, evidence, Cure(), (Remedy(_PERFORMANCE, Cure()),))
 
 
 CAUSE = Cause(

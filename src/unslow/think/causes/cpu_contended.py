@@ -49,8 +49,8 @@ from unslow.think.case.waits import (
     without_server,
 )
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, ask_for, cite
-from unslow.think.report import Evidence
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
+from unslow.think.causes._facts import ask_for, cite
 
 MOST_WAITING = 0.95  # Of the time: what waits for longer would be any number of times faster alone
 STOPPED = 0.2  # Of the periods of a quota
@@ -96,12 +96,14 @@ def _by_waiting(case: Case) -> Found | Absent | Suspected:
     waiting = waiting_s(case, token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
     if waiting < WAITING_SHARE:
         return Absent(f"others used {seen.cpus:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
+    own, of_a_token = "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"
+    counted = (cite(case, own, of_a_token),) if isinstance(case.run.waiting_for_cpu_s_per_token, Known) else ()
     return Found(
         because=f"{_who(case, seen, all_cores)}; {waiting:.0%} of the time the runtime's threads waited for a CPU or "
         "for each other",
-        evidence=(cite(case, "run.others_cpus", f"{all_cores:g} cores"), *_waited(case, token_s)),
+        evidence=(cite(case, "run.others_cpus", f"{all_cores:g} cores"), *counted),
         cure=Cure(alone=True),
-        remedies=(_remedy_for(seen),),
+        remedies=(_remedy(seen.processes),),
         explains=CAUSE.explains if _slows_the_client(case, waiting) else CAUSE.explains[:1],
         speedup=1 / (1 - min(MOST_WAITING, waiting)),  # no more than was waited: the rest is somebody else's
     )
@@ -121,21 +123,16 @@ def _who(case: Case, seen: OtherProcesses, cores: float) -> str:
     return f"{words}: {named}" if named else f"{words}, {unseen}"
 
 
-def _remedy_for(seen: OtherProcesses) -> Remedy:
-    """What can be done about them: a process can be moved, another virtual machine can't."""
-    if seen.processes and not any(process.pid for process in seen.processes):
-        change = Knob.CAPACITY.to(None, "a virtual machine with CPUs of its own (dedicated), or one on another host")
-        return Remedy(change, Cure(alone=True))
-    return _remedy(seen.processes)
-
-
 def _too_few(case: Case, seen: OtherProcesses, cores: float, all_cores: float) -> Absent | Suspected | None:
     """Why what others used does not matter; None where it may."""
     others, perhaps = seen.cpus, seen.perhaps_own
     if cpu_computes(case) and OTHERS_SHARE * cores <= others < CROWD_SHARE * cores:
         ask_for(case, "runtime.threads", SHOW)
     crowd = threads_exceed_cpus(case)
-    few = others < (CROWD_SHARE if crowd else OTHERS_SHARE) * cores and not (crowd and _takes_its_share(case, seen))
+    # One process that runs whenever it may gets no more than its share among so many threads of the runtime
+    of_one = FULL_SHARE * cpus_of(case) / (case.runtime.threads.value_or(1) + 1)
+    takes_its_share = max((p.cpus for p in seen.processes if p.pid), default=0.0) >= max(BUSY_PROCESS, of_one)
+    few = others < (CROWD_SHARE if crowd else OTHERS_SHARE) * cores and not (crowd and takes_its_share)
     if few and perhaps and not is_named_after(case, perhaps):
         words = f"{perhaps.name} (pid {perhaps.pid}) used {perhaps.cpus:.1f} of {all_cores:g} cores"
         return Suspected(f"{words}, and may be the server's own process or another", "runtime.pid", ITSELF)
@@ -143,16 +140,10 @@ def _too_few(case: Case, seen: OtherProcesses, cores: float, all_cores: float) -
         return Absent(f"other processes used {others:.1f} of {all_cores:g} cores")
     if few:
         return Absent(f"the runtime's own threads outnumber the CPUs; others used {others:.1f} of {cores:g} cores")
-    if _is_stopped(case) and others + min(limits_of(case).values()) <= all_cores:
+    limits, stopped = limits_of(case).values(), case.run.cpu_throttled_fraction.value_or(0.0) >= STOPPED
+    if limits and stopped and others + min(limits) <= all_cores:
         return Absent(f"the CPU quota stops the runtime; others used {others:.1f} of {all_cores:g} cores and left room")
     return None
-
-
-def _takes_its_share(case: Case, seen: OtherProcesses) -> bool:
-    """Whether one process runs whenever it may: among so many threads of the runtime it gets no more than its share."""
-    cpus, threads = cpus_of(case), case.runtime.threads.value_or(1)
-    busiest = max((process.cpus for process in seen.processes if process.pid), default=0.0)
-    return busiest >= max(BUSY_PROCESS, FULL_SHARE * cpus / (threads + 1))
 
 
 def _slows_the_client(case: Case, waiting: float) -> bool:
@@ -167,19 +158,6 @@ def _slows_the_client(case: Case, waiting: float) -> bool:
     constant = len(before) > 1 and min(before) > ALIKE * max(before) and min(before) > lost / 2
     counted = isinstance(case.run.waiting_for_cpu_s_per_token, Known)
     return counted and not constant and lost <= waiting * statistics.median(served)
-
-
-def _waited(case: Case, token_s: float) -> tuple[Evidence, ...]:
-    """The count of the runtime's own waiting, where there is one."""
-    if not isinstance(case.run.waiting_for_cpu_s_per_token, Known):
-        return ()
-    return (cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"),)
-
-
-def _is_stopped(case: Case) -> bool:
-    """Whether a quota stops its threads so often that this is what they wait for."""
-    stopped = case.run.cpu_throttled_fraction
-    return isinstance(stopped, Known) and stopped.value >= STOPPED and bool(limits_of(case))
 
 
 def _by_list(case: Case) -> Found | Absent | Suspected:
@@ -206,7 +184,13 @@ def _names(processes: list[BusyProcess]) -> str:
 
 
 def _remedy(processes: list[BusyProcess]) -> Remedy:
-    """Of the busiest one that still has a priority to lower; where all let others go first, only less of them helps."""
+    """Of the busiest one that still has a priority to lower; where all let others go first, only less of them helps.
+
+    A process can be moved, another virtual machine can't.
+    """
+    if processes and not any(process.pid for process in processes):
+        change = Knob.CAPACITY.to(None, "a virtual machine with CPUs of its own (dedicated), or one on another host")
+        return Remedy(change, Cure(alone=True))
     pids = [process.pid for process in processes if process.pid and process.nice < NICE]
     how = "stop it or move it" if processes and not pids else "stop it, move it or lower its priority"
     return Remedy(Knob.OTHER_LOAD.to(next(iter(pids), None), how), Cure(alone=True))

@@ -28,12 +28,12 @@ Answers do not change, but with a larger model, for the better.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import MissingFactError, Unknown
 from unslow.think.case.placement import cpu_computes
-from unslow.think.case.prediction import measured_rate, predict
+from unslow.think.case.prediction import measured_rate
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, at_work, cite, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import ask_for, at_work, cite, must_be_slow, must_predict
 from unslow.think.physics.decode import READS
 
 SMALL_READ_S = 1.5e-3  # Reading the weights of a token takes no longer: 1.5 GB on a GPU of 1 TB/s
@@ -50,9 +50,7 @@ def check(case: Case) -> Found | Absent:
         return Absent("it is as fast as this set-up should be")
     if cpu_computes(case):
         return Absent("the CPU computes part of the model itself")
-    expected, slow = predict(case), must_be_slow(case)
-    if isinstance(expected, Unknown):
-        raise MissingFactError(expected)
+    slow, expected = must_be_slow(case), must_predict(case)
     reads = sum(p.seconds for p in expected.parts if p.name == READS)
     token_s, should_s = 1 / measured_rate(case).need(), expected.seconds.mid
     if not slow or reads > SMALL_READ_S or reads > READ_SHARE * should_s:

@@ -40,7 +40,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Known, MissingFactError
+from unslow.facts.values import GIB, MIB, Known
 from unslow.think.case.demand import read_demand, read_shape
 from unslow.think.case.gpus import is_apple, is_integrated, is_integrated_name, is_windows
 from unslow.think.case.narrative import amount_bytes, denies, remarks_on
@@ -49,8 +49,9 @@ from unslow.think.case.prediction import measured_rate
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import candidate_gpus, gpu_places, gpus_of, gpus_used, other_gpu_processes, seen_gpus
 from unslow.think.case.work import Cure, cured_placement
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, gpu_figure
+from unslow.think.causes._facts import cite, cite_remarks, if_known
 from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.report import Evidence
 
@@ -113,9 +114,8 @@ def _counters(gpu: Gpu) -> dict[str, float]:
 def _by_link(case: Case) -> Found | None:
     """What crosses the link for each token, where everything lies on the GPU and nobody else uses it."""
     received, rate = gpu_figure(case, "pcie_receive_bytes_per_s"), measured_rate(case)
-    others = other_gpu_processes(case) and MOVABLE not in case.runtime.environment.value_or(
-        {}
-    )  # they use the link as well
+    # they use the link as well
+    others = other_gpu_processes(case) and MOVABLE not in case.runtime.environment.value_or({})
     if received is None or not isinstance(rate, Known) or others or cpu_computes(case) is not False:
         return None
     of_a_token = received.mean / rate.value
@@ -149,7 +149,7 @@ def _by_allocated(case: Case) -> Found | None:
         # All that a device has: as the runtime saw it, else by the one card that it can be
         cards = candidate_gpus(device, gpus_of(case))
         told = cards[0].vram_total_bytes.value_or(0) if len(cards) == 1 else 0
-        total, free = float(float(device.total_bytes.value_or(told))), float(device.free_bytes.value_or(0))
+        total, free = float(device.total_bytes.value_or(told)), float(device.free_bytes.value_or(0))
         beyond = (total and held > total) or (may_lend and free and held > free + BEYOND_FREE)
         if not beyond or device.integrated.value_or(default=False) or is_integrated_name(device.description):
             continue
@@ -177,17 +177,14 @@ def _by_driver(case: Case) -> Absent | None:
     """NVIDIA's driver for Linux lends nothing, unless the runtime asks for memory that may move."""
     environment = case.runtime.environment
     vendors = {g.vendor.value_or("") for g in gpus_used(case)}
-    if not _is_linux(case) or vendors != {"NVIDIA"} or not isinstance(environment, Known):
-        return None
-    if MOVABLE in environment.value:
+    if not _is_linux(case) or vendors != {"NVIDIA"} or MOVABLE in environment.value_or({MOVABLE: ""}):
         return None
     return Absent("on Linux this driver lets an allocation fail rather than lend system memory")
 
 
 def _is_linux(case: Case) -> bool:
     """By its kernel, which under WSL is Microsoft's: there the driver of Windows decides."""
-    system = case.machine.system
-    kernel = system.kernel.value_or("").lower()
+    kernel = case.machine.system.kernel.value_or("").lower()
     return bool(_KERNEL.match(kernel)) and not is_windows(case) and "microsoft" not in kernel
 
 
@@ -220,25 +217,21 @@ def _is_little(text: str) -> bool:
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
-    """Fewer bytes by least loss: what makes all of it fit, fewer layers, then a smaller quant."""
+    """Fewer bytes by least loss: what makes all of it fit, fewer layers, then a smaller quant.
+
+    Then the setting that stops the driver from lending, where it has one: NVIDIA's of Windows, and llama.cpp's own.
+    """
     own = Cure(only_own_memory=True)
     *milder, quant = memory_remedies(case, own, in_part=False)
-    shorter = next((remedy for remedy in milder if remedy.cure), None)
-    try:
-        fewer = None if shorter else _fewer_layers(case)
-    except MissingFactError:
-        fewer = None
-    cure = shorter.cure if shorter and shorter.cure else own
-    return Found(because, evidence, cure, (*milder, *((fewer,) if fewer else ()), quant, *_no_lending(case)))
-
-
-def _no_lending(case: Case) -> tuple[Remedy, ...]:
-    """The setting that stops the driver from lending, where it has one: NVIDIA's of Windows, and llama.cpp's own."""
+    shorter = next((remedy.cure for remedy in milder if remedy.cure), None)
+    fewer = None if shorter else if_known(_fewer_layers, case)
+    remedies = [*milder, *((fewer,) if fewer else ()), quant]
     why = "let the load fail rather than spill in silence"
     if MOVABLE in case.runtime.environment.value_or({}):
-        return (Remedy(Knob.DRIVER_FALLBACK.to(MOVABLE, why)),)
-    nvidia = all(gpu_maker(gpu) in {"", "NVIDIA"} for gpu in gpus_used(case))
-    return (Remedy(Knob.DRIVER_FALLBACK.to(value=False, why=why)),) if nvidia and not _is_linux(case) else ()
+        remedies.append(Remedy(Knob.DRIVER_FALLBACK.to(MOVABLE, why)))
+    elif not _is_linux(case) and all(gpu_maker(gpu) in {"", "NVIDIA"} for gpu in gpus_used(case)):
+        remedies.append(Remedy(Knob.DRIVER_FALLBACK.to(value=False, why=why)))
+    return Found(because, evidence, shorter or own, tuple(remedies))
 
 
 def _fewer_layers(case: Case) -> Remedy | None:

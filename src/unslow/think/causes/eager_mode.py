@@ -36,21 +36,12 @@ from unslow.think.case.prediction import Prediction, predict
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.slowness import behaves_as_set_up, lost_against
 from unslow.think.case.work import FETCHES, Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    first_to_decide,
-    need,
-)
-from unslow.think.report import Evidence
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, need
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
+_SWITCH_ON = Remedy(Knob.GRAPHS.to(value=True, why="remove the setting that switches them off"), ON, "some GPU memory")
 MOSTLY = 0.5  # Of a token
 FEW_REQUESTS = 8  # At a time: with more, kernels are long enough to hide their start
 
@@ -70,11 +61,15 @@ def _by_trial(case: Case) -> Found | Suspected | None:
     if slow_with:
         return None
     words = f"with graphs it is {times_as_fast(trial)}"
-    return _found(words, (cite_comparison(case, trial),), gain_of(trial))
+    return Found(words, (cite_comparison(case, trial),), ON, (_SWITCH_ON,), speedup=gain_of(trial))
 
 
 def _by_setting(case: Case) -> Found | Absent | Suspected | None:
-    fact, off = _switch(case)
+    environment, fact = case.runtime.environment, "runtime.eager"
+    if isinstance(environment, Known) and not isinstance(case.runtime.eager, Known) and runs_ggml(case):
+        fact, off = "runtime.environment", GRAPHS_OFF in environment.value  # llama.cpp has no other switch
+    else:
+        off = need(case, fact)
     if not off:
         return Absent("graphs are not switched off")
     if hidden := _hidden(case):
@@ -84,7 +79,8 @@ def _by_setting(case: Case) -> Found | Absent | Suspected | None:
         return Absent("graphs are off, and it is as fast as with them")
     if lost is None and not blames(case, "decode"):
         return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)
-    return _found("graphs are switched off: the host starts every kernel by itself", (cite(case, fact),))
+    words = "graphs are switched off: the host starts every kernel by itself"
+    return Found(words, (cite(case, fact),), ON, (_SWITCH_ON,))
 
 
 def _hidden(case: Case) -> str:
@@ -92,31 +88,12 @@ def _hidden(case: Case) -> str:
     running = case.runtime.running_requests.value_or(1)
     if running > FEW_REQUESTS:
         return f"{running} requests run at once: the kernels hide their start"
-    if _waits_for_weights(case):
+    now = predict(case)
+    fetches_s = sum(p.seconds for p in now.parts if p.name == FETCHES) if isinstance(now, Prediction) else 0.0
+    if isinstance(now, Prediction) and fetches_s > MOSTLY * now.seconds.mid:
         return "graphs are off, and a token waits for weights from the host's memory meanwhile"
     slow_elsewhere = is_report(case) and not blames(case, "decode")
     return "graphs are off, but it is not decoding that is slow" if slow_elsewhere else ""
-
-
-def _waits_for_weights(case: Case) -> bool:
-    """Whether most of a token is spent on fetching weights, which launches go beside."""
-    now = predict(case)
-    if not isinstance(now, Prediction):
-        return False
-    return sum(p.seconds for p in now.parts if p.name == FETCHES) > MOSTLY * now.seconds.mid
-
-
-def _switch(case: Case) -> tuple[str, bool]:
-    """The fact that tells whether graphs are off, and whether they are; llama.cpp's only switch is a variable."""
-    environment = case.runtime.environment
-    if isinstance(environment, Known) and not isinstance(case.runtime.eager, Known) and runs_ggml(case):
-        return "runtime.environment", GRAPHS_OFF in environment.value
-    return "runtime.eager", bool(need(case, "runtime.eager"))
-
-
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.GRAPHS.to(value=True, why="remove the setting that switches them off")
-    return Found(because, evidence, ON, (Remedy(change, ON, "some GPU memory"),), speedup=speedup)
 
 
 CAUSE = Cause(

@@ -42,24 +42,19 @@ from unslow.think.case.demand import ACTIVE_PART, Demand, is_mixture, read_deman
 from unslow.think.case.gpus import SURELY_FREE, is_unified, vram_total_bytes
 from unslow.think.case.narrative import experiment_on, is_report, lost_since_a_version, names_phase, remarks_on
 from unslow.think.case.overrides import layers_without_experts, overrides_of, sent_away
-from unslow.think.case.placement import cpu_computes, read_placement, seen_split
+from unslow.think.case.placement import Split, cpu_computes, read_placement, seen_split
 from unslow.think.case.vram import available_vram_bytes, buffers_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    free_before_load,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, free_before_load, if_known, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
+_ALL_ON_CPU = {
+    "gpu_layers_set": "a setting keeps all layers on the CPU",
+    "gpu_layers": "all layers are on the CPU",
+    "vram_share": "the whole model is on the CPU",
+}
+"""How the CPU comes to compute whole layers, by the fact that is then 0."""
 FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
 
 
@@ -132,7 +127,9 @@ def _by_setting(case: Case) -> Found | Absent | None:
         return Absent("the model has no experts")
     shape, demand = read_shape(case), _demand(case)
     away, stay = _away(case, shape), _must_stay(shape, demand.lacking)
-    if away < 1 or stay.layers >= (away if _saw_free_memory(case) else away / 2):
+    # By the label of a card alone, half of the experts must fit before it is said
+    most = away if if_known(available_vram_bytes, case) is not None else away / 2
+    if away < 1 or stay.layers >= most:
         read_demand(case)  # only what was really free may rule it out
         return Absent(f"the experts of {away:.0f} layers are on the CPU, and {stay.words}")
     cure = Cure(vram_bytes=demand.available, experts_on_gpu=True)
@@ -177,14 +174,6 @@ def _by_place(case: Case) -> Absent | None:
     return None
 
 
-def _saw_free_memory(case: Case) -> bool:
-    """Whether what was free is known; by the label of a card alone, half of the experts must fit before it is said."""
-    try:
-        return available_vram_bytes(case) >= 0
-    except MissingFactError:
-        return False
-
-
 def _demand(case: Case) -> Demand:
     """What the whole model asks for, against what was free; of a card that is only named, what surely is."""
     try:
@@ -213,17 +202,23 @@ def _by_size(case: Case) -> Found | Absent | None:
         return Absent("the model is no mixture of experts") if case.model.experts.value_or(1) == 0 else None
     if is_unified(case) or sent_away(case).of_layers or lost_since_a_version(case):
         return None
-    where, fact = _on_cpu(case)
-    vram, weights = vram_total_bytes(case), _weights(case)
-    if not fact or not vram or not weights:
+    none_on_gpu = (name for name in _ALL_ON_CPU if getattr(case.runtime, name).value_or(None) == 0)
+    where = seen_split(case) or next((Split(_ALL_ON_CPU[name], f"runtime.{name}") for name in none_on_gpu), None)
+    # The bytes of the weights, at least: as known, by the parameters, or by the size in the name
+    size = ACTIVE_PART.search(case.model.name.value_or(""))
+    billions = float(size[1]) * 1e9 if size and size[1] else 0.0
+    parameters = case.model.parameters.value_or(0) or billions
+    vram, weights = vram_total_bytes(case), float(case.model.weights_bytes.value_or(parameters * FEWEST_BITS / 8))
+    if not where or not vram or not weights:
         return None
     if weights < vram:
         return None if isinstance(case.runtime.gpu_layers_set, Known) else Absent("it would fit: another cause")
     return Found(
-        because=f"{where}, and the model is a mixture of experts of about {weights / GIB:.0f} GiB on {vram / GIB:.0f} "
-        "GiB of GPU memory: only experts should be on the CPU, with everything else of all layers on the GPU",
+        because=f"{where.words}, and the model is a mixture of experts of about {weights / GIB:.0f} GiB on "
+        f"{vram / GIB:.0f} GiB of GPU memory: only experts should be on the CPU, with everything else of all layers on "
+        "the GPU",
         evidence=(
-            cite(case, fact),
+            cite(case, where.fact),
             cite(case, "model.name" if isinstance(case.model.name, Known) else "model.experts"),
         ),
         remedies=(
@@ -231,29 +226,6 @@ def _by_size(case: Case) -> Found | Absent | None:
         ),
         explains=("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded"),
     )
-
-
-def _on_cpu(case: Case) -> tuple[str, str]:
-    """How the CPU comes to compute whole layers, and the fact that says so."""
-    runtime = case.runtime
-    split = seen_split(case)
-    if split:
-        return split
-    if runtime.gpu_layers_set.value_or(None) == 0:
-        return "a setting keeps all layers on the CPU", "runtime.gpu_layers_set"
-    if runtime.gpu_layers.value_or(None) == 0:
-        return "all layers are on the CPU", "runtime.gpu_layers"
-    return ("the whole model is on the CPU", "runtime.vram_share") if runtime.vram_share.value_or(1) == 0 else ("", "")
-
-
-def _weights(case: Case) -> float:
-    """The bytes of the weights, at least: as known, by the parameters, or by the size in the name."""
-    model = case.model
-    if isinstance(model.weights_bytes, Known):
-        return float(model.weights_bytes.value)
-    found = ACTIVE_PART.search(model.name.value_or(""))
-    billions = float(found[1]) * 1e9 if found and found[1] else 0.0
-    return (model.parameters.value_or(0) or billions) * FEWEST_BITS / 8
 
 
 CAUSE = Cause(

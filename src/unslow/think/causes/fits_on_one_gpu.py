@@ -36,18 +36,8 @@ from unslow.think.case.placement import computes_all_on_gpus, gpus_computing
 from unslow.think.case.slowness import predict_among_others, rate_among_others
 from unslow.think.case.vram import gpu_places, gpus_of, gpus_used, other_gpu_processes, own_is_known
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, must_be_slow
 from unslow.think.report import Evidence
 from unslow.think.speed.chips import has_links
 
@@ -86,7 +76,13 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         ask_for(case, "runtime.buffers", SHOW)
     if count is not None and count < 2:  # noqa: PLR2004 (several)
         return Absent("one GPU computes")
-    held, (largest, place) = _held(case), _largest(case)
+    # All that the runtime has on GPUs; else the weights, a fifth for the rest, and one request of an engine's, whose
+    # cache takes whatever memory there is
+    held = float(sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu))
+    if not held or computes_all_on_gpus(case):
+        request = kv_per_token(case) * case.runtime.context_length.value_or(0) if computes_all_on_gpus(case) else 0.0
+        held = 1.2 * float(ask_for(case, "model.weights_bytes", "{model_size}")) + request
+    largest, place = _largest(case)
     if held > USABLE * largest:
         return Absent(f"{held / GIB:.1f} GiB do not fit on a GPU of {largest / GIB:.1f} GiB")
     split = splits_tensors(case)
@@ -94,7 +90,10 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         ask_for(case, "runtime.split_mode", SHOW)
     if not split or has_fast_links(case):
         return Absent("the split costs one hand-over between GPUs for each token, next to nothing")
-    alone = _alone(case)
+    # How many times as fast one GPU would be; None where physics does not tell the two apart, or nobody measured
+    now, then, alone = rate_among_others(case), predict_among_others(case, ONE), None
+    if case.runtime.tensor_parallel.value_or(1) > 1 and isinstance(now, Known) and not isinstance(then, Unknown):
+        alone = then.tokens_per_s.mid / now.value
     if alone is None and not must_be_slow(case):
         return Absent("the speed is what these GPUs should give")
     if alone is not None and (alone < WORTH_COMPARING or _gains_by_split(case)):
@@ -103,14 +102,6 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
     path = "runtime.tensor_parallel" if isinstance(case.runtime.tensor_parallel, Known) else "runtime.split_mode"
     cure = ONE if alone is not None else Cure()
     return _found(words, (cite(case, path), cite(case, f"machine.gpus.{place}.vram_total_bytes")), None, cure)
-
-
-def _alone(case: Case) -> float | None:
-    """How many times as fast one GPU would be; None where physics does not tell the two apart, or nobody measured."""
-    now, then = rate_among_others(case), predict_among_others(case, ONE)
-    if case.runtime.tensor_parallel.value_or(1) < 2 or isinstance(now, Unknown) or isinstance(then, Unknown):  # noqa: PLR2004 (several)
-        return None
-    return then.tokens_per_s.mid / now.value
 
 
 def _gains_by_split(case: Case) -> bool:
@@ -124,15 +115,6 @@ def _gains_by_split(case: Case) -> bool:
     if not linked or isinstance(split, Unknown) or isinstance(alone, Unknown):
         return False
     return split.tokens_per_s.mid >= WORTH_COMPARING * alone.tokens_per_s.mid
-
-
-def _held(case: Case) -> float:
-    """All that the runtime has on GPUs; else the weights, a fifth for the rest, and one request of an engine's."""
-    buffers = [b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu]
-    if buffers and not computes_all_on_gpus(case):  # whose cache takes whatever memory there is
-        return float(sum(buffers))
-    request = kv_per_token(case) * case.runtime.context_length.value_or(0) if computes_all_on_gpus(case) else 0.0
-    return 1.2 * float(ask_for(case, "model.weights_bytes", "{model_size}")) + request
 
 
 def _largest(case: Case) -> tuple[float, int]:

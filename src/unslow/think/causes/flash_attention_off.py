@@ -31,30 +31,19 @@ attention does not shrink it.
 Answers change only by rounding.
 """
 
-import msgspec
-
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Known, MissingFactError
+from unslow.facts.values import GIB, Known
 from unslow.think.case.demand import read_demand
 from unslow.think.case.narrative import blames, slow_side_has, tried
 from unslow.think.case.placement import seen_split
 from unslow.think.case.prediction import Prediction, measured_prefill, predict, predict_prefill
 from unslow.think.case.vram import buffers_of
 from unslow.think.case.work import Cure, with_settings
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    first_to_decide,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import fall_with_depth
+from unslow.think.causes._facts import cite, cite_comparison, if_known, need
 from unslow.think.report import Evidence
 
 WORTH = 1.08  # Times faster with it, by physics, at the depth that was measured
@@ -108,7 +97,7 @@ def _by_depths(case: Case) -> Found | Absent | None:
         return Absent(f"it is off, and costs little here: {fall.words}")
     slower = f"{fall.measured:.1f} times slower where it need be {fall.expected:.1f}"
     because = f"flash attention is off: {fall.words}, {slower}"
-    tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
+    tried = cite(case, "run.depths", words=fall.words)
     found = _found(because, (cite(case, "runtime.flash_attention"), tried), fall.beyond)
     return found._replace(explains=("kv_cache_outgrows_vram",))  # it rests on the same fall
 
@@ -134,14 +123,9 @@ def _by_buffer(case: Case) -> Found | None:
         return None
     because = f"flash attention is off: the compute buffer takes {held / GIB:.1f} GiB while layers are on the CPU"
     found = _found(because, (cite(case, "runtime.flash_attention"), cite(case, "runtime.buffers")))
-    return _priced_with_layers(case, found)
-
-
-def _priced_with_layers(case: Case, found: Found) -> Found:
-    """With the layers that come back; where that is all of them, it is the reason and not who else holds memory."""
-    try:
-        demand = read_demand(with_settings(case, ON))
-    except MissingFactError:
+    # With the layers that come back; where that is all of them, it is the reason and not who else holds memory
+    demand = if_known(read_demand, with_settings(case, ON))
+    if demand is None:
         return found._replace(explains=("weights_spill_to_ram",))
     cure = ON._replace(vram_bytes=demand.available)
     spared = ("other_process_holds_vram",) if demand.lacking <= 0 else ()

@@ -46,19 +46,8 @@ from unslow.think.case.prediction import Prediction, measured_prefill, measured_
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.waits import other_processes, stalled_share, threads_exceed_cpus
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    need,
-)
-from unslow.think.report import Evidence
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, need
 
 _NEON, _DOT_PRODUCTS = "NEON", "DOTPROD"
 _DECISIVE = {
@@ -80,6 +69,8 @@ _MADE_UP = re.compile(
 """Names of processors that a hypervisor makes up, so that a virtual machine can move between hosts."""
 _SINCE_2013 = ("AVX", "AVX2")  # What Intel's processors have since Haswell and AMD's since Excavator
 
+_NATIVE = Remedy(Knob.NATIVE_BUILD.to(None, "a release build for this CPU, with the instructions that it has"), Cure())
+"""Physics reckons with a build for this CPU, so the case as configured is the cured one."""
 OTHERS_BUSY = 0.3  # Processors that others use: then a slow prompt proves nothing of the build
 FAR_BELOW = 3.0  # Times slower than expected: plain code multiplies a quarter to an eighth as many numbers at once
 STALLED = 0.1  # Of the time: less waiting than this is what any desktop does to any program
@@ -103,7 +94,7 @@ def _by_type(case: Case) -> Found | None:
     kind = case.runtime.build_type
     if not isinstance(kind, Known) or kind.value.lower() != "debug":
         return None
-    return _found("the runtime is a debug build", (cite(case, "runtime.build_type"),))
+    return Found("the runtime is a debug build", (cite(case, "runtime.build_type"),), Cure(), (_NATIVE,))
 
 
 def _by_virtual_machine(case: Case) -> Found | None:
@@ -138,11 +129,9 @@ def _by_features(case: Case) -> Found | Absent | None:
         need(case, "machine.cpu.instruction_sets")  # the name of an ARM core does not tell the younger ones
     if not unused:
         return Absent("the build uses what the CPU has")
-    return _found(
-        f"the CPU has {', '.join(unused)}, and the build does not use it",
-        (cite(case, "runtime.build_features", f"without {', '.join(unused)}"), cite(case, fact)),
-        _gain(case),
-    )
+    because = f"the CPU has {', '.join(unused)}, and the build does not use it"
+    evidence = (cite(case, "runtime.build_features", f"without {', '.join(unused)}"), cite(case, fact))
+    return Found(because, evidence, Cure(), (_NATIVE,), speedup=_gain(case))
 
 
 def _by_prompt(case: Case) -> Absent | Suspected | None:
@@ -182,7 +171,8 @@ def _by_words(case: Case) -> Found | Suspected | None:
     tried = (cite_comparison(case, trial),) if trial and is_clear(trial) else ()
     if said:
         speedup = trial.fast / trial.slow if trial and tried else None
-        return _found(f"the build lacks instructions: {said[0].text}", (*cite_remarks(case, said), *tried), speedup)
+        because, evidence = f"the build lacks instructions: {said[0].text}", (*cite_remarks(case, said), *tried)
+        return Found(because, evidence, Cure(), (_NATIVE,), speedup=speedup)
     hint = lacking[0].text if lacking else trial.text if trial else ""
     return Suspected(hint, "runtime.build_features", CAUSE.ask) if hint else None
 
@@ -201,12 +191,6 @@ def _gain(case: Case) -> float | None:
     stalled = stalled_share(case, 1 / rate.value)
     gain = (1 - stalled) / rate.value / expected.seconds.mid
     return min(MOST_GAIN, max(LEAST_GAIN, gain)) if stalled >= STALLED else None
-
-
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.NATIVE_BUILD.to(None, "a release build for this CPU, with the instructions that it has")
-    # physics reckons with a build for this CPU, so the case as configured is the cured one
-    return Found(because, evidence, Cure(), (Remedy(change, Cure()),), speedup=speedup)
 
 
 CAUSE = Cause(

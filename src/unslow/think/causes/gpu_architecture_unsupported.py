@@ -34,12 +34,13 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.gpus import Card, cards_of, names_of, unreached
+from unslow.think.case.gpus import cards_of, names_of, unreached
 from unslow.think.case.narrative import is_report, remarks_on
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(
@@ -65,23 +66,15 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_log(case: Case) -> Found | None:
-    for fact, lines in _complaints(case):
+    # Lines that may name it; a warning is none where one of several GPUs computes: it is about another
+    about_another = len(gpus_of(case)) > 1 and _is_used(case)
+    said = {name: [getattr(case.runtime, name).value_or("")] for name in ("gpu_refused", "load_error")}
+    for fact, lines in (said if about_another else {**said, "warnings": case.runtime.warnings.value_or([])}).items():
         line = next((line for line in lines if _UNSUPPORTED.search(line)), None)
         if line:
-            known = getattr(case.runtime, fact)
-            evidence = Evidence(
-                fact=f"runtime.{fact}", value=line, reference=None, origin=str(known.origin), source=known.source
-            )
-            return _found(case, f"the runtime has no code for this GPU: {line}", (evidence,))
+            evidence = (cite(case, f"runtime.{fact}", words=line),)
+            return _found(case, f"the runtime has no code for this GPU: {line}", evidence)
     return None
-
-
-def _complaints(case: Case) -> list[tuple[str, list[str]]]:
-    """Lines that may name it; a warning is none where one of several GPUs computes: it is about another."""
-    runtime = case.runtime
-    single = [(name, [getattr(runtime, name).value_or("")]) for name in ("gpu_refused", "load_error")]
-    about_another = len(gpus_of(case)) > 1 and _is_used(case)
-    return single if about_another else [*single, ("warnings", runtime.warnings.value_or([]))]
 
 
 def _by_failure(case: Case) -> Absent | None:
@@ -118,28 +111,21 @@ def _by_build(case: Case) -> Found | Absent | None:
         return Absent(f"the build has code for {names}") if able and len(able) == len(cards) else None
     if len(lacking) < len(cards) and not runtime_sees_gpu(case):  # another GPU is left out for another reason
         return Absent(f"the build has code for {able[0].own}, and does not use that GPU either") if able else None
-    return _without_code(case, lacking[0], able, one_of_several=len(cards) > 1)
-
-
-def _without_code(case: Case, card: Card, able: list[Card], *, one_of_several: bool) -> Found:
-    targets = ", ".join(case.runtime.build_architectures.need())
-    name = card.gpu.name.value_or(f"GPU {card.gpu.index}") if one_of_several else "the GPU"
+    card, targets = lacking[0], ", ".join(case.runtime.build_architectures.need())
+    name = card.gpu.name.value_or(f"GPU {card.gpu.index}") if len(cards) > 1 else "the GPU"
     evidence = (
         cite(case, "runtime.build_architectures", card.own),
         cite(case, f"machine.gpus.{card.place}.{card.fact}"),
     )
     found = _found(case, f"the build has code for {targets}, and {name} is {card.own}", evidence)
-    return found._replace(remedies=(*_left_out(case, name, able), *found.remedies))
-
-
-def _left_out(case: Case, name: str, able: list[Card]) -> tuple[Remedy, ...]:
-    """The GPUs for which there is code, alone, where the runtime has names for them."""
     devices = names_of(case, able)
     if not devices:
-        return ()
+        return found
+    # The GPUs for which there is code, alone, where the runtime has names for them
     room = sum(card.gpu.vram_free_bytes.value_or(card.gpu.vram_total_bytes.value_or(0)) for card in able)
     change = Knob.DEVICE.to(",".join(devices), f"leave {name} out, for which there is no code")
-    return (Remedy(change, Cure(vram_bytes=room) if room else None),)
+    without = Remedy(change, Cure(vram_bytes=room) if room else None)
+    return found._replace(remedies=(without, *found.remedies))
 
 
 def _by_card(case: Case) -> Found | None:

@@ -30,11 +30,9 @@ Answers do not change beyond rounding.
 """
 
 import re
-from typing import Any
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.demand import missing
@@ -42,7 +40,8 @@ from unslow.think.case.gpus import device_of, is_integrated, unreached
 from unslow.think.case.narrative import lost_since_a_version, places_layers_itself, remarks_on
 from unslow.think.case.vram import buffers_of, free_vram_bytes, gpu_places, gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 _HIDES = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES"}
@@ -86,17 +85,14 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent("the embedded engine has no GPU backend: it measures the CPU on purpose")
     if case.runtime.device_set.value_or("") == "none":
         return Absent("the GPU is switched off by a setting")
-    if gpus_of(case) and all(_only_shows_pictures(gpu) for gpu in gpus_of(case)):
+    # A processor's small GPU only shows pictures; of these, people compute on Apple's and on some of AMD's
+    known = [device_of(gpu) for gpu in gpus_of(case)]
+    small = known and all(device is None or device.vendor == "Intel" for device in known)
+    if small and all(is_integrated(gpu) for gpu in gpus_of(case)):
         return Absent(f"{_gpu_name(case)} is a part of the processor, and would compute no faster than it")
     return first_to_decide(
         case, _by_devices, _by_refusal, _by_backends, _by_reach, _by_absent_library, _by_setting, _by_words, _unseen
     )
-
-
-def _only_shows_pictures(gpu: Gpu) -> bool:
-    """Whether a GPU is a processor's small one; of these, people compute on Apple's and on some of AMD's."""
-    known = device_of(gpu)
-    return is_integrated(gpu) and (known is None or known.vendor == "Intel")
 
 
 def _by_devices(case: Case) -> Found | Absent | None:
@@ -106,7 +102,10 @@ def _by_devices(case: Case) -> Found | Absent | None:
         return Absent("the runtime uses a GPU")
     if sees is None or not gpus_of(case):
         return None
-    why = case.runtime.gpu_refused.value_or(_lists(case))
+    # What shows it where the runtime does not say why
+    shown = "its weights lie in host memory" if buffers_of(case, "model", on_gpu=False) else "it holds no memory there"
+    shown = "it lists no GPU" if isinstance(case.runtime.devices, Known) else shown
+    why = case.runtime.gpu_refused.value_or(shown)
     for name in _hiding(case):
         why = f"{why}; {name}={case.runtime.environment.need()[name]!r} hides it"
     return _found(case, f"the machine has {_gpu_name(case)}, and the runtime uses none: {why}", _evidence(case))
@@ -135,8 +134,8 @@ def _by_backends(case: Case) -> Found | Suspected | None:
     if not said or not listed:
         return Suspected(f"only {names} was loaded", "runtime.devices", CAUSE.ask)
     because = f"the machine has {_gpu_name(case)}, and the runtime loaded only {names}"
-    item = _item("runtime.backends", names, "no GPU among them", backends)
-    return _found(case, because, (item, *cite_remarks(case, said[:1])))
+    shown = cite(case, "runtime.backends", "no GPU among them", names)
+    return _found(case, because, (shown, *cite_remarks(case, said[:1])))
 
 
 def _by_reach(case: Case) -> Found | None:
@@ -151,19 +150,19 @@ def _by_reach(case: Case) -> Found | None:
 
 def _by_absent_library(case: Case) -> Found | None:
     """A program printed that a file of the GPU's backend is not there, or the GPU went away from a running one."""
-    absent, lost = remarks_on(case, Topic.GPU_LIBRARY_ABSENT), remarks_on(case, Topic.GPU_LOST)
-    idle = remarks_on(case, Topic.GPU_UNUSED)
-    if absent and gpus_of(case):
+    absent, idle = remarks_on(case, Topic.GPU_LIBRARY_ABSENT), remarks_on(case, Topic.GPU_UNUSED)
+    closed, lost = remarks_on(case, Topic.GPU_NOT_PASSED), remarks_on(case, Topic.GPU_LOST)
+    if not gpus_of(case):
+        return None
+    if absent:
         because = f"the machine has {_gpu_name(case)}, and a library for it is missing: {absent[0].text}"
         return _found(case, because, cite_remarks(case, absent))
-    closed = remarks_on(case, Topic.GPU_NOT_PASSED)
-    if closed and idle and gpus_of(case):
-        because = f"the container was not given {_gpu_name(case)}: {closed[0].text}"
-        return _found(case, because, cite_remarks(case, (*closed[:1], *idle[:1])))
-    if lost and idle and gpus_of(case):
-        because = f"the runtime lost {_gpu_name(case)}, and computes with the CPU since: {lost[0].text}"
-        return _found(case, because, cite_remarks(case, (*lost[:1], *idle[:1])))
-    return None
+    if not idle or not (closed or lost):
+        return None
+    because = f"the runtime lost {_gpu_name(case)}, and computes with the CPU since"
+    because = f"the container was not given {_gpu_name(case)}" if closed else because
+    said = (closed or lost)[0]
+    return _found(case, f"{because}: {said.text}", cite_remarks(case, (said, idle[0])))
 
 
 def _by_setting(case: Case) -> Found | None:
@@ -200,29 +199,16 @@ def _gpu_name(case: Case) -> str:
     return vague if gpu.name.value_or("GPU") == "GPU" else gpu.name.need()
 
 
-def _lists(case: Case) -> str:
-    """What shows it where the runtime does not say why."""
-    if isinstance(case.runtime.devices, Known):
-        return "it lists no GPU"
-    return "its weights lie in host memory" if buffers_of(case, "model", on_gpu=False) else "it holds no memory there"
-
-
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
-    room = free_vram_bytes(case)
-    change = Knob.GPU_BACKEND.to(None, _what_helps(case))
-    cure = Cure(vram_bytes=room) if room else None
-    return Found(because, evidence, cure, (Remedy(change, cure),))
-
-
-def _what_helps(case: Case) -> str:
-    """What lets the runtime see the GPU, as far as it is known what keeps it from it."""
+    """With what lets the runtime see the GPU, as far as it is known what keeps it from it."""
+    room, refused = free_vram_bytes(case), case.runtime.gpu_refused.value_or("")
+    helps = next((words for reason, words in _HELP if reason.search(refused)), "a build for this GPU, with its driver")
     if hidden := _hiding(case):
-        return f"start it without {' and '.join(hidden)}, so that the GPU is seen"
-    if case.runtime.container.value_or(""):
-        return "hand the GPU on to the container, with an image that is built for it"
-    refused = case.runtime.gpu_refused.value_or("")
-    told = next((words for reason, words in _HELP if reason.search(refused)), "")
-    return told or "a build for this GPU, with its driver"
+        helps = f"start it without {' and '.join(hidden)}, so that the GPU is seen"
+    elif case.runtime.container.value_or(""):
+        helps = "hand the GPU on to the container, with an image that is built for it"
+    cure = Cure(vram_bytes=room) if room else None
+    return Found(because, evidence, cure, (Remedy(Knob.GPU_BACKEND.to(None, helps), cure),))
 
 
 def _hiding(case: Case) -> list[str]:
@@ -240,22 +226,15 @@ def _evidence(case: Case) -> tuple[Evidence, ...]:
         items.append(cite(case, "runtime.gpu_refused"))
     if isinstance(runtime.devices, Known):
         listed = ", ".join(d.name for d in runtime.devices.value) or "none"
-        items.append(_item("runtime.devices", listed, "no GPU among them", runtime.devices))
+        items.append(cite(case, "runtime.devices", "no GPU among them", listed))
     if isinstance(runtime.buffers, Known) and (host := buffers_of(case, "model", on_gpu=False)):
-        items.append(
-            _item("runtime.buffers", f"{host[0].device} {host[0].bytes} bytes", "none on a GPU", runtime.buffers)
-        )
-    return tuple(items) if len(items) > len(names[:1]) else (*items, *_memory_in_use(case))
-
-
-def _memory_in_use(case: Case) -> tuple[Evidence, ...]:
-    """What each GPU holds, where that alone shows that the model is on none."""
+        items.append(cite(case, "runtime.buffers", "none on a GPU", f"{host[0].device} {host[0].bytes} bytes"))
+    if len(items) > len(names[:1]):
+        return tuple(items)
+    # What each GPU holds, where that alone shows that the model is on none
     counted = [place for place, gpu in gpu_places(case) if isinstance(gpu.vram_used_bytes, Known)]
-    return tuple(cite(case, f"machine.gpus.{place}.vram_used_bytes", "none of it the runtime's") for place in counted)
-
-
-def _item(fact: str, value: str, reference: str, known: Known[Any]) -> Evidence:
-    return Evidence(fact=fact, value=value, reference=reference, origin=str(known.origin), source=known.source)
+    held = (cite(case, f"machine.gpus.{place}.vram_used_bytes", "none of it the runtime's") for place in counted)
+    return (*items, *held)
 
 
 CAUSE = Cause(

@@ -32,21 +32,9 @@ from unslow.think.case.narrative import blames, remarks_on
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    at_work,
-    cite,
-    cite_remarks,
-    first_to_decide,
-    gpu_state,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import figure_of
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_remarks, gpu_state, must_be_slow
 
 AT_WORK = 0.7  # Of the time: one that works less may lower its clocks by itself
 LOW = 0.5  # Of the highest clock: boost comes and goes, half of it does not
@@ -84,25 +72,23 @@ def _by_readings(case: Case) -> Found | Absent:
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")
-    for gpu in loaded:
-        ask_for(case, f"{gpu.at}.busy", gpu_state(case))
+    for one in loaded:
+        ask_for(case, f"{one.at}.busy", gpu_state(case))
     working = [g for g in loaded if g.busy.value_or(0) >= AT_WORK]
     if not working:
         return Absent(f"the GPU is busy {loaded[0].busy.value_or(0):.0%} of the time: it waits for something else")
-    held = next((g for g in working if _low(case, g)), None)
-    if held is None:
+    gpu = next((g for g in working if _low(case, g)), None)
+    if gpu is None:
         ask_for(case, f"{working[0].at}.clock_hz", gpu_state(case))
         ask_for(case, f"{working[0].place}.clock_max_hz", gpu_state(case))
         return Absent(f"clocks at {working[0].clock_share or 1:.0%} of their maximum under load")
-    return _judged(case, held)
-
-
-def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     plain = gpu.power_share is not None and isinstance(gpu.temperature_c, Known)
     if not plain:  # drivers that name no reasons still tell power and temperature
         ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case))
-    reasons = set(gpu.reasons.value_or([]))
-    if reasons & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER or _is_hot(gpu):
+    # Near the temperature at which it slows down, where the driver tells that one, else just hot
+    slows_at_c = gpu.gpu.temperature_slowdown_c.value_or(HOT_C + MARGIN_C)
+    is_hot = isinstance(gpu.temperature_c, Known) and gpu.temperature_c.value > slows_at_c - MARGIN_C
+    if set(gpu.reasons.value_or([])) & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER or is_hot:
         return Absent("heat or power holds the clocks down")
     if gpu.power_share is None and not isinstance(gpu.temperature_c, Known):
         ask_for(case, f"{gpu.at}.{'power_w' if gpu.at == gpu.place else 'power_max_w'}", gpu_state(case))
@@ -121,29 +107,17 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     )
 
 
-def _is_hot(gpu: LoadedGpu) -> bool:
-    """Whether it is near the temperature at which it slows down, where the driver tells that one, else just hot."""
-    limit = gpu.gpu.temperature_slowdown_c.value_or(HOT_C + MARGIN_C)
-    return isinstance(gpu.temperature_c, Known) and gpu.temperature_c.value > limit - MARGIN_C
-
-
 def _low(case: Case, gpu: LoadedGpu) -> str:
     """Which reading is low, in words; empty where none is."""
     share, state = gpu.clock_share, gpu.gpu.performance_state.value_or("")
     if share is not None and share < LOW:
         return f"{share:.0%} of its clocks"
-    most, memory = gpu.gpu.memory_clock_max_hz.value_or(0), _memory_clock_hz(case, gpu)
+    most, sampled = gpu.gpu.memory_clock_max_hz.value_or(0), figure_of(case, gpu.gpu.index, "memory_clock_hz")
+    under_load = sampled.mean if sampled else None
+    memory = gpu.gpu.memory_clock_hz.value_or(None) if gpu.at == gpu.place else under_load
     if most and memory is not None and memory < LOW * most:
         return f"{memory / most:.0%} of its memory's clocks"
     return f"performance state {state}" if gpu.at == gpu.place and state in _LOW_STATES else ""
-
-
-def _memory_clock_hz(case: Case, gpu: LoadedGpu) -> float | None:
-    """The memory's clock under load; None where nobody read it then."""
-    if gpu.at == gpu.place:
-        return gpu.gpu.memory_clock_hz.value_or(None)
-    sampled = figure_of(case, gpu.gpu.index, "memory_clock_hz")
-    return sampled.mean if sampled else None
 
 
 CAUSE = Cause(

@@ -49,17 +49,8 @@ from unslow.think.case.placement import ALL_LAYERS, leaves_out_the_output, seen_
 from unslow.think.case.slowness import lost_against
 from unslow.think.case.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
 from unslow.think.case.work import EVERYTHING, USABLE, Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_remarks,
-    first_to_decide,
-    free_before_load,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks, free_before_load
 
 TOO_FEW = 4  # Layers: a card on which no more than these fit is no reason to use it
 _OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
@@ -115,20 +106,17 @@ def _by_tiny_number(case: Case) -> Found | None:
         return None
     if 0 < number <= TOO_FEW and case.runtime.layers.value_or(ALL_LAYERS) > 2 * number:
         return _told(case, f"a setting puts {number} layer{'s' if number > 1 else ''} on the GPU", "gpu_layers_set")
-    if number == 0 and tells_only_of_slowness(case) and _is_no_test_of_the_cpu(case):
+    # There is a card to use, and nobody speaks of threads, cores or the CPU alone
+    cards = [gpu for gpu in gpus_of(case) if not is_integrated(gpu)]
+    of_the_cpu = remarks_on(case, Topic.GPU_ABSENT, Topic.CPU_BUSY, Topic.CORES_IDLE)
+    no_test = cards and not of_the_cpu and not isinstance(case.runtime.threads, Known)
+    if number == 0 and tells_only_of_slowness(case) and no_test:
         return _told(case, "a setting keeps all layers off the GPU", "gpu_layers_set")
     told = isinstance(case.runtime.gpu_layers, Known) and case.runtime.gpu_layers.origin is Origin.TOLD
     by_hand = not places_layers_itself(case) or (told and "lm studio" in case.runtime.name.value_or("").lower())
     if counted == 0 and _has_gpu(case) and case.runtime.layers.value_or(0) > 1 and by_hand:
         return _told(case, "no layer is on the GPU, and this runtime puts there what it is told to", "gpu_layers")
     return None
-
-
-def _is_no_test_of_the_cpu(case: Case) -> bool:
-    """Whether there is a card to use, and nobody speaks of threads, cores or the CPU alone."""
-    told = remarks_on(case, Topic.GPU_ABSENT, Topic.CPU_BUSY, Topic.CORES_IDLE)
-    cards = [gpu for gpu in gpus_of(case) if not is_integrated(gpu)]
-    return bool(cards) and not told and not isinstance(case.runtime.threads, Known)
 
 
 def _by_no_number(case: Case) -> Found | Suspected | None:
@@ -193,14 +181,19 @@ def _by_room(case: Case) -> Found | Absent | Suspected:
     if fitting <= asked:
         available_vram_bytes(case)  # only what was really free may rule it out
         return Absent(f"{asked} layers set, and no more than {fitting} fit")
-    cure = Cure(vram_bytes=available)
     who = "the default of this build" if setting == "gpu_layers" else "a setting"
+    change = Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit")
+    if setting == "device_set":
+        change = Knob.DEVICE.to(None, "remove the setting: the GPU is switched off by it")
+    elif setting == "gpu_layers_set" and fitting == total:
+        change = Knob.GPU_LAYERS.to(None, "remove the setting: all layers fit")
+    cure = Cure(vram_bytes=available)
     return Found(
         because=f"{who} keeps {total - asked} of {total} layers on the CPU; "
         f"{_in_words(case, available, seen=seen)} {fitting}",
         evidence=(cite(case, f"runtime.{setting}", f"{total} layers, {fitting} of them fit"), *free_before_load(case)),
         cure=cure,
-        remedies=(_remedy(setting, fitting, total, cure),),
+        remedies=(Remedy(change, cure),),
     )
 
 
@@ -248,16 +241,6 @@ def _in_words(case: Case, available: float, *, seen: bool) -> str:
         return f"the GPU had {available / GIB:.0f} GiB free, enough for"
     total = vram_total_bytes(case) or available
     return f"where nothing else fills it, a GPU of {total / GIB:.0f} GiB holds"
-
-
-def _remedy(setting: str, fitting: int, total: int, cure: Cure) -> Remedy:
-    if setting == "device_set":
-        return Remedy(Knob.DEVICE.to(None, "remove the setting: the GPU is switched off by it"), cure)
-    if setting == "gpu_layers":
-        return Remedy(Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit"), cure)
-    if fitting == total:
-        return Remedy(Knob.GPU_LAYERS.to(None, "remove the setting: all layers fit"), cure)
-    return Remedy(Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit"), cure)
 
 
 CAUSE = Cause(

@@ -35,26 +35,15 @@ from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    at_work,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    gpu_state,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cpu_dominates
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks, gpu_state, must_be_slow
 
 LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more than this costs next to nothing
 _POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")
 _OF_A_LAPTOP = re.compile(r"\b(?:laptop|mobile|max-q)\b|\b\d{3,4}M\b", re.IGNORECASE)
+_RAISE = "raise the power limit; a laptop: plug it in"
+_RAISED = Remedy(Knob.POWER.to(None, _RAISE), None, "heat")
 AT_LIMIT = 0.93  # Of the limit: samples of the power lie a little under it
 
 
@@ -69,8 +58,7 @@ def _by_trial(case: Case) -> Found | None:
     if tried is None or not is_clear(tried) or not _POWER_WORDS.search(tried.text) or not gpus_of(case):
         return None
     words = f"with more power it is {times_as_fast(tried)}"
-    change = Knob.POWER.to(None, "raise the power limit; a laptop: plug it in")
-    return Found(words, (cite_comparison(case, tried),), None, (Remedy(change, None, "heat"),), None, gain_of(tried))
+    return Found(words, (cite_comparison(case, tried),), None, (_RAISED,), None, gain_of(tried))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -80,9 +68,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     if not gpus_of(case) or cpu_computes(case) or not blames(case, "decode", "prefill"):
         return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
-    change = Knob.POWER.to(None, "raise the power limit; a laptop: plug it in")
-    words = f"power holds the GPU back: {said[0].text}"
-    return Found(words, cite_remarks(case, said[:1]), None, (Remedy(change, None, "heat"),))
+    return Found(f"power holds the GPU back: {said[0].text}", cite_remarks(case, said[:1]), None, (_RAISED,))
 
 
 def _by_readings(case: Case) -> Found | Absent:
@@ -105,23 +91,25 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         return Absent(f"at its power limit the clocks are still {clock:.0%} of their maximum")
     if starved(gpu) or cpu_dominates(case):
         return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
-    if not _is_cut(gpu) and _drawn(case, gpu) < AT_LIMIT:
-        return Absent(f"it draws {_drawn(case, gpu):.0%} of its limit")
+    power = f"{gpu.at}.power_w" if gpu.at == gpu.place else f"{gpu.at}.power_max_w"
+    is_cut = "hw_power_brake_slowdown" in gpu.reasons.value_or([])  # from outside: it is low then, not at its limit
+    for path in () if is_cut else (power, f"{gpu.place}.power_limit_w"):
+        ask_for(case, path, gpu_state(case))
+    if not is_cut and gpu.power_share is not None and gpu.power_share < AT_LIMIT:
+        return Absent(f"it draws {gpu.power_share:.0%} of its limit")
     if not must_be_slow(case) or not explains(clock, shortfall(case)):
         return Absent(f"clocks at {clock:.0%} of their maximum do not explain the speed")
     # A higher limit; that of a laptop is set by its firmware, for the battery or the mains
+    limit, usual = gpu.gpu.power_limit_w.value_or(0), gpu.gpu.power_limit_default_w.value_or(0)
+    change = Knob.POWER.to(usual if usual > limit else None, _RAISE)
     if _OF_A_LAPTOP.search(gpu.gpu.name.value_or("")):
         change = Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
-    else:
-        usual = gpu.gpu.power_limit_default_w
-        default = usual.value if isinstance(usual, Known) and usual.value > gpu.gpu.power_limit_w.value_or(0) else None
-        change = Knob.POWER.to(default, "raise the power limit; a laptop: plug it in")
-    name = "power_w" if gpu.at == gpu.place else "power_max_w"
-    limit = gpu.gpu.power_limit_w.value_or(0)
     known = isinstance(gpu.power_w, Known)
-    cited_power = (cite(case, f"{gpu.at}.{name}", f"{limit:.0f} W allowed" if limit else None),) if known else ()
+    cited_power = (cite(case, power, f"{limit:.0f} W allowed" if limit else None),) if known else ()
+    below = f", {usual:.0f} W by default" if usual > limit else ""
+    told = f" ({limit:.0f} W{below})" if limit else ""
     return Found(
-        because=f"the power limit{_limit(gpu)} holds the clocks at {clock:.0%} of their maximum",
+        because=f"the power limit{told} holds the clocks at {clock:.0%} of their maximum",
         evidence=(
             cite(case, f"{gpu.at}.event_reasons"),
             cite(case, f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
@@ -130,25 +118,6 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         cure=Cure(),
         remedies=(Remedy(change, Cure(), "heat"),),
     )
-
-
-def _drawn(case: Case, gpu: LoadedGpu) -> float:
-    """The power as a part of the limit."""
-    power = f"{gpu.at}.power_w" if gpu.at == gpu.place else f"{gpu.at}.power_max_w"
-    for path in (power, f"{gpu.place}.power_limit_w"):
-        ask_for(case, path, gpu_state(case))
-    return 1.0 if gpu.power_share is None else gpu.power_share
-
-
-def _is_cut(gpu: LoadedGpu) -> bool:
-    """Whether the power is cut from outside: then it is low, and not at its limit."""
-    return "hw_power_brake_slowdown" in gpu.reasons.value_or([])
-
-
-def _limit(gpu: LoadedGpu) -> str:
-    limit, usual = gpu.gpu.power_limit_w.value_or(0), gpu.gpu.power_limit_default_w.value_or(0)
-    below = f", {usual:.0f} W by default" if usual > limit else ""
-    return f" ({limit:.0f} W{below})" if limit else ""
 
 
 CAUSE = Cause(

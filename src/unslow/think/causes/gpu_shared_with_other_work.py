@@ -27,7 +27,7 @@ The same for every runtime: stop the other work, run it at another time, or give
 Answers do not change. Ending a program loses its unsaved work. This tool names it and never ends it.
 """
 
-from unslow.facts.account import Comparison, Topic
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -37,27 +37,18 @@ from unslow.think.case.narrative import remarks_on, slow_side_has, told_ratio
 from unslow.think.case.placement import layers_left_on_host
 from unslow.think.case.prediction import DECODE
 from unslow.think.case.slowness import WORTH_NAMING, lost_against, times_slower
-from unslow.think.case.vram import gpu_places, gpus_used, other_gpu_processes
+from unslow.think.case.vram import gpus_used, other_gpu_processes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    must_tell_own,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, must_list_processes, must_tell_own, need
 from unslow.think.report import Evidence
 
 AT_WORK = 0.3
 """The least that a GPU is busy in any look between requests: what a runtime leaves behind is over sooner."""
 ALONE = Cure(alone=True)
+_STOPPED = Remedy(Knob.OTHER_LOAD.to(None, "stop it, move it or run it later"), ALONE, "its work")
+"""Without its priority: a nice process is not nice to a GPU."""
 FAR_BELOW = 1.5  # Times slower than expected: less may be the prediction's own error
 _ALONE = {Topic.GPU_COUNT, Topic.CONCURRENCY}  # What words such as "alone" and "both" are taken for
 AT_WORK_COUNTED = 0.05
@@ -80,7 +71,13 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.GPU_SHARED)
     if not said:
         return None
-    slower = [c for c in case.account.comparisons.value_or(()) if _is_of_sharing(c) and told_ratio(c) >= FAR_BELOW]
+    # Nothing but the other program differs between the two sides, and the fast one is not that with it
+    slower = [
+        c
+        for c in case.account.comparisons.value_or(())
+        if c.differs and set(c.differs) <= _ALONE and c.now != "fast" and told_ratio(c) >= FAR_BELOW
+        if slow_side_has(c, *c.differs) is not False
+    ]
     if not slower:
         return Suspected(said[0].text, "machine.gpus.0.processes", CAUSE.ask)
     return Found(
@@ -88,13 +85,6 @@ def _by_words(case: Case) -> Found | Suspected | None:
         evidence=(*cite_remarks(case, said), *(cite_comparison(case, c) for c in slower[:1])),
         remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "give each a GPU of its own, or run them in turn")),),
     )
-
-
-def _is_of_sharing(comparison: Comparison) -> bool:
-    """Whether nothing but the other program differs between the two sides, and the fast one is not that with it."""
-    if not comparison.differs or not set(comparison.differs) <= _ALONE:
-        return False
-    return comparison.now != "fast" and slow_side_has(comparison, *comparison.differs) is not False
 
 
 def _by_pauses(case: Case) -> Found | None:
@@ -112,19 +102,14 @@ def _by_pauses(case: Case) -> Found | None:
     others = other_gpu_processes(case)
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})" if others else "a program unseen here"
     words = f"{pause.mean:.0%} busy between requests"
-    return _found(
-        f"{named} keeps the GPU {words}, and tokens come {lost:.1f} times slower than it gives alone",
-        (cite_watched(case, "busy", words, "idle"), *((_cited(case, others[0].pid, named),) if others else ())),
-    )
-
-
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    change = Knob.OTHER_LOAD.to(None, "stop it, move it or run it later")  # a nice process is not nice to a GPU
-    return Found(because, evidence, ALONE, (Remedy(change, ALONE, "its work"),))
+    because = f"{named} keeps the GPU {words}, and tokens come {lost:.1f} times slower than it gives alone"
+    listed = (_cited(case, others[0].pid, named),) if others else ()
+    return Found(because, (cite_watched(case, "busy", words, "idle"), *listed), ALONE, (_STOPPED,))
 
 
 def _by_processes(case: Case) -> Found | Absent | Suspected:
-    _must_be_listed(case)
+    must_list_processes(case)
+    must_tell_own(case, CAUSE.ask)
     others = other_gpu_processes(case)
     if not others:
         return Absent("no other process is on the GPU")
@@ -148,14 +133,16 @@ def _by_processes(case: Case) -> Found | Absent | Suspected:
     least = WORTH_NAMING if counted else FAR_BELOW
     if lost < least or any(_HOT & set(gpu.event_reasons.value_or([])) for _, gpu in gpu_samples(case)):
         return Absent("the speed is what this GPU gives" if lost < least else "the GPU is slowed down by heat")
-    if theirs is None and _clocks_explain(case, lost):
+    clocks = [gpu.clock_share for gpu in loaded_gpus(case) if gpu.clock_share is not None]
+    if theirs is None and clocks and explains(min(clocks), lost):  # to be on the GPU is then no proof of work
         return Suspected("another process is on the GPU, but its low clocks explain the speed", WORK, CAUSE.ask)
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})"
-    return _found(
+    return Found(
         f"{named} is on the same GPU, which is {busy:.0%} busy, and tokens come {lost:.1f} times slower than "
         "this GPU gives for a model that is all on it",
         (_cited(case, others[0].pid, named), cite(case, f"run.gpus.{place}.busy"), cite(case, f"run.{DECODE}"),
          *((cite(case, theirs[0], "none"),) if theirs and theirs[0] != WATCHED else ())),
+        ALONE, (_STOPPED,),
     )  # fmt: skip
 
 
@@ -165,21 +152,15 @@ def _without_work(case: Case, busy: float, theirs: tuple[str, float] | None) -> 
         return f"other processes on the GPU computed for {theirs[1]:.0%} of the time"
     if busy < FULLY_BUSY:
         return f"the GPU is {busy:.0%} busy: nobody else keeps it from the runtime"
-    rests = _at_rest(case) if theirs is None else None
-    if rests is not None and rests < AT_WORK:
+    # How busy the GPUs were while the runtime had nothing to do, where somebody looked then
+    pause, rests = gpu_figure(case, "busy", "idle"), None
+    if pause is not None and pause.samples >= ENOUGH_SAMPLES and in_phase(case, "decode") is not None:
+        rests = pause.mean
+    elif case.runtime.busy_slots.value_or(None) == 0:
+        rests = max((g.busy.value for g in gpus_used(case) if isinstance(g.busy, Known)), default=None)
+    if theirs is None and rests is not None and rests < AT_WORK:
         return f"the GPU is {rests:.0%} busy between requests: those who hold its memory do not compute"
     return ""
-
-
-def _must_be_listed(case: Case) -> None:
-    """Without the list of every GPU in use, and the runtime told from the rest in it, nothing is said of strangers."""
-    used = gpus_used(case)
-    for place, gpu in gpu_places(case):
-        if gpu in used:
-            need(case, f"machine.gpus.{place}.processes")
-    if not used:
-        need(case, "machine.gpus.0.processes")
-    must_tell_own(case, CAUSE.ask)
 
 
 def _work_of_others(case: Case) -> tuple[str, float] | None:
@@ -190,22 +171,6 @@ def _work_of_others(case: Case) -> tuple[str, float] | None:
     if not told and between is not None:
         return WATCHED, between.mean
     return max(told, key=lambda one: one[1], default=None)
-
-
-def _at_rest(case: Case) -> float | None:
-    """How busy the GPUs were while the runtime had nothing to do; None where nobody looked then."""
-    pause = gpu_figure(case, "busy", "idle")
-    if pause is not None and pause.samples >= ENOUGH_SAMPLES and in_phase(case, "decode") is not None:
-        return pause.mean
-    if case.runtime.busy_slots.value_or(None) != 0:
-        return None
-    return max((g.busy.value for g in gpus_used(case) if isinstance(g.busy, Known)), default=None)
-
-
-def _clocks_explain(case: Case, lost: float) -> bool:
-    """Whether the clocks under load are low enough for the loss: to be on the GPU is then no proof of work."""
-    shares = [gpu.clock_share for gpu in loaded_gpus(case) if gpu.clock_share is not None]
-    return bool(shares) and explains(min(shares), lost)
 
 
 def _cited(case: Case, pid: int, named: str) -> Evidence:

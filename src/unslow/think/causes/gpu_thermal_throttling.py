@@ -39,21 +39,9 @@ from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    at_work,
-    cite,
-    cite_remarks,
-    first_to_decide,
-    gpu_state,
-    must_be_slow,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, cpu_dominates, figure_of
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_remarks, gpu_state, must_be_slow
 from unslow.think.report import Evidence
 
 LOW = 0.9  # Of the clock or the speed before it got hot: less of a fall is noise
@@ -90,9 +78,15 @@ def _by_reasons(case: Case) -> Found | Absent:
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")
-    hot = [g for g in loaded if _is_hot(case, g)]
+    hot = []
+    for gpu in loaded:
+        names = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
+        if names & THERMAL or ("hw_slowdown" in names and gpu.temperature_c.value_or(0) >= WARM_C):
+            hot.append(gpu)
     if not hot:
-        return Absent(f"{_temperature(loaded[0])}no thermal reason is set under load")
+        heat = loaded[0].temperature_c
+        degrees = f"{heat.value:.0f} °C, " if isinstance(heat, Known) else ""
+        return Absent(f"{degrees}no thermal reason is set under load")
     if starved(hot[0]) or cpu_dominates(case):
         return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
     return _judged(case, min(hot, key=lambda gpu: gpu.clock_share or 1.0))
@@ -126,18 +120,25 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
-    ask_for(case, f"{gpu.at}.clock_hz", gpu_state(case))
-    ask_for(case, f"{gpu.place}.clock_max_hz", gpu_state(case))
+    for path in (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz"):
+        ask_for(case, path, gpu_state(case))
     share = gpu.clock_share or 1.0
     if share > LOW:
         return Absent(f"a thermal reason is set, and the clocks are at {share:.0%} of their maximum")
     if not (is_report(case) or must_be_slow(case)) or not explains(share, shortfall(case)):
         return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
-    evidence = (cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum"))
-    fell, falling = _falling(case, gpu)
+    evidence = [cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum")]
+    clock, fell = figure_of(case, gpu.gpu.index, "clock_hz"), ""
+    if clock is not None and clock.last <= LOW * clock.high:
+        last, before = f"{clock.last / 1e6:.0f} MHz at last", f"{clock.high / 1e6:.0f} MHz before"
+        evidence.append(cite_watched(case, "clock_hz", last, before))
+        fell = ", and they fell while it was watched"
+        if case.run.decode_decay.value_or(1.0) <= LOW:
+            evidence.append(cite(case, "run.decode_decay"))
+            fell = ", and the speed falls with them"
     which, waits = _which(case, gpu)
     words = f"{_at(gpu)}{which} is throttled by heat to {share:.0%} of its clocks{fell}{waits}"
-    return _found(case, words, (*evidence, *falling))
+    return _found(case, words, tuple(evidence))
 
 
 def _which(case: Case, gpu: LoadedGpu) -> tuple[str, str]:
@@ -147,35 +148,13 @@ def _which(case: Case, gpu: LoadedGpu) -> tuple[str, str]:
     return f"GPU {gpu.gpu.index}", ", and the others wait for it" if splits_tensors(case) else ""
 
 
-def _falling(case: Case, gpu: LoadedGpu) -> tuple[str, tuple[Evidence, ...]]:
-    """Clocks and speed that went down together while it was watched."""
-    clock, decay = figure_of(case, gpu.gpu.index, "clock_hz"), case.run.decode_decay
-    if clock is None or clock.last > LOW * clock.high:
-        return "", ()
-    seen = (
-        cite_watched(case, "clock_hz", f"{clock.last / 1e6:.0f} MHz at last", f"{clock.high / 1e6:.0f} MHz before"),
-    )
-    if not isinstance(decay, Known) or decay.value > LOW:
-        return ", and they fell while it was watched", seen
-    return ", and the speed falls with them", (*seen, cite(case, "run.decode_decay"))
-
-
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
     change = Knob.POWER.to(None, _ON_A_MAC if system_of(case) == "macOS" else _ANYWHERE)
     return Found(because, evidence, Cure(), (Remedy(change, Cure()),))
 
 
-def _is_hot(case: Case, gpu: LoadedGpu) -> bool:
-    names = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
-    return bool(names & THERMAL) or ("hw_slowdown" in names and gpu.temperature_c.value_or(0) >= WARM_C)
-
-
 def _at(gpu: LoadedGpu) -> str:
     return f"at {gpu.temperature_c.value:.0f} °C " if isinstance(gpu.temperature_c, Known) else ""
-
-
-def _temperature(gpu: LoadedGpu) -> str:
-    return f"{gpu.temperature_c.value:.0f} °C, " if isinstance(gpu.temperature_c, Known) else ""
 
 
 CAUSE = Cause(

@@ -32,8 +32,9 @@ from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.slowness import expected_together
 from unslow.think.case.vram import buffers_of, runtime_sees_gpu
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, cite, cite_remarks
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.report import Evidence
 
 USUAL = 4  # People, where nobody counted them: the slots that llama.cpp has by itself
@@ -65,7 +66,14 @@ def check(case: Case) -> Found | Absent:
     watched = traffic.value.waiting + traffic.value.running if isinstance(traffic, Known) else 0.0
     seen = round(max(watched, deferred + 1 if deferred else 0))
     users = max(2, seen) if seen else USUAL
-    gain, curve = _gain(case, users)
+    # How many times as many tokens so many get together by the batching curve as one after the other get now
+    rate, told = measured_rate(case), traffic.value.tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
+    now = told or (rate.value if isinstance(rate, Known) else 0.0)  # with one slot, all requests get what one gets
+    together = expected_together(case, users, case.run.depth_tokens.value_or(0)) if now else None
+    gain, curve = None, ""
+    if together is not None:
+        gain, each = together / now, f"{together:.0f} tokens per second together instead of {now:.0f}"
+        curve = f", and {users} at once would get {each}"
     if gain is not None and gain < WORTH_COMPARING:
         return Absent(f"{users} at once would get no more tokens together than one after the other")
     change = Knob.PARALLEL.to(users, "conversations that are computed together share every read")
@@ -83,26 +91,11 @@ def _waiting(case: Case) -> tuple[str, tuple[Evidence, ...]]:
     traffic, deferred = case.run.traffic, case.runtime.deferred_requests.value_or(0)
     if isinstance(traffic, Known) and traffic.value.waiting >= SOMEBODY:
         words = f"{traffic.value.waiting:.1f} requests waited on average while it was watched"
-        return words, (cite_traffic(traffic, words),)
+        return words, (cite_traffic(case, traffic.value, words),)
     if deferred:
         return f"{deferred} requests wait", (cite(case, "runtime.deferred_requests"),)
     said = remarks_on(case, Topic.QUEUED)
     return (said[0].text, cite_remarks(case, said)) if said else ("", ())
-
-
-def _gain(case: Case, users: int) -> tuple[float | None, str]:
-    """How many times as many tokens so many get together by the batching curve as one after the other get now."""
-    # What all requests get together now: with one slot, what one gets
-    traffic, rate = case.run.traffic, measured_rate(case)
-    seen = traffic.value.tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
-    together, now = (
-        expected_together(case, users, case.run.depth_tokens.value_or(0)),
-        seen or (rate.value if isinstance(rate, Known) else 0.0),
-    )
-    if together is None or not now:
-        return None, ""
-    curve = f", and {users} at once would get {together:.0f} tokens per second together instead of {now:.0f}"
-    return together / now, curve
 
 
 CAUSE = Cause(

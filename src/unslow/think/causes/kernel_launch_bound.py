@@ -26,8 +26,6 @@ Start fewer kernels, or make each worth its start:
 Another runtime may round differently.
 """
 
-import msgspec
-
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -39,17 +37,8 @@ from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.slowness import lost_against
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_remarks,
-    first_to_decide,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks, need
 from unslow.think.report import Evidence
 
 ONE_BY_ONE = ("transformers", "exllama", "text-generation-webui", "ctransformers", "autogptq", "autoawq")
@@ -115,7 +104,7 @@ def _by_requests(case: Case) -> Absent | tuple[Evidence, ...]:
     words = f"{several.requests} requests at once take {longer:.2f} times as long for a token as {alone.requests}"
     if longer > SAME_STEP:
         return Absent(f"{words}: it is not the start of kernels")
-    return (msgspec.structs.replace(cite(case, "run.at_once"), value=words, reference="1 where launches decide"),)
+    return (cite(case, "run.at_once", "1 where launches decide", words),)
 
 
 def _by_core(case: Case) -> Absent | tuple[Evidence, ...]:

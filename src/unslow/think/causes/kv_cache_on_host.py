@@ -31,10 +31,13 @@ from unslow.facts.values import GIB, Known
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import buffers_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import cite, need
 from unslow.think.report import Evidence
 
 MOSTLY = 0.5  # Of the cache: with less of it on the host, attention is computed where the weights are
+BESIDE_WEIGHTS = Cure(kv_on_gpu=True)
+_BESIDE_WEIGHTS = Remedy(Knob.KV_OFFLOAD.to(value=True, why="the cache belongs beside the weights"), BESIDE_WEIGHTS)
 BESIDE_ITS_LAYERS = 0.25
 """With layers on both sides the cache follows its layers; layers with a window have less of it than others."""
 
@@ -67,7 +70,8 @@ def _beside_its_layers(case: Case, host: float, total: float) -> Found | Absent:
         fact="runtime.buffers", value=f"{host / GIB:.1f} GiB of KV cache on the host", reference="weights on the GPU",
         origin="reported", source=runtime.buffers.source if isinstance(runtime.buffers, Known) else "",
     )  # fmt: skip
-    return _found(f"{host / GIB:.1f} GiB of KV cache lie in the host's memory, the weights on the GPU", evidence)
+    because = f"{host / GIB:.1f} GiB of KV cache lie in the host's memory, the weights on the GPU"
+    return Found(because, (evidence,), BESIDE_WEIGHTS, (_BESIDE_WEIGHTS,))
 
 
 def _by_setting(case: Case) -> Found | Absent:
@@ -75,13 +79,8 @@ def _by_setting(case: Case) -> Found | Absent:
         return Absent("the KV cache goes where its layers are")
     if not case.runtime.gpu_layers.value_or(1):
         return Absent("no layer is on the GPU")
-    return _found("a setting keeps the KV cache in the host's memory", cite(case, "runtime.kv_offload"))
-
-
-def _found(because: str, evidence: Evidence) -> Found:
-    change = Knob.KV_OFFLOAD.to(value=True, why="the cache belongs beside the weights")
-    cure = Cure(kv_on_gpu=True)
-    return Found(because, (evidence,), cure, (Remedy(change, cure),))
+    because = "a setting keeps the KV cache in the host's memory"
+    return Found(because, (cite(case, "runtime.kv_offload"),), BESIDE_WEIGHTS, (_BESIDE_WEIGHTS,))
 
 
 CAUSE = Cause(

@@ -35,18 +35,10 @@ from unslow.think.case.demand import can_shrink_cache
 from unslow.think.case.narrative import experiment_on, remarks_on, told_ratio
 from unslow.think.case.runtime import runs_ggml, runs_paged
 from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import BEYOND, Fall, fall_with_depth
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
+from unslow.think.causes._memory_remedies import HALF_CACHE
 from unslow.think.report import Evidence
 
 CLIFF = 2.5
@@ -68,7 +60,8 @@ def _by_depths(case: Case) -> Found | Absent | Suspected:
         return Absent("the runtime itself keeps the cache in the host's memory, which is another cause")
     full = _full(case)
     if full:
-        return _found(case, _in_words(fall), (_tried(case, fall), *full), fall.beyond)
+        tried = cite(case, "run.depths", f"{fall.expected:.1f} times slower by physics", fall.words)
+        return _found(case, _in_words(fall), (tried, *full), fall.beyond)
     if _free_known(case):
         return Absent(f"it falls {fall.beyond:.1f} times too far with depth, but the GPU's memory has room")
     return Suspected(_in_words(fall), "machine.gpus.0.vram_free_bytes", CAUSE.ask)
@@ -93,15 +86,6 @@ def _in_words(fall: Fall) -> str:
     return f"{fall.words}: {fall.measured:.1f} times slower, where a longer cache alone costs {fall.expected:.1f} times"
 
 
-def _tried(case: Case, fall: Fall) -> Evidence:
-    known = case.run.depths
-    origin, source = (str(known.origin), known.source) if isinstance(known, Known) else ("measured", "")
-    return Evidence(
-        fact="run.depths", value=fall.words, reference=f"{fall.expected:.1f} times slower by physics", origin=origin,
-        source=source,
-    )  # fmt: skip
-
-
 def _by_fall(case: Case) -> Found | Absent | Suspected | None:
     """Two speeds that somebody tells."""
     fall = experiment_on(case, Topic.DEPTH, Topic.CONTEXT, metrics=("decode",))
@@ -118,12 +102,11 @@ def _by_fall(case: Case) -> Found | Absent | Suspected | None:
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
-    smaller = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
     return Found(
         because=because,
         evidence=evidence,
         remedies=(
-            *((smaller,) if can_shrink_cache(case) else ()),
+            *((HALF_CACHE,) if can_shrink_cache(case) else ()),
             Remedy(Knob.CONTEXT_LENGTH.to(None, "a context that fits"), None, "long chats are cut"),
         ),
         speedup=speedup,

@@ -34,18 +34,9 @@ from unslow.think.case.narrative import blames, remarks_on
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, waited
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.physics.chip import HALF
 from unslow.think.report import Evidence
 from unslow.think.speed.load import type_class
@@ -80,28 +71,23 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     if not isinstance(traffic, Known):
         return None
     seen, used = traffic.value, traffic.value.cache_used.value_or(0.0)
-    thrown, asked = seen.preemptions.value_or(0), _requests(case)
+    # How many were answered while it was watched, by Little's law; 0 where nobody timed them
+    took = case.run.request_s.value_or(())
+    timed = bool(took) and min(took) > 0
+    asked = seen.seconds * (seen.running + seen.waiting) / statistics.median(took) if timed else 0.0
+    thrown = seen.preemptions.value_or(0)
     if thrown and asked and thrown < RARELY * asked:
         return Absent(f"{thrown} of some {asked:.0f} requests in {seen.seconds:.0f} s {_were(thrown)} preempted")
     if thrown:
         words = f"{_preemptions(thrown)} in {seen.seconds:.0f} s: the KV cache was full"
-        return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+        return _found(case, words, (cite_traffic(case, traffic.value, words),))._replace(lost=waited(case))
     if used >= FULL and seen.waiting >= SOMEBODY:
         words = f"{used:.0%} of the KV cache was in use while {seen.waiting:.1f} requests waited on average"
-        return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+        return _found(case, words, (cite_traffic(case, traffic.value, words),))._replace(lost=waited(case))
     room = used < FULL or seen.counts_waiting  # else others may wait before it
     if room and isinstance(seen.preemptions, Known) and seen.running > 0:
         return Absent(f"no request was preempted in {seen.seconds:.0f} s")
     return None
-
-
-def _requests(case: Case) -> float:
-    """How many were answered while it was watched, by Little's law; 0 where nobody timed them."""
-    traffic, took = case.run.traffic, case.run.request_s.value_or(())
-    if not isinstance(traffic, Known) or not took or min(took) <= 0:
-        return 0.0
-    present = traffic.value.running + traffic.value.waiting
-    return float(traffic.value.seconds * present / statistics.median(took))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -137,8 +123,11 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
 
 def _by_count(case: Case, preempted: int) -> Found | Suspected:
     """So many were thrown out: proof in a log, and of a counter only while the cache is short."""
-    words = f"{_preemptions(preempted)}: the KV cache was full"
-    if _is_total(case) and not _is_pressed(case):
+    words, counted = f"{_preemptions(preempted)}: the KV cache was full", case.runtime.preemptions
+    # The count of a server that may have run for weeks, and the cache is not short now: nearly full, or requests wait
+    is_total = isinstance(counted, Known) and isinstance(case.runtime.url, Known) and "/metrics" in counted.source
+    is_pressed = case.runtime.kv_usage.value_or(0.0) >= FULL or case.runtime.deferred_requests.value_or(0) > 0
+    if is_total and not is_pressed:
         return Suspected(f"{_preemptions(preempted)} since the server started", "how often that happens now", SHOW)
     return _found(case, words, (cite(case, "runtime.preemptions"),))
 
@@ -151,56 +140,27 @@ def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _is_total(case: Case) -> bool:
-    """Whether the count is one of a server that may have run for weeks, rather than of a log."""
-    counted = case.runtime.preemptions
-    return isinstance(counted, Known) and isinstance(case.runtime.url, Known) and "/metrics" in counted.source
-
-
-def _is_pressed(case: Case) -> bool:
-    """Whether the cache is short now: nearly full, or requests wait."""
-    return case.runtime.kv_usage.value_or(0.0) >= FULL or case.runtime.deferred_requests.value_or(0) > 0
-
-
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
-    return Found(
-        because=because,
-        evidence=evidence,
-        remedies=(
-            *_blocks_set(case),
-            *_unused_memory(case),
-            Remedy(Knob.KV_CACHE_TYPE.to("fp8", "half the bytes for each token"), None, "answers change slightly"),
-            *_smaller_weights(case),
-            *_fewer_at_once(case),
-        ),
-    )
-
-
-def _blocks_set(case: Case) -> tuple[Remedy, ...]:
-    """A number of blocks that was set by hand: the engine counts by itself how many find room."""
+    remedies = []
     blocks, tokens = case.runtime.kv_blocks_set.value_or(0), case.runtime.kv_capacity_tokens.value_or(0)
-    if not blocks:
-        return ()
-    holds = f", {tokens:,} tokens" if tokens else ""
-    why = f"the cache was told to have {blocks:,} blocks{holds}: by itself it takes all memory that is left"
-    return (Remedy(Knob.CAPACITY.to("all blocks", why)),)
-
-
-def _smaller_weights(case: Case) -> tuple[Remedy, ...]:
-    """What weights of half the bytes leave is cache."""
-    if not runs_paged(case) or type_class(case.model.quant.value_or("?")) != HALF:
-        return ()
-    return (Remedy(Knob.QUANT.to("fp8", "half the bytes of weights leave room for the cache"), None, "answers change"),)
-
-
-def _fewer_at_once(case: Case) -> tuple[Remedy, ...]:
-    """As many requests as the cache holds now: the others wait at the door instead of being computed twice."""
-    traffic, runtime = case.run.traffic, case.runtime
-    running = int(traffic.value.running if isinstance(traffic, Known) else runtime.running_requests.value_or(0))
-    why = "the others wait at the door instead of being computed twice"
-    if running < 2:  # noqa: PLR2004 (fewer than two is one)
-        return (Remedy(Knob.CAPACITY.to(None, f"more memory for the cache, or fewer requests at once: {why}")),)
-    return (Remedy(Knob.PARALLEL.to(max(1, int(FULL * running)), why)),)
+    if blocks:
+        # A number of blocks that was set by hand: the engine counts by itself how many find room
+        holds = f", {tokens:,} tokens" if tokens else ""
+        why = f"the cache was told to have {blocks:,} blocks{holds}: by itself it takes all memory that is left"
+        remedies.append(Remedy(Knob.CAPACITY.to("all blocks", why)))
+    remedies += _unused_memory(case)
+    halved = Knob.KV_CACHE_TYPE.to("fp8", "half the bytes for each token")
+    remedies.append(Remedy(halved, None, "answers change slightly"))
+    if runs_paged(case) and type_class(case.model.quant.value_or("?")) == HALF:
+        smaller = Knob.QUANT.to("fp8", "half the bytes of weights leave room for the cache")
+        remedies.append(Remedy(smaller, None, "answers change"))
+    # As many requests as the cache holds now
+    traffic, why = case.run.traffic, "the others wait at the door instead of being computed twice"
+    running = int(traffic.value.running if isinstance(traffic, Known) else case.runtime.running_requests.value_or(0))
+    fewer = Knob.CAPACITY.to(None, f"more memory for the cache, or fewer requests at once: {why}")
+    if running > 1:
+        fewer = Knob.PARALLEL.to(max(1, int(FULL * running)), why)
+    return Found(because, evidence, remedies=(*remedies, Remedy(fewer)))
 
 
 def _unused_memory(case: Case) -> tuple[Remedy, ...]:

@@ -31,14 +31,15 @@ Answers do not change, but for a q8_0 cache, slightly.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Known, MissingFactError, first_known
+from unslow.facts.values import GIB, MIB, Known, first_known
 from unslow.think.case.demand import fitting_placement, kv_per_token, read_shape
 from unslow.think.case.narrative import places_layers_itself
 from unslow.think.case.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import cite, if_known
+from unslow.think.causes._memory_remedies import HALF_CACHE
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
-from unslow.think.report import Evidence
 
 _WHAT = {
     "weights": "the weights",
@@ -64,50 +65,37 @@ def check(case: Case) -> Found | Absent:
         return Absent("the model is loaded" if state == "loaded" else f"the model is {state}, and no allocation failed")
     asked = failure.value.asked_bytes.value_or(0)
     size = f"{asked / MIB:.0f} MiB for " if asked else ""
-    free = _free(case) if failed_on_gpu(case) else case.machine.memory.available_bytes.value_or(None)
+    free = (
+        if_known(available_vram_bytes, case)
+        if failed_on_gpu(case)
+        else case.machine.memory.available_bytes.value_or(None)
+    )
     room = f"; {free / GIB:.1f} GiB were free before the load" if free is not None else ""
+    free_before = None if free is None else f"{free / MIB:.0f} MiB free before the load"
+    where = f" on {failure.value.device}" if failure.value.device else ""
+    # On a GPU a smaller compute buffer where that failed, the longest context that fits, and what the runtime can place
+    on_gpu = failed_on_gpu(case)
+    remedies = (*_smaller_buffer(case), *(if_known(_fitting, case) or [_LEAVE])) if on_gpu else _on_host(case)
     return Found(
-        because=f"{size}{_WHAT[failure.value.what]} could not be allocated{_on(failure.value.device)}{room}",
+        because=f"{size}{_WHAT[failure.value.what]} could not be allocated{where}{room}",
         evidence=(
-            Evidence(
-                fact="runtime.allocation_failure", value=failure.value.message, origin=str(failure.origin),
-                reference=None if free is None else f"{free / MIB:.0f} MiB free before the load", source=failure.source,
-            ),
+            cite(case, "runtime.allocation_failure", free_before, failure.value.message),
             *((cite(case, "runtime.context_length"),) if isinstance(case.runtime.context_length, Known) else ()),
         ),
-        cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and failed_on_gpu(case) else None,
-        remedies=_remedies(case),
-    )  # fmt: skip
+        cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and on_gpu else None,
+        remedies=remedies,
+    )
 
 
-def _on(device: str) -> str:
-    return f" on {device}" if device else ""
-
-
-def _free(case: Case) -> float | None:
-    try:
-        return available_vram_bytes(case)
-    except MissingFactError:
-        return None
-
-
-def _remedies(case: Case) -> tuple[Remedy, ...]:
-    """A smaller compute buffer where that failed, the longest context that fits, and what the runtime can place."""
-    if not failed_on_gpu(case):
-        return _on_host(case)
-    try:
-        return (*_smaller_buffer(case), *_shorter_context(case), _fewer_layers(case) or _LEAVE)
-    except MissingFactError:
-        return (*_smaller_buffer(case), _LEAVE)
+def _longest(tokens: int) -> Remedy:
+    return Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights"))
 
 
 def _on_host(case: Case) -> tuple[Remedy, ...]:
     """Less of what takes most: a shorter context where its cache is larger than the weights, else smaller weights."""
     smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model: less to hold in memory"))
-    failure, context = (
-        case.runtime.allocation_failure.value_or(None),
-        first_known(case.runtime.context_length, case.runtime.context_set).value_or(0),
-    )
+    failure = case.runtime.allocation_failure.value_or(None)
+    context = first_known(case.runtime.context_length, case.runtime.context_set).value_or(0)
     asked = failure.asked_bytes.value_or(0) if failure and failure.what == "kv_cache" else 0
     cache, weights = asked or kv_per_token(case) * context, case.model.weights_bytes.value_or(0)
     free = case.machine.memory.available_bytes.value_or(None)
@@ -116,11 +104,9 @@ def _on_host(case: Case) -> tuple[Remedy, ...]:
     room = free - FIT_MARGIN_BYTES * _SPARE - weights
     per_token = cache / context + case.runtime.ubatch.value_or(USUAL_UBATCH) * _MASK_BYTES
     tokens = int(room / per_token) // _STEP * _STEP
-    shorter = Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights"))
-    halved = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
     return (
-        *((shorter,) if 0 < tokens < context else ()),
-        *((halved,) if case.runtime.kv_type_k.value_or("f16") == "f16" and cache / 2 < room else ()),
+        *((_longest(tokens),) if 0 < tokens < context else ()),
+        *((HALF_CACHE,) if case.runtime.kv_type_k.value_or("f16") == "f16" and cache / 2 < room else ()),
         *_smaller_buffer(case),
         *(() if tokens > 0 else (smaller,)),
     )
@@ -141,29 +127,21 @@ def _smaller_buffer(case: Case) -> tuple[Remedy, ...]:
     )
 
 
-def _shorter_context(case: Case) -> tuple[Remedy, ...]:
-    """The longest context that fits with all layers on the GPU."""
+def _fitting(case: Case) -> list[Remedy]:
+    """The longest context that fits with all layers on the GPU; for builds that do not place layers, as many as fit."""
     shape, free = read_shape(case), available_vram_bytes(case)
     weights = shape.layers * shape.layer_bytes + shape.output_bytes
     room = free - margin_bytes(case) * _SPARE - compute_bytes(case) - weights
-    if room <= 0 or not shape.kv_bytes_per_token:
-        return ()
-    tokens = int(room / shape.kv_bytes_per_token) // _STEP * _STEP
-    if not 0 < tokens < case.runtime.context_length.value_or(tokens + 1):
-        return ()
-    return (Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights")),)
-
-
-def _fewer_layers(case: Case) -> Remedy | None:
-    """As many layers as fit, for builds that do not find the number by themselves."""
+    tokens = int(room / shape.kv_bytes_per_token) // _STEP * _STEP if shape.kv_bytes_per_token else 0
+    remedies = []
+    if 0 < tokens < case.runtime.context_length.value_or(tokens + 1):
+        remedies.append(_longest(tokens))
     if places_layers_itself(case) is not False:
-        return None
-    shape, context = read_shape(case), case.runtime.context_length.value_or(_SHORT)
-    placed = fitting_placement(case, shape, available_vram_bytes(case), context)
+        return [*remedies, _LEAVE]
+    placed = fitting_placement(case, shape, free, case.runtime.context_length.value_or(_SHORT))
     fitting, total = int(placed.gpu_layers) + placed.output_on_gpu, shape.layers + 1
-    if not 0 < fitting < total:
-        return None
-    return Remedy(Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit; the CPU computes the rest"))
+    fewer = Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit; the CPU computes the rest")
+    return [*remedies, Remedy(fewer) if 0 < fitting < total else _LEAVE]
 
 
 CAUSE = Cause(

@@ -27,24 +27,15 @@ Too many layers end in an out-of-memory error at load, or later at full context:
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Known, MissingFactError
+from unslow.facts.values import GIB, Known
 from unslow.think.case.demand import missing, read_shape
 from unslow.think.case.gpus import is_unified, vram_total_bytes
 from unslow.think.case.narrative import amount_bytes, places_layers_itself, remarks_on, settings_unread
 from unslow.think.case.placement import layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.case.vram import available_vram_bytes, gpus_used, margin_bytes
 from unslow.think.case.work import EVERYTHING, Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_remarks, if_known
 
 ROOM_FOR = 2  # Layers that must fit beside the margin: room for less than that is what rounding leaves
 FAR_LESS = 0.6  # Of what was planned for the GPUs: with less in use, the plan was wrong
@@ -57,7 +48,10 @@ def check(case: Case) -> Found | Absent | Suspected:
     refused = None if settings_unread(case) else _by_own_sum(case)
     if refused:
         return refused
-    if seen_split(case) is None and _has_no_part_left_out(case) and not remarks_on(case, Topic.LAYERS_FIT_BY_HAND):
+    # The runtime accounts for all of the model, so that a split would have been seen
+    counted = isinstance(case.runtime.gpu_layers, Known) and isinstance(case.runtime.layers, Known)
+    accounted = counted or isinstance(case.runtime.vram_share, Known)
+    if seen_split(case) is None and accounted and not remarks_on(case, Topic.LAYERS_FIT_BY_HAND):
         return Absent("no layer was left out by an estimate")
     if set_on_purpose(case):
         return Absent("a setting decides on the number of layers")
@@ -87,12 +81,6 @@ def _by_own_sum(case: Case) -> Found | None:
     )
 
 
-def _has_no_part_left_out(case: Case) -> bool:
-    """Whether the runtime accounts for all of the model, so that a split would have been seen."""
-    counted = isinstance(case.runtime.gpu_layers, Known) and isinstance(case.runtime.layers, Known)
-    return counted or isinstance(case.runtime.vram_share, Known)
-
-
 def _by_reading(case: Case) -> Found | Absent:
     if seen_split(case) is None and not layers_left_on_host(case):
         return Absent("no layer was left out by an estimate")
@@ -103,7 +91,11 @@ def _by_reading(case: Case) -> Found | Absent:
         return Absent(
             f"{free / GIB:.1f} GiB are free, a layer takes {layer / GIB:.1f} and the margin {margin / GIB:.1f}"
         )
-    if free - _held_by_others(case) < margin + layer:
+    total_bytes = vram_total_bytes(case)
+    if total_bytes is None:
+        raise missing("how much memory the GPU has", "{gpu_memory}")
+    # What others held when it was loaded: they may only have made way since
+    if free - max(0.0, total_bytes - available_vram_bytes(case)) < margin + layer:
         return Absent(f"{free / GIB:.1f} GiB are free now, but were not when it was loaded")
     more = int((free - margin) / layer)
     split = seen_split(case)
@@ -112,13 +104,11 @@ def _by_reading(case: Case) -> Found | Absent:
     cure = Cure(vram_bytes=available_vram_bytes(case) + margin)
     gpu = gpus_used(case)[0]
     name = "vram_free_bytes" if isinstance(gpu.vram_free_bytes, Known) else "vram_used_bytes"
-    free_evidence = (
-        cite(case, f"machine.gpus.{case.machine.gpus.value_or(()).index(gpu)}.{name}", f"{free / GIB:.1f} GiB free"),
-    )
+    read = f"machine.gpus.{case.machine.gpus.value_or(()).index(gpu)}.{name}"
     return Found(
         because=f"{split.words if split else 'layers are on the CPU'}, yet {free / GIB:.1f} GiB of GPU memory stay "
         f"free after the load, and a layer takes {layer / GIB:.1f} GiB",
-        evidence=(*free_evidence, *((cite(case, split.fact),) if split else ())),
+        evidence=(cite(case, read, f"{free / GIB:.1f} GiB free"), *((cite(case, split.fact),) if split else ())),
         cure=cure,
         remedies=(Remedy(Knob.GPU_LAYERS.to(reached, "as many as fit beside the margin"), cure, "it may run out"),),
     )
@@ -178,22 +168,16 @@ def _layer_bytes(case: Case) -> float:
     return shape.layer_bytes + shape.kv_bytes_per_token * runtime.context_length.need() / max(1, shape.layers)
 
 
-def _held_by_others(case: Case) -> float:
-    """What others held when it was loaded: they may only have made way since."""
-    total = vram_total_bytes(case)
-    if total is None:
-        raise missing("how much memory the GPU has", "{gpu_memory}")
-    return max(0.0, total - available_vram_bytes(case))
-
-
 def _by_words(case: Case) -> Found | Suspected | None:
     """Gigabytes that somebody saw free after the load, where the runtime's own sum was only just too large."""
     said = remarks_on(case, Topic.VRAM_FREE)
     split = seen_split(case)
     if not said or not split:
         return None
-    free, asked, available = max(amount_bytes(r.text) for r in said), *_sums(case)
-    if not asked or not 1 < asked / max(1.0, available) < BARELY or free < margin_bytes(case) + _layer_bytes(case):
+    free, available = max(amount_bytes(r.text) for r in said), if_known(available_vram_bytes, case)
+    asked = float(case.runtime.asked_bytes.value_or(0))
+    barely = bool(asked) and available is not None and 1 < asked / max(1.0, available) < BARELY
+    if available is None or not barely or free < margin_bytes(case) + _layer_bytes(case):
         return Suspected(f"{split.words}, and {said[0].text}", "machine.gpus.0.vram_free_bytes", CAUSE.ask)
     return Found(
         because=f"{asked / GIB:.1f} GiB were reckoned with and {available / GIB:.1f} GiB were free, so {split.words}; "
@@ -201,14 +185,6 @@ def _by_words(case: Case) -> Found | Suspected | None:
         evidence=(cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"), *cite_remarks(case, said)),
         remedies=(Remedy(Knob.GPU_LAYERS.to(None, "a few more layers than it chose"), None, "it may run out"),),
     )
-
-
-def _sums(case: Case) -> tuple[float, float]:
-    """What the runtime asked for and what it found; nothing where it does not say."""
-    try:
-        return float(case.runtime.asked_bytes.need()), available_vram_bytes(case)
-    except MissingFactError:
-        return 0.0, 0.0
 
 
 CAUSE = Cause(

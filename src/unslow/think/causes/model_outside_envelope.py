@@ -31,7 +31,8 @@ from unslow.think.case.demand import kv_per_token, missing
 from unslow.think.case.gpus import is_unified, vram_total_bytes
 from unslow.think.case.placement import seen_split
 from unslow.think.case.work import EVERYTHING
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import cite, need
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 
 FEWEST_BITS = 3.06  # IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended

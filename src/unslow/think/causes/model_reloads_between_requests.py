@@ -31,25 +31,17 @@ Answers do not change. A model that stays loaded keeps its memory.
 import re
 from itertools import pairwise
 
+import msgspec
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import names_phase, remarks_on
 from unslow.think.case.runtime import EACH, Reloading, keep_alive_s, load_time_s, own_loads, reloading
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
-from unslow.think.causes._evidence import cite_traffic, serves_one_model
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._evidence import cite_traffic, started_without
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 SEVERAL = 2  # Loads: the first is everybody's
@@ -74,7 +66,11 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_command(case: Case) -> Absent | None:
-    if not serves_one_model(case) or reloading(case) or remarks_on(case, Topic.RELOADS):
+    """A llama-server with a model of its own that it never puts to sleep, and no router before it."""
+    own = any(word in ("-m", "--model", "-hf", "--hf-repo") for word in case.runtime.command.value_or([]))
+    routed = isinstance(case.runtime.front, Known) and bool(case.runtime.front.value)
+    keeps_it = own and not routed and started_without(case, "--sleep-idle", "--models")
+    if not keeps_it or reloading(case) or remarks_on(case, Topic.RELOADS):
         return None
     return Absent("it was started with one model, which it keeps")
 
@@ -85,14 +81,11 @@ def _by_traffic(case: Case) -> Found | Suspected | None:
     loads = traffic.value.loads.value_or(0) if isinstance(traffic, Known) else 0
     if not isinstance(traffic, Known) or not loads:
         return None
-    words = f"{_times(loads)} in {traffic.value.seconds:.0f} s a model was loaded"
+    words = f"{'once' if loads == 1 else f'{loads} times'} in {traffic.value.seconds:.0f} s a model was loaded"
     if loads < SEVERAL and not _is_unkept(case):
         return Suspected(words, "whether it happens with every request", SHOW)
-    return _priced(case, _found(words, (cite_traffic(traffic, words),), _KEPT if _is_unkept(case) else None))
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    evidence = (cite_traffic(case, traffic.value, words),)
+    return _priced(case, _found(words, evidence, _KEPT if _is_unkept(case) else None))
 
 
 def _is_unkept(case: Case) -> bool:
@@ -121,28 +114,27 @@ def _by_setting(case: Case) -> Found | None:
 
 
 def _by_loads(case: Case) -> Found | Absent | Suspected | None:
-    loads = case.runtime.loads
-    if not isinstance(loads, Known):
-        ask_for(case, "runtime.loads", SHOW)
-        return None
-    again = reloading(case)
+    loads, again = ask_for(case, "runtime.loads", SHOW), reloading(case)
     if again is None:
-        return None if remarks_on(case, Topic.RELOADS) else Absent(_why_absent(loads.value))
+        if remarks_on(case, Topic.RELOADS):
+            return None
+        count, files = len(loads), {load.model.value_or("") for load in loads if not load.failed}
+        if len(files) < count:
+            return Absent("loaded no more often than a start takes, or than after long pauses")
+        return Absent(f"each of {count} models was loaded once" if count > 1 else "it was loaded once")
     files = {load.model.value_or("") for load in again.loads}
     subject = "the model was" if len(files) == 1 else f"{len(files)} models were"
     words = f"{subject} loaded {len(again.loads)} times"
     if again.reason == "unknown":
         return Suspected(words, "why it was unloaded in between", SHOW)
+    contexts = ", ".join(str(p.context_length.value_or("?")) for p in again.loads[:6])
+    requests = again.reloads[0].requests_since
+    counted = f" for {requests} requests" if requests is not None else ""
+    cited = cite(case, "runtime.loads", f"{len(again.loads)} loads{counted}", f"contexts {contexts}")
+    cited = msgspec.structs.replace(cited, source=again.loads[0].source or cited.source)
     because, remedies = _explained(case, again)
-    found = Found(f"{words}{because}", (_cited(loads, again),), remedies=remedies)
+    found = Found(f"{words}{because}", (cited,), remedies=remedies)
     return _priced(case, found, None if (again.requests_per_load or 0.0) <= EACH else again.requests_per_load)
-
-
-def _why_absent(loads: list[PastLoad]) -> str:
-    files = {load.model.value_or("") for load in loads if not load.failed}
-    if len(files) == len(loads):
-        return f"each of {len(loads)} models was loaded once" if len(loads) > 1 else "it was loaded once"
-    return "loaded no more often than a start takes, or than after long pauses"
 
 
 def _explained(case: Case, again: Reloading) -> tuple[str, tuple[Remedy, ...]]:
@@ -171,16 +163,6 @@ def _explained(case: Case, again: Reloading) -> tuple[str, tuple[Remedy, ...]]:
         " at the same context, with no other model in between and before its keep_alive had passed: the requests "
         "themselves set `keep_alive` to 0, or something stops the model after each"
     ), (_LEFT_OUT,)
-
-
-def _cited(loads: Known[list[PastLoad]], again: Reloading) -> Evidence:
-    seen = ", ".join(str(p.context_length.value_or("?")) for p in again.loads[:6])
-    requests = again.reloads[0].requests_since
-    counted = f" for {requests} requests" if requests is not None else ""
-    return Evidence(
-        fact="runtime.loads", value=f"contexts {seen}", reference=f"{len(again.loads)} loads{counted}",
-        origin=str(loads.origin), source=again.loads[0].source or loads.source,
-    )  # fmt: skip
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -31,7 +31,7 @@ Answers do not change beyond rounding. By layers each GPU needs room for its own
 import re
 
 from unslow.catalog.runtimes import changes_at
-from unslow.facts.account import Comparison, Topic
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -55,21 +55,13 @@ from unslow.think.case.prediction import Prediction, measured_rate, predict
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.vram import gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.report import Evidence
 
 SHOW = "{gpu_links}, and {try_split}"
 BY_LAYERS = Cure(by_layers=True)
+_WIDER = "more lanes for each card, slots of one processor, or GPUs with NVLink; or fewer GPUs and a smaller quant"
 _MODES = re.compile(r"\b(?:row|tensor|graph)\b")
 _SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")
 
@@ -81,7 +73,11 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_trial(case: Case) -> Found | Absent | Suspected | None:
     topics = (Topic.TENSOR_PARALLEL, Topic.SPLIT_MODE)
-    tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK) or _across_versions(case)
+    tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK)
+    if tried is None:  # two speeds that are labelled with two ways to split, whatever versions are named beside them
+        both = {Topic.SPLIT_MODE, Topic.VERSION}
+        across = [c for c in case.account.comparisons.value_or(()) if set(c.differs) == both]
+        tried = next((c for c in across if len(set(_SPLITS.findall(c.text.lower()))) > 1), None)
     if tried is None or not set(tried.differs) & set(topics):
         return _by_fewer(case)
     if not is_clear(tried):
@@ -95,10 +91,12 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
     if slow_with is None:
         return Suspected(tried.text, "which of the two speeds is that of which split", SHOW)
     what = "tensor parallelism" if Topic.TENSOR_PARALLEL in tried.differs else "this split"
-    words = f"without {what} it is {times_as_fast(tried)}: the GPUs wait for each other"
+    words, other = f"without {what} it is {times_as_fast(tried)}: the GPUs wait for each other", None
     if not slow_with:
         words = f"with every layer split it is {times_as_fast(tried)}: split by layers, the GPUs take turns"
-    found = _found(words, (cite_comparison(case, tried),), None if slow_with else _mode(tried), gain_of(tried))
+        named = _MODES.search(labels(tried)[1])
+        other = named[0] if named else "tensor"  # else the one that engines recommend
+    found = _found(words, (cite_comparison(case, tried),), other, gain_of(tried))
     return found._replace(explains=("runtime_version_regressed",)) if Topic.VERSION in tried.differs else found
 
 
@@ -110,18 +108,6 @@ def _by_fewer(case: Case) -> Found | None:
         return None
     words = f"on {fast} GPUs instead of {slow} it is {times_as_fast(tried)}: they wait for each other"
     return _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
-
-
-def _mode(tried: Comparison) -> str:
-    """The split that the fast side names, else the one that engines recommend."""
-    named = _MODES.search(labels(tried)[1])
-    return named[0] if named else "tensor"
-
-
-def _across_versions(case: Case) -> Comparison | None:
-    """Two speeds that are labelled with two ways to split, whatever versions are named beside them."""
-    found = [c for c in case.account.comparisons.value_or(()) if set(c.differs) == {Topic.SPLIT_MODE, Topic.VERSION}]
-    return next((c for c in found if len(set(_SPLITS.findall(c.text.lower()))) > 1), None)
 
 
 def _by_change(case: Case) -> Found | None:
@@ -165,13 +151,10 @@ def _by_split(case: Case) -> Found | Absent | Suspected:
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     """Whole layers on each GPU where that is faster, by physics; and links that carry more."""
-    now, then = measured_rate(case), predict(case, BY_LAYERS)
-    faster = (
-        isinstance(now, Known) and isinstance(then, Prediction) and then.tokens_per_s.mid > WORTH_COMPARING * now.value
-    )
-    layers = (Remedy(Knob.SPLIT_MODE.to("layer", "the other way to split"), BY_LAYERS),) if faster else ()
-    wider = "more lanes for each card, slots of one processor, or GPUs with NVLink; or fewer GPUs and a smaller quant"
-    return (*layers, Remedy(Knob.LINK.to(None, wider)))
+    now, then, wider = measured_rate(case), predict(case, BY_LAYERS), Remedy(Knob.LINK.to(None, _WIDER))
+    if isinstance(now, Known) and isinstance(then, Prediction) and then.tokens_per_s.mid > WORTH_COMPARING * now.value:
+        return Remedy(Knob.SPLIT_MODE.to("layer", "the other way to split"), BY_LAYERS), wider
+    return (wider,)
 
 
 def _by_words(case: Case) -> Suspected | None:

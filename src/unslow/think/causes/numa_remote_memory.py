@@ -31,25 +31,16 @@ from unslow.facts.values import Known
 from unslow.think.case.narrative import gain_of, remarks_on, times_as_fast, tried
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import host_at_work
-from unslow.think.report import Evidence
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 
 EVEN = 1.5  # Times its fair share: pages that are spread differ by less from node to node
 MOSTLY = 0.75  # Of its memory on one node: then the channels of the others have next to nothing to give
 FAR = 0.25
 """Of the threads on other nodes than the memory: fewer wait for the link than the neighbours' channels would gain."""
 DROP = "sync; echo 3 | sudo tee /proc/sys/vm/drop_caches"
+_SPREAD = Remedy(Knob.NUMA.to("distribute", f"spread the pages over all nodes; drop the page cache first (`{DROP}`)"))
 _AMOUNT = re.compile(r"(?i)\bnode ?\d\b[^\d;]{1,8}(\d{1,9}(?:\.\d+)?) ?[kmgt]i?b\b")
 _OF_MEMORY = re.compile(r"free|full|idle|empty|miss|foreign|remote|cross|memory|numa|socket", re.IGNORECASE)
 """Nodes of a cluster are called nodes too."""
@@ -69,7 +60,7 @@ def _by_trial(case: Case) -> Found | None:
     if trial is None:
         return None
     words = f"with the memory placed otherwise it is {times_as_fast(trial)}"
-    return _found(words, (cite_comparison(case, trial),), gain_of(trial))
+    return Found(words, (cite_comparison(case, trial),), remedies=(_SPREAD,), speedup=gain_of(trial))
 
 
 def _by_pages(case: Case) -> Found | Absent | None:
@@ -89,21 +80,18 @@ def _by_pages(case: Case) -> Found | Absent | None:
         return None
     because = f"{words}, and {far:.0%} of its threads run on other nodes"
     gain = min(share * nodes, shortfall(case) or nodes)  # all nodes' channels instead of one's
-    found = _found(because, (cite(case, "runtime.bytes_by_node", f"spread over {nodes} nodes"),), gain)
-    return _started_anew(case, found) if _is_placed(case) else found
+    remedy, setting = _SPREAD, case.runtime.numa.value_or("")
+    if _is_placed(case):
+        because = f"{because}: `--numa {setting}` is set, and pages that were in the page cache before do not move"
+        anew = f"drop the page cache (`{DROP}`), then start it again with the same settings"
+        remedy = Remedy(Knob.NUMA.to(setting, anew))
+    evidence = (cite(case, "runtime.bytes_by_node", f"spread over {nodes} nodes"),)
+    return Found(because, evidence, remedies=(remedy,), speedup=gain)
 
 
 def _is_placed(case: Case) -> bool:
     """Whether a setting is there that should have spread the pages."""
     return case.runtime.numa.value_or("") not in {"", "none", "disabled"}
-
-
-def _started_anew(case: Case, found: Found) -> Found:
-    """The same where the setting is there already: pages that were cached before it stay where they lie."""
-    setting = case.runtime.numa.value_or("")
-    because = f"{found.because}: `--numa {setting}` is set, and pages that were in the page cache before do not move"
-    change = Knob.NUMA.to(setting, f"drop the page cache (`{DROP}`), then start it again with the same settings")
-    return found._replace(because=because, remedies=(Remedy(change),))
 
 
 def _threads_elsewhere(case: Case, home: str, nodes: int) -> float | None:
@@ -121,7 +109,10 @@ def _by_words(case: Case) -> Found | None:
     """Free memory or work by node, as somebody read it off."""
     seen = [remark for remark in remarks_on(case, Topic.NODE_IMBALANCE) if _OF_MEMORY.search(remark.text)]
     said = [remark for remark in seen if not _is_even(remark.text)]
-    return _found(f"the weights lie on one memory node: {said[0].text}", cite_remarks(case, said)) if said else None
+    if not said:
+        return None
+    because = f"the weights lie on one memory node: {said[0].text}"
+    return Found(because, cite_remarks(case, said), remedies=(_SPREAD,))
 
 
 def _is_even(text: str) -> bool:
@@ -142,11 +133,6 @@ def _by_settings(case: Case) -> Absent | Suspected | None:
     if not slow:
         return Absent("it is as fast as this set-up should be")
     return Suspected(f"{nodes.value} memory nodes, and no setting places the pages", "which node has them", CAUSE.ask)
-
-
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.NUMA.to("distribute", f"spread the pages over all nodes; drop the page cache first (`{DROP}`)")
-    return Found(because, evidence, None, (Remedy(change),), speedup=speedup)
 
 
 CAUSE = Cause(

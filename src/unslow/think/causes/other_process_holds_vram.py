@@ -33,7 +33,6 @@ Ending a program loses its unsaved work. This tool names it and never ends it.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import GpuProcess
-from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, MissingFactError, Unknown
 from unslow.think.case.demand import must_have_room, read_demand
@@ -44,36 +43,30 @@ from unslow.think.case.runtime import LEAST_SHARE, free_of, layers_of, robbed_lo
 from unslow.think.case.vram import (
     available_vram_bytes,
     failed_on_gpu,
-    gpu_places,
     gpus_held,
     gpus_of,
-    gpus_used,
     other_gpu_processes,
     seen_gpus,
 )
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import (
     cite,
     cite_remarks,
-    first_to_decide,
     free_before_load,
+    if_known,
+    must_list_processes,
     must_tell_own,
     need,
+    places_used,
 )
 from unslow.think.report import Evidence
 
 LEAST_UNACCOUNTED = 2 * GIB  # The driver and a desktop take less
 FILLED = 0.5  # Of a GPU's memory: with so much of it taken, a model that fills a card has no room there
 MOST_OF_A_DESKTOP = 0.25  # Of a GPU's memory: a display and a driver take less
-_FIND_IT = (
-    Remedy(
-        Knob.OTHER_PROCESS.to(None, "find it ({gpu_holders}), close it, and load the model again"), None, "unsaved work"
-    ),
+_FIND_IT = Remedy(
+    Knob.OTHER_PROCESS.to(None, "find it ({gpu_holders}), close it, and load the model again"), None, "unsaved work"
 )
 
 
@@ -87,7 +80,12 @@ def check(case: Case) -> Found | Absent | Suspected:
 def _by_list(case: Case) -> Found | Absent:
     failed = case.runtime.allocation_failure.value_or(None) is not None
     if not failed and not layers_left_on_host(case) and not driver_lends(case):
-        _must_have_room(case)
+        # one that counts as on a GPU where strangers leave it no room: a driver lends, if the settings let it
+        total, held = vram_total_bytes(case), sum(p.vram_bytes.value_or(0) for p in other_gpu_processes(case))
+        reckoned = if_known(read_demand, case)
+        asked = reckoned.asked if reckoned else case.model.weights_bytes.value_or(0)
+        if total and held and asked > total - held:
+            need(case, "runtime.environment")
         return Absent("the whole model is on the GPU")
     if failed and not failed_on_gpu(case):
         return Absent("it was memory of the host that could not be allocated")
@@ -98,64 +96,34 @@ def _by_list(case: Case) -> Found | Absent:
     left = min(demand.available, total - held) if total and driver_lends(case) else demand.available
     lacking = demand.asked + demand.margin - left
     if lacking <= 0:
-        _must_list_processes(case) if driver_lends(case) else must_have_room(case)
+        must_list_processes(case) if driver_lends(case) else must_have_room(case)
         return Absent("nothing is lacking on the GPU")
-    _must_list_processes(case)
+    must_list_processes(case)
     must_tell_own(case, CAUSE.ask)
     if held < lacking:
         return Absent(f"others hold {held / GIB:.1f} GiB, {lacking / GIB:.1f} GiB are lacking")
     names = ", ".join(f"{p.name.value_or('unnamed')} (pid {p.pid}{_size(p)})" for p in others[:3])
-    available = max(0.0, left)
+    missing = f"{lacking / GIB:.1f} GiB lacking"
+    # What is in use on the runtime's GPUs, where the driver tells no sizes of processes
+    in_use = [] if all(_size(p) for p in others) else places_used(case)
+    cure = None if failed else Cure(vram_bytes=max(0.0, left) + held)
+    close = Knob.OTHER_PROCESS.to(others[0].pid, "close it or start it after the model, then restart the runtime")
     return Found(
         because=f"{names} hold{'s' if len(others) == 1 else ''} {held / GIB:.1f} GiB of GPU memory; the model lacks "
         f"{lacking / GIB:.1f} GiB",
         evidence=(
-            *(_evidence(p.pid, p.vram_bytes, f"{lacking / GIB:.1f} GiB lacking") for p in others[:3] if _size(p)),
-            *_used_evidence(case, others, lacking),
+            *(_evidence(p.pid, p.vram_bytes, missing) for p in others[:3] if _size(p)),
+            *(cite(case, f"machine.gpus.{place}.vram_used_bytes", missing) for place in in_use),
             *free_before_load(case),
         ),
-        cure=None if failed else Cure(vram_bytes=available + held),
-        remedies=(
-            Remedy(
-                Knob.OTHER_PROCESS.to(others[0].pid, "close it or start it after the model, then restart the runtime"),
-                None if failed else Cure(vram_bytes=available + held),
-                "unsaved work",
-            ),
-        ),
+        cure=cure,
+        remedies=(Remedy(close, cure, "unsaved work"),),
     )
-
-
-def _must_list_processes(case: Case) -> None:
-    for place in _places_used(case) or [0]:
-        need(case, f"machine.gpus.{place}.processes")
-
-
-def _must_have_room(case: Case) -> None:
-    """A model that counts as on a GPU where strangers leave it no room: a driver lends, if the settings let it."""
-    total, held = vram_total_bytes(case), sum(p.vram_bytes.value_or(0) for p in other_gpu_processes(case))
-    try:
-        asked = read_demand(case).asked
-    except MissingFactError:
-        asked = case.model.weights_bytes.value_or(0)
-    if total and held and asked > total - held:
-        need(case, "runtime.environment")
 
 
 def _size(process: GpuProcess) -> str:
     held = process.vram_bytes
     return f", {held.value / GIB:.1f} GiB" if isinstance(held, Known) else ""
-
-
-def _used_evidence(case: Case, others: list[GpuProcess], lacking: float) -> tuple[Evidence, ...]:
-    """What is in use on the runtime's GPUs, where the driver tells no sizes of processes."""
-    if all(_size(p) for p in others):
-        return ()
-    reference = f"{lacking / GIB:.1f} GiB lacking"
-    return tuple(cite(case, f"machine.gpus.{place}.vram_used_bytes", reference) for place in _places_used(case))
-
-
-def _places_used(case: Case) -> list[int]:
-    return [place for place, gpu in gpu_places(case) if gpu in gpus_used(case)]
 
 
 def _by_loads(case: Case) -> Found | None:
@@ -164,28 +132,19 @@ def _by_loads(case: Case) -> Found | None:
     if robbed is None:
         return None
     poor, rich, cure = robbed.poor, robbed.rich, Cure(vram_bytes=free_of(robbed.rich))
+    seen = [(load, f"{load.at} {free_of(load) / GIB:.1f} GiB free, {layers_of(load)}".strip()) for load in robbed]
+    find = Knob.OTHER_PROCESS.to(None, "find it while it is slow ({gpu_holders}), close it, and load the model again")
     return Found(
         because=f"of two loads of the model one found {free_of(rich) / GIB:.1f} GiB free and put {layers_of(rich)} on "
         f"the GPU, the other {free_of(poor) / GIB:.1f} GiB and {layers_of(poor)}: something else held "
         f"{robbed.gone / GIB:.1f} GiB",
-        evidence=tuple(_load_evidence(load) for load in robbed),
-        cure=cure,
-        remedies=(
-            Remedy(
-                Knob.OTHER_PROCESS.to(
-                    None, "find it while it is slow ({gpu_holders}), close it, and load the model again"
-                ),
-                cure,
-            ),
+        evidence=tuple(
+            Evidence(fact="runtime.loads", value=words, reference=None, origin="reported", source=load.source)
+            for load, words in seen
         ),
+        cure=cure,
+        remedies=(Remedy(find, cure),),
     )
-
-
-def _load_evidence(load: PastLoad) -> Evidence:
-    return Evidence(
-        fact="runtime.loads", value=f"{load.at} {free_of(load) / GIB:.1f} GiB free, {layers_of(load)}".strip(),
-        reference=None, origin="reported", source=load.source,
-    )  # fmt: skip
 
 
 def _by_two_readings(case: Case) -> Found | None:
@@ -196,7 +155,10 @@ def _by_two_readings(case: Case) -> Found | None:
     started = float(sum(d.free_bytes.value_or(0) for d in seen_gpus(case)))
     loaded, asked = float(available.value), float(wanted.value)
     gone = started - loaded
-    if not loaded < asked <= started or gone < max(GIB, LEAST_SHARE * started) or not _lacked_room(case):
+    if not loaded < asked <= started or gone < max(GIB, LEAST_SHARE * started):
+        return None
+    # Memory that went and was not missed is no cause: the load failed or left something on the host
+    if not case.runtime.allocation_failure.value_or(None) and not seen_split(case) and not layers_left_on_host(case):
         return None
     return Found(
         because=f"{started / GIB:.1f} GiB of GPU memory were free when the runtime started and {loaded / GIB:.1f} GiB "
@@ -205,14 +167,8 @@ def _by_two_readings(case: Case) -> Found | None:
             cite(case, "runtime.available_bytes", f"{started / GIB:.1f} GiB at the start"),
             *free_before_load(case),
         ),
-        remedies=_FIND_IT,
+        remedies=(_FIND_IT,),
     )
-
-
-def _lacked_room(case: Case) -> bool:
-    """Whether the load failed or left something on the host: memory that went and was not missed is no cause."""
-    failed = case.runtime.allocation_failure.value_or(None) is not None
-    return failed or seen_split(case) is not None or layers_left_on_host(case) > 0
 
 
 def _by_better_gpu(case: Case) -> Found | None:
@@ -243,7 +199,7 @@ def _by_account(case: Case) -> Found | None:
     return Found(
         because=f"{split.words}, and {held / GIB:.1f} GiB of the GPU's memory were not the runtime's own",
         evidence=(cite(case, f"runtime.devices.{index}.unaccounted_bytes"), cite(case, split.fact)),
-        remedies=_FIND_IT,
+        remedies=(_FIND_IT,),
     )
 
 
@@ -256,7 +212,9 @@ def _by_share(case: Case) -> Found | None:
     if not split or index is None:
         return None
     total, held = seen[index].total, seen[index].gone
-    if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total) or held < _lacking(case):
+    demand = if_known(read_demand, case)
+    lacking = demand.lacking if demand else 0.0
+    if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total, lacking):
         return None
     cure = Cure(vram_bytes=available_vram_bytes(case) + held)
     return Found(
@@ -267,16 +225,8 @@ def _by_share(case: Case) -> Found | None:
             cite(case, split.fact),
         ),
         cure=cure,
-        remedies=tuple(remedy._replace(cure=cure) for remedy in _FIND_IT),
+        remedies=(_FIND_IT._replace(cure=cure),),
     )
-
-
-def _lacking(case: Case) -> float:
-    """What is missing for all of it to fit; 0 where nobody can reckon it."""
-    try:
-        return read_demand(case).lacking
-    except MissingFactError:
-        return 0.0
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -35,7 +35,8 @@ from unslow.think.case.overrides import overrides_of, sent_away
 from unslow.think.case.placement import leaves_out_the_output
 from unslow.think.case.vram import buffers_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import cite, need
 from unslow.think.report import Evidence
 
 ON_GPU = Cure(output_on_gpu=True)

@@ -31,7 +31,8 @@ from unslow.facts.values import GIB, Known, first_known
 from unslow.think.case.demand import fitting_placement, read_demand, read_shape
 from unslow.think.case.placement import counted_layers, grown_beyond_weights, layers_left_on_host, seen_split
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, first_to_decide, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, need
 from unslow.think.causes._memory_remedies import brings_back_enough
 
 MANY = 4  # Slots: with fewer of the usual size, their caches are small beside the weights

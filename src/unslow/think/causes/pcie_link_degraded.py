@@ -27,30 +27,20 @@ Answers do not change. Switch the machine off before touching the card.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MissingFactError
+from unslow.facts.values import GIB
 from unslow.think.case.bandwidth import TENSOR_SPLITS
 from unslow.think.case.gpus import LoadedGpu, is_unified
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
 from unslow.think.case.placement import SHOW_LINK, gpus_computing, host_weights_bytes
 from unslow.think.case.vram import gpus_of, gpus_used
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    at_work,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import copies
+from unslow.think.causes._facts import ask_for, at_work, cite, cite_comparison, cite_remarks, if_known
 from unslow.think.physics.chip import link_bytes_per_s
 
 DEGRADED = 0.6  # Of the rate that both ends could have
 MUCH = GIB
+_RESEAT = Remedy(Knob.LINK.to(None, "reseat the card, another slot or riser, the firmware's link setting"))
 SPLIT = "{command_line}"
 
 
@@ -68,7 +58,7 @@ def _by_experiment(case: Case) -> Found | None:
     return Found(
         because=f"with the other link it is {times_as_fast(tried)}",
         evidence=(cite_comparison(case, tried),),
-        remedies=(_remedy(),),
+        remedies=(_RESEAT,),
         speedup=gain_of(tried),
     )
 
@@ -80,47 +70,40 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     if len(gpus_of(case)) < 2 and not names_phase(case, "load", "prefill"):  # noqa: PLR2004 (several)
         return Suspected(said[0].text, "what crosses the link", SPLIT)
-    return Found(f"a GPU has a narrow link: {said[0].text}", cite_remarks(case, said[:1]), remedies=(_remedy(),))
+    return Found(f"a GPU has a narrow link: {said[0].text}", cite_remarks(case, said[:1]), remedies=(_RESEAT,))
 
 
 def _by_reading(case: Case) -> Found | Absent:
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")
-    seen = [(gpu, *_rates(case, gpu)) for gpu in loaded]
+    seen = []
+    for gpu in loaded:  # what the link carries under load, and what both ends could
+        generation, width = (ask_for(case, path, SHOW_LINK) for path in _paths(gpu))
+        most = [ask_for(case, f"{gpu.place}.{name}_max", SHOW_LINK) for name in ("pcie_generation", "pcie_width")]
+        seen.append((gpu, link_bytes_per_s(generation, width), link_bytes_per_s(*most)))
     slow = [s for s in seen if s[1] < DEGRADED * s[2]]
     if not slow:
         return Absent(f"the link carries {seen[0][1] / 1e9:.0f} GB/s under load, and could not carry more")
-    gpu, now, most = min(slow, key=lambda s: s[1])
+    gpu, now, could = min(slow, key=lambda s: s[1])
     crossing = _crossing(case, now)
     if not crossing:
         return Absent("the link is slower than it could be, and hardly anything crosses it here")
     copied = copies(case, now)
-    price = copied.with_link(most / now) if copied and copied.is_bound else None
+    price = copied.with_link(could / now) if copied and copied.is_bound else None
     return Found(
-        because=f"the link runs at {now / 1e9:.1f} instead of {most / 1e9:.1f} GB/s, and {crossing} cross it",
-        evidence=tuple(cite(case, path, f"{most / 1e9:.0f} GB/s at most") for path in _paths(gpu)),
-        remedies=(_remedy(),),
+        because=f"the link runs at {now / 1e9:.1f} instead of {could / 1e9:.1f} GB/s, and {crossing} cross it",
+        evidence=tuple(cite(case, path, f"{could / 1e9:.0f} GB/s at most") for path in _paths(gpu)),
+        remedies=(_RESEAT,),
         speedup=price.speedup if price else None,
         lost=price.lost if price else None,
     )
-
-
-def _remedy() -> Remedy:
-    return Remedy(Knob.LINK.to(None, "reseat the card, another slot or riser, the firmware's link setting"))
 
 
 def _paths(gpu: LoadedGpu) -> tuple[str, str]:
     if gpu.at == gpu.place:
         return f"{gpu.at}.pcie_generation", f"{gpu.at}.pcie_width"
     return f"{gpu.at}.pcie_generation_max_seen", f"{gpu.at}.pcie_width_max_seen"
-
-
-def _rates(case: Case, gpu: LoadedGpu) -> tuple[float, float]:
-    """What the link carries under load, and what both ends could."""
-    generation, width = (ask_for(case, path, SHOW_LINK) for path in _paths(gpu))
-    most = [ask_for(case, f"{gpu.place}.{name}_max", SHOW_LINK) for name in ("pcie_generation", "pcie_width")]
-    return link_bytes_per_s(generation, width), link_bytes_per_s(*most)
 
 
 def _crossing(case: Case, link_bytes_per_s: float) -> str:
@@ -139,11 +122,9 @@ def _crossing(case: Case, link_bytes_per_s: float) -> str:
         return "weights that the driver keeps in the host's memory"
     if names_phase(case, "load"):
         return "all weights, once,"
-    try:
-        left = host_weights_bytes(case)
-    except MissingFactError:
-        left = 0.0 if not names_phase(case, "prefill") else MUCH + 1
-    return "weights, for every part of a prompt," if left > MUCH and names_phase(case, "prefill") else ""
+    left = if_known(host_weights_bytes, case)
+    much = left is None or left > MUCH
+    return "weights, for every part of a prompt," if much and names_phase(case, "prefill") else ""
 
 
 CAUSE = Cause(

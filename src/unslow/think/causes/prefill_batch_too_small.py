@@ -44,18 +44,8 @@ from unslow.think.case.overrides import sent_away
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.prediction import predict_prefill
 from unslow.think.case.work import Cure, prompt_speed
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 ENOUGH = 512  # Tokens: the default of llama.cpp; a usual GPU gains little from more
@@ -129,27 +119,25 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
     if size > TINY and speed.value < NEAR * now.tokens_per_s.mid:
         allows = f"which allows {now.tokens_per_s.mid:.0f} tokens per second"
         return Absent(f"{words}, {allows}, and it reads {speed.value:.0f}: it waits for something else")
-    rates = now.tokens_per_s.mid, then.tokens_per_s.mid
-    unseen = size <= FEW_ROWS and rates[1] < WORTH_COMPARING * rates[0] and rates[1] >= FAR_BELOW * speed.value
-    tiny = _by_tiny_steps(words, speed.value, rates[1], evidence) if unseen else None
-    return tiny or _judged(words, speed.value, *rates, evidence)
+    return _judged(size, speed.value, now.tokens_per_s.mid, then.tokens_per_s.mid, evidence)
 
 
-def _by_tiny_steps(words: str, speed: float, then: float, evidence: tuple[Evidence, ...]) -> Found:
-    """Kernels for matrices are left idle by a few rows, more than physics knows: half of the gap is taken for that."""
-    gain = (then / speed) ** 0.5
-    found = _found(f"{words}, too few to keep matrix kernels busy; {ENOUGH} would be faster", evidence, gain)
-    return found._replace(lost=Cost(seconds=(1 - 1 / gain) / speed, per="prompt_token"))
-
-
-def _judged(words: str, speed: float, now: float, then: float, evidence: tuple[Evidence, ...]) -> Found | Absent:
+def _judged(size: int, speed: float, now: float, then: float, evidence: tuple[Evidence, ...]) -> Found | Absent:
     """The speed that was measured, beside what physics gives for this micro-batch and for the usual one."""
-    if then < WORTH_COMPARING * now:
+    words = f"only {size} tokens of a prompt are read at once"
+    gains_nothing = then < WORTH_COMPARING * now
+    if size <= FEW_ROWS and gains_nothing and then >= FAR_BELOW * speed:
+        # Kernels for matrices are left idle by a few rows, more than physics knows: half of the gap is taken for that
+        gain = (then / speed) ** 0.5
+        because = f"{words}, too few to keep matrix kernels busy; {ENOUGH} would be faster"
+    elif gains_nothing:
         return Absent(f"{words}, and more would gain next to nothing here")
-    if then < WORTH_COMPARING * speed:
+    elif then < WORTH_COMPARING * speed:
         return Absent(f"{words}, and it reads {speed:.0f} tokens per second all the same")
-    gain = then / max(now, speed)  # the ratio of two predictions is surer than either
-    found = _found(f"{words}; {ENOUGH} would be {gain:.1f} times as fast", evidence, gain)
+    else:
+        gain = then / max(now, speed)  # the ratio of two predictions is surer than either
+        because = f"{words}; {ENOUGH} would be {gain:.1f} times as fast"
+    found = _found(because, evidence, gain)
     return found._replace(lost=Cost(seconds=(1 - 1 / gain) / speed, per="prompt_token"))
 
 

@@ -40,25 +40,22 @@ from unslow.think.case.placement import (
 )
 from unslow.think.case.prediction import Prediction, predict_prefill
 from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
 from unslow.think.causes._evidence import USUAL_UBATCH, Price, copies
-from unslow.think.report import Evidence
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 
 LARGE_UBATCH = 4096  # Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB
 SHORT_COPY_S = 0.25  # A copy for each micro-batch that takes less is not noticed
 LONG_COPY_S = 1.0
 """A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
 SMALL_BYTES = GB
+_SHOWN = (
+    "run.long_prompt",
+    "run.prefill_tokens_per_s",
+    "runtime.prefill_tokens_per_s",
+    "runtime.buffers",
+    "model.weights_bytes",
+)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -134,29 +131,12 @@ def _by_words(case: Case, words: str, copy_s: float, *, link_known: bool) -> Fou
 def _found(because: str, case: Case, ubatch: int) -> Found:
     larger, cure = _larger(ubatch), Cure(ubatch=_larger(ubatch))
     change = Knob.BATCH.to(larger, "a larger micro-batch shares each copy among more tokens")
-    return Found(because, _evidence(case), remedies=(Remedy(change, cure, "more GPU memory for the compute buffer"),))
+    shown = tuple(cite(case, path) for path in _SHOWN if isinstance(fact_at(case, path), Known))
+    return Found(because, shown, remedies=(Remedy(change, cure, "more GPU memory for the compute buffer"),))
 
 
 def _larger(ubatch: int) -> int:
     return max(LARGE_UBATCH, 4 * ubatch)
-
-
-def _evidence(case: Case) -> tuple[Evidence, ...]:
-    names = (
-        "run.long_prompt",
-        "run.prefill_tokens_per_s",
-        "runtime.prefill_tokens_per_s",
-        "runtime.buffers",
-        "model.weights_bytes",
-    )
-    facts = (
-        case.run.long_prompt,
-        case.run.prefill_tokens_per_s,
-        case.runtime.prefill_tokens_per_s,
-        case.runtime.buffers,
-        case.model.weights_bytes,
-    )
-    return tuple(cite(case, name) for name, fact in zip(names, facts, strict=True) if isinstance(fact, Known))
 
 
 CAUSE = Cause(

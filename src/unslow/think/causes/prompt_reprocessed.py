@@ -28,12 +28,12 @@ Answers do not change. A larger cache takes memory.
 """
 
 import statistics
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from unslow.catalog.architectures import architecture
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.run import SeenPrompt, Turn
+from unslow.facts.run import SeenPrompt
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.case.narrative import (
@@ -47,18 +47,8 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.work import prompt_speed
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 LEAST_AGAIN = 64
@@ -84,32 +74,23 @@ def _by_turns(case: Case) -> Found | Absent | None:
     later = [turn for turn in (turns.value[1:] if isinstance(turns, Known) else ()) if turn.prompt_tokens]
     if not isinstance(turns, Known) or not later:
         return None
-    if turns.origin is Origin.ESTIMATED and (kept := _kept_by_counters(case)):
-        return kept
+    cache, hits = case.runtime.prompt_cache, case.runtime.prefix_hit_rate.value_or(0.0)
+    if turns.origin is Origin.ESTIMATED and cache.value_or(default=False) is True and hits >= HARDLY:
+        # What times to the first token suggest, the server's own count of hits overrides
+        return Absent(f"prefix caching is on, and {hits:.0%} of the prompt tokens were found in its cache")
     last = later[-1]
     again = max(0, last.computed_tokens - last.new_tokens)
     words = f"{last.computed_tokens} of {last.prompt_tokens} tokens of a conversation were computed at its next turn"
     if again < max(LEAST_AGAIN, MOST_KEPT * (last.prompt_tokens - last.new_tokens)):
         # What the log counts of other conversations: one that is kept does not prove that all are
-        return (_by_log(case) if case.runtime.prompts_reprocessed.value_or(0) >= SEVERAL else None) or Absent(
-            f"{words}, and {last.new_tokens} were new"
-        )
-    cited = f"{last.computed_tokens} computed, {last.new_tokens} new"
-    evidence = Evidence(fact="run.turns", value=cited, reference=None, origin=str(turns.origin), source=turns.source)
+        logged = case.runtime.prompts_reprocessed.value_or(0) >= SEVERAL
+        return _by_log(case) if logged else Absent(f"{words}, and {last.new_tokens} were new")
+    evidence = cite(case, "run.turns", words=f"{last.computed_tokens} computed, {last.new_tokens} new")
     found = _found(case, f"{words}, though only {last.new_tokens} were new", (evidence,))
-    rate = _rate(case, last)
-    return found._replace(
-        speedup=last.computed_tokens / max(1, last.new_tokens),
-        lost=Cost(seconds=again / rate, per="request") if rate else None,
-    )
-
-
-def _kept_by_counters(case: Case) -> Absent | None:
-    """What times to the first token suggest, the server's own count of hits overrides."""
-    cache, hits = case.runtime.prompt_cache, case.runtime.prefix_hit_rate
-    if cache.value_or(default=False) is not True or not isinstance(hits, Known) or hits.value < HARDLY:
-        return None
-    return Absent(f"prefix caching is on, and {hits.value:.0%} of the prompt tokens were found in its cache")
+    # How fast prompts are read: by a long one, else by what this turn itself took
+    rate = prompt_speed(case).value_or(last.computed_tokens / last.first_token_s if last.first_token_s else 0.0)
+    lost = Cost(seconds=again / rate, per="request") if rate else None
+    return found._replace(speedup=last.computed_tokens / max(1, last.new_tokens), lost=lost)
 
 
 def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
@@ -124,12 +105,15 @@ def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
         return None
     if len(little_kept) <= len(long) / 2:
         return Absent(f"of {len(long)} long prompts that were watched, {len(long) - len(little_kept)} were mostly kept")
-    row = [*_logged_in_a_row(case), *little_kept]
+    # The last requests before, as the log counts what was computed, back to one of which most was kept
+    logged = [*takewhile(lambda tokens: tokens >= LONG_PROMPT, reversed(case.run.logged_prompts.value_or(())))]
+    row = [*(SeenPrompt(slot=0, tokens=tokens, cached_tokens=0) for tokens in reversed(logged)), *little_kept]
     if len(row) == 1:  # of the first prompt of a conversation nothing can have been kept
         return None
     tokens = statistics.median(prompt.tokens for prompt in row)
     which = f"{len(row)} prompts, some {tokens:.0f} tokens each," if row[1:] else f"a prompt of {tokens:.0f} tokens"
-    words = f"of {which} {_kept(row)} had been kept"
+    share = sum(prompt.cached_tokens for prompt in row) / sum(prompt.tokens for prompt in row)
+    words = f"of {which} {'next to nothing' if share < HARDLY else f'only {share:.0%}'} had been kept"
     if len(row) < IN_A_ROW or any(abs(prompt.tokens - tokens) > ALIKE * tokens for prompt in row):
         return Suspected(words, "whether they are turns of the same conversations", SHOW)
     cited = Evidence(fact="run.traffic", value=words, reference=None, origin=str(prompts.origin), source=prompts.source)
@@ -138,32 +122,9 @@ def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
     read_again = statistics.median(
         max(0, min(before.tokens, prompt.tokens) - prompt.cached_tokens) for before, prompt in pairwise(row)
     )
-    rate, again = prompt_speed(case), read_again
-    lost = Cost(seconds=again / rate.value, per="request") if isinstance(rate, Known) and rate.value else None
+    rate = prompt_speed(case).value_or(0.0)
+    lost = Cost(seconds=read_again / rate, per="request") if rate else None
     return _found(case, f"{words}: their starts differ, or there is no room to keep them", (cited,))._replace(lost=lost)
-
-
-def _kept(row: list[SeenPrompt]) -> str:
-    share = sum(prompt.cached_tokens for prompt in row) / sum(prompt.tokens for prompt in row)
-    return "next to nothing" if share < HARDLY else f"only {share:.0%}"
-
-
-def _logged_in_a_row(case: Case) -> list[SeenPrompt]:
-    """The last requests before, as the log counts what was computed, back to one of which most was kept."""
-    found = []
-    for tokens in reversed(case.run.logged_prompts.value_or(())):
-        if tokens < LONG_PROMPT:
-            break
-        found.append(SeenPrompt(slot=0, tokens=tokens, cached_tokens=0))
-    return found[::-1]
-
-
-def _rate(case: Case, turn: Turn) -> float:
-    """How fast prompts are read: by a long one, else by what this turn itself took."""
-    measured = prompt_speed(case)
-    if isinstance(measured, Known):
-        return measured.value
-    return turn.computed_tokens / turn.first_token_s if turn.first_token_s else 0.0
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected:

@@ -24,24 +24,15 @@ Answers do not change. More slots make each conversation a little slower.
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Knob
 from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.case.narrative import is_report, names_phase, remarks_on
 from unslow.think.case.waits import SOMEBODY, is_history
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
+from unslow.think.causes._facts import ask_for, cite, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 MOST = 0.5  # Of the time to the first token
@@ -65,25 +56,22 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     if not isinstance(traffic, Known) or not counts_waiting(case):
         return None
     waiting, running = traffic.value.waiting, traffic.value.running
-    # Whether requests of the time that was watched waited long, by the server's own clock
-    if waiting < SOMEBODY and (not is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S):
-        return None  # over a long time with pauses few wait on average, however long each of them does
     if waiting < SOMEBODY:
+        # Whether requests of the time that was watched waited long, by the server's own clock: over a long time with
+        # pauses few wait on average, however long each of them does
+        if not is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S:
+            return None
         return Absent(f"while it was watched {running:.1f} requests were answered at a time, and hardly one waited")
-    words = f"while {_about(running)} answered at a time, {_few(waiting)} waited for a place"
+    answered = "1 request was" if _few(running) == "1" else f"{_few(running)} requests were"
+    words = f"while {answered} answered at a time, {_few(waiting)} waited for a place"
     cost = waited(case)
     long = f", {cost.seconds:.0f} s each" if cost else ""
-    return _found(case, f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
+    return _found(case, f"{words}{long}", (cite_traffic(case, traffic.value, words),))._replace(lost=cost)
 
 
 def _few(requests: float) -> str:
     """A number of requests as people would say it: a part of one counts only among a few."""
     return f"{requests:.2g}" if requests < MANY else f"{requests:.0f}"
-
-
-def _about(requests: float) -> str:
-    shown = _few(requests)
-    return "1 request was" if shown == "1" else f"{shown} requests were"
 
 
 def _by_several(case: Case) -> Found | None:
@@ -98,13 +86,7 @@ def _by_several(case: Case) -> Found | None:
     if extra < LONG_S or most.first_token_s < fair / MOST:
         return None
     words = f"of {most.requests} requests at once the last waits {most.first_token_s:.1f} s for its first token"
-    cited = Evidence(
-        fact="run.at_once",
-        value=words,
-        reference=f"{alone.first_token_s:.2f} s alone",
-        origin=str(tried.origin),
-        source=tried.source,
-    )
+    cited = cite(case, "run.at_once", f"{alone.first_token_s:.2f} s alone", words)
     found = _found(case, f"{words}, though there is a place for each", (cited,))
     return found._replace(lost=Cost(seconds=extra, per="request"))
 
@@ -153,21 +135,18 @@ def _waited_long(case: Case) -> bool:
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
-    return Found(because, evidence, remedies=(Remedy(_more_places(case)),))
-
-
-def _more_places(case: Case) -> Change:
     """Twice the places where all are taken whose number is set; else more room for what a request holds.
 
     Where the cache had room all the time, more of it helps nobody.
     """
     most, traffic = case.runtime.max_sequences.value_or(case.runtime.slots.value_or(0)), case.run.traffic
     running = traffic.value.running if isinstance(traffic, Known) else case.runtime.running_requests.value_or(0)
+    change = Knob.CAPACITY.to(None, "more slots, or a second server")
     if most and running >= TAKEN * most:
-        return Knob.PARALLEL.to(2 * most, "more requests at once, or a second server")
-    if _had_room(case):
-        return Knob.PARALLEL.to(None, "more requests at once where all places are taken, or a second server")
-    return Knob.CAPACITY.to(None, "more slots, or a second server")
+        change = Knob.PARALLEL.to(2 * most, "more requests at once, or a second server")
+    elif _had_room(case):
+        change = Knob.PARALLEL.to(None, "more requests at once where all places are taken, or a second server")
+    return Found(because, evidence, remedies=(Remedy(change),))
 
 
 def _had_room(case: Case) -> bool:

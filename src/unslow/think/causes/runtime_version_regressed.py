@@ -24,9 +24,7 @@ An older version lacks the newer one's fixes, security fixes among them.
 
 import re
 
-import msgspec
-
-from unslow.facts.account import Comparison, Remark, Topic
+from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -43,17 +41,8 @@ from unslow.think.case.narrative import (
 )
 from unslow.think.case.runtime import is_older
 from unslow.think.case.slowness import shortfall
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 _OTHERWISE_EXPLAINED = (
@@ -95,14 +84,7 @@ def _by_history(case: Case) -> Found | Absent | Suspected | None:
     text = f"{then:.1f} tokens per second with {earlier.version}, {now:.1f} with {earlier.version_now}"
     change = Knob.VERSION.to(earlier.version, "go back to the version that was well, and report the boundary")
     because = f"{text}, and nothing else that is known changed"
-    return Found(
-        because,
-        (msgspec.structs.replace(cite(case, "run.earlier"), value=text),),
-        None,
-        (Remedy(change),),
-        None,
-        then / now,
-    )
+    return Found(because, (cite(case, "run.earlier", words=text),), None, (Remedy(change),), None, then / now)
 
 
 def _by_speed(case: Case) -> Absent | None:
@@ -126,17 +108,14 @@ def _by_boundary(case: Case) -> Found | Absent | Suspected | None:
     sides = tuple(cite(case, f"account.{name}") for name in known)
     if (known and shown) or len(known) == len(_VERSIONS) or back:
         found = _found(case, loss, (*sides, *shown, *cite_remarks(case, back[:1])))
-        return found._replace(sure=True, explains=_WITH_EITHER) if _is_tried(case, back) else found
+        # Somebody bisected it, or measured one version, the other, and the first again
+        again = [c for c in case.account.comparisons.value_or(()) if c.differs == (Topic.VERSION,)]
+        tried = any(_BISECTED.search(r.text) for r in back) or any(_ONCE_MORE.search(c.text) for c in again)
+        return found._replace(sure=True, explains=_WITH_EITHER) if tried else found
     if trial and told_ratio(trial) < USUAL_LOSS and Topic.VERSION in trial.differs:
         return _found(case, loss, shown)
     lacking = "the speed with the version before" if known else "which version was well, and which is not"
     return Suspected("it got slower with a version", lacking, CAUSE.ask)
-
-
-def _is_tried(case: Case, back: list[Remark]) -> bool:
-    """Whether somebody bisected it, or measured one version, the other, and the first again."""
-    again = (c for c in case.account.comparisons.value_or(()) if c.differs == (Topic.VERSION,))
-    return any(_BISECTED.search(r.text) for r in back) or any(_ONCE_MORE.search(c.text) for c in again)
 
 
 def _trial(case: Case, *, both: bool) -> Comparison | None:

@@ -46,18 +46,9 @@ from unslow.think.case.prediction import SLOWEST, Prediction, measured_rate, pre
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.waits import other_processes
 from unslow.think.case.work import Cure, sampling_turns
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import started_without
+from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.physics.token_time import LOGPROBS_SPREAD, logprobs_s, sorting_s
 from unslow.think.report import Evidence
 
@@ -73,13 +64,13 @@ SHOW = 'the same request again with `"top_k": 40` and without grammar, JSON sche
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial with and without, for a sort of the whole vocabulary, and for a grammar."""
     answer = first_to_decide(case, _by_turns, _by_requests, _by_trial, _by_top_k, _by_grammar, _by_speed, _by_settings)
-    return (_asked_by_others(case) or _unless_asked(case, answer)) if isinstance(answer, Absent) else answer
-
-
-def _unless_asked(case: Case, answer: Absent) -> Absent:
-    """The answer with what it can't speak of: a server that was idle shows nothing of what its clients ask for."""
+    if not isinstance(answer, Absent):
+        return answer
+    if asked := _asked_by_others(case):
+        return asked
     if is_report(case) or not isinstance(case.runtime.url, Known) or isinstance(case.run.traffic, Known):
         return answer
+    # A server that was idle shows nothing of what its clients ask for
     return Absent(f"{answer.because}; logprobs and grammars of clients' own requests show only while they ask")
 
 
@@ -91,15 +82,12 @@ def _by_turns(case: Case) -> Found | Absent | None:
     gain = tried.value.plain / tried.value.as_set
     if gain < WORTH_COMPARING:
         # a grammar of the server's own stays in force whatever a request asks for
-        return None if _is_bound(case) else Absent("without any sampler it is as fast")
+        return None if case.runtime.grammar.value_or("") else Absent("without any sampler it is as fast")
     what, settings = _settings(case)
     seen = f"{tried.value.plain:.3g} against {tried.value.as_set:.3g} tokens per second"
-    cited = Evidence(
-        fact="run.plain_sampling", value=seen, reference=None, origin=str(tried.origin), source=tried.source
-    )
     return Found(
         because=f"without {what} it is {gain:.1f} times as fast: the CPU takes that long to choose a token",
-        evidence=(cited, *settings),
+        evidence=(cite(case, "run.plain_sampling", words=seen), *settings),
         cure=_PLAIN,
         remedies=(_usual_top_k(case),),
         speedup=gain,
@@ -119,34 +107,26 @@ def _by_requests(case: Case) -> Found | None:
     asked, share, lost = _asked_by_others(case), _asked_share(case), shortfall(case)
     if asked is None or isinstance(case.run.plain_sampling, Known) or isinstance(case.run.completions, Known):
         return None
-    dear = share is not None and share >= LEAST_SHARE and _has_room(case, share)
+    dear = share is not None and share >= LEAST_SHARE
+    rate, plain = measured_rate(case), predict(case, _PLAIN)
+    if dear and share and isinstance(rate, Known) and isinstance(plain, Prediction):
+        # a token takes about so much longer than it should without; a server that is faster pays less for it
+        taken_s = plain.seconds.mid * share / (1 - share)
+        dear = 1 / rate.value - plain.seconds.mid > taken_s / LOGPROBS_SPREAD
     if not dear and (lost is None or lost < WORTH_COMPARING):
         return None
     what, settings = _settings(case)
     cost = f", about {share:.0%} of the time of a token" if dear else ""
+    traffic, remedy = case.run.traffic, _usual_top_k(case)
+    if isinstance(traffic, Known) and traffic.value.logprobs.value_or(0):
+        fewer = Knob.CLIENT.to(None, "requests for fewer logprobs, or for none")
+        remedy = Remedy(fewer, _PLAIN, "the logprobs")
     return Found(
         because=f"requests ask for {what}, and the CPU takes that long to choose a token{cost}",
         evidence=settings,
         cure=_PLAIN,
-        remedies=(_asked_less(case),),
+        remedies=(remedy,),
     )
-
-
-def _has_room(case: Case, share: float) -> bool:
-    """Whether a token takes about so much longer than it should without; a server that is faster pays less for it."""
-    rate, plain = measured_rate(case), predict(case, _PLAIN)
-    if not isinstance(rate, Known) or not isinstance(plain, Prediction):
-        return True
-    taken_s = plain.seconds.mid * share / (1 - share)
-    return 1 / rate.value - plain.seconds.mid > taken_s / LOGPROBS_SPREAD
-
-
-def _asked_less(case: Case) -> Remedy:
-    """What the client should ask for instead."""
-    traffic = case.run.traffic
-    if isinstance(traffic, Known) and traffic.value.logprobs.value_or(0):
-        return Remedy(Knob.CLIENT.to(None, "requests for fewer logprobs, or for none"), _PLAIN, "the logprobs")
-    return _usual_top_k(case)
 
 
 def _asked_by_others(case: Case) -> Suspected | None:
@@ -219,7 +199,12 @@ def _by_top_k(case: Case) -> Found | Absent | Suspected | None:
     if not isinstance(top_k, Known) or top_k.value > 0:
         return None
     entries = case.model.vocabulary.value_or(0)
-    share = _sorting_share(case, entries) if entries else None
+    # The part of a token's time that the sort takes: of what it should take, lest another cause hide this one
+    plain, rate, share = predict(case, _PLAIN), measured_rate(case), None
+    if entries and isinstance(plain, Prediction):
+        share = sorting_s(entries) / (sorting_s(entries) + plain.seconds.mid)
+    elif entries and isinstance(rate, Known):
+        share = min(MOST_SHARE, sorting_s(entries) * rate.value)
     if share is not None and share < LEAST_SHARE:
         words = f"sorting {entries:,} entries takes {share:.0%} of a token's time"
         if share < NOT_WORTH_A_TRIAL or is_report(case) or not isinstance(case.runtime.url, Known):
@@ -239,20 +224,16 @@ def _by_top_k(case: Case) -> Found | Absent | Suspected | None:
     )
 
 
-def _sorting_share(case: Case, entries: int) -> float | None:
-    """The part of a token's time that the sort takes: of what it should take, lest another cause hide this one."""
-    plain, rate, sort_s = predict(case, _PLAIN), measured_rate(case), sorting_s(entries)
-    if isinstance(plain, Prediction):
-        return sort_s / (sort_s + plain.seconds.mid)
-    return min(MOST_SHARE, sort_s * rate.value) if isinstance(rate, Known) else None
-
-
 def _by_grammar(case: Case) -> Found | Suspected | None:
     grammar = case.runtime.grammar
     if not isinstance(grammar, Known) or not grammar.value:
         return None
     lost, bound = shortfall(case), f"the answer is bound to {_short(grammar.value)}"
-    if lost is not None and lost > 1 and not is_report(case) and not _waits_for_host(case):
+    # The GPU is idle most of the time, or there is none, beside a CPU that nobody else uses
+    others, busy = other_processes(case), [gpu.busy.value_or(1.0) for _, gpu in gpu_samples(case)]
+    idle = has_no_gpu(case) or (bool(busy) and max(busy) < IDLE and not cpu_computes(case))
+    waits_for_host = idle and others is not None and others.cpus < IDLE
+    if lost is not None and lost > 1 and not is_report(case) and not waits_for_host:
         return Suspected(bound, "run.plain_sampling", SHOW)
     if lost is None or lost <= 1:
         return Suspected(bound, "the speed without it", SHOW) if lost is None else None
@@ -270,20 +251,6 @@ def _short(grammar: str, longest: int = 40) -> str:
     return line if len(line) <= longest else f"{line[:longest]}..."
 
 
-def _is_bound(case: Case) -> bool:
-    """Whether the server holds every answer against a grammar of its own."""
-    return bool(case.runtime.grammar.value_or(""))
-
-
-def _waits_for_host(case: Case) -> bool:
-    """Whether the GPU is idle most of the time, or there is none, beside a CPU that nobody else uses."""
-    others = other_processes(case)
-    if others is None or others.cpus >= IDLE:
-        return False
-    busy = [gpu.busy.value_or(1.0) for _, gpu in gpu_samples(case)]
-    return (bool(busy) and max(busy) < IDLE and not cpu_computes(case)) or has_no_gpu(case)
-
-
 def _by_speed(case: Case) -> Absent | None:
     if isinstance(case.runtime.top_k, Known) and case.runtime.top_k.value <= 0:
         return None  # which this set-up is expected to pay for
@@ -292,7 +259,7 @@ def _by_speed(case: Case) -> Absent | None:
 
 def _by_settings(case: Case) -> Absent:
     grammar, top_k = case.runtime.grammar, case.runtime.top_k
-    if top_k.value_or(USUAL_TOP_K) <= 0 or (_is_bound(case) and (shortfall(case) or 2) > 1):
+    if top_k.value_or(USUAL_TOP_K) <= 0 or (grammar.value_or("") and (shortfall(case) or 2) > 1):
         ask_for(case, "run.plain_sampling", SHOW)
     none = isinstance(grammar, Known) or started_without(case, "--grammar", "--json-schema", "-j")
     usual = isinstance(top_k, Known) or started_without(case, "--top-k", "--sampl")

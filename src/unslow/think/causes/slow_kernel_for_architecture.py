@@ -39,17 +39,8 @@ from unslow.think.case.runtime import computes_in_half, dotted_version, runs_ggm
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.vram import gpus_used
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 SLOW_HALF = 8
@@ -122,8 +113,8 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
         return None
     if "marlin" in named or named not in _PLAIN:
         return Absent(f"{named} has fast kernels on this GPU")
-    too_old = [c for c in map(dotted_version, _capabilities(case)) if c and c < MARLIN_FROM]
-    if too_old:
+    capabilities = [dotted_version(gpu.compute_capability.value_or("")) for gpu in gpus_used(case)]
+    if any(c and c < MARLIN_FROM for c in capabilities):
         return Absent("this GPU is too old for a faster kernel")
     fact = "runtime.kernel" if isinstance(runtime.kernel, Known) else "runtime.quantization"
     change = Knob.QUANT_KERNEL.to(f"{named}_marlin", "leave the setting out: the fastest kernel is then chosen")
@@ -131,10 +122,6 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     return _if_slow(
         case, f"the weights go through the plain {named} kernel, and Marlin reads the same", evidence, change
     )
-
-
-def _capabilities(case: Case) -> list[str]:
-    return [g.compute_capability.value for g in gpus_used(case) if isinstance(g.compute_capability, Known)]
 
 
 def _warnings(case: Case) -> tuple[Evidence, ...]:

@@ -31,20 +31,10 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Disk
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GB, Known, Unknown, not_found
+from unslow.facts.values import GB, Known, not_found
 from unslow.think.case.narrative import experiment_on, gain_of, is_clear, names_phase, remarks_on, times_as_fast
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Cost, Evidence
 
 LONG_S = 20.0  # A load that takes less is what people expect of any model
@@ -56,7 +46,6 @@ HARD_DISK_RATE = 0.12 * GB
 """What a plain hard disk reads in a row: no disk without moving parts is slower, unless something holds it back."""
 _ANY_SPEED = {"nvme", "virtual", "other"}
 _KINDS = {"hdd": "a hard disk", "network": "a share or volume on the network", "ssd": "a SATA SSD"}
-_WINDOWS_DRIVE = "a Windows drive through WSL"
 _LOCAL = "keep the model on a local NVMe disk"
 _QUICKER = f"{_LOCAL}, or on a volume with more throughput"
 _INTO_LINUX = "copy the model into the file system of WSL itself, such as ~/models, and load it from there"
@@ -85,16 +74,20 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
     if seconds < LONG_S:
         return Absent(f"loaded in {seconds:.1f} s")
     if names_phase(case, "load") and remarks_on(case, Topic.SLOW_SHARE):
-        return _complained_of(case, seconds)
+        # Somebody waits for minutes for the load itself, and names the medium
+        said = remarks_on(case, Topic.SLOW_SHARE)[:1]
+        words = f"the load takes {seconds:.0f} s: {said[0].text}"
+        return _found(words, (cite(case, "run.load_s"), *cite_remarks(case, said)), None)
     rate = ask_for(case, "model.weights_bytes", "{model_size}") / seconds
     words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
-    from_disk, kind = case.runtime.disk_read_bytes, _kind(case)
+    from_disk, disk = case.runtime.disk_read_bytes, _disk(case)
+    kind = disk.kind if disk else not_found("nobody looked at the disk of the model")
     seen = isinstance(from_disk, Known) and _is_counted(case)
     if seen and from_disk.value_or(0) < MOST_OF_IT * case.model.weights_bytes.need():
         return Absent(f"{words}, and the file lay in memory already: the disk is not what limits it")
     if not isinstance(kind, Known):
         return _from_unknown(case, rate, words, kind.how_to_get or SHOW)
-    return _from_kind(case, rate, words, kind)
+    return _from_kind(case, rate, words, Known(str(kind.value), kind.origin, kind.source))
 
 
 def _from_kind(case: Case, rate: float, words: str, kind: Known[str]) -> Found | Absent | Suspected:
@@ -104,12 +97,13 @@ def _from_kind(case: Case, rate: float, words: str, kind: Known[str]) -> Found |
         return _from_any(case, rate, words, kind)
     if rate > FASTEST.get(kind.value, 0.0):
         return Absent(f"{words}: the disk ({kind.value}) is not what limits it")
-    evidence = (cite(case, "run.load_s"), _cited(kind))
+    medium, what = _KINDS[kind.value], _LOCAL
     if kind.value == "network" and case.machine.system.wsl.value_or(default=False):
-        found = _found(f"{words}, which is what {_WINDOWS_DRIVE} gives", evidence, None, _INTO_LINUX)
-        return _priced(case, rate, found)
-    what = _QUICKER if kind.value == "network" and _is_counted(case) else _LOCAL
-    return _priced(case, rate, _found(f"{words}, which is what {_KINDS[kind.value]} gives", evidence, None, what))
+        medium, what = "a Windows drive through WSL", _INTO_LINUX
+    elif kind.value == "network" and _is_counted(case):
+        what = _QUICKER
+    evidence = (cite(case, "run.load_s"), _cited(kind))
+    return _priced(case, rate, _found(f"{words}, which is what {medium} gives", evidence, None, what))
 
 
 def _priced(case: Case, rate: float, found: Found) -> Found:
@@ -139,15 +133,6 @@ def _from_unknown(case: Case, rate: float, words: str, how_to_get: str) -> Found
     return Suspected(words, "what kind of disk the model lies on", how_to_get)
 
 
-def _complained_of(case: Case, seconds: float) -> Found:
-    """Somebody waits for minutes for the load itself; where they name the medium, it is part of the answer."""
-    said = remarks_on(case, Topic.SLOW_SHARE)
-    where = f": {said[0].text}" if said else ""
-    return _found(
-        f"the load takes {seconds:.0f} s{where}", (cite(case, "run.load_s"), *cite_remarks(case, said[:1])), None
-    )
-
-
 def _by_words(case: Case) -> Found | None:
     """A complaint about the load, with the medium that it comes from."""
     said = remarks_on(case, Topic.SLOW_SHARE)
@@ -155,13 +140,6 @@ def _by_words(case: Case) -> Found | None:
     if not said or not (names_phase(case, "load") or (measured and names_phase(case, "first_token"))):
         return None
     return _found(f"the model comes from a slow place: {said[0].text}", cite_remarks(case, said[:1]), None)
-
-
-def _kind(case: Case) -> Known[str] | Unknown:
-    """The kind of the disk under the model file: that of the longest path that contains it."""
-    disk = _disk(case)
-    kind = disk.kind if disk else not_found("nobody looked at the disk of the model")
-    return kind if isinstance(kind, Unknown) else Known(str(kind.value), kind.origin, kind.source)
 
 
 def _is_counted(case: Case) -> bool:
@@ -175,13 +153,10 @@ def _is_counted(case: Case) -> bool:
 
 
 def _disk(case: Case) -> Disk | None:
+    """The disk under the model file: that of the longest path that contains it."""
     path, disks = case.model.path.value_or(""), case.machine.disks
     under = [d for d in disks if path and path.startswith(d.path)] if path or len(disks) > 1 else list(disks)
-    return max(under, key=_length) if under else None
-
-
-def _length(disk: Disk) -> int:
-    return len(disk.path)
+    return max(under, key=lambda disk: len(disk.path), default=None)
 
 
 def _cited(kind: Known[str]) -> Evidence:

@@ -32,18 +32,9 @@ from unslow.facts.values import Known
 from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear, remarks_on, slow_side_has
 from unslow.think.case.slowness import shortfall
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import started_without
+from unslow.think.causes._facts import ask_for, cite, cite_comparison
 from unslow.think.physics.decode import accepted_tokens
 from unslow.think.report import Evidence
 
@@ -55,6 +46,7 @@ FEWEST_DRAFTED = 20  # Fewer say little of how often they are accepted
 TOKEN_COST = 0.15
 """Of a plain step: what drafting and checking one more token takes, with a draft of a tenth of the size."""
 CHECK_COST = 0.05  # The same of checking alone
+_LESS = Remedy(Knob.SPECULATIVE.to(None, "no draft, fewer drafted tokens, or a smaller draft of the same family"))
 SHOW = "{acceptance}, and the speed of the same request without the draft"
 
 
@@ -93,7 +85,8 @@ def _by_trial(case: Case) -> Found | Suspected | None:
     known = (accepted.evidence,) if accepted else ()
     speeds = "slower than without it" if tried.worded else f"{drafting:g} tokens per second, without it {plain:g}"
     gain = gain_of(tried) if is_clear(tried) else None
-    return _found(f"with the draft {speeds}{share}", (cite_comparison(case, tried), *known), gain)
+    because, evidence = f"with the draft {speeds}{share}", (cite_comparison(case, tried), *known)
+    return Found(because, evidence, remedies=(_LESS,), speedup=gain)
 
 
 def _by_acceptance(case: Case) -> Found | Absent | Suspected:
@@ -114,9 +107,10 @@ def _by_acceptance(case: Case) -> Found | Absent | Suspected:
     lost = shortfall(case)
     useless = accepted.share <= USELESS and remarks_on(case, Topic.DRAFT)
     if gain < 1 and ((lost is not None and lost > 1) or remarks_on(case, Topic.NO_GAIN) or useless):
-        found = _found(words, (accepted.evidence,), 1 / gain)
         # where physics knows what plain decoding gives, that is the price
-        return found._replace(cure=Cure(), speedup=None) if lost is not None and lost > 1 else found
+        priced = lost is not None and lost > 1
+        cure, speedup = (Cure(), None) if priced else (None, 1 / gain)
+        return Found(words, (accepted.evidence,), cure, (_LESS,), speedup=speedup)
     if lost is not None and lost <= 1 and not blames(case, "decode"):
         return Absent(f"{words}, and the speed does not suffer")
     return Suspected(words, "the speed without the draft", SHOW)
@@ -131,21 +125,13 @@ def _acceptance(case: Case) -> _Accepted | None:
     )
     if isinstance(runs, Known) and drafted >= FEWEST_DRAFTED and accepted <= drafted:
         words = f"{accepted} of {drafted} drafted tokens accepted"
-        reference = f"{GOOD:.0%} pays"
-        evidence = Evidence(
-            fact="run.completions", value=words, reference=reference, origin=str(runs.origin), source=runs.source
-        )
+        evidence = cite(case, "run.completions", f"{GOOD:.0%} pays", words)
         steps = max(1, generated - accepted)  # each adds one token of the large model
         return _Accepted(accepted / drafted, max(1, round(drafted / steps)), evidence)
     if not isinstance(counted, Known):
         return None
     tokens = case.runtime.draft_tokens.value_or(USUAL_TOKENS) or USUAL_TOKENS
     return _Accepted(counted.value, tokens, cite(case, "runtime.draft_acceptance", f"{GOOD:.0%} pays"))
-
-
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
-    change = Knob.SPECULATIVE.to(None, "no draft, fewer drafted tokens, or a smaller draft of the same family")
-    return Found(because, evidence, remedies=(Remedy(change),), speedup=speedup)
 
 
 CAUSE = Cause(

@@ -34,8 +34,9 @@ from unslow.think.case.narrative import amount_bytes, remarks_on
 from unslow.think.case.placement import computes_all_on_gpus
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 PRESSED = 0.10  # Share of the time in which something waited for memory: a healthy system shows next to none
@@ -55,15 +56,11 @@ def check(case: Case) -> Found | Absent | Suspected:
     if is_apple(case):
         return Absent("GPU and CPU share one memory here, which is another matter")
     answer = first_to_decide(case, _by_watching, _by_limit, _by_counters, _by_words)
-    return _unmapped(case, answer) if isinstance(answer, Found) else answer
-
-
-def _unmapped(case: Case, found: Found) -> Found:
-    """Weights that were copied are written to swap; mapped ones are only dropped, and read again where need be."""
-    if case.runtime.load_mode.value_or("") != "none":
-        return found
+    if not isinstance(answer, Found) or case.runtime.load_mode.value_or("") != "none":
+        return answer
+    # Weights that were copied are written to swap; mapped ones are only dropped, and read again where need be
     mapped = Knob.LOAD_MODE.to("mmap", "map the weights, so that what lacks room is dropped instead of swapped out")
-    return found._replace(remedies=(*found.remedies, Remedy(mapped)))
+    return answer._replace(remedies=(*answer.remedies, Remedy(mapped)))
 
 
 def _by_limit(case: Case) -> Found | None:
@@ -75,14 +72,9 @@ def _by_limit(case: Case) -> Found | None:
     lacking = case.model.weights_bytes.value_or(0) - min(limits)
     if lacking < LEAST_LACKING or used < lacking or not generates_slowly(case):
         return None
-    because = (
-        f"the weights were copied into memory, {lacking / MIB:.0f} MiB of them have no room there, and as many are"
-    )
-    return _found(
-        f"{because} swapped out",
-        (cite(case, "machine.memory.swap_used_bytes"), cite(case, "model.weights_bytes"), *_limit(case)),
-        Cure(),
-    )
+    copied = f"the weights were copied into memory, {lacking / MIB:.0f} MiB of them have no room there"
+    shown = (cite(case, "machine.memory.swap_used_bytes"), cite(case, "model.weights_bytes"), *_limit(case))
+    return _found(f"{copied}, and as many are swapped out", shown, Cure())
 
 
 def _by_watching(case: Case) -> Found | Absent | None:
@@ -133,7 +125,9 @@ def _by_pressure(case: Case, used: float, pressure: float) -> Found | Absent | S
     if pressure >= PRESSED:
         read = ("machine.memory.swap_used_bytes", "machine.load.memory_pressure")
         return _found(because, tuple(cite(case, path) for path in read), Cure())
-    if _has_room(case) or _was_at_work(case):
+    busy, cores = case.machine.load.busy_cpus, case.machine.cpu.physical_cores
+    was_at_work = isinstance(busy, Known) and isinstance(cores, Known) and busy.value >= AT_WORK * cores.value
+    if _has_room(case) or was_at_work:
         return Absent(because)
     return Suspected(because, "what comes back from swap while it generates", CAUSE.ask)
 
@@ -145,12 +139,6 @@ def _has_room(case: Case) -> bool:
         return False
     boxed = isinstance(limit, Known) and not (isinstance(weights, Known) and weights.value < limit.value)
     return memory.available_bytes.value >= SHORT * memory.total_bytes.value and not boxed
-
-
-def _was_at_work(case: Case) -> bool:
-    """Whether most cores computed at the moment of the reading."""
-    busy, cores = case.machine.load.busy_cpus, case.machine.cpu.physical_cores
-    return isinstance(busy, Known) and isinstance(cores, Known) and busy.value >= AT_WORK * cores.value
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

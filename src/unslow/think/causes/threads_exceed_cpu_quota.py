@@ -35,18 +35,8 @@ from unslow.think.case.narrative import blames, experiment_on, gain_of, is_clear
 from unslow.think.case.placement import computes_all_on_gpus, cpu_computes
 from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 THROTTLED = 0.05  # Of the periods: fewer are noise
@@ -57,18 +47,15 @@ SHOW = "where the runtime runs, before and after a generation: {cpu_limit}"
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the CPUs that the quota allows, and look for throttled periods."""
     if cpu_computes(case) is False or computes_all_on_gpus(case):
-        return _beside_a_gpu(case) or Absent("all layers are on the GPU: the threads have next to nothing to do")
+        throttled, counted = _throttled(case)
+        if throttled is None or throttled < MOSTLY or not generates_slowly(case):
+            return Absent("all layers are on the GPU: the threads have next to nothing to do")
+        # An engine whose kernels wait to be launched: its own threads, few as they are, are stopped most of the time
+        stops = f"a CPU quota stops the engine in {throttled:.0%} of the periods"
+        change = Knob.CPU_QUOTA.to(None, "a higher quota, or none: launching and scheduling take whole CPUs")
+        words = f"{stops}, and the GPU waits for its next kernels"
+        return Found(words, counted, Cure(), (Remedy(change, Cure()),))
     return first_to_decide(case, _by_words, _by_periods, _by_count)
-
-
-def _beside_a_gpu(case: Case) -> Found | None:
-    """An engine whose kernels wait to be launched: its own threads, few as they are, are stopped most of the time."""
-    throttled, counted = _throttled(case)
-    if throttled is None or throttled < MOSTLY or not generates_slowly(case):
-        return None
-    words = f"a CPU quota stops the engine in {throttled:.0%} of the periods, and the GPU waits for its next kernels"
-    change = Knob.CPU_QUOTA.to(None, "a higher quota, or none: launching and scheduling take whole CPUs")
-    return Found(words, counted, Cure(), (Remedy(change, Cure()),))
 
 
 def _by_periods(case: Case) -> Found | Absent | None:
@@ -78,7 +65,9 @@ def _by_periods(case: Case) -> Found | Absent | None:
         return None
     if throttled < THROTTLED:
         return Absent(f"throttled in {throttled:.0%} of the periods")
-    if throttled < MOSTLY or (limits_of(case) and _counted(case)):
+    cpu = case.machine.cpu
+    threads_known = any(isinstance(f, Known) for f in (case.runtime.threads, cpu.physical_cores, cpu.logical_cpus))
+    if throttled < MOSTLY or (limits_of(case) and threads_known):
         return None
     words = f"a CPU quota stops the threads in {throttled:.0%} of the periods, and all wait for those that are stopped"
     return Found(words, counted, remedies=(Remedy(Knob.THREADS.to(None, "as many threads as the quota has CPUs")),))
@@ -86,7 +75,11 @@ def _by_periods(case: Case) -> Found | Absent | None:
 
 def _by_count(case: Case) -> Found | Absent:
     """The number of threads beside that of the CPUs."""
-    (allowed, quota), (threads, fact), (throttled, counted) = _allowed(case), _threads(case), _throttled(case)
+    limits = limits_of(case)
+    if not limits:
+        ask_for(case, "machine.cpu.quota_cpus", SHOW)
+    allowed = min(limits.values(), default=1.0)  # CPUs that the container may use at once
+    (threads, fact), (throttled, counted) = _threads(case), _throttled(case)
     if threads <= allowed and (throttled or 0.0) >= MOSTLY:
         ask_for(case, quota_of(case)[1], SHOW)  # something stops them: a quota that nobody read
     if threads <= allowed:
@@ -95,26 +88,28 @@ def _by_count(case: Case) -> Found | Absent:
         return Absent(f"all {allowed:g} CPUs of the machine are allowed")
     tried = experiment_on(case, Topic.CPU_QUOTA, Topic.THREADS)
     proven = tried if is_clear(tried) else None
-    if throttled is None and not proven and not _is_settled(case, quota=quota):
+    if throttled is None and not proven and not _is_settled(case):
         ask_for(case, "run.cpu_throttled_fraction", SHOW)
     stopped = f", stopped in {throttled:.0%} of the periods" if throttled else ""
     waits = "those that share a CPU" if _by_cpuset(case) and not throttled else "those that are stopped"
+    cpus, cure = "1 CPU is" if allowed == 1 else f"{allowed:g} CPUs are", Cure(threads=max(1, int(allowed)))
+    # Fewer threads, or more of what limits them: time, or the CPUs of a set
+    fewer = Knob.THREADS.to(cure.threads, "one thread for each CPU that is allowed")
+    more = Knob.CPU_QUOTA.to(int(threads), "a quota of as many CPUs as there are threads")
+    if _by_cpuset(case):
+        more = Knob.CPU_QUOTA.to(None, "more CPUs in its set: `docker update --cpuset-cpus`, `taskset`")
     return Found(
-        f"{threads:g} threads where {_cpus(allowed)} allowed{stopped}: all wait for {waits}",
+        f"{threads:g} threads where {cpus} allowed{stopped}: all wait for {waits}",
         (
             cite(case, fact, f"{allowed:g} CPUs allowed"),
-            *tuple(cite(case, path) for path, value in limits_of(case).items() if value == allowed)[:1],
+            *tuple(cite(case, path) for path, value in limits.items() if value == allowed)[:1],
             *counted,
             *((cite_comparison(case, proven),) if proven else ()),
         ),
-        Cure(threads=max(1, int(allowed))),
-        _remedies(case, max(1, int(allowed)), int(threads)),
+        cure,
+        (Remedy(fewer, cure), Remedy(more)),
         speedup=gain_of(proven) if proven else None,
     )
-
-
-def _cpus(count: float) -> str:
-    return "1 CPU is" if count == 1 else f"{count:g} CPUs are"
 
 
 def _are_all(case: Case, allowed: float) -> bool:
@@ -125,9 +120,9 @@ def _are_all(case: Case, allowed: float) -> bool:
     return bool(allowed >= ask_for(case, "machine.cpu.logical_cpus", SHOW))
 
 
-def _is_settled(case: Case, *, quota: bool) -> bool:
+def _is_settled(case: Case) -> bool:
     """Whether the numbers alone decide: threads that wait for each other spin, and so use up any quota."""
-    known = isinstance(case.runtime.threads, Known)
+    known, quota = isinstance(case.runtime.threads, Known), isinstance(quota_of(case)[0], Known)
     computes = known and quota and bool(cpu_computes(case))
     return _by_cpuset(case) or computes or (blames(case, "decode", "prefill") and (known or quota))
 
@@ -139,27 +134,8 @@ def _by_words(case: Case) -> Found | None:
     if not said or not limited or not is_report(case):
         return None
     change = Knob.THREADS.to(None, "as many threads as the container may use CPUs")
-    return Found(
-        f"the threads follow the host, not the quota: {said[0].text}",
-        cite_remarks(case, said[:1]),
-        remedies=(Remedy(change),),
-    )
-
-
-def _remedies(case: Case, allowed: int, threads: int) -> tuple[Remedy, ...]:
-    """Fewer threads, or more of what limits them: time, or the CPUs of a set."""
-    fewer = Remedy(Knob.THREADS.to(allowed, "one thread for each CPU that is allowed"), Cure(threads=allowed))
-    if _by_cpuset(case):
-        return fewer, Remedy(Knob.CPU_QUOTA.to(None, "more CPUs in its set: `docker update --cpuset-cpus`, `taskset`"))
-    return fewer, Remedy(Knob.CPU_QUOTA.to(threads, "a quota of as many CPUs as there are threads"))
-
-
-def _allowed(case: Case) -> tuple[float, bool]:
-    """CPUs that the container may use at once, and whether a quota says so."""
-    limits = limits_of(case)
-    if not limits:
-        ask_for(case, "machine.cpu.quota_cpus", SHOW)
-    return min(limits.values(), default=1.0), isinstance(quota_of(case)[0], Known)
+    words = f"the threads follow the host, not the quota: {said[0].text}"
+    return Found(words, cite_remarks(case, said[:1]), remedies=(Remedy(change),))
 
 
 def _by_cpuset(case: Case) -> bool:
@@ -167,12 +143,6 @@ def _by_cpuset(case: Case) -> bool:
     allowed, quota = allowed_of(case)[0], quota_of(case)[0]
     logical = case.machine.cpu.logical_cpus.value_or(0)
     return isinstance(allowed, Known) and allowed.value < logical and allowed.value <= quota.value_or(logical)
-
-
-def _counted(case: Case) -> bool:
-    """Whether anything tells how many threads there are."""
-    cpu = case.machine.cpu
-    return any(isinstance(f, Known) for f in (case.runtime.threads, cpu.physical_cores, cpu.logical_cpus))
 
 
 def _threads(case: Case) -> tuple[float, str]:

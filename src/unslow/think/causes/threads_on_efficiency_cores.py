@@ -42,19 +42,9 @@ from unslow.think.case.narrative import (
 from unslow.think.case.placement import cpu_computes
 from unslow.think.case.slowness import generates_slowly, shortfall
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    need,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, need
 
 SLOW_SHARE = "own_slow_core_share"
 HELD_UP = 0.1

@@ -24,7 +24,7 @@ Answers do not change. The machine has less left for other work.
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import MissingFactError, Unknown
+from unslow.facts.values import MissingFactError
 from unslow.think.case.bandwidth import cores_of
 from unslow.think.case.narrative import (
     WORTH_COMPARING,
@@ -39,21 +39,9 @@ from unslow.think.case.narrative import (
     times_as_fast,
 )
 from unslow.think.case.placement import cpu_computes
-from unslow.think.case.prediction import predict
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    ask_for,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    fact_at,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
+from unslow.think.causes._facts import ask_for, cite, cite_comparison, cite_remarks, must_predict
 from unslow.think.report import Evidence
 
 SHOW = "{try_threads}"
@@ -95,9 +83,14 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
     counted = threads_of(case)
     if counted is None:
         raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
-    (threads, fact), cores = counted, _cores_left(case)
+    # Cores that another thread would gain from: the fast ones of a hybrid CPU, without those that others use
+    (threads, fact), there, cpu = counted, cores_of(case), case.machine.cpu
+    fast = cpu.performance_cores.value_or(0) or cpu.physical_cores.value_or(0) - cpu.efficiency_cores.value_or(0)
+    most, others = min(there, fast) if fast > 0 else there, case.run.others_cpus.value_or(0.0)
+    cores = max(1, int(most - min(most, others) + ROUNDING))
     if threads >= cores:
-        return Absent(f"{threads} threads, {cores} cores{_taken(case, cores)}")
+        why = f": others use {others:.1f}" if others > ROUNDING else " are fast ones"
+        return Absent(f"{threads} threads, {cores} cores{f' of {int(there)}{why}' if cores < int(there) else ''}")
     tried = experiment_on(case, Topic.THREADS)
     against = _against(case, tried)
     if against:
@@ -107,7 +100,10 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
     words = f"{threads} threads compute on {cores} cores"
     if tried:
         return _found(words, (*evidence, cite_comparison(case, tried)), cores, gain_of(tried))
-    gain = _gain(case, cores, few=FEW * threads <= cores)
+    # Without a measured bandwidth it is only sure where next to none compute
+    if FEW * threads > cores:
+        ask_for(case, "machine.memory.read_bytes_per_s", SHOW)
+    gain = must_predict(case).seconds.mid / must_predict(case, Cure(threads=cores)).seconds.mid
     if gain < WORTH_COMPARING:
         return Absent(f"{threads} of {cores} cores already use the memory's bandwidth")
     return _found(f"{words}, and all of them would be {gain:.1f} times as fast", evidence, cores, None)
@@ -121,34 +117,6 @@ def _against(case: Case, tried: Comparison | None) -> Absent | Suspected | None:
     if tried and fewer is None:
         return Suspected(tried.text, "which of the two speeds is that with more threads", SHOW)
     return Absent("fewer threads were tried and were faster") if fewer else None
-
-
-def _cores_left(case: Case) -> int:
-    """Cores that another thread would gain from: the fast ones of a hybrid CPU, without those that others use."""
-    cores, cpu = cores_of(case), case.machine.cpu
-    fast = cpu.performance_cores.value_or(0) or cpu.physical_cores.value_or(0) - cpu.efficiency_cores.value_or(0)
-    cores = min(cores, fast) if fast > 0 else cores
-    return max(1, int(cores - min(cores, case.run.others_cpus.value_or(0.0)) + ROUNDING))
-
-
-def _taken(case: Case, cores: int) -> str:
-    """Why fewer cores count than there are, in words."""
-    others, there = case.run.others_cpus.value_or(0.0), int(cores_of(case))
-    if cores >= there:
-        return ""
-    return f" of {there}: others use {others:.1f}" if others > ROUNDING else f" of {there} are fast ones"
-
-
-def _gain(case: Case, cores: int, *, few: bool) -> float:
-    """How many times as fast all cores would be; without a measured bandwidth only sure where next to none compute."""
-    if not few:
-        ask_for(case, "machine.memory.read_bytes_per_s", SHOW)
-    now, then = predict(case), predict(case, Cure(threads=cores))
-    if isinstance(now, Unknown):
-        raise MissingFactError(now)
-    if isinstance(then, Unknown):
-        raise MissingFactError(then)
-    return now.seconds.mid / then.seconds.mid
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], cores: int | None, speedup: float | None) -> Found:

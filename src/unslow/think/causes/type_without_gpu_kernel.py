@@ -35,26 +35,20 @@ import re
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Unknown
+from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.case.bandwidth import backend_name
 from unslow.think.case.demand import is_mixture
-from unslow.think.case.narrative import remarks_on, slow_side_has, slow_side_names, told_ratio, tried
+from unslow.think.case.narrative import is_report, remarks_on, slow_side_has, slow_side_names, told_ratio, tried
 from unslow.think.case.overrides import sent_away
-from unslow.think.case.runtime import NEWEST, build_number
+from unslow.think.case.prediction import Prediction, measured_prefill, predict_prefill
+from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
+from unslow.think.case.slowness import generates_slowly
 from unslow.think.case.vram import buffers_of, gpus_of
-from unslow.think.causes._cache_kernels import OTHER_TYPE, by_cache, on_cuda, usually_lacks_kernels
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-    if_slow,
-)
+from unslow.think.case.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._evidence import BEYOND, TRY_IT, fall_with_depth
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
+from unslow.think.report import Evidence
 
 _RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
 BF16_SINCE = 4400  # Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)
@@ -70,11 +64,26 @@ SLOWER_CACHE = 1.5  # Times as fast with another type of cache: kernels for all 
 MANY_SPLITS = 0.9  # Of the layers: an operation of each of them runs elsewhere
 TINY = 0.05  # Of the host's part: then the GPU holds no weights to speak of
 
+# Whether the CUDA backend of llama.cpp has kernels for the types of a KV cache: by the types, the build and its word.
+# Where it lacks them it computes attention on the CPU, unless it is a newer build, which converts the cache to F16.
+
+WITH_KERNELS = {("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("bf16", "bf16"), ("f32", "f32")}
+"""Types of keys and values that every CUDA build of llama.cpp has (GGML_CUDA_FA_QUANTS of its CMakeLists)."""
+CONVERTED = {"f16", "f32", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
+"""Types that newer CUDA builds have kernels for or convert to F16 (ggml_cuda_fattn_kv_type_supported); not iq4_nl."""
+LACKING_UNTIL = 10819
+"""Usual builds of llama.cpp up to it were seen to compute the others on the CPU (issue 28455, September 2026)."""
+_SAYS_THAT_IT_CONVERTS = re.compile(r"converting K and V to f16", re.IGNORECASE)
+_OTHER_BACKENDS = {"Vulkan", "SYCL", "Metal", "OpenCL"}
+FAR_BELOW = 2.0
+"""Times below the least that prompts should reach: attention on the CPU slows them 8 to 30 times (issue 27109)."""
+OTHER_TYPE = Knob.KV_CACHE_TYPE.to("q8_0", "a type that has kernels, for keys and values alike")
+
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for an experiment, for work that left the GPU, and for types that are known to lack kernels."""
     return first_to_decide(
-        case, _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, by_cache, _by_weights, _all_have_kernels
+        case, _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels
     )
 
 
@@ -96,10 +105,16 @@ def _by_trial(case: Case) -> Found | None:
     """Two speeds that differ in nothing but the type."""
     cache = tried(case, Topic.KV_TYPE, Topic.FLASH_ATTENTION, Topic.QUANT_TYPE)
     weights = tried(case, Topic.QUANT_TYPE)
-    if cache and (told_ratio(cache) >= CLEARLY or (told_ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
+    named = cache and _RARE_CACHE.search(cache.text) and slow_side_names(cache, _RARE_CACHE) is not False
+    least = SLOWER_CACHE if named or _usually_lacks_kernels(case) else CLEARLY
+    if cache and told_ratio(cache) >= least:
         return _tried(case, cache, "of the KV cache", Remedy(OTHER_TYPE, None, "answers change slightly"))
     attention = tried(case, Topic.FLASH_ATTENTION)
-    if attention and _lacks_flash_attention(case) and slow_side_has(attention, Topic.FLASH_ATTENTION):
+    # A Vulkan that has no kernel for flash attention on most GPUs: it then runs on the CPU
+    on_vulkan = "Vulkan" in case.runtime.backends.value_or([]) or backend_name(case) == "vulkan"
+    old = on_vulkan and build_number(case.runtime.version.value_or("")) < VULKAN_FLASH_SINCE
+    lacks = old and case.runtime.flash_attention.value_or(default=False)
+    if attention and lacks and slow_side_has(attention, Topic.FLASH_ATTENTION):
         change = Knob.FLASH_ATTENTION.to(value=False, why="this build computes it on the CPU")
         return _tried(case, attention, "of attention", Remedy(change))
     rare = weights and _RARE_WEIGHTS.search(f"{weights.text} {case.model.quant.value_or('')}")
@@ -108,23 +123,10 @@ def _by_trial(case: Case) -> Found | None:
     return None
 
 
-def _lacks_flash_attention(case: Case) -> bool:
-    """Whether flash attention is on, on a Vulkan that has no kernel for it on most GPUs: it then runs on the CPU."""
-    version = case.runtime.version.value_or("")
-    named = "Vulkan" in case.runtime.backends.value_or([]) or backend_name(case) == "vulkan"
-    on = case.runtime.flash_attention.value_or(default=False)
-    return on and named and build_number(version) < VULKAN_FLASH_SINCE
-
-
 def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
     faster = told_ratio(trial)
     because = f"with another type {whose} it is {faster:.1f} times faster, far more than its bytes explain"
     return Found(because, (cite_comparison(case, trial),), None, (remedy,), speedup=faster)
-
-
-def _is_rare(case: Case, trial: Comparison) -> bool:
-    named = _RARE_CACHE.search(trial.text) and slow_side_names(trial, _RARE_CACHE) is not False
-    return bool(named) or usually_lacks_kernels(case)
 
 
 def _by_buffers(case: Case) -> Found | None:
@@ -169,7 +171,7 @@ def _all_on_gpu(case: Case) -> bool:
 
 def _by_weights(case: Case) -> Found | Absent | Suspected | None:
     """BF16 weights on a build that has no kernels for them."""
-    if not _BF16.search(case.model.quant.value_or("")) or not on_cuda(case):
+    if not _BF16.search(case.model.quant.value_or("")) or not _on_cuda(case):
         return None
     version = build_number(case.runtime.version.value_or(""))
     if version >= BF16_SINCE:
@@ -177,14 +179,105 @@ def _by_weights(case: Case) -> Found | Absent | Suspected | None:
     because = "the weights are BF16, which this build computes on the CPU"
     remedy = Remedy(Knob.QUANT.to("F16", "a type that has kernels, or a newer build"))
     suspected = Suspected(because, "the speed with another type", CAUSE.ask)
-    return if_slow(case, cite(case, "model.quant"), remedy, suspected)
+    return _if_slow(case, cite(case, "model.quant"), remedy, suspected)
 
 
 def _all_have_kernels(case: Case) -> Absent | None:
     runtime = case.runtime
     unknown = [f for f in (runtime.kv_type_k, runtime.kv_type_v, case.model.quant) if isinstance(f, Unknown)]
     bf16 = _BF16.search(case.model.quant.value_or(""))
-    return None if unknown or bf16 or usually_lacks_kernels(case) else Absent("weights and KV cache have kernels")
+    return None if unknown or bf16 or _usually_lacks_kernels(case) else Absent("weights and KV cache have kernels")
+
+
+def _cache_types(case: Case) -> tuple[str, str]:
+    """The types of keys and values; where one is unknown, the other's; empty where both are."""
+    keys, values = case.runtime.kv_type_k.value_or(""), case.runtime.kv_type_v.value_or("")
+    return (keys or values).lower(), (values or keys).lower()
+
+
+def _usually_lacks_kernels(case: Case) -> bool:
+    """Whether a usual build has no kernel for flash attention with such a cache."""
+    kinds = _cache_types(case)
+    return all(kinds) and kinds not in WITH_KERNELS and case.runtime.flash_attention.value_or(default=True)
+
+
+def _way_around(case: Case) -> str:
+    """How this very build computes such a cache on the GPU all the same, by its own word; empty where it says none."""
+    features = " ".join(case.runtime.build_features.value_or([])).upper()
+    if not _is_convertible(case):
+        return ""
+    if "FA_ALL_QUANTS" in features:
+        return "the build has kernels for all types of the KV cache"
+    converts = any(_SAYS_THAT_IT_CONVERTS.search(line) for line in case.runtime.warnings.value_or([]))
+    return "the build converts such a KV cache to F16 on the GPU" if converts or "FA_QUANTS" in features else ""
+
+
+def _is_convertible(case: Case) -> bool:
+    return set(_cache_types(case)) <= CONVERTED
+
+
+def _on_cuda(case: Case) -> bool:
+    """Whether llama.cpp computes with CUDA or its HIP twin, which share these kernels."""
+    others = _OTHER_BACKENDS & set(case.runtime.backends.value_or([]))
+    vendors = {g.vendor.value_or("NVIDIA") for g in gpus_of(case)} & {"NVIDIA", "AMD"}
+    shared = bool(vendors) and not others and backend_name(case) in {"cuda", "rocm"}
+    return shared and runs_ggml(case) is not False
+
+
+def _by_cache(case: Case) -> Found | Absent | Suspected | None:
+    """Types of the cache that a usual CUDA build has no kernel for, and a speed that shows it."""
+    if not _usually_lacks_kernels(case) or not _on_cuda(case):
+        return None
+    if around := _way_around(case):
+        return Absent(around)
+    fact = "runtime.kv_type_k" if isinstance(case.runtime.kv_type_k, Known) else "runtime.kv_type_v"
+    types = " and ".join(sorted(set(_cache_types(case))))
+    because = f"the KV cache is {types}, for which a usual build has no kernel on the GPU"
+    return _if_it_falls(case, because, cite(case, fact), Remedy(OTHER_TYPE, None, "answers change slightly"))
+
+
+def _if_it_falls(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Absent | Suspected:
+    """A cache without kernels costs more with every token in it: the speed at the start of a chat proves nothing."""
+    prompt = _slow_prompt(case)
+    if prompt:
+        return Found(f"{because}: {prompt[0]}", (evidence, prompt[1]), Cure(), (remedy,))
+    try:
+        fall = fall_with_depth(case)
+    except MissingFactError:
+        # Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low
+        aged = isinstance(case.runtime.version, Known) and build_number(case.runtime.version.value) < NEWEST
+        # No usual build of this age has a kernel for the cache, nor a way around it
+        old = build_number(case.runtime.version.value_or("")) <= LACKING_UNTIL or not _is_convertible(case)
+        if old or (is_report(case) and not aged):
+            slow = _if_slow(case, evidence, remedy, Suspected(because, "the speed with another type", "{try_kv_type}"))
+            if not isinstance(slow, Absent):
+                return slow
+        return Suspected(because, "run.depths", TRY_IT)
+    if fall.beyond < BEYOND:
+        return Absent(f"the speed falls no more with depth than it should: {fall.words}")
+    shown = (evidence, cite(case, "run.depths", words=fall.words))
+    return Found(f"{because}: {fall.words}", shown, None, (remedy,), speedup=fall.beyond)
+
+
+def _if_slow(case: Case, evidence: Evidence, remedy: Remedy, suspected: Suspected) -> Found | Absent | Suspected:
+    """A known mechanism is the cause where it is slow, and no more than a suspicion where nobody can tell."""
+    slow = True if is_report(case) else generates_slowly(case)
+    if not slow:
+        return suspected if slow is None else Absent("it is as fast as it should be")
+    cured = remedy._replace(cure=None if is_report(case) else Cure())
+    return Found(suspected.because, (evidence,), cured.cure, (cured,))
+
+
+def _slow_prompt(case: Case) -> tuple[str, Evidence] | None:
+    """A long prompt that was read far slower than it should be, in words and as evidence."""
+    measured, expected = measured_prefill(case), predict_prefill(case)
+    if not isinstance(measured, Known) or not isinstance(expected, Prediction) or is_report(case):
+        return None
+    if measured.value * FAR_BELOW > expected.tokens_per_s.low:
+        return None
+    fact = "run.long_prompt" if isinstance(case.run.long_prompt, Known) else "run.prefill_tokens_per_s"
+    words = f"{measured.value:.0f} tokens of a prompt per second, and it should be {expected.tokens_per_s.mid:.0f}"
+    return words, cite(case, fact, f"{expected.tokens_per_s.mid:.0f} tokens per second")
 
 
 CAUSE = Cause(

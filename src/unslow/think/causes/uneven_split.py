@@ -35,7 +35,8 @@ from unslow.think.case.narrative import WORTH_COMPARING
 from unslow.think.case.placement import cpu_computes, gpus_computing
 from unslow.think.case.vram import gpu_places, gpus_of
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, ask_for, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy
+from unslow.think.causes._facts import ask_for, cite
 
 SHOW = "{placement}; and {gpu_memory}"
 
@@ -68,9 +69,10 @@ def check(case: Case) -> Found | Absent:
     )
     # with layers on the CPU the gain is theirs, and how many find room is not known to physics here
     cure = Cure(best_split=True) if gain >= WORTH_COMPARING else None
+    place = next(place for place, gpu in gpu_places(case) if gpu == gpu_numbered(case, idle.gpu))
     return Found(
         because=words,
-        evidence=(cite(case, "runtime.buffers"), cite(case, f"machine.gpus.{_place(case, idle)}.vram_free_bytes")),
+        evidence=(cite(case, "runtime.buffers"), cite(case, f"machine.gpus.{place}.vram_free_bytes")),
         cure=cure,
         remedies=(Remedy(Knob.TENSOR_SPLIT.to(split, "the fastest GPU first"), cure),),
     )
@@ -79,10 +81,6 @@ def check(case: Case) -> Found | Absent:
 def _time(parts: list[GpuShare]) -> float:
     """Seconds to read the model once, one GPU after the other."""
     return sum(p.model_bytes / p.bytes_per_s for p in parts)
-
-
-def _place(case: Case, part: GpuShare) -> int:
-    return next(place for place, gpu in gpu_places(case) if gpu == gpu_numbered(case, part.gpu))
 
 
 CAUSE = Cause(

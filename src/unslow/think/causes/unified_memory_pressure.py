@@ -40,7 +40,8 @@ from unslow.think.case.narrative import amount_bytes, remarks_on, tells_only_of_
 from unslow.think.case.placement import seen_split
 from unslow.think.case.vram import buffers_of, compute_bytes, is_gpu, margin_bytes
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 LARGE_SHARE = 0.5  # Of the memory: a model that is smaller is not what the pressure comes from
@@ -60,6 +61,7 @@ LEAST_LEFT, LEFT_SHARE = 4 * GIB, 1 / 8  # What macOS and its programs need besi
 BESIDE_IT = 1.05  # Times what the model asks for: the GPU keeps small things of others as well
 SHORTEST_USEFUL, _STEP = 4096, 1024  # Tokens: enough for a chat, and an advice in round numbers
 FILLED = 0.7  # Of the memory: what a process must have grown to before swap is its doing
+_MAY_FREEZE = "too high a limit can freeze the machine"
 _PAGED = re.compile(r"swap|thrash|\bpag(?:e|ing)|compress|red\b|yellow|critical", re.IGNORECASE)
 
 
@@ -85,14 +87,9 @@ def _by_limit(case: Case) -> Found | Absent | Suspected | None:
     if not asked or not limit:
         return None
     sizes = f"{asked / GIB:.1f} GiB asked for, {limit / GIB:.1f} GiB for the GPU"
-    sure = (
-        whose in _SAID
-        or isinstance(case.runtime.asked_bytes, Known)
-        or not (
-            isinstance(case.model.weights_bytes, Known)
-            and case.model.weights_bytes.origin in (Origin.ESTIMATED, Origin.TOLD)
-        )
-    )
+    weights = case.model.weights_bytes
+    guessed = isinstance(weights, Known) and weights.origin in (Origin.ESTIMATED, Origin.TOLD)
+    sure = whose in _SAID or isinstance(case.runtime.asked_bytes, Known) or not guessed
     if asked <= limit * (1.0 if sure else NEWER_SYSTEMS):
         return Absent(f"it fits: {sizes}") if isinstance(case.machine.memory.pressure, Known) else None
     if not tells_only_of_slowness(case):  # it ran well before with as much memory
@@ -140,9 +137,8 @@ def _by_pressure(case: Case) -> Found | None:
     pressure = memory.pressure.value_or("normal")
     if pressure == "normal" or _is_large(case) is False:
         return None
-    swap = (
-        f", {memory.swap_used_bytes.value / GIB:.1f} GiB swapped" if isinstance(memory.swap_used_bytes, Known) else ""
-    )
+    used = memory.swap_used_bytes
+    swap = f", {used.value / GIB:.1f} GiB swapped" if isinstance(used, Known) else ""
     because = f"memory pressure is {pressure} while the model is loaded{swap}"
     return _found(case, because, (cite(case, "machine.memory.pressure"),))
 
@@ -175,9 +171,10 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.SWAPPING)
     if not said:
         return None
-    total = float(case.machine.memory.total_bytes.value_or(0))
-    filled = total and _most_told(case) >= FILLED * total
-    weights = float(case.model.weights_bytes.value_or(0))
+    total, weights = float(case.machine.memory.total_bytes.value_or(0)), float(case.model.weights_bytes.value_or(0))
+    # The largest amount of memory that any remark or the model's size names
+    told = [amount_bytes(remark.text) for remark in case.account.remarks.value_or(())]
+    filled = total and max(weights, float(case.runtime.resident_bytes.value_or(0)), *told) >= FILLED * total
     # a full memory alone is how macOS uses it
     limited = any(_LIMIT.search(remark.text) for remark in said) or not 0 < weights < LARGE_SHARE * total
     seen = [
@@ -192,40 +189,27 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(case, f"the memory is too small for it: {seen[0].text}", cite_remarks(case, seen))
 
 
-def _most_told(case: Case) -> float:
-    """The largest amount of memory that any remark or the model's size names."""
-    texts = (remark.text for remark in case.account.remarks.value_or(()))
-    known = max(case.model.weights_bytes.value_or(0), case.runtime.resident_bytes.value_or(0))
-    return max(float(known), *(amount_bytes(text) for text in texts))
-
-
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
-    return Found(because, evidence, _roomy(case), _remedies(case))
-
-
-def _roomy(case: Case) -> Cure:
-    """With memory for all of it; physics reckons with what is in reach of the GPU, so that may be the case as it is."""
-    asked = _asked(case)[0]
-    return Cure(vram_bytes=asked * BESIDE_IT + margin_bytes(case)) if asked and seen_split(case) else Cure()
-
-
-def _remedies(case: Case) -> tuple[Remedy, ...]:
     """More for the GPU where the system can spare it; less of other things where the memory itself is short."""
     smaller = Remedy(Knob.QUANT.to(None, "a shorter context, or a smaller quant or model"), None, "quality falls")
-    asked, limit = _asked(case)[0], _limit(case)[0]
-    total = float(case.machine.memory.total_bytes.value_or(0))
-    shorter = _shorter_context(case, limit)
+    asked, limit, memory = _asked(case)[0], _limit(case)[0], case.machine.memory
+    # With memory for all of it; physics reckons with what is in reach of the GPU, so that may be the case as it is
+    cure = Cure(vram_bytes=asked * BESIDE_IT + margin_bytes(case)) if asked and seen_split(case) else Cure()
+    total = float(memory.total_bytes.value_or(0))
+    remedies: tuple[Remedy, ...] = (smaller,)
+    # Whether the whole memory is short, not only the part that the GPU may have: a higher limit makes that worse
+    packed = memory.compressed_bytes.value_or(0) >= max(LEAST_PACKED, PACKED_SHARE * total)
+    short = memory.pressure.value_or("normal") != "normal" or packed or bool(remarks_on(case, Topic.SWAPPING))
     if not asked or not total or asked > total - max(LEAST_LEFT, LEFT_SHARE * total):
-        return (*shorter, smaller)
-    if _is_short(case):
+        remedies = (*_shorter_context(case, limit), smaller)
+    elif short:
         others = Knob.OTHER_LOAD.to(None, "close other programs: beside them the memory is too small")
-        return (Remedy(others, _roomy(case), "unsaved work"), smaller)
-    if asked <= limit:
-        return (smaller,)
-    wired = Knob.WIRED_LIMIT.to(
-        int(asked * BESIDE_IT / MIB), "let the GPU have more of the memory: the system keeps enough for itself"
-    )
-    return (Remedy(wired, _roomy(case), "too high a limit can freeze the machine"), *shorter, smaller)
+        remedies = (Remedy(others, cure, "unsaved work"), smaller)
+    elif asked > limit:
+        why = "let the GPU have more of the memory: the system keeps enough for itself"
+        wired = Remedy(Knob.WIRED_LIMIT.to(int(asked * BESIDE_IT / MIB), why), cure, _MAY_FREEZE)
+        remedies = (wired, *_shorter_context(case, limit), smaller)
+    return Found(because, evidence, cure, remedies)
 
 
 def _shorter_context(case: Case, limit: float) -> tuple[Remedy, ...]:
@@ -238,13 +222,6 @@ def _shorter_context(case: Case, limit: float) -> tuple[Remedy, ...]:
         return ()
     change = Knob.CONTEXT_LENGTH.to(fitting, f"at {fitting} tokens all of it fits into the GPU's share of the memory")
     return (Remedy(change, Cure(vram_bytes=limit, context=fitting), "long chats are cut"),)
-
-
-def _is_short(case: Case) -> bool:
-    """Whether the whole memory is short, not only the part that the GPU may have: a higher limit makes that worse."""
-    memory = case.machine.memory
-    packed = memory.compressed_bytes.value_or(0) >= max(LEAST_PACKED, PACKED_SHARE * memory.total_bytes.value_or(0))
-    return memory.pressure.value_or("normal") != "normal" or packed or bool(remarks_on(case, Topic.SWAPPING))
 
 
 CAUSE = Cause(

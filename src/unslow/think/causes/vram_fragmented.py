@@ -31,11 +31,11 @@ import re
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Known, MissingFactError
+from unslow.facts.values import GIB, MIB, Known
 from unslow.think.case.placement import layers_left_on_host
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.causes._facts import cite, if_known
 
 _UNALLOCATED = re.compile(r"(\d{1,6}(?:\.\d+)?) ([GM])iB is reserved by PyTorch but unallocated")
 _TRIED = re.compile(r"[Tt]ried to allocate (\d{1,6}(?:\.\d+)?) ([GM])iB")
@@ -58,10 +58,7 @@ def _by_message(case: Case) -> Found | Absent | None:
     spare, asked = (float(m[1]) * _UNITS[m[2]] for m in (unused, tried))
     if spare < asked:
         return Absent(f"{asked / MIB:.0f} MiB were asked for, and {spare / MIB:.0f} MiB lay unused")
-    evidence = Evidence(
-        fact="runtime.allocation_failure", value=failure.value.message, reference=None, origin=str(failure.origin),
-        source=failure.source,
-    )  # fmt: skip
+    evidence = cite(case, "runtime.allocation_failure", words=failure.value.message)
     because = f"{asked / MIB:.0f} MiB could not be allocated while {spare / MIB:.0f} MiB lay unused in pieces"
     change = Knob.ALLOCATOR.to("expandable_segments:True", "start it anew, with an allocator that joins what it freed")
     return Found(because, (evidence,), None, (Remedy(change),))
@@ -84,11 +81,8 @@ def _by_placement(case: Case) -> Absent | None:
         return Absent("the process has loaded once: its memory was in one piece")
     if case.runtime.state.value_or("") != "loaded" or isinstance(case.runtime.allocation_failure, Known):
         return None
-    try:
-        left = layers_left_on_host(case)
-    except MissingFactError:
-        return None
-    return None if left else Absent("all of the model found room on the GPU")
+    all_there = if_known(layers_left_on_host, case) == 0
+    return Absent("all of the model found room on the GPU") if all_there else None
 
 
 def _are_alike(old: PastLoad, new: PastLoad) -> bool:

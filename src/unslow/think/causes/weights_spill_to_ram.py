@@ -52,7 +52,8 @@ from unslow.think.case.placement import (
 from unslow.think.case.runtime import runs_ggml
 from unslow.think.case.vram import gpus_used, margin_bytes
 from unslow.think.case.work import EVERYTHING, USABLE
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, cite_remarks, first_to_decide
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.report import Evidence
 
@@ -136,7 +137,11 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
     doubts = remarks_on(case, Topic.VRAM_FREE, Topic.LAYERS_FIT_BY_HAND)
     if doubts:  # then it is no lack of room
         return Suspected(f"{split.words}, yet {doubts[0].text}", "machine.gpus.0.vram_free_bytes", "{gpu_memory}")
-    if not is_report(case) and _is_roomy(case):
+    # Far more is free after the load than the runtime keeps free: then it is no lack of room either
+    free = [gpu.vram_free_bytes for gpu in gpus_used(case)]
+    seen = [f.value for f in free if isinstance(f, Known)]
+    roomy = bool(free) and len(seen) == len(free) and sum(seen) > ROOMY * margin_bytes(case)
+    if not is_report(case) and roomy:
         return Suspected(f"{split.words}, yet the GPU has room left", "model.weights_bytes", "{model_size}")
     # Where a setting or a screen says that all layers are on the GPU, and the log does not
     contradictions = tuple(
@@ -151,13 +156,6 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
         cure=EVERYTHING,
         remedies=memory_remedies(case),
     )
-
-
-def _is_roomy(case: Case) -> bool:
-    """Whether far more is free after the load than the runtime keeps free: then it is no lack of room."""
-    free = [gpu.vram_free_bytes for gpu in gpus_used(case)]
-    seen = sum(f.value for f in free if isinstance(f, Known))
-    return bool(free) and all(isinstance(f, Known) for f in free) and seen > ROOMY * margin_bytes(case)
 
 
 def _by_word_of_the_runtime(case: Case) -> Found | None:
@@ -175,7 +173,10 @@ def _by_word_of_the_runtime(case: Case) -> Found | None:
 def _by_size(case: Case) -> Found | Suspected | None:
     """A dense model that is larger than all GPUs together, in a runtime that divides what does not fit."""
     vram, weights = vram_total_bytes(case), float(case.model.weights_bytes.value_or(0))
-    known = vram and weights and runs_ggml(case) and not is_unified(case) and not _is_divided(case)
+    # Where it is known how the model is divided, other ways decide
+    divided = isinstance(case.runtime.gpu_layers, Known) or isinstance(case.runtime.vram_share, Known)
+    divided = divided or set_on_purpose(case)
+    known = vram and weights and runs_ggml(case) and not is_unified(case) and not divided
     if not known or vram is None or weights <= vram or is_mixture(case) or not tells_only_of_slowness(case):
         return None
     sizes = f"{weights / GIB:.0f} GiB of weights, {vram / GIB:.0f} GiB of GPU memory"
@@ -187,12 +188,6 @@ def _by_size(case: Case) -> Found | Suspected | None:
         cure=EVERYTHING,
         remedies=(Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls"),),
     )
-
-
-def _is_divided(case: Case) -> bool:
-    """Whether it is known how the model is divided: then other ways decide."""
-    runtime = case.runtime
-    return isinstance(runtime.gpu_layers, Known) or isinstance(runtime.vram_share, Known) or set_on_purpose(case)
 
 
 CAUSE = Cause(

@@ -38,18 +38,9 @@ from unslow.think.case.narrative import amount_bytes, names_phase, remarks_on
 from unslow.think.case.prediction import measured_rate
 from unslow.think.case.vram import gpus_of, runtime_sees_gpu
 from unslow.think.case.work import Cure
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite,
-    cite_remarks,
-    fact_at,
-    first_to_decide,
-)
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, fact_at, first_to_decide
 from unslow.think.causes._evidence import cite_watched, host_at_work
+from unslow.think.causes._facts import cite, cite_remarks
 from unslow.think.report import Evidence
 
 LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
@@ -83,23 +74,16 @@ def _by_counters(case: Case) -> Found | Absent | Suspected | None:
         return Absent(f"{words}: they are in memory")
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM:
         return None  # what was copied into memory never comes back from the model's file
-    doubt = _others_reads(case)
+    # What would tell whether it was the model that was read
+    unseen = host_at_work(case, "swap_in_bytes_per_s") is None and case.machine.memory.swap_used_bytes.value_or(1)
+    doubt = "what comes back from swap while it generates" if unseen else ""
+    if host_at_work(case, "own_major_faults_per_s") is None:
+        doubt = "the runtime's own page faults while it generates"
     if doubt:
         return Suspected(f"{words}, by whomever", doubt, CAUSE.ask)
-    found = _found(
-        f"{words}, {share:.0%} of the weights: they do not stay in memory",
-        (cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded"),
-         *_cited_limit(case)),
-    )  # fmt: skip
-    return _within_limit(case, found)
-
-
-def _others_reads(case: Case) -> str:
-    """What would tell whether it was the model that was read; empty where that is known."""
-    if host_at_work(case, "own_major_faults_per_s") is None:
-        return "the runtime's own page faults while it generates"
-    unseen = host_at_work(case, "swap_in_bytes_per_s") is None and case.machine.memory.swap_used_bytes.value_or(1)
-    return "what comes back from swap while it generates" if unseen else ""
+    watched = cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded")
+    because = f"{words}, {share:.0%} of the weights: they do not stay in memory"
+    return _within_limit(case, _found(because, (watched, *_cited_limit(case))))
 
 
 def _read_for_a_token(case: Case) -> float | None:
@@ -141,11 +125,18 @@ def _by_size(case: Case) -> Found | Absent | None:
     held = _on_gpus(case)
     if held is None:
         return None
-    ram, host = _ram(case), max(0.0, case.model.weights_bytes.value - held)
+    memory, host = case.machine.memory, max(0.0, case.model.weights_bytes.value - held)
+    limits = (memory.total_bytes, memory.limit_bytes, case.runtime.memory_limit_bytes)
+    ram = float(min(limit.value for limit in limits if isinstance(limit, Known)))
     weights = f"{host / GIB:.0f} GiB" if host >= GIB else f"{host / MIB:.0f} MiB"
     sizes = f"{weights} of weights on the host, {ram / GIB:.0f} GiB of RAM"
     if host <= USABLE * ram:
-        if _is_partly_there(case, host) or (_read_for_a_token(case) or 0.0) >= LEAST_READ_BYTES:
+        # The process has fewer bytes in memory than weights: a limit of its own may keep the rest out
+        resident, load_mode = case.runtime.resident_bytes, case.runtime.load_mode.value_or("")
+        others = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.kind != "model" and not b.on_gpu)
+        there = resident.value_or(others + host) - others
+        partly = load_mode not in _HELD_IN_RAM and there < PARTLY * host
+        if partly or (_read_for_a_token(case) or 0.0) >= LEAST_READ_BYTES:
             raise missing("what the disks give while it generates", CAUSE.ask)
         return Absent(f"they fit: {sizes}")
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM:
@@ -155,19 +146,6 @@ def _by_size(case: Case) -> Found | Absent | None:
         (cite(case, "model.weights_bytes", sizes), cite(case, "machine.memory.total_bytes"), *_cited_limit(case)),
     )
     return _within_limit(case, found)
-
-
-def _is_partly_there(case: Case, host: float) -> bool:
-    """Whether the process has fewer bytes in memory than weights: a limit of its own may keep the rest out."""
-    resident, load_mode = case.runtime.resident_bytes, case.runtime.load_mode.value_or("")
-    others = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.kind != "model" and not b.on_gpu)
-    return isinstance(resident, Known) and load_mode not in _HELD_IN_RAM and resident.value - others < PARTLY * host
-
-
-def _ram(case: Case) -> float:
-    memory = case.machine.memory
-    limits = (memory.total_bytes, memory.limit_bytes, case.runtime.memory_limit_bytes)
-    return float(min(limit.value for limit in limits if isinstance(limit, Known)))
 
 
 def _on_gpus(case: Case) -> float | None:
@@ -189,10 +167,8 @@ def _by_waiting(case: Case) -> Found | None:
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM or resident.value > host / 2:
         return None
     because = f"{resident.value / GIB:.1f} of {host / GIB:.1f} GiB are in memory, and {pressure.value:.0%} of the time "
-    return _found(
-        f"{because}something waits for the disk",
-        (cite(case, "machine.load.io_pressure"), cite(case, "runtime.resident_bytes")),
-    )
+    shown = (cite(case, "machine.load.io_pressure"), cite(case, "runtime.resident_bytes"))
+    return _found(f"{because}something waits for the disk", shown)
 
 
 def _by_watching(case: Case) -> Found | None:
@@ -213,13 +189,10 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if ram and size > ram and not gpus_of(case):  # no machine of which no GPU is told keeps all of it
         because = f"{size / GIB:.0f} GiB of weights are mapped, and the memory has {ram / GIB:.0f} GiB: {said[0].text}"
         return _found(because, (cite(case, "machine.memory.total_bytes"), *cite_remarks(case, said)))
-    held = 0.5 * size < case.machine.memory.total_bytes.value_or(0)
-    if size < BEYOND_ANY_PC or held:
+    if size < BEYOND_ANY_PC or 0.5 * size < ram:
         return Suspected(said[0].text, "machine.memory.total_bytes", CAUSE.ask)
-    return _found(
-        f"{size / GIB:.0f} GiB of weights are read from disk as tokens need them: {said[0].text}",
-        cite_remarks(case, said),
-    )
+    because = f"{size / GIB:.0f} GiB of weights are read from disk as tokens need them: {said[0].text}"
+    return _found(because, cite_remarks(case, said))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:

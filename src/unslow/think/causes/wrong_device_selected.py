@@ -34,17 +34,8 @@ from unslow.facts.values import Known, Origin
 from unslow.think.case.gpus import has_far_more_bandwidth, is_integrated_name
 from unslow.think.case.narrative import experiment_on, is_clear, remarks_on
 from unslow.think.case.vram import buffers_of, seen_gpus
-from unslow.think.causes._cause import (
-    Absent,
-    Cause,
-    Found,
-    Remedy,
-    Suspected,
-    cite_comparison,
-    cite_remarks,
-    first_to_decide,
-)
-from unslow.think.report import Evidence
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
+from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
 
 _SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)
 _SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|device type is cpu|microsoft basic render", re.IGNORECASE)
@@ -56,11 +47,14 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_choice(case: Case) -> Found | Absent | None:
-    if _has_one(case):
+    gpus = case.machine.gpus  # as a driver lists them: people name only the GPU that they think of
+    listed = isinstance(gpus, Known) and gpus.origin is not Origin.TOLD and len(gpus.value) == 1
+    if listed and len(seen_gpus(case)) <= 1:
         return Absent("there is one GPU")
     used, fact = _used(case)
     idle = [name for name in _all(case) if not any(_same(name, one) for one in used)]
-    if not used or not all(map(_is_known, used)):
+    # `Vulkan0` alone does not tell which device it is
+    if not used or not all(find_device(name) is not None or is_integrated_name(name) for name in used):
         return None
     best = max(idle, key=_rank, default="")
     if not best or not all(_is_much_better(best, one) for one in used):
@@ -71,7 +65,7 @@ def _by_choice(case: Case) -> Found | Absent | None:
     faster = fast.memory_bytes_per_s / min(slow) if fast and len(slow) == len(used) else None
     return Found(
         because=f"{', '.join(used)} computes, while {best} is idle",
-        evidence=(_cited(case, fact, used[0], best),),
+        evidence=(cite(case, fact, f"{best} is idle", used[0]),),
         remedies=(Remedy(Knob.DEVICE.to(_own_name(case, best), "name the faster one")),),
         speedup=faster,
     )
@@ -84,20 +78,13 @@ def _by_software(case: Case) -> Found | None:
     listed = [_title(d) for d in case.runtime.devices.value_or([]) if _SOFTWARE.search(_title(d))]
     if not said and not warned and not listed:
         return None
-    shown = cite_remarks(case, said[:1]) or (_cited(case, "runtime.warnings" if warned else "runtime.devices",
-                                                    (warned or listed)[0], "a real GPU"),)  # fmt: skip
+    fact = "runtime.warnings" if warned else "runtime.devices"
+    named = (*warned, *listed, *(remark.text for remark in said))[0]
     return Found(
-        because=f"a renderer in software stands in for the GPU: {(warned or listed or [said[0].text])[0]}",
-        evidence=shown,
+        because=f"a renderer in software stands in for the GPU: {named}",
+        evidence=cite_remarks(case, said[:1]) or (cite(case, fact, "a real GPU is idle", named),),
         remedies=(Remedy(Knob.DEVICE.to(None, "install the GPU's own Vulkan driver, or name another device")),),
     )
-
-
-def _has_one(case: Case) -> bool:
-    """Whether there is no other to choose, as a driver lists them: people name only the GPU that they think of."""
-    gpus = case.machine.gpus
-    listed = isinstance(gpus, Known) and gpus.origin is not Origin.TOLD and len(gpus.value) == 1
-    return listed and len(seen_gpus(case)) <= 1
 
 
 def _used(case: Case) -> tuple[list[str], str]:
@@ -139,11 +126,6 @@ def _same(one: str, other: str) -> bool:
     return a in b or b in a or (device is not None and device == find_device(other))
 
 
-def _is_known(name: str) -> bool:
-    """Whether a name tells which device it is: `Vulkan0` alone does not."""
-    return find_device(name) is not None or is_integrated_name(name)
-
-
 def _rank(name: str) -> float:
     device = find_device(name)
     bandwidth = device.memory_bytes_per_s if device else 0.0
@@ -160,11 +142,6 @@ def _is_much_better(idle: str, used: str) -> bool:
 def _is_mixed(names: list[str]) -> bool:
     """Whether one of the GPUs is much faster than another."""
     return any(_is_much_better(one, other) for one in names for other in names)
-
-
-def _cited(case: Case, fact: str, used: str, idle: str) -> Evidence:
-    known = getattr(case.runtime, fact.rpartition(".")[2])
-    return Evidence(fact=fact, value=used, reference=f"{idle} is idle", origin=str(known.origin), source=known.source)
 
 
 def _by_trial(case: Case) -> Found | None:
