@@ -1,8 +1,7 @@
 """The questions that every guide to slow inference asks, answered from the facts."""
 
 from collections.abc import Callable
-
-import msgspec
+from typing import Literal
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, MissingFactError, Unknown
@@ -27,33 +26,28 @@ _COOL_C = 80  # Below it no card gives up clocks for the heat of its chip; above
 
 def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:
     """Every question with its answer; a missing fact answers with a question mark and the reason."""
-    questions: tuple[tuple[str, Callable[[Case], Answer]], ...] = (
-        ("Is the whole model on the GPU?", _with_gpu(_on_gpu)),
-        ("Is the GPU busy while tokens are generated?", _with_gpu(lambda c: _busy(c, achievable))),
-        ("Is the GPU's temperature under control?", _with_gpu(_cool)),
-        ("Do weights and KV cache fit into the GPU's memory?", _with_gpu(_fits)),
-        ("Does the runtime see the GPU?", _with_gpu(_gpu_build)),
-        ("Is flash attention on?", _flash_attention),
-        ("Is the CPU free for the model?", _cpu_free),
-        (AS_FAST, lambda c: _as_expected(c, achievable)),
-    )
+    of_gpus: dict[str, Callable[[Case], Answer]] = {
+        "Is the whole model on the GPU?": _on_gpu,
+        "Is the GPU busy while tokens are generated?": lambda c: _busy(c, achievable),
+        "Is the GPU's temperature under control?": _cool,
+        "Do weights and KV cache fit into the GPU's memory?": _fits,
+        "Does the runtime see the GPU?": _gpu_build,
+    }
+    of_any: dict[str, Callable[[Case], Answer]] = {
+        "Is flash attention on?": _flash_attention,
+        "Is the CPU free for the model?": _cpu_free,
+        AS_FAST: lambda c: _as_expected(c, achievable),
+    }
     items = []
-    for question, answer in questions:
+    for question, answer in (of_gpus | of_any).items():
         try:
-            good, because = answer(case)
+            lacks_gpu = question in of_gpus and not case.machine.gpus.need()
+            good, because = (None, "there is no GPU") if lacks_gpu else answer(case)
         except MissingFactError as error:
             good, because = None, error.unknown.why
-        item = ChecklistItem(item=question, state="unknown", because=because)
-        items.append(item if good is None else msgspec.structs.replace(item, state="ok" if good else "bad"))
+        state: Literal["ok", "bad", "unknown"] = "unknown" if good is None else "ok" if good else "bad"
+        items.append(ChecklistItem(item=question, state=state, because=because))
     return tuple(items)
-
-
-def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
-
-    def asked(case: Case) -> Answer:
-        return answer(case) if case.machine.gpus.need() else (None, "there is no GPU")
-
-    return asked
 
 
 def _on_gpu(case: Case) -> Answer:

@@ -227,9 +227,11 @@ def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
     now_s = start_s(phase if phase in _METRIC else "decode", outlook)
     least = WORTH_TRYING / now_s if now_s else 0.0
     worth = [f for f in fixes if f.predicted.get(metric, least) >= least or len(fixes) == 1]
-    if any(fix.knob in _LOSS for fix in worth):
-        return _by_least_loss(worth, metric)
-    return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
+    if not any(fix.knob in _LOSS for fix in worth):
+        return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
+    # Fixes that free memory: what costs no quality first, a smaller quant last; what gains far less after those
+    far_less = _FAR_LESS * max(fix.predicted.get(metric, 0.0) for fix in worth)
+    return tuple(sorted(worth, key=lambda f: (f.predicted.get(metric, far_less) < far_less, _LOSS.get(f.knob, 0))))
 
 
 def changes_nothing(case: Case, change: Change) -> bool:
@@ -239,17 +241,6 @@ def changes_nothing(case: Case, change: Change) -> bool:
         isinstance(fact, Known) and type(fact.value) in (int, float, str, bool) and fact.value == change.value
         for fact in present
     )
-
-
-def _by_least_loss(fixes: Sequence[Fix], metric: str) -> tuple[Fix, ...]:
-    """Fixes that free memory: what costs no quality first, a smaller quant last; what gains far less after those."""
-    most = max(fix.predicted.get(metric, 0.0) for fix in fixes)
-
-    def place(fix: Fix) -> tuple[bool, int]:
-        gain = fix.predicted.get(metric)
-        return gain is not None and gain < _FAR_LESS * most, _LOSS.get(fix.knob, 0)
-
-    return tuple(sorted(fixes, key=place))
 
 
 def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
@@ -277,18 +268,11 @@ def beyond_physics(
     """Seconds of a token by the title of a cause: what was found of which neither physics nor a watch has a part."""
     own = {CONTENDED, *found_parts(case, found, outlook.decode)}
     seconds = {}
-    for f in findings:
-        if (
-            f.phase != "decode"
-            or f.cause in own
-            or not f.cost
-            or f.cost.per != "token"
-            or f.cost.depth_tokens is not None
-        ):
-            continue
-        cure = found[f.cause].cure
-        if cure is None or is_of_the_rest(case, outlook.decode, cure):
-            seconds[f"{f.title[0].lower()}{f.title[1:]}"] = f.cost.seconds
+    for f in (f for f in findings if f.phase == "decode" and f.cause not in own):
+        cost, cure = f.cost, found[f.cause].cure
+        of_a_token = cost is not None and cost.per == "token" and cost.depth_tokens is None
+        if cost and of_a_token and (cure is None or is_of_the_rest(case, outlook.decode, cure)):
+            seconds[f"{f.title[0].lower()}{f.title[1:]}"] = cost.seconds
     return seconds
 
 

@@ -232,9 +232,9 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
 
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
-    slow, fast = pair
+    slow, fast, differs = pair
     change = Change(slow.value, fast.value, slow.metric, sides=(slow.label, fast.label))
-    told = _comparison(slow.line, change, pair.differs or complaint, relative=False)
+    told = _comparison(slow.line, change, differs or complaint, relative=False)
     other = "" if slow.line == fast.line else f"{BOTH_LINES}{fast.line.original[:_LONGEST]}"
     return msgspec.structs.replace(told, text=f"{told.text}{other}")
 
