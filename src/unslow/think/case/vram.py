@@ -245,7 +245,7 @@ def gpus_used(case: Case) -> tuple[Gpu, ...]:
     gpus, devices = gpus_of(case), computing_devices(case)
     if len(gpus) < 2:  # noqa: PLR2004 (several)
         return gpus
-    held = _gpus_worked_on(case, gpus)
+    held = gpus_held(case)
     matching = [candidate_gpus(device, gpus) for device in devices]
     possible = [gpu for alike in matching for gpu in alike]
     one_each = len(held) == len(devices) and all(gpu in possible for gpu in held)
@@ -254,9 +254,13 @@ def gpus_used(case: Case) -> tuple[Gpu, ...]:
     return gpus_named(case, devices, seen_gpus(case), gpus) or set_aside(case, gpus)
 
 
-def _gpus_worked_on(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The GPUs that list the runtime, less those where it has but a context, if it has more elsewhere."""
-    held = [(gpu, sum(p.vram_bytes.value_or(0) for p in own)) for gpu in gpus if (own := _own_on(case, gpu))]
+def gpus_held(case: Case) -> tuple[Gpu, ...]:
+    """The GPUs that list the runtime, less those where it has but a context, if it has more elsewhere.
+
+    None where no list is known or it is on none of them.
+    """
+    every = gpus_of(case)
+    held = [(gpu, sum(p.vram_bytes.value_or(0) for p in own)) for gpu in every if (own := _own_on(case, gpu))]
     more = tuple(gpu for gpu, size in held if size > BARE_CONTEXT_BYTES)
     return more or tuple(gpu for gpu, _ in held)
 
@@ -308,21 +312,15 @@ def other_gpu_processes(case: Case) -> list[GpuProcess]:
     return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))
 
 
-def gpus_held(case: Case) -> tuple[Gpu, ...]:
-    """The GPUs that list the runtime's own process; none where no list is known or it is on none of them."""
-    return _gpus_worked_on(case, gpus_of(case))
-
-
 def own_vram_bytes(case: Case) -> float | None:
     """What the runtime's process holds by the driver's count; None where it is not listed or not counted."""
-    own = [p for g in gpus_of(case) for p in _own_on(case, g)]
-    held = [p.vram_bytes.value for p in own if isinstance(p.vram_bytes, Known)]
-    return float(sum(held)) if held else None
+    return own_bytes_on(case, *gpus_of(case))
 
 
-def own_bytes_on(case: Case, gpu: Gpu) -> float | None:
-    """The same on one GPU."""
-    held = [p.vram_bytes.value for p in _own_on(case, gpu) if isinstance(p.vram_bytes, Known)]
+def own_bytes_on(case: Case, *gpus: Gpu) -> float | None:
+    """The same on some GPUs."""
+    sizes = (p.vram_bytes for gpu in gpus for p in _own_on(case, gpu))
+    held = [size.value for size in sizes if isinstance(size, Known)]
     return float(sum(held)) if held else None
 
 
@@ -386,11 +384,9 @@ def runtime_sees_gpu(case: Case) -> bool | None:
 @once
 def _says_that_it_uses_one(case: Case) -> bool:
     runtime = case.runtime
-    if any(b.on_gpu for b in runtime.buffers.value_or([])) or _counts_layers(case) or failed_on_gpu(case):
-        return True
-    if runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0:
-        return True
-    return bool(seen_gpus(case))
+    held = runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0
+    held = held or any(b.on_gpu for b in runtime.buffers.value_or([]))
+    return held or _counts_layers(case) or failed_on_gpu(case) or bool(seen_gpus(case))
 
 
 def _counts_layers(case: Case) -> bool:

@@ -28,7 +28,7 @@ from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import available_vram_bytes, gpus_used
 from unslow.think.memo import once
 from unslow.think.physics.decode import offload_terms
-from unslow.think.physics.placement import CROSSINGS_PER_LAYER, Placement, Shape, copied_cache_s, prompt_copies_s
+from unslow.think.physics.placement import CROSSINGS_PER_LAYER, Placement, Shape, copied_cache_s
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.physics.token_time import (
     LOGITS_S_PER_ENTRY,
@@ -198,7 +198,7 @@ def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, dep
     traffic = _timed_traffic(case)
     logprobs = traffic.logprobs.value_or(0) if traffic and not cure.plain_sampling else 0
     parts = (
-        Part(COPIES, cache_copies_s(case, shape, placement, depth), _SPREAD),
+        Part(COPIES, copied_cache_s(cache_away(shape, placement), depth, link_of(case)), _SPREAD),
         Part(CROSSINGS, crossings_s(case, shape, placement), _SPREAD),
         Part(FETCHES, fetched_bytes(case, cure) / link_of(case), _SPREAD),
         Part(SORTING, 0.0 if cure.plain_sampling else _sorting_s(case, shape), SORT_SPREAD),
@@ -216,17 +216,7 @@ def fetched_bytes(case: Case, cure: Cure) -> float:
     return min(away, max(0.0, lacking) / max(1, gpu_split_of(case, len(gpus_used(case))).gpus))
 
 
-def cache_copies_s(case: Case, shape: Shape, placement: Placement, depth: float) -> float:
-    """Seconds of a token for keys and values that the host has and a GPU needs."""
-    return copied_cache_s(_cache_away(shape, placement), depth, link_of(case))
-
-
-def prompt_cache_copies_s(case: Case, shape: Shape, placement: Placement, tokens: float, each: float) -> float:
-    """The same for each token of a prompt, of which so many are computed at once."""
-    return prompt_copies_s(_cache_away(shape, placement), tokens, each, link_of(case))
-
-
-def _cache_away(shape: Shape, placement: Placement) -> float:
+def cache_away(shape: Shape, placement: Placement) -> float:
     """Bytes of a token's keys and values that lie with the host, of layers that a GPU computes."""
     away = 0.0 if placement.cache_on_gpu else placement.attending
     return shape.kv_bytes_per_token * away / max(1, shape.layers)
