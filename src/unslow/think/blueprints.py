@@ -1,7 +1,4 @@
-"""Models made up from a shape and the layout of their architecture: tensors and metadata, with no file.
-
-And their shapes.
-"""
+"""Models made up from a shape and the layout of their architecture, with no file; and the shape of any model."""
 
 import ast
 import math

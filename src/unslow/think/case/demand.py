@@ -1,7 +1,4 @@
-"""The model of a case in the numbers that decide its speed, and what it asks of memory.
-
-To the byte where its tensors are known.
-"""
+"""The model of a case in the numbers that decide its speed, and its memory, to the byte where tensors are known."""
 
 import re
 from typing import Any, NamedTuple
@@ -9,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.errors import UserError
-from unslow.facts.model import Blueprint, MetadataValue, Table, unpacked_tensors
+from unslow.facts.model import Blueprint, Model, unpacked_tensors
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated, first_known, not_found
 from unslow.think.case.instructions import spelled_out
@@ -186,18 +183,17 @@ def plan_of(case: Case) -> Blueprint | None:
 
 def blueprint_of(case: Case) -> Blueprint | None:
     """The model down to its tensors, whatever runs it."""
-    model = case.model
-    if not isinstance(model.tensors, Known) or not isinstance(model.metadata, Known):
-        return None
-    if not isinstance(model.architecture, Known):
-        return None
-    parts = model.architecture.value, model.metadata.value, model.tensors.value
-    return remembered(model, "plan", lambda: _laid_out(*parts))
+    return _blueprint(case.model)
 
 
-def _laid_out(architecture: str, metadata: dict[str, MetadataValue], table: Table) -> Blueprint | None:
+@once
+def _blueprint(model: Model) -> Blueprint | None:
+    name, metadata, table = model.architecture, model.metadata, model.tensors
+    if not (isinstance(name, Known) and isinstance(metadata, Known) and isinstance(table, Known)):
+        return None
     try:
-        plan = Blueprint(architecture=architecture, metadata=metadata, tensors=unpacked_tensors(table))
+        tensors = unpacked_tensors(table.value)
+        plan = Blueprint(architecture=name.value, metadata=metadata.value, tensors=tensors)
         plan.check()
         hyper_of(plan)  # UserError for numbers that no model has
     except (ValueError, UserError):  # a snapshot that was edited by hand

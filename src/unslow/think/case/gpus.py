@@ -1,7 +1,4 @@
-"""The GPUs of a case: of which kind they are, whether the runtime can reach them and has code for them.
-
-And their state under load.
-"""
+"""The GPUs of a case: their kind, whether the runtime reaches them and has code for them, their state under load."""
 
 import math
 import re

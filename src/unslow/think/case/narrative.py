@@ -1,7 +1,4 @@
-"""What a person tells of a case.
-
-Remarks and complaints, experiments and their sides, and what arithmetic may not decide alone.
-"""
+"""What a person tells of a case: remarks, complaints and experiments, and what arithmetic may not decide alone."""
 
 import re
 from functools import lru_cache

@@ -10,10 +10,10 @@ from itertools import islice
 from math import comb, prod
 from typing import NamedTuple
 
-from unslow.facts.model import Model, Table, layer_of, unpacked_tensors
+from unslow.facts.model import Model, layer_of, unpacked_tensors
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.memo import once, remembered
+from unslow.think.memo import once
 
 COMMON = (
     *(f"ffn_{part}_exps" for part in ("up", "gate", "down")),
@@ -92,15 +92,15 @@ def bytes_of_layers_on_host(case: Case, whole: int) -> int | None:
 
     None where the settings can't be read, or the model's tensors are not known.
     """
-    table, overrides = case.model.tensors, tuple(case.runtime.tensor_overrides.value_or([]))
-    if not isinstance(table, Known):
+    return _bytes_on_host(case.model, tuple(case.runtime.tensor_overrides.value_or([])), whole)
+
+
+@once
+def _bytes_on_host(model: Model, overrides: tuple[str, ...], whole: int) -> int | None:
+    if not isinstance(model.tensors, Known):
         return None
-    return remembered(case.model, ("bytes on host", overrides, whole), lambda: _bytes(table.value, overrides, whole))
-
-
-def _bytes(table: Table, overrides: tuple[str, ...], whole: int) -> int | None:
     try:
-        tensors = [(layer_of(tensor.name), tensor) for tensor in unpacked_tensors(table)]
+        tensors = [(layer_of(tensor.name), tensor) for tensor in unpacked_tensors(model.tensors.value)]
     except ValueError:  # a snapshot that was edited by hand
         return None
     rules = _rules(overrides, len(tensors))

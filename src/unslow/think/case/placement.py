@@ -1,7 +1,4 @@
-"""Where the weights of a case lie, on GPUs and with the host.
-
-And which processors have part of the model to compute.
-"""
+"""Where the weights of a case lie, on GPUs and with the host, and which processors compute a part of the model."""
 
 from typing import NamedTuple
 

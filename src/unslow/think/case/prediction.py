@@ -1,7 +1,4 @@
-"""Predictions for a case.
-
-The time of a token and of a prompt token, from physics or from a calibration that still holds.
-"""
+"""The time of a token and of a prompt token of a case, from physics or from a calibration that still holds."""
 
 import math
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""A case as the decode formula takes it.
-
-As configured, or with a cure applied, with what settings cost a token beside its reads.
-"""
+"""A case as the decode formula takes it, as configured or with a cure, and what settings cost beside its reads."""
 
 import statistics
 from typing import Any, NamedTuple

@@ -1,7 +1,4 @@
-"""The versioned answer of `unslow check`, a promise to whoever reads the JSON.
-
-And the verdict on the readings of a claim.
-"""
+"""The versioned answer of `unslow check`, a promise to whoever reads the JSON; the verdict on a claim's readings."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple

@@ -1,7 +1,4 @@
-"""What was found, priced.
-
-How sure it is, time lost, speed gained, what follows from what, and which remedies are worth it.
-"""
+"""What was found, priced: how sure it is, time lost, speed gained, what follows from what, the remedies worth it."""
 
 import re
 import statistics
@@ -143,7 +140,8 @@ def priced_findings(case: Case, found: dict[str, Found], outlook: Outlook) -> tu
         (f for f in findings if f.cause not in explained),
         key=lambda f: (
             not (f.cause in LEAVE_THE_GPU_OUT and f.cost is None and f.speedup is None),
-            -_stands_for(f, priced),
+            # the seconds of a request that a root stands for: its own, or the most of what follows from it
+            -max(priced[name].request_s for name in (f.cause, *f.explains)),
             f.phase != first,
             -(f.speedup or 1.0),
             -f.confidence,
@@ -183,11 +181,6 @@ def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:
     cost = None if once else price.cost
     tokens = 1.0 if cost and cost.per == "request" else answer_tokens(case)
     return _Priced(found, phase, price, cost.seconds * tokens if cost else 0.0)
-
-
-def _stands_for(finding: Finding, priced: dict[str, _Priced]) -> float:
-    """The seconds of a request that a root stands for: its own, or the most of what follows from it."""
-    return max(priced[name].request_s for name in (finding.cause, *finding.explains))
 
 
 def _priced_by(root: Finding, priced: dict[str, _Priced]) -> Found:

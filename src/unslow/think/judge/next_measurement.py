@@ -1,7 +1,4 @@
-"""Which measurement to make next.
-
-Every one that a diagnosis can make, and the one that settles most for each of its seconds.
-"""
+"""Which measurement to make next: of all that a diagnosis can make, the one that settles most for its seconds."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple

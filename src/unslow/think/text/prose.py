@@ -1,7 +1,4 @@
-"""Everything that prose tells, as facts.
-
-The machine, and numbers and settings such as `24 threads on 6 cores`, `top_k 0`.
-"""
+"""Everything that prose tells, as facts: the machine, and settings such as `24 threads on 6 cores`, `top_k 0`."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,4 @@
-"""Speeds in prose, with the words that belong to each.
-
-`60-70 -> 12-18 tok/s after the update`, `about 7 tok/s, was 31`.
-"""
+"""Speeds in prose with the words beside each: `60-70 -> 12-18 tok/s after the update`, `about 7 tok/s, was 31`."""
 
 import re
 from collections.abc import Iterator
