@@ -51,13 +51,14 @@ def kv_per_token(case: Case) -> float:
     cells = runtime.kv_cells.value_or(0)
     if cells and isinstance(runtime.kv_bytes, Known):
         return runtime.kv_bytes.value / cells
-    return kv_bytes_per_token(
-        model.layers.value_or(0),
-        model.kv_heads.value_or(0),
-        model.key_length.value_or(0),
-        model.value_length.value_or(0),
-        (runtime.kv_type_k.value_or("f16"), runtime.kv_type_v.value_or("f16")),
-    )
+    facts = (model.layers, model.kv_heads, model.key_length, model.value_length)
+    layers, heads, key_length, value_length = (fact.value_or(0) for fact in facts)
+    return kv_bytes_per_token(layers, heads, key_length, value_length, cache_types(case))
+
+
+def cache_types(case: Case) -> tuple[str, str]:
+    """The types of keys and of values."""
+    return case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16")
 
 
 @once
@@ -150,14 +151,14 @@ def _reckoned(plan: Blueprint, settings: Settings, shares: tuple[float, ...]) ->
 def settings_of(case: Case) -> Settings:
     """The settings that decide memory, in llama.cpp's own defaults where nothing is known."""
     runtime = case.runtime
-    slots = max(1, runtime.slots.value_or(1))
+    slots, (keys, values) = max(1, runtime.slots.value_or(1)), cache_types(case)
     return Settings(
         batch=runtime.batch.value_or(2048),
         micro_batch=runtime.ubatch.value_or(512),
         slots=slots,
         unified=runtime.kv_unified.value_or(default=slots == 1),
-        key_type=runtime.kv_type_k.value_or("f16").upper(),
-        value_type=runtime.kv_type_v.value_or("f16").upper(),
+        key_type=keys.upper(),
+        value_type=values.upper(),
         flash_attention=runtime.flash_attention.value_or(None),
         outputs=slots,
         fuses=fuses_of(case) or False,
@@ -270,6 +271,5 @@ _NO_FLASH_ATTENTION = re.compile(
 
 def can_shrink_cache(case: Case) -> bool:
     """Whether the cache is not small already, and the runtime did not refuse to make it so."""
-    kinds = {case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16")}
     refused = any(_NO_FLASH_ATTENTION.search(line) for line in case.runtime.warnings.value_or([]))
-    return kinds == {"f16"} and not refused
+    return cache_types(case) == ("f16", "f16") and not refused

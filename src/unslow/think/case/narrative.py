@@ -27,10 +27,9 @@ def denies(case: Case, topic: Topic) -> bool:
 
 def compared_by(case: Case, *topics: Topic) -> Comparison | None:
     """The two speeds that are furthest apart and differ in one of these; None where none differ by enough."""
-    found = [c for c in case.account.comparisons.value_or(()) if set(topics) & set(c.differs) and c.slow > 0]
-    found = [c for c in found if c.now != "fast"]
-    widest = max(found, key=told_ratio, default=None)
-    return widest if widest and told_ratio(widest) >= WORTH_COMPARING else None
+    now = (c for c in case.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
+    widest = max((c for c in now if set(topics) & set(c.differs)), key=told_ratio, default=None)
+    return widest if is_clear(widest) else None
 
 
 def told_ratio(comparison: Comparison) -> float:
@@ -68,15 +67,9 @@ def experiment_on(case: Case, *topics: Topic, metrics: tuple[Metric, ...] = ()) 
 
     Where the fast side is the one in use, the experiment is over: it explains nothing of today.
     """
-    found = [
-        c
-        for c in case.account.comparisons.value_or(())
-        if c.differs
-        and set(c.differs) <= set(topics)
-        and c.slow > 0
-        and c.now != "fast"
-        and (not metrics or c.metric in (*metrics, *_ANY_PHASE))
-    ]
+    now = (c for c in case.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
+    alone = (c for c in now if c.differs and set(c.differs) <= set(topics))
+    found = (c for c in alone if not metrics or c.metric in (*metrics, *_ANY_PHASE))
     return max(found, key=told_ratio, default=None)
 
 

@@ -9,7 +9,7 @@ from unslow.facts.calibration import Calibration
 from unslow.facts.runtime import SO_FAR
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Absence, Fact, Known, MissingFactError, Unknown
-from unslow.think.case.demand import plan_of, read_shape
+from unslow.think.case.demand import cache_types, plan_of, read_shape
 from unslow.think.case.questions import host_lends, prompt_question
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.work import (
@@ -69,7 +69,7 @@ def calibrated_token(case: Case, work: Work, depth: float) -> tuple[Interval, li
     if work.device is not None or work.is_hindered or plan is None:
         return None
     known = calibration_of(case)
-    found = calibrated_decode(demand_of(plan, max(1, int(depth)), _cache_types(case)), known) if known else None
+    found = calibrated_decode(demand_of(plan, max(1, int(depth)), cache_types(case)), known) if known else None
     return (found.seconds, _named(found.parts)) if found else None
 
 
@@ -78,15 +78,11 @@ def calibrated_prompt(case: Case, tokens: float) -> tuple[Interval, list[Part]] 
     plan, known = plan_of(case), calibration_of(case)
     if plan is None or known is None:
         return None
-    found = calibrated_prefill(demand_of(plan, 1, _cache_types(case)), known, max(1, int(tokens)))
+    found = calibrated_prefill(demand_of(plan, 1, cache_types(case)), known, max(1, int(tokens)))
     if found is None:
         return None
     each = [part._replace(seconds=part.seconds / tokens) for part in found.parts]
     return Interval(*(seconds / tokens for seconds in found.seconds)), _named(each)
-
-
-def _cache_types(case: Case) -> tuple[str, str]:
-    return case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16")
 
 
 def _named(parts: Iterable[Part]) -> list[Part]:

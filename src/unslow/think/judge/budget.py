@@ -13,18 +13,7 @@ from unslow.think.case.work import COPIES, CROSSINGS, FETCHES, LOGPROBS, SORTING
 from unslow.think.causes import all_causes
 from unslow.think.causes._evidence import host_at_work
 from unslow.think.judge.phases import PER, Outlook, Pace, PhaseTime, losing_phases
-from unslow.think.physics.decode import (
-    COMPUTE,
-    HOST_ATTENTION,
-    HOST_COMPUTE,
-    HOST_LAYERS,
-    HOST_READS,
-    LAUNCHED_ONE_BY_ONE,
-    LAUNCHES,
-    LINK,
-    READS,
-    ROUND_TRIP,
-)
+from unslow.think.physics import decode
 from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
 from unslow.think.report import BudgetPart
 
@@ -150,8 +139,9 @@ CALIBRATED = ("weights", "operations", "experts", "rows", "vocabulary", "attenti
 """The parts of a calibrated machine, by the rates that were measured."""
 NAMES = frozenset({
     *CALIBRATED,
-    CLIENT, COMPUTE, COPIES, CROSSINGS, CROWD, DETOUR, FETCHES, HOST_ATTENTION, HOST_COMPUTE, HOST_LAYERS, HOST_READS,
-    LAUNCHED_ONE_BY_ONE, LAUNCHES, LINK, LOGPROBS, OTHERS, PREPARING, PROMPTS, QUOTA, READING, READS, ROUND_TRIP,
+    decode.COMPUTE, decode.HOST_ATTENTION, decode.HOST_COMPUTE, decode.HOST_LAYERS, decode.HOST_READS,
+    decode.LAUNCHED_ONE_BY_ONE, decode.LAUNCHES, decode.LINK, decode.READS, decode.ROUND_TRIP,
+    CLIENT, COPIES, CROSSINGS, CROWD, DETOUR, FETCHES, LOGPROBS, OTHERS, PREPARING, PROMPTS, QUOTA, READING,
     SAMPLERS, SAMPLING, SHARED, SORTING, SWAPPING, UNEXPLAINED, WAITING, *WHOLE.values(),
 })  # fmt: skip
 
