@@ -76,9 +76,11 @@ def read_shape(case: Case) -> Shape:
     if outside >= weights:
         raise missing("what the weights consist of", "give the path of the model file")
     layer_bytes = (weights - outside) / layers
-    experts = _expert_share(case, layers * layer_bytes)
+    number, used = model.experts.value_or(0), model.experts_used.value_or(0)
+    used_share = used / number if 0 < used < number else 1.0
+    experts = _expert_share(model, layers * layer_bytes) if used_share < 1 else 0.0  # 0 where none of them sits out
     return Shape(
-        layers, layer_bytes, output, 1 - experts * (1 - _used_share(case)), kv_per_token(case),
+        layers, layer_bytes, output, 1 - experts * (1 - used_share), kv_per_token(case),
         model.width.value_or(4096), model.vocabulary.value_or(0), experts,
     )  # fmt: skip
 
@@ -94,16 +96,8 @@ def _layers_by_size(case: Case) -> int:
     return layers
 
 
-def _used_share(case: Case) -> float:
-    experts, used = case.model.experts.value_or(0), case.model.experts_used.value_or(0)
-    return used / experts if 0 < used < experts else 1.0
-
-
-def _expert_share(case: Case, layers_bytes: float) -> float:
-    """The part of the layers' bytes that is experts; 0 where none of them sits out."""
-    model = case.model
-    if _used_share(case) >= 1:
-        return 0.0
+def _expert_share(model: Model, layers_bytes: float) -> float:
+    """The part of the layers' bytes that is experts."""
     if isinstance(model.expert_bytes, Known):
         return min(1.0, model.expert_bytes.value / layers_bytes)
     width, wide = model.expert_width.need(), model.width.need()

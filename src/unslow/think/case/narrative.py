@@ -142,11 +142,10 @@ def counts_of(trial: Comparison, topic: Topic) -> tuple[int, int]:
 
 def set_elsewhere(fact: Fact[T], trial: Comparison) -> T | None:
     """A setting as something else than the account of the trial shows it: the trial's own text names both sides."""
-    return fact.value if isinstance(fact, Known) and _text_of(fact.source) != _text_of(trial.source) else None
-
-
-def _text_of(source: str) -> str:
-    return source.rpartition(":")[0] or source
+    if not isinstance(fact, Known):
+        return None
+    own_text, trials_text = (source.rpartition(":")[0] or source for source in (fact.source, trial.source))
+    return fact.value if own_text != trials_text else None
 
 
 @lru_cache(maxsize=256)

@@ -129,14 +129,11 @@ def _sent_away(overrides: tuple[str, ...], names: _Names) -> SentAway:
         text = " ".join(overrides)
         experts, output = "exps" in text or "moe" in text.lower(), bool(re.search(r"(?<![\w.])output(?!_norm)", text))
         return SentAway(output, experts, unread=not experts and not output)
-    output = _leaves(names.output, rules)
+    output, layers = _leaves(names.output, rules), range(names.layers)
+    leaving = [part for part in names.parts if any(_leaves(f"blk.{n}.{part}.weight", rules, n) for n in layers)]
     # who sends `output` away sends a part of attention too, which has that word in its name
-    others = (part for part in names.parts if not is_expert(part) and not (output and part == "attn_output"))
-    return SentAway(
-        output,
-        any(_leave(part, rules, names.layers) for part in names.parts if is_expert(part)),
-        any(_leave(part, rules, names.layers) for part in others),
-    )
+    others = [part for part in leaving if not is_expert(part) and not (output and part == "attn_output")]
+    return SentAway(output, any(is_expert(part) for part in leaving), bool(others))
 
 
 def is_expert(part: str) -> bool:
@@ -152,10 +149,6 @@ def _without_experts(overrides: tuple[str, ...], names: _Names) -> float | None:
     if rules is None or not experts or any(_ONE_TENSOR.fullmatch(rule.pattern) for rule in rules):
         return None
     return sum(_leaves(f"blk.{i}.{part}.weight", rules, i) for i in range(layers) for part in experts) / len(experts)
-
-
-def _leave(part: str, rules: tuple[_Rule, ...], layers: int) -> bool:
-    return any(_leaves(f"blk.{layer}.{part}.weight", rules, layer) for layer in range(layers))
 
 
 def _leaves(name: str, rules: tuple[_Rule, ...], layer: int = 0) -> bool:

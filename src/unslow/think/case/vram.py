@@ -141,8 +141,8 @@ def may_be_own(case: Case, process: GpuProcess) -> bool:
     pid = case.runtime.pid
     if isinstance(pid, Known) and own_pid_is_listed(case):
         return process.pid == pid.value or _is_worker(case, process)
-    name, command = case.runtime.name.value_or("").lower(), _program_of_command(case)
-    known = bool(command and not _is_interpreter(command)) or any(named in name for named in _NAMED_PROGRAMS)
+    name = case.runtime.name.value_or("").lower()
+    known = bool(_own_program(case)) or any(named in name for named in _NAMED_PROGRAMS)
     return not known or not isinstance(process.name, Known) or has_own_name(case, process)
 
 
@@ -154,12 +154,10 @@ def own_pid_is_listed(case: Case) -> bool:
 
 def has_own_name(case: Case, process: GpuProcess) -> bool:
     """Whether a process is called like the programs of the runtime."""
-    program = _program(process.name.value_or(""))
-    ollama = "ollama" in case.runtime.name.value_or("").lower()
-    command = _program_of_command(case)
-    by_command = bool(command) and program == command and not _is_interpreter(command)
-    studio = "lm studio" in case.runtime.name.value_or("").lower() and program.lower() in _OF_LM_STUDIO
-    return program == "llama-server" or by_command or studio or (ollama and program in _OF_OLLAMA)
+    program, runtime = _program(process.name.value_or("")), case.runtime.name.value_or("").lower()
+    ollama = "ollama" in runtime and program in _OF_OLLAMA
+    studio = "lm studio" in runtime and program.lower() in _OF_LM_STUDIO
+    return program == "llama-server" or ollama or studio or (bool(program) and program == _own_program(case))
 
 
 def outruns_the_host(case: Case) -> bool:
@@ -182,16 +180,14 @@ def _is_worker(case: Case, process: GpuProcess) -> bool:
     return bool(worker) and process.name.value_or("").rpartition("/")[2].startswith(worker or "")
 
 
-def _program_of_command(case: Case) -> str:
-    return _program(next(iter(case.runtime.command.value_or([])), ""))
+def _own_program(case: Case) -> str:
+    """The program that was started, where its name tells it from others, as that of an interpreter does not."""
+    program = _program(next(iter(case.runtime.command.value_or([])), ""))
+    return "" if program.lower().startswith("python") or program in _LAUNCHERS else program
 
 
 def _program(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-
-
-def _is_interpreter(program: str) -> bool:
-    return program.lower().startswith("python") or program in _LAUNCHERS
 
 
 NOBODYS_BYTES = 512 * MIB

@@ -109,19 +109,20 @@ _USUAL_CONTEXT = 4096
 @once
 def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
     """The placement; MissingFactError where nothing tells how it is and no cure says how it would be."""
+    context = case.runtime.context_length.value_or(_USUAL_CONTEXT)
     if (cure.vram_bytes is None and not cure.only_own_memory) or case.machine.gpus.value_or(None) == ():
         placed = read_placement(case, shape)
     else:
         # What so much memory holds, unless more is there already, and is not lent
         memory = cure.vram_bytes if cure.vram_bytes is not None else available_vram_bytes(case)
-        placed = fitting_placement(case, shape, memory, _context(case, cure))
+        placed = fitting_placement(case, shape, memory, context if cure.context is None else cure.context)
         placed = placed._replace(cache_on_gpu=not cache_on_host(case))
         loaded = not cure.only_own_memory and case.runtime.state.value_or("loaded") != "failed"
         if now := read_placement_or_none(case, shape) if loaded else None:
             placed = max(placed, now, key=lambda p: (p.gpu_layers, p.output_on_gpu))
     if cure.experts_on_gpu and placed.with_experts < placed.attending:
         # With as many experts as there was room for, on the layers that the GPU computes anyway
-        room = fitting_placement(case, shape, available_vram_bytes(case), _context(case, Cure()))
+        room = fitting_placement(case, shape, available_vram_bytes(case), context)
         experts = max(placed.with_experts, min(placed.attending, room.with_experts))
         by_bytes = placed.attending * (1 - shape.expert_share) + experts * shape.expert_share
         placed = placed._replace(gpu_layers=by_bytes, expert_layers=experts, dense_layers=placed.attending)
@@ -129,10 +130,6 @@ def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
         output_on_gpu=placed.output_on_gpu or bool(cure.output_on_gpu and placed.attending),
         cache_on_gpu=placed.cache_on_gpu or bool(cure.kv_on_gpu),
     )
-
-
-def _context(case: Case, cure: Cure) -> float:
-    return cure.context if cure.context is not None else case.runtime.context_length.value_or(_USUAL_CONTEXT)
 
 
 class Turns(NamedTuple):

@@ -14,6 +14,7 @@ from unslow.think.case.slowness import rate_among_others
 from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu, whole_on_gpu
 from unslow.think.judge.normal_for_this_hardware import reached
 from unslow.think.report import ChecklistItem
+from unslow.think.speed.question import rounded_rate
 
 Answer = tuple[bool | None, str]
 AS_FAST = "Is it as fast as this hardware allows?"
@@ -143,9 +144,4 @@ def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
     if achievable is None:
         return None, "no prediction"
     low, _, high = achievable.tokens_per_s
-    return reached(rate, low), f"{_speed(rate)} tok/s, {_speed(low)} to {_speed(high)} expected"
-
-
-def _speed(rate: float) -> str:
-    """Three digits, whole numbers from a hundred on."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)
+    return reached(rate, low), f"{rounded_rate(rate)} tok/s, {rounded_rate(low)} to {rounded_rate(high)} expected"

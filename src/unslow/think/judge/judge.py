@@ -116,16 +116,13 @@ def diagnose(snapshot: Snapshot) -> Report:
     """The report on every subject of a snapshot, the slowest against its achievable speed first."""
     judged = [judge(case) for case in snapshot.cases()]
     subjects = [msgspec.structs.replace(subject, number=number) for number, subject in enumerate(judged)]
-    return Report(
-        unslow_version=snapshot.unslow_version,
-        machine=machine_line(snapshot),
-        subjects=tuple(sorted(subjects, key=_share_reached)),
-    )
 
+    def share_reached(subject: SubjectReport) -> tuple[int, float]:
+        achievable, measured = subject.expected.achievable.get(DECODE), subject.measured.get(DECODE)
+        return _WORST_FIRST.index(subject.verdict), measured / achievable.mid if achievable and measured else 0.0
 
-def _share_reached(subject: SubjectReport) -> tuple[int, float]:
-    achievable, measured = subject.expected.achievable.get(DECODE), subject.measured.get(DECODE)
-    return _WORST_FIRST.index(subject.verdict), measured / achievable.mid if achievable and measured else 0.0
+    worst_first = tuple(sorted(subjects, key=share_reached))
+    return Report(unslow_version=snapshot.unslow_version, machine=machine_line(snapshot), subjects=worst_first)
 
 
 @one_judgement()
