@@ -5,7 +5,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -23,14 +23,7 @@ from unslow.think.quantise import types_of
 ExpressionValue: TypeAlias = int | float | str | None
 
 
-class Names(Protocol):
-    """Whoever knows what the names stand for."""
-
-    def number(self, name: str) -> ExpressionValue:
-        """What a name stands for; None where nothing tells."""
-
-
-Expression: TypeAlias = Callable[[Names], ExpressionValue]
+Expression: TypeAlias = Callable[["Numbers"], ExpressionValue]
 
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
     ast.Add: operator.add,
@@ -79,7 +72,7 @@ def _compiled(node: ast.expr) -> Expression:
 def _both(
     apply: Callable[[Any, Any], ExpressionValue], left: Expression, right: Expression, *, otherwise: ExpressionValue
 ) -> Expression:
-    def value(names: Names) -> ExpressionValue:
+    def value(names: "Numbers") -> ExpressionValue:
         a, b = left(names), right(names)
         return otherwise if a is None or b is None else apply(a, b)
 
