@@ -1,14 +1,11 @@
-"""Models made up from a shape and the layout of their architecture: tensors and metadata, with no file.
-
-And their shapes.
-"""
+"""Models made up from a shape and the layout of their architecture, with no file; and the shape of any model."""
 
 import ast
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -26,14 +23,7 @@ from unslow.think.quantise import types_of
 ExpressionValue: TypeAlias = int | float | str | None
 
 
-class Names(Protocol):
-    """Whoever knows what the names stand for."""
-
-    def number(self, name: str) -> ExpressionValue:
-        """What a name stands for; None where nothing tells."""
-
-
-Expression: TypeAlias = Callable[[Names], ExpressionValue]
+Expression: TypeAlias = Callable[["Numbers"], ExpressionValue]
 
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
     ast.Add: operator.add,
@@ -55,17 +45,13 @@ _COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
 @cache
 def expression(text: str) -> Expression:
     """The function of the names that the text stands for; ValueError where it holds anything else."""
-    return _compiled(_parsed(text))
+    return _compiled(ast.parse(text.strip(), mode="eval").body)
 
 
 @cache
 def names_in(text: str) -> frozenset[str]:
     """The names that the text asks for."""
-    return frozenset(node.id for node in ast.walk(_parsed(text)) if isinstance(node, ast.Name))
-
-
-def _parsed(text: str) -> ast.expr:
-    return ast.parse(text.strip(), mode="eval").body
+    return frozenset(node.id for node in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(node, ast.Name))
 
 
 def _compiled(node: ast.expr) -> Expression:
@@ -86,7 +72,7 @@ def _compiled(node: ast.expr) -> Expression:
 def _both(
     apply: Callable[[Any, Any], ExpressionValue], left: Expression, right: Expression, *, otherwise: ExpressionValue
 ) -> Expression:
-    def value(names: Names) -> ExpressionValue:
+    def value(names: "Numbers") -> ExpressionValue:
         a, b = left(names), right(names)
         return otherwise if a is None or b is None else apply(a, b)
 
@@ -221,6 +207,9 @@ def shape_of_blueprint(plan: Blueprint) -> HfShape:
     full = next((il for il in attending if not hyper.windowed[il]), usual)
     expert = number("expert_feed_forward_length", number("feed_forward_length")) if hyper.experts else 0
     recurrent = [il for il in layers if hyper.recurrent[il]]
+    # The weights of one recurrent layer without its feed-forward and its norms
+    mixing = [t for il in recurrent[:1] for t in plan.layer_tensors[il] if not t.name.startswith("ffn_")]
+    mixer_elements = sum(math.prod(t.shape) for t in mixing if not t.name.endswith("norm.weight"))
     differs = bool(windowed) and hyper.key_length(full) != hyper.key_length(usual)
     return HfShape(
         layers=hyper.layers,
@@ -251,7 +240,7 @@ def shape_of_blueprint(plan: Blueprint) -> HfShape:
         state=hyper.memory_elements if recurrent else 0,
         convolution=hyper.convolution_elements // max(1, number("ssm.conv_kernel", 2) - 1) if recurrent else 0,
         convolution_length=number("ssm.conv_kernel", 4),
-        recurrent_parameters=_mixer_elements(plan, recurrent[0]) if recurrent else 0,
+        recurrent_parameters=mixer_elements,
         attention_bias=any(t.name.endswith("attn_q.bias") for t in plan.tensors),
         head_norms=any(t.name.endswith("attn_q_norm.weight") for t in plan.tensors),
     )
@@ -267,9 +256,3 @@ def _kinds(hyper: Hyper) -> tuple[LayerKind, ...]:
 
     kinds = tuple(kind(layer) for layer in range(hyper.layers))
     return () if set(kinds) == {LayerKind.FULL} else kinds
-
-
-def _mixer_elements(plan: Blueprint, layer: int) -> int:
-    """The weights of one recurrent layer without its feed-forward and its norms."""
-    mixing = (t for t in plan.layer_tensors[layer] if not t.name.startswith("ffn_"))
-    return sum(math.prod(t.shape) for t in mixing if not t.name.endswith("norm.weight"))

@@ -19,7 +19,8 @@ def is_kept(architecture: str, name: str, shape: tuple[int, ...]) -> bool:
     """Whether llama-quantize leaves a tensor alone."""
     if dimensions(shape) < _MATRIX or not name.endswith("weight"):
         return True
-    return bool(_parts(architecture, "kept").search(name)) or name in _kept_names(architecture)
+    by_part = _parts(architecture, "kept").search(name)
+    return bool(by_part) or any(name in group.kept_names for group in sensitive(architecture))
 
 
 def stored_type(architecture: str, name: str, shape: tuple[int, ...], wide: str) -> str:
@@ -45,11 +46,6 @@ def _parts(architecture: str, kind: Literal["kept", "eight_bits", "f32"]) -> re.
     """What a name of that kind has in it; where there is nothing of the kind, no name does."""
     parts = [re.escape(part) for group in sensitive(architecture) for part in getattr(group, kind)]
     return re.compile("|".join(parts) or r"(?!)")
-
-
-@cache
-def _kept_names(architecture: str) -> frozenset[str]:
-    return frozenset(name for group in sensitive(architecture) for name in group.kept_names)
 
 
 Table: TypeAlias = Literal["output", "token_table"]

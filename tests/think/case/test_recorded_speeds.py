@@ -58,7 +58,7 @@ def test_little_stays_unexplained():
     left = []
     for case, rate in measured().values():
         found = predict(case)
-        parts = decode_budget(case, found if isinstance(found, Prediction) else None, 1 / rate)
+        parts = decode_budget(case, found if isinstance(found, Prediction) else None, 1 / rate, {})
         left.append(sum(p.seconds for p in parts if p.part == UNEXPLAINED) * rate)
     assert statistics.median(left) < 0.05
 

@@ -1,11 +1,10 @@
 """Claims in other words than the guides', each with the verdict that arithmetic gives."""
 
-from typing import NamedTuple
-
 import pytest
 
 from unslow.think.claims.check import check_claim, check_text
 from unslow.think.claims.report import worst
+from unslow.think.physics.terms import Interval
 
 VERDICTS = {
     "possible": [
@@ -91,17 +90,11 @@ def test_a_missing_device_is_asked_for_with_what_it_must_have(wording) -> None:
     wording(one.arithmetic[1], tells=("20 tok/s", "838 GB/s"))
 
 
-class Expected(NamedTuple):
-    low: float
-    mid: float
-    high: float
-
-
 def test_what_is_expected_decides_between_likely_and_not(wording) -> None:
     claim = "Llama 3.1 8B Q4_K_M on an RTX 4090 at {} tok/s"
 
     def judged(speed: int) -> tuple[str, str]:
-        (one,) = check_claim(claim.format(speed), lambda *_: Expected(110, 128, 145))
+        (one,) = check_claim(claim.format(speed), lambda *_: Interval(110, 128, 145))
         assert one.expected_tokens_per_s is not None
         return one.verdict, one.because
 

@@ -35,7 +35,7 @@ def crawling(case: Case, times: float = 5.0, **facts: object) -> Case:
 
 def parts(case: Case, *found: str) -> dict[str, float]:
     """Of a token, in shares."""
-    split = [b for b in budget(case, outlook(case, None), found) if b.phase == "decode"]
+    split = [b for b in budget(case, outlook(case, None), found, {}) if b.phase == "decode"]
     total = sum(b.seconds for b in split)
     return {b.part: b.seconds / total for b in split}
 

@@ -83,14 +83,14 @@ def test_a_normal_speed_says_where_a_token_goes(wording):
     wording(told, tells=("80%", "20%"))
 
 
-def test_a_speed_beyond_what_was_likely_says_that_the_prediction_was_low():
+def test_a_speed_beyond_what_was_likely_says_that_the_prediction_was_low(wording):
     report = judge(gpu_case())
     likely = report.expected.achievable["decode_tokens_per_s"]
     rates = ({"decode_tokens_per_s": rate} for rate in (likely.mid, 1.05 * likely.high))
     told = (msgspec.structs.replace(report, verdict="normal", measured=rate) for rate in rates)
     usual, fast = (summary(gpu_case(), one).summary for one in told)
-    assert "prediction was low" not in usual
-    assert "the prediction was low" in fast
+    wording(usual)
+    wording(fast, tells=(f"{likely.low:.3g}", f"{likely.high:.3g}"))
 
 
 def test_the_cause_is_told_with_what_it_leads_to(wording):
@@ -98,7 +98,7 @@ def test_the_cause_is_told_with_what_it_leads_to(wording):
     wording(report.summary)
 
 
-def test_where_what_was_found_explains_little_it_says_what_to_look_at():
+def test_where_what_was_found_explains_little_it_says_what_to_look_at(wording):
     case = FIRING["threads_exceed_cores"]()
     report = judge(case)
     (first, *_), rate = report.findings, report.measured["decode_tokens_per_s"]
@@ -106,9 +106,8 @@ def test_where_what_was_found_explains_little_it_says_what_to_look_at():
         first, cost=msgspec.structs.replace(first.cost, seconds=0.02 / rate), speedup=1.02, explains=()
     )
     said = summary(case, msgspec.structs.replace(report, findings=(little,)), "run it again").summary
-    assert "That explains only" in said
-    assert "Look next: run it again." in said
-    assert "explains only" not in judge(FIRING["gpu_layers_set_too_low"]()).summary
+    wording(said, tells="run it again")
+    wording(judge(FIRING["gpu_layers_set_too_low"]()).summary)
 
 
 def spilled_by_the_driver(prompt_s: float):
@@ -130,7 +129,6 @@ def test_a_cause_of_prompts_does_not_explain_slow_tokens(wording):
     slow = {"run.decode_tokens_per_s": 20.0, "runtime.ubatch": 16, "run.long_prompt": long}
     report = judge(with_facts(FIRING["prefill_batch_too_small"](), slow))
     assert (report.phase, {f.phase for f in report.findings}) == ("decode", {"prefill"})
-    assert report.summary.startswith("It reads prompts at")
     wording(report.summary, tells="20")
 
 
@@ -151,7 +149,7 @@ def test_a_wait_that_nobody_could_explain_is_told_beside_a_usual_speed(wording):
     told = summary(gpu_case(), report).summary
     wording(told, tells="96 s")
     quiet = msgspec.structs.replace(report, cannot_tell=(HERE,))
-    assert "Beside that" not in summary(gpu_case(), quiet).summary
+    wording(summary(gpu_case(), quiet).summary)
 
 
 def test_what_every_token_costs_stands_beside_what_a_request_waits_for(wording):
@@ -161,5 +159,4 @@ def test_what_every_token_costs_stands_beside_what_a_request_waits_for(wording):
         "run.queue_s": 40.0, "run.decode_tokens_per_s": not_found("busy"),
     }  # fmt: skip
     told = judge(vllm(tensor_parallel=1, **served)).summary
-    assert "14 waited for a place" in told
-    wording(told)
+    wording(told, tells="14")

@@ -12,11 +12,11 @@ BUSY = says(Topic.CPU_BUSY, "CPU at 100%")
 NO_GPU = says(Topic.GPU_ABSENT, "no GPU present")
 
 
-def test_a_busy_cpu_in_a_machine_without_a_gpu_is_normal():
+def test_a_busy_cpu_in_a_machine_without_a_gpu_is_normal(wording):
     report = judge(pasted(BUSY, NO_GPU, runtime={"name": "ollama"}))
     assert report.verdict == "normal"
     assert report.findings == ()
-    assert "there is no GPU" in report.summary
+    wording(report.summary, tells="GPU")
 
 
 def test_a_busy_cpu_where_nobody_said_that_there_is_no_gpu_is_not():

@@ -10,7 +10,8 @@ from unslow.look.system import LookError, System
 from unslow.think.claims.check import LONGEST_TEXT
 from unslow.think.claims.check import check_claim as judge_claim
 from unslow.think.claims.check import check_text as judge_text
-from unslow.think.claims.report import CheckReport, Interval, Judged, worst
+from unslow.think.claims.report import CheckReport, Judged, worst
+from unslow.think.physics.terms import Interval
 
 LONGEST_CLAIM = 2000
 _EXAMPLES = (

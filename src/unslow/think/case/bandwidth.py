@@ -1,7 +1,4 @@
-"""How fast the memories of a case are read.
-
-The host's by its processors, a GPU's, and those of several GPUs that share a model.
-"""
+"""How fast the memories of a case are read: the host's, a GPU's, and those of GPUs that share a model."""
 
 import re
 from typing import NamedTuple

@@ -1,7 +1,4 @@
-"""The model of a case in the numbers that decide its speed, and what it asks of memory.
-
-To the byte where its tensors are known.
-"""
+"""The model of a case in the numbers that decide its speed, and its memory, to the byte where tensors are known."""
 
 import re
 from typing import Any, NamedTuple
@@ -9,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.errors import UserError
-from unslow.facts.model import Blueprint, MetadataValue, Table, unpacked_tensors
+from unslow.facts.model import Blueprint, Model, unpacked_tensors
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated, first_known, not_found
 from unslow.think.case.instructions import spelled_out
@@ -54,13 +51,14 @@ def kv_per_token(case: Case) -> float:
     cells = runtime.kv_cells.value_or(0)
     if cells and isinstance(runtime.kv_bytes, Known):
         return runtime.kv_bytes.value / cells
-    return kv_bytes_per_token(
-        model.layers.value_or(0),
-        model.kv_heads.value_or(0),
-        model.key_length.value_or(0),
-        model.value_length.value_or(0),
-        (runtime.kv_type_k.value_or("f16"), runtime.kv_type_v.value_or("f16")),
-    )
+    facts = (model.layers, model.kv_heads, model.key_length, model.value_length)
+    layers, heads, key_length, value_length = (fact.value_or(0) for fact in facts)
+    return kv_bytes_per_token(layers, heads, key_length, value_length, cache_types(case))
+
+
+def cache_types(case: Case) -> tuple[str, str]:
+    """The types of keys and of values."""
+    return case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16")
 
 
 @once
@@ -78,9 +76,11 @@ def read_shape(case: Case) -> Shape:
     if outside >= weights:
         raise missing("what the weights consist of", "give the path of the model file")
     layer_bytes = (weights - outside) / layers
-    experts = _expert_share(case, layers * layer_bytes)
+    number, used = model.experts.value_or(0), model.experts_used.value_or(0)
+    used_share = used / number if 0 < used < number else 1.0
+    experts = _expert_share(model, layers * layer_bytes) if used_share < 1 else 0.0  # 0 where none of them sits out
     return Shape(
-        layers, layer_bytes, output, 1 - experts * (1 - _used_share(case)), kv_per_token(case),
+        layers, layer_bytes, output, 1 - experts * (1 - used_share), kv_per_token(case),
         model.width.value_or(4096), model.vocabulary.value_or(0), experts,
     )  # fmt: skip
 
@@ -96,16 +96,8 @@ def _layers_by_size(case: Case) -> int:
     return layers
 
 
-def _used_share(case: Case) -> float:
-    experts, used = case.model.experts.value_or(0), case.model.experts_used.value_or(0)
-    return used / experts if 0 < used < experts else 1.0
-
-
-def _expert_share(case: Case, layers_bytes: float) -> float:
-    """The part of the layers' bytes that is experts; 0 where none of them sits out."""
-    model = case.model
-    if _used_share(case) >= 1:
-        return 0.0
+def _expert_share(model: Model, layers_bytes: float) -> float:
+    """The part of the layers' bytes that is experts."""
     if isinstance(model.expert_bytes, Known):
         return min(1.0, model.expert_bytes.value / layers_bytes)
     width, wide = model.expert_width.need(), model.width.need()
@@ -153,14 +145,14 @@ def _reckoned(plan: Blueprint, settings: Settings, shares: tuple[float, ...]) ->
 def settings_of(case: Case) -> Settings:
     """The settings that decide memory, in llama.cpp's own defaults where nothing is known."""
     runtime = case.runtime
-    slots = max(1, runtime.slots.value_or(1))
+    slots, (keys, values) = max(1, runtime.slots.value_or(1)), cache_types(case)
     return Settings(
         batch=runtime.batch.value_or(2048),
         micro_batch=runtime.ubatch.value_or(512),
         slots=slots,
         unified=runtime.kv_unified.value_or(default=slots == 1),
-        key_type=runtime.kv_type_k.value_or("f16").upper(),
-        value_type=runtime.kv_type_v.value_or("f16").upper(),
+        key_type=keys.upper(),
+        value_type=values.upper(),
         flash_attention=runtime.flash_attention.value_or(None),
         outputs=slots,
         fuses=fuses_of(case) or False,
@@ -186,18 +178,17 @@ def plan_of(case: Case) -> Blueprint | None:
 
 def blueprint_of(case: Case) -> Blueprint | None:
     """The model down to its tensors, whatever runs it."""
-    model = case.model
-    if not isinstance(model.tensors, Known) or not isinstance(model.metadata, Known):
-        return None
-    if not isinstance(model.architecture, Known):
-        return None
-    parts = model.architecture.value, model.metadata.value, model.tensors.value
-    return remembered(model, "plan", lambda: _laid_out(*parts))
+    return _blueprint(case.model)
 
 
-def _laid_out(architecture: str, metadata: dict[str, MetadataValue], table: Table) -> Blueprint | None:
+@once
+def _blueprint(model: Model) -> Blueprint | None:
+    name, metadata, table = model.architecture, model.metadata, model.tensors
+    if not (isinstance(name, Known) and isinstance(metadata, Known) and isinstance(table, Known)):
+        return None
     try:
-        plan = Blueprint(architecture=architecture, metadata=metadata, tensors=unpacked_tensors(table))
+        tensors = unpacked_tensors(table.value)
+        plan = Blueprint(architecture=name.value, metadata=metadata.value, tensors=tensors)
         plan.check()
         hyper_of(plan)  # UserError for numbers that no model has
     except (ValueError, UserError):  # a snapshot that was edited by hand
@@ -274,6 +265,5 @@ _NO_FLASH_ATTENTION = re.compile(
 
 def can_shrink_cache(case: Case) -> bool:
     """Whether the cache is not small already, and the runtime did not refuse to make it so."""
-    kinds = {case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16")}
     refused = any(_NO_FLASH_ATTENTION.search(line) for line in case.runtime.warnings.value_or([]))
-    return kinds == {"f16"} and not refused
+    return cache_types(case) == ("f16", "f16") and not refused

@@ -1,7 +1,4 @@
-"""The GPUs of a case: of which kind they are, whether the runtime can reach them and has code for them.
-
-And their state under load.
-"""
+"""The GPUs of a case: their kind, whether the runtime reaches them and has code for them, their state under load."""
 
 import math
 import re
@@ -180,15 +177,12 @@ def _unsupported(case: Case, gpu: Gpu) -> str:
     capability = dotted_version(gpu.compute_capability.value_or(family.compute_capability if family else ""))
     if capability and capability < OLDEST_CUDA:
         return f"{name or 'the GPU'} is older than the CUDA libraries have code for"
-    if gpu.vendor.value_or("") == "Intel" and _ships_rocm(case):
-        return f"this version of Ollama has no backend for {name or 'GPUs of Intel'}"
-    missing = _ships_rocm(case) and family is not None and family.rocm is False
-    return f"the ROCm libraries of Ollama have no code for {name}" if missing else ""
-
-
-def _ships_rocm(case: Case) -> bool:
     version = dotted_version(case.runtime.version.value_or(""))
-    return "ollama" in case.runtime.name.value_or("").lower() and bool(version) and version < VULKAN_IN_OLLAMA
+    if "ollama" not in case.runtime.name.value_or("").lower() or not version or version >= VULKAN_IN_OLLAMA:
+        return ""
+    if gpu.vendor.value_or("") == "Intel":
+        return f"this version of Ollama has no backend for {name or 'GPUs of Intel'}"
+    return f"the ROCm libraries of Ollama have no code for {name}" if family and family.rocm is False else ""
 
 
 def _of_card(case: Case, gpu: Gpu, why: str) -> Unreached:

@@ -1,7 +1,4 @@
-"""Instructions in the words of the machine and the runtime at hand.
-
-Commands to copy with what is known of a case in them.
-"""
+"""Instructions in the words of the machine and the runtime at hand, their commands with what is known of a case."""
 
 import re
 from functools import cache, lru_cache

@@ -1,7 +1,4 @@
-"""What a person tells of a case.
-
-Remarks and complaints, experiments and their sides, and what arithmetic may not decide alone.
-"""
+"""What a person tells of a case: remarks, complaints and experiments, and what arithmetic may not decide alone."""
 
 import re
 from functools import lru_cache
@@ -30,10 +27,9 @@ def denies(case: Case, topic: Topic) -> bool:
 
 def compared_by(case: Case, *topics: Topic) -> Comparison | None:
     """The two speeds that are furthest apart and differ in one of these; None where none differ by enough."""
-    found = [c for c in case.account.comparisons.value_or(()) if set(topics) & set(c.differs) and c.slow > 0]
-    found = [c for c in found if c.now != "fast"]
-    widest = max(found, key=told_ratio, default=None)
-    return widest if widest and told_ratio(widest) >= WORTH_COMPARING else None
+    now = (c for c in case.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
+    widest = max((c for c in now if set(topics) & set(c.differs)), key=told_ratio, default=None)
+    return widest if is_clear(widest) else None
 
 
 def told_ratio(comparison: Comparison) -> float:
@@ -71,15 +67,9 @@ def experiment_on(case: Case, *topics: Topic, metrics: tuple[Metric, ...] = ()) 
 
     Where the fast side is the one in use, the experiment is over: it explains nothing of today.
     """
-    found = [
-        c
-        for c in case.account.comparisons.value_or(())
-        if c.differs
-        and set(c.differs) <= set(topics)
-        and c.slow > 0
-        and c.now != "fast"
-        and (not metrics or c.metric in (*metrics, *_ANY_PHASE))
-    ]
+    now = (c for c in case.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
+    alone = (c for c in now if c.differs and set(c.differs) <= set(topics))
+    found = (c for c in alone if not metrics or c.metric in (*metrics, *_ANY_PHASE))
     return max(found, key=told_ratio, default=None)
 
 
@@ -152,11 +142,10 @@ def counts_of(trial: Comparison, topic: Topic) -> tuple[int, int]:
 
 def set_elsewhere(fact: Fact[T], trial: Comparison) -> T | None:
     """A setting as something else than the account of the trial shows it: the trial's own text names both sides."""
-    return fact.value if isinstance(fact, Known) and _text_of(fact.source) != _text_of(trial.source) else None
-
-
-def _text_of(source: str) -> str:
-    return source.rpartition(":")[0] or source
+    if not isinstance(fact, Known):
+        return None
+    own_text, trials_text = (source.rpartition(":")[0] or source for source in (fact.source, trial.source))
+    return fact.value if own_text != trials_text else None
 
 
 @lru_cache(maxsize=256)

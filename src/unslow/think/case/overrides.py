@@ -10,10 +10,10 @@ from itertools import islice
 from math import comb, prod
 from typing import NamedTuple
 
-from unslow.facts.model import Model, Table, layer_of, unpacked_tensors
+from unslow.facts.model import Model, layer_of, unpacked_tensors
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.memo import once, remembered
+from unslow.think.memo import once
 
 COMMON = (
     *(f"ffn_{part}_exps" for part in ("up", "gate", "down")),
@@ -92,15 +92,15 @@ def bytes_of_layers_on_host(case: Case, whole: int) -> int | None:
 
     None where the settings can't be read, or the model's tensors are not known.
     """
-    table, overrides = case.model.tensors, tuple(case.runtime.tensor_overrides.value_or([]))
-    if not isinstance(table, Known):
+    return _bytes_on_host(case.model, tuple(case.runtime.tensor_overrides.value_or([])), whole)
+
+
+@once
+def _bytes_on_host(model: Model, overrides: tuple[str, ...], whole: int) -> int | None:
+    if not isinstance(model.tensors, Known):
         return None
-    return remembered(case.model, ("bytes on host", overrides, whole), lambda: _bytes(table.value, overrides, whole))
-
-
-def _bytes(table: Table, overrides: tuple[str, ...], whole: int) -> int | None:
     try:
-        tensors = [(layer_of(tensor.name), tensor) for tensor in unpacked_tensors(table)]
+        tensors = [(layer_of(tensor.name), tensor) for tensor in unpacked_tensors(model.tensors.value)]
     except ValueError:  # a snapshot that was edited by hand
         return None
     rules = _rules(overrides, len(tensors))
@@ -129,14 +129,11 @@ def _sent_away(overrides: tuple[str, ...], names: _Names) -> SentAway:
         text = " ".join(overrides)
         experts, output = "exps" in text or "moe" in text.lower(), bool(re.search(r"(?<![\w.])output(?!_norm)", text))
         return SentAway(output, experts, unread=not experts and not output)
-    output = _leaves(names.output, rules)
+    output, layers = _leaves(names.output, rules), range(names.layers)
+    leaving = [part for part in names.parts if any(_leaves(f"blk.{n}.{part}.weight", rules, n) for n in layers)]
     # who sends `output` away sends a part of attention too, which has that word in its name
-    others = (part for part in names.parts if not is_expert(part) and not (output and part == "attn_output"))
-    return SentAway(
-        output,
-        any(_leave(part, rules, names.layers) for part in names.parts if is_expert(part)),
-        any(_leave(part, rules, names.layers) for part in others),
-    )
+    others = [part for part in leaving if not is_expert(part) and not (output and part == "attn_output")]
+    return SentAway(output, any(is_expert(part) for part in leaving), bool(others))
 
 
 def is_expert(part: str) -> bool:
@@ -152,10 +149,6 @@ def _without_experts(overrides: tuple[str, ...], names: _Names) -> float | None:
     if rules is None or not experts or any(_ONE_TENSOR.fullmatch(rule.pattern) for rule in rules):
         return None
     return sum(_leaves(f"blk.{i}.{part}.weight", rules, i) for i in range(layers) for part in experts) / len(experts)
-
-
-def _leave(part: str, rules: tuple[_Rule, ...], layers: int) -> bool:
-    return any(_leaves(f"blk.{layer}.{part}.weight", rules, layer) for layer in range(layers))
 
 
 def _leaves(name: str, rules: tuple[_Rule, ...], layer: int = 0) -> bool:

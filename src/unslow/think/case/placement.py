@@ -1,7 +1,4 @@
-"""Where the weights of a case lie, on GPUs and with the host.
-
-And which processors have part of the model to compute.
-"""
+"""Where the weights of a case lie, on GPUs and with the host, and which processors compute a part of the model."""
 
 from typing import NamedTuple
 
@@ -184,8 +181,7 @@ def _weights_placement(case: Case, shape: Shape) -> Placement:
         return Placement(shape.layers if on_gpu else 0, output_on_gpu=on_gpu)
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
-    held = _from_held_memory(case, shape)
-    if held is not None:
+    if held := _from_held_memory(case, shape):
         return held
     gpus = case.machine.gpus
     if runs_on_gpus_alone(case) and isinstance(gpus, Unknown) and gpus.absence is Absence.NOT_FOUND:
@@ -195,9 +191,7 @@ def _weights_placement(case: Case, shape: Shape) -> Placement:
 
 def output_is_on_gpu(case: Case) -> bool | None:
     """Whether a GPU holds the output matrix: as an override has it, else as the log says; None where neither tells."""
-    if sent_away(case).output:
-        return False
-    return _counted_output(case)
+    return False if sent_away(case).output else _counted_output(case)
 
 
 def leaves_out_the_output(case: Case) -> bool:
@@ -244,14 +238,14 @@ def _from_buffers(case: Case, shape: Shape) -> Placement:
     on_gpu = float(sum(b.bytes for b in buffers_of(case, "model", on_gpu=True)))
     if not on_gpu:
         return Placement(0, output_on_gpu=False)
-    whole = case.runtime.gpu_layers.value_or(0)
+    whole, by_count = case.runtime.gpu_layers.value_or(0), _by_count(case, shape)
     overridden = sent_away(case).of_layers or case.runtime.overflowing_layers.value_or(0)
-    overridden = overridden or on_gpu < HARDLY_THERE * _by_count(case, shape).gpu_layers * shape.layer_bytes
+    overridden = overridden or on_gpu < HARDLY_THERE * by_count.gpu_layers * shape.layer_bytes
     if whole and not overridden:  # the count is exact where every layer is on one side as a whole
-        return _by_count(case, shape)
+        return by_count
     said = output_is_on_gpu(case)
     output = on_gpu >= shape.output_bytes if said is None else said
-    counted = _by_count(case, shape).gpu_layers if whole else shape.layers
+    counted = by_count.gpu_layers if whole else shape.layers
     if shape.expert_share and overridden:
         lacking = counted * shape.layer_bytes + output * shape.output_bytes - on_gpu
         return without_experts(shape, counted, max(0.0, lacking), output_on_gpu=output)
@@ -276,8 +270,7 @@ def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
         return _holding(shape, max(0.0, held - RUNTIME_CONTEXT_BYTES - compute_bytes(case)))
     if any(sent_away(case)):
         return None
-    partly = _part_that_is_held(case, shape, held)
-    if partly is not None:
+    if partly := _part_that_is_held(case, shape, held):
         return partly
     forced = case.runtime.gpu_layers_set.value_or(None) is not None
     roomy = free_vram_bytes(case) > margin_bytes(case) + shape.layer_bytes
@@ -369,8 +362,7 @@ def _left_to_the_cpu(case: Case) -> float:
     if on_host and (on_gpu or not model.weights_bytes.value_or(0)):
         return max(0.0, on_host - model.token_table_bytes.value_or(0))
     away = sent_away(case)
-    sent = _sent_bytes(case, away)
-    if sent is not None:
+    if (sent := _sent_bytes(case, away)) is not None:
         return sent
     if isinstance(runtime.size_bytes, Known) and isinstance(runtime.size_vram_bytes, Known) and not away.of_layers:
         return float(max(0, runtime.size_bytes.value - runtime.size_vram_bytes.value))

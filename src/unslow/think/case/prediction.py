@@ -1,7 +1,4 @@
-"""Predictions for a case.
-
-The time of a token and of a prompt token, from physics or from a calibration that still holds.
-"""
+"""The time of a token and of a prompt token of a case, from physics or from a calibration that still holds."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +9,7 @@ from unslow.facts.calibration import Calibration
 from unslow.facts.runtime import SO_FAR
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Absence, Fact, Known, MissingFactError, Unknown
-from unslow.think.case.demand import plan_of, read_shape
+from unslow.think.case.demand import cache_types, plan_of, read_shape
 from unslow.think.case.questions import host_lends, prompt_question
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.work import (
@@ -20,20 +17,20 @@ from unslow.think.case.work import (
     CROSSINGS,
     FETCHES,
     Cure,
+    cache_away,
     crossings_s,
     cured_placement,
     depth_of,
     fetched_bytes,
     link_of,
     measured_prompt_tokens,
-    prompt_cache_copies_s,
     prompt_speed,
     with_settings,
     work,
 )
-from unslow.think.memo import remembered
+from unslow.think.memo import once
 from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
-from unslow.think.physics.placement import Placement, Shape
+from unslow.think.physics.placement import Placement, Shape, prompt_copies_s
 from unslow.think.physics.terms import Interval, Term, by_part, inverse_interval, least_seconds
 from unslow.think.physics.token_time import (
     CROWD,
@@ -72,7 +69,7 @@ def calibrated_token(case: Case, work: Work, depth: float) -> tuple[Interval, li
     if work.device is not None or work.is_hindered or plan is None:
         return None
     known = calibration_of(case)
-    found = calibrated_decode(demand_of(plan, max(1, int(depth)), _cache_types(case)), known) if known else None
+    found = calibrated_decode(demand_of(plan, max(1, int(depth)), cache_types(case)), known) if known else None
     return (found.seconds, _named(found.parts)) if found else None
 
 
@@ -81,15 +78,11 @@ def calibrated_prompt(case: Case, tokens: float) -> tuple[Interval, list[Part]] 
     plan, known = plan_of(case), calibration_of(case)
     if plan is None or known is None:
         return None
-    found = calibrated_prefill(demand_of(plan, 1, _cache_types(case)), known, max(1, int(tokens)))
+    found = calibrated_prefill(demand_of(plan, 1, cache_types(case)), known, max(1, int(tokens)))
     if found is None:
         return None
     each = [part._replace(seconds=part.seconds / tokens) for part in found.parts]
     return Interval(*(seconds / tokens for seconds in found.seconds)), _named(each)
-
-
-def _cache_types(case: Case) -> tuple[str, str]:
-    return case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16")
 
 
 def _named(parts: Iterable[Part]) -> list[Part]:
@@ -100,12 +93,6 @@ def _named(parts: Iterable[Part]) -> list[Part]:
         before = named.get(name, Part(name, 0.0, part.spread))
         named[name] = Part(name, before.seconds + part.seconds, max(before.spread, part.spread))
     return list(named.values())
-
-
-def scale_of(case: Case, work: Work) -> float:
-    """By how much a server of this kind was slower than expected when it was calibrated; 1 where it was not."""
-    known = calibration_of(case) if work.device is not None and case.calibrations else None
-    return known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
 
 
 class Prediction(NamedTuple):
@@ -140,17 +127,6 @@ _INTEGERS_GAIN = 2.0
 """Matrix units multiply 8-bit integers twice as fast as 16-bit floats, and quantised weights are multiplied so."""
 
 
-class _Asked(NamedTuple):
-    """A prompt, how many of its tokens are computed at once, and where the model lies."""
-
-    case: Case
-    shape: Shape
-    placement: Placement
-    tokens: float
-    each: float
-    fetched: float = 0.0  # Bytes of weights that a GPU reads over its link for each part of the prompt
-
-
 def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     """Seconds for each token of a prompt as long as the measured one, or what the prediction lacks."""
     cure = cure or Cure()
@@ -159,8 +135,7 @@ def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknow
     try:
         shape = read_shape(case)
         each, fetched = min(tokens, micro_batch(case)), fetched_bytes(case, cure)
-        asked = _Asked(case, shape, cured_placement(case, shape, cure), tokens, each, fetched)
-        return remembered(case, (PREFILL, asked[1:]), lambda: _predicted_prefill(asked))
+        return _predicted_prefill(case, shape, cured_placement(case, shape, cure), tokens, each, fetched)
     except MissingFactError as error:
         return error.unknown
 
@@ -187,10 +162,16 @@ def measured_prefill(case: Case) -> Fact[float]:
     return prompt_speed(case)
 
 
-def _predicted_prefill(asked: _Asked) -> Prediction:
-    case, shape, placement, tokens, each, fetched = asked
+@once
+def _predicted_prefill(
+    case: Case, shape: Shape, placement: Placement, tokens: float, each: float, fetched: float
+) -> Prediction:
+    """Of a prompt of which so many tokens are computed at once, and for each part so many bytes of weights fetched."""
     question = prompt_question(case, shape, placement, each)
-    terms = [term for term in _terms(question, asked) if term.seconds]
+    # What GPUs take, with the weights that the host lends them, or what both take one after the other
+    lent = question.host is None or question.totals is None or host_lends(case, each)
+    apart = (question,) if lent else (question._replace(host=None), question._replace(totals=None))
+    terms = [term for part in apart for term in prompt_terms(part, tokens, each) if term.seconds]
     ceiling = _ceiling(question, terms)
     known = calibrated_prompt(case, tokens) if question.totals is None else None
     if known:
@@ -202,7 +183,7 @@ def _predicted_prefill(asked: _Asked) -> Prediction:
     parts += [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / each, 2.0)]
     # Copies of the cache and crossings, which all tokens of a micro-batch share
     beside = (
-        Part(COPIES, prompt_cache_copies_s(case, shape, placement, tokens, each), 2.0),
+        Part(COPIES, prompt_copies_s(cache_away(shape, placement), tokens, each, link_of(case)), 2.0),
         Part(CROSSINGS, crossings_s(case, shape, placement) / each, 2.0),
         Part(FETCHES, fetched / link_of(case) / each, 2.0),
     )
@@ -210,14 +191,6 @@ def _predicted_prefill(asked: _Asked) -> Prediction:
     total = sum(part.seconds for part in parts)
     # the utilisation of arithmetic differs far more than that of bandwidth, and more often downwards
     return Prediction(Interval(total / spread.high, total, total / spread.low), parts, ceiling)
-
-
-def _terms(question: SpeedQuestion, asked: _Asked) -> Iterable[Term]:
-    """What GPUs take, with the weights that the host lends them, or what both take one after the other."""
-    if question.host is None or question.totals is None or host_lends(asked.case, asked.each):
-        return prompt_terms(question, asked.tokens, asked.each)
-    apart = (question._replace(host=None), question._replace(totals=None))
-    return (term for part in apart for term in prompt_terms(part, asked.tokens, asked.each))
 
 
 def _ceiling(question: SpeedQuestion, terms: list[Term]) -> float:
@@ -238,10 +211,10 @@ DECODE = "decode_tokens_per_s"  # The metric that is predicted, by the name it h
 
 def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     """The prediction, or what it lacks."""
-    asked = cure or Cure()
-    return remembered(case, (DECODE, asked), lambda: _predicted_decode(case, asked))
+    return _predicted_decode(case, cure or Cure())
 
 
+@once
 def _predicted_decode(case: Case, cure: Cure) -> Prediction | Unknown:
     try:
         plan = work(case, cure)
@@ -252,7 +225,9 @@ def _predicted_decode(case: Case, cure: Cure) -> Prediction | Unknown:
         parts = [*known[1], *plan.beside]
         more = sum(part.seconds for part in plan.beside)
         return Prediction(known[0].shifted(more), parts, ceiling_tokens_per_s(plan), "calibrated")
-    scale = scale_of(case, plan)
+    # By how much a server of this kind was slower than expected when it was calibrated
+    usable = calibration_of(case) if plan.device is not None and case.calibrations else None
+    scale = usable.scale.factor if usable and usable.scale and usable.backend == "gpu" else 1.0
     parts = [Part(part.name, part.seconds * scale, part.spread) for part in decode_parts(plan)]
     if not parts:
         return Unknown("nothing to predict from")
@@ -264,26 +239,20 @@ MEASURE = "run `unslow` while the runtime is idle, without --passive"
 SHARED_BY = (1.05, 1.5)  # Requests at a time, on average, of which some were alone and some were not
 
 
-def _is_of_unknown_company(case: Case) -> bool:
-    """Whether a server that answers many at once only counts a mean, and nobody watched how many they are."""
-    counted = case.runtime.decode_tokens_per_s
-    alone = case.runtime.max_sequences.value_or(2) == 1
-    mean = isinstance(counted, Known) and counted.source.endswith(SO_FAR)
-    return mean and not alone and runs_paged(case) is True and not isinstance(case.run.traffic, Known)
-
-
 def measured_rate(case: Case) -> Known[float] | Unknown:
     """The speed that was measured, else what the runtime counted of its own work."""
-    tried = case.run.decode_tokens_per_s
-    if isinstance(tried, Unknown) and tried.absence is Absence.FAILED:
-        return tried  # what the server did before it broke is no answer to how fast it is
-    traffic = case.run.traffic
+    tried, counted, traffic = case.run.decode_tokens_per_s, case.runtime.decode_tokens_per_s, case.run.traffic
     is_shared = isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
-    if isinstance(tried, Unknown) and is_shared:
-        return tried  # nor is an average over requests that now and then shared it
-    if isinstance(tried, Unknown) and _is_of_unknown_company(case):
+    # What the server did before it broke is no answer to how fast it is, nor is an average over requests that now and
+    # then shared it
+    if isinstance(tried, Unknown) and (tried.absence is Absence.FAILED or is_shared):
+        return tried
+    # A server that answers many at once only counts a mean, and nobody watched how many they are
+    is_mean = isinstance(counted, Known) and counted.source.endswith(SO_FAR) and not isinstance(traffic, Known)
+    of_many = case.runtime.max_sequences.value_or(2) != 1 and runs_paged(case) is True
+    if isinstance(tried, Unknown) and is_mean and of_many:
         return Unknown("its own mean is of all requests so far, and how many shared it at a time is not known", MEASURE)
-    for fact in (tried, case.runtime.decode_tokens_per_s):
+    for fact in (tried, counted):
         if isinstance(fact, Known) and fact.value > SLOWEST:
             return fact
     if isinstance(tried, Unknown) and tried.absence is not Absence.NOT_LOOKED:

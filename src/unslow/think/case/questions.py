@@ -23,13 +23,13 @@ from unslow.think.case.bandwidth import (
     shares_of,
     wanted_threads,
 )
-from unslow.think.case.demand import missing, plan_of
+from unslow.think.case.demand import cache_types, missing, plan_of
 from unslow.think.case.gpus import device_of
 from unslow.think.case.instructions import spelled_out
 from unslow.think.case.placement import host_link_bytes_per_s
 from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import gpus_used, runtime_sees_gpu
-from unslow.think.memo import once, remembered
+from unslow.think.memo import once
 from unslow.think.physics.chip import Chip, SpeedSetting, kind_of
 from unslow.think.physics.decode import (
     EAGER,
@@ -149,7 +149,7 @@ def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
     """All layers, and the output: from the tensors where they are known, else from the shape."""
     plan = plan_of(case)
     if plan is not None:
-        return remembered(plan, "parts", lambda: _parts_of_plan(plan))
+        return _parts_of_plan(plan)
     # The type that a quant is mostly made of: Q4_K of Q4_K_M
     found = re.match(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)", case.model.quant.value_or("Q4_K_M"))
     kind = kind_of(found[1].upper() if found else "Q4_K")
@@ -173,6 +173,7 @@ def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
     )  # fmt: skip
 
 
+@once
 def _parts_of_plan(plan: Blueprint) -> tuple[Totals, Totals]:
     load = model_load(plan)
     return layer_totals(load, load.layers, with_output=False), layer_totals(load, (), with_output=True)
@@ -243,8 +244,7 @@ def samples_at_once(case: Case) -> bool:
 @once
 def element_bytes_of(case: Case) -> float:
     """Of a key or a value."""
-    types = (case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16"))
-    return sum(element_bytes(t) for t in types) / 2
+    return sum(element_bytes(kind) for kind in cache_types(case)) / 2
 
 
 def build_year(case: Case) -> float:
@@ -255,10 +255,8 @@ def build_year(case: Case) -> float:
 
 _FAMILIES = ("lpddr", "ddr5", "ddr4", "mrdimm")
 """Of memories, by which arithmetic of the CPUs beside them was learned."""
-_WIDE, _SERVER = "avx512f", "amx_int8"
+_WIDE, _SERVER, _ARM = "avx512f", "amx_int8", "asimd"
 """AVX-512, and AMX: servers with both were measured no faster than CPUs with neither."""
-
-_ARM = "asimd"
 
 
 class HostWork(NamedTuple):
@@ -299,10 +297,9 @@ def left_on_host(case: Case, shape: Shape, placement: Placement) -> Totals:
 def host_setting(case: Case, placement: Placement) -> SpeedSetting:
     """The CPU as what was learned is looked up; its family is that of its memory, where that is known."""
     kind = case.machine.memory.kind.value_or("").lower()
-    family = next((name for name in _FAMILIES if name in kind), "")
     return SpeedSetting(
         "cpu",
-        family=family,
+        family=next((name for name in _FAMILIES if name in kind), ""),
         types=types_of(case),
         beside_gpu=placement.attending > 0,
         wide_vectors=multiplies_wide(case.machine.cpu),

@@ -72,8 +72,6 @@ def is_older(one: str, other: str) -> bool:
 
 
 LEAST_SHARE = 0.1  # Of what was free: less comes and goes with any desktop
-
-
 PAUSE_S = 30 * 60
 """Between two loads: after so long a pause a load is what the first request of a new task costs, not each one."""
 DEFAULT_KEEP_ALIVE_S = 300.0
@@ -142,9 +140,10 @@ def reloading(case: Case) -> Reloading | None:
     for reload in _reloads(case.runtime.loads.value_or([])):
         if reload.now.source in own and not reload.before.stopped:
             by_reason.setdefault(_reason(case, reload), []).append(reload)
-    found = [Reloading(reason, tuple(each)) for reason, each in by_reason.items()]
-    found = [r for r in found if _matters(case, r)]
-    return max(found, key=lambda r: (r.reason != "unknown", len(r.reloads)), default=None)
+    found = (Reloading(reason, tuple(each)) for reason, each in by_reason.items())
+    return max(
+        (r for r in found if _matters(case, r)), key=lambda r: (r.reason != "unknown", len(r.reloads)), default=None
+    )
 
 
 def _matters(case: Case, reloading: Reloading) -> bool:

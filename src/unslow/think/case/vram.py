@@ -141,8 +141,8 @@ def may_be_own(case: Case, process: GpuProcess) -> bool:
     pid = case.runtime.pid
     if isinstance(pid, Known) and own_pid_is_listed(case):
         return process.pid == pid.value or _is_worker(case, process)
-    name, command = case.runtime.name.value_or("").lower(), _program_of_command(case)
-    known = bool(command and not _is_interpreter(command)) or any(named in name for named in _NAMED_PROGRAMS)
+    name = case.runtime.name.value_or("").lower()
+    known = bool(_own_program(case)) or any(named in name for named in _NAMED_PROGRAMS)
     return not known or not isinstance(process.name, Known) or has_own_name(case, process)
 
 
@@ -154,12 +154,10 @@ def own_pid_is_listed(case: Case) -> bool:
 
 def has_own_name(case: Case, process: GpuProcess) -> bool:
     """Whether a process is called like the programs of the runtime."""
-    program = _program(process.name.value_or(""))
-    ollama = "ollama" in case.runtime.name.value_or("").lower()
-    command = _program_of_command(case)
-    by_command = bool(command) and program == command and not _is_interpreter(command)
-    studio = "lm studio" in case.runtime.name.value_or("").lower() and program.lower() in _OF_LM_STUDIO
-    return program == "llama-server" or by_command or studio or (ollama and program in _OF_OLLAMA)
+    program, runtime = _program(process.name.value_or("")), case.runtime.name.value_or("").lower()
+    ollama = "ollama" in runtime and program in _OF_OLLAMA
+    studio = "lm studio" in runtime and program.lower() in _OF_LM_STUDIO
+    return program == "llama-server" or ollama or studio or (bool(program) and program == _own_program(case))
 
 
 def outruns_the_host(case: Case) -> bool:
@@ -182,16 +180,14 @@ def _is_worker(case: Case, process: GpuProcess) -> bool:
     return bool(worker) and process.name.value_or("").rpartition("/")[2].startswith(worker or "")
 
 
-def _program_of_command(case: Case) -> str:
-    return _program(next(iter(case.runtime.command.value_or([])), ""))
+def _own_program(case: Case) -> str:
+    """The program that was started, where its name tells it from others, as that of an interpreter does not."""
+    program = _program(next(iter(case.runtime.command.value_or([])), ""))
+    return "" if program.lower().startswith("python") or program in _LAUNCHERS else program
 
 
 def _program(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-
-
-def _is_interpreter(program: str) -> bool:
-    return program.lower().startswith("python") or program in _LAUNCHERS
 
 
 NOBODYS_BYTES = 512 * MIB
@@ -245,7 +241,7 @@ def gpus_used(case: Case) -> tuple[Gpu, ...]:
     gpus, devices = gpus_of(case), computing_devices(case)
     if len(gpus) < 2:  # noqa: PLR2004 (several)
         return gpus
-    held = _gpus_worked_on(case, gpus)
+    held = gpus_held(case)
     matching = [candidate_gpus(device, gpus) for device in devices]
     possible = [gpu for alike in matching for gpu in alike]
     one_each = len(held) == len(devices) and all(gpu in possible for gpu in held)
@@ -254,9 +250,13 @@ def gpus_used(case: Case) -> tuple[Gpu, ...]:
     return gpus_named(case, devices, seen_gpus(case), gpus) or set_aside(case, gpus)
 
 
-def _gpus_worked_on(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The GPUs that list the runtime, less those where it has but a context, if it has more elsewhere."""
-    held = [(gpu, sum(p.vram_bytes.value_or(0) for p in own)) for gpu in gpus if (own := _own_on(case, gpu))]
+def gpus_held(case: Case) -> tuple[Gpu, ...]:
+    """The GPUs that list the runtime, less those where it has but a context, if it has more elsewhere.
+
+    None where no list is known or it is on none of them.
+    """
+    every = gpus_of(case)
+    held = [(gpu, sum(p.vram_bytes.value_or(0) for p in own)) for gpu in every if (own := _own_on(case, gpu))]
     more = tuple(gpu for gpu, size in held if size > BARE_CONTEXT_BYTES)
     return more or tuple(gpu for gpu, _ in held)
 
@@ -308,21 +308,15 @@ def other_gpu_processes(case: Case) -> list[GpuProcess]:
     return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))
 
 
-def gpus_held(case: Case) -> tuple[Gpu, ...]:
-    """The GPUs that list the runtime's own process; none where no list is known or it is on none of them."""
-    return _gpus_worked_on(case, gpus_of(case))
-
-
 def own_vram_bytes(case: Case) -> float | None:
     """What the runtime's process holds by the driver's count; None where it is not listed or not counted."""
-    own = [p for g in gpus_of(case) for p in _own_on(case, g)]
-    held = [p.vram_bytes.value for p in own if isinstance(p.vram_bytes, Known)]
-    return float(sum(held)) if held else None
+    return own_bytes_on(case, *gpus_of(case))
 
 
-def own_bytes_on(case: Case, gpu: Gpu) -> float | None:
-    """The same on one GPU."""
-    held = [p.vram_bytes.value for p in _own_on(case, gpu) if isinstance(p.vram_bytes, Known)]
+def own_bytes_on(case: Case, *gpus: Gpu) -> float | None:
+    """The same on some GPUs."""
+    sizes = (p.vram_bytes for gpu in gpus for p in _own_on(case, gpu))
+    held = [size.value for size in sizes if isinstance(size, Known)]
     return float(sum(held)) if held else None
 
 
@@ -386,11 +380,9 @@ def runtime_sees_gpu(case: Case) -> bool | None:
 @once
 def _says_that_it_uses_one(case: Case) -> bool:
     runtime = case.runtime
-    if any(b.on_gpu for b in runtime.buffers.value_or([])) or _counts_layers(case) or failed_on_gpu(case):
-        return True
-    if runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0:
-        return True
-    return bool(seen_gpus(case))
+    held = runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0
+    held = held or any(b.on_gpu for b in runtime.buffers.value_or([]))
+    return held or _counts_layers(case) or failed_on_gpu(case) or bool(seen_gpus(case))
 
 
 def _counts_layers(case: Case) -> bool:

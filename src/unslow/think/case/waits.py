@@ -141,10 +141,9 @@ def client_s(case: Case) -> float | None:
     """Seconds of a request that the server does not account for: by the requests themselves, and by the way to it."""
     whole = [c.client_total_s - c.prefill_s - c.decode_s for c in completions_of(case) if c.client_total_s is not None]
     beside = (queue_s(case) or 0.0) + (reload_s(case) or 0.0)
-    by_requests = [max(0.0, statistics.median(whole) - beside)] if whole else []
-    detour, held = detour_s(case), held_up_s(case)
-    beside_it = ([detour] if detour is not None else []) + ([held] if held else [])
-    return max([*by_requests, *beside_it], default=None)
+    by_requests = max(0.0, statistics.median(whole) - beside) if whole else None
+    known = (by_requests, detour_s(case), held_up_s(case) or None)
+    return max((seconds for seconds in known if seconds is not None), default=None)
 
 
 def is_held_back(completion: Completion) -> bool:

@@ -1,7 +1,4 @@
-"""A case as the decode formula takes it.
-
-As configured, or with a cure applied, with what settings cost a token beside its reads.
-"""
+"""A case as the decode formula takes it, as configured or with a cure, and what settings cost beside its reads."""
 
 import statistics
 from typing import Any, NamedTuple
@@ -28,7 +25,7 @@ from unslow.think.case.runtime import runs_paged
 from unslow.think.case.vram import available_vram_bytes, gpus_used
 from unslow.think.memo import once
 from unslow.think.physics.decode import offload_terms
-from unslow.think.physics.placement import CROSSINGS_PER_LAYER, Placement, Shape, copied_cache_s, prompt_copies_s
+from unslow.think.physics.placement import CROSSINGS_PER_LAYER, Placement, Shape, copied_cache_s
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.physics.token_time import (
     LOGITS_S_PER_ENTRY,
@@ -112,19 +109,20 @@ _USUAL_CONTEXT = 4096
 @once
 def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
     """The placement; MissingFactError where nothing tells how it is and no cure says how it would be."""
+    context = case.runtime.context_length.value_or(_USUAL_CONTEXT)
     if (cure.vram_bytes is None and not cure.only_own_memory) or case.machine.gpus.value_or(None) == ():
         placed = read_placement(case, shape)
     else:
         # What so much memory holds, unless more is there already, and is not lent
         memory = cure.vram_bytes if cure.vram_bytes is not None else available_vram_bytes(case)
-        placed = fitting_placement(case, shape, memory, _context(case, cure))
+        placed = fitting_placement(case, shape, memory, context if cure.context is None else cure.context)
         placed = placed._replace(cache_on_gpu=not cache_on_host(case))
         loaded = not cure.only_own_memory and case.runtime.state.value_or("loaded") != "failed"
         if now := read_placement_or_none(case, shape) if loaded else None:
             placed = max(placed, now, key=lambda p: (p.gpu_layers, p.output_on_gpu))
     if cure.experts_on_gpu and placed.with_experts < placed.attending:
         # With as many experts as there was room for, on the layers that the GPU computes anyway
-        room = fitting_placement(case, shape, available_vram_bytes(case), _context(case, Cure()))
+        room = fitting_placement(case, shape, available_vram_bytes(case), context)
         experts = max(placed.with_experts, min(placed.attending, room.with_experts))
         by_bytes = placed.attending * (1 - shape.expert_share) + experts * shape.expert_share
         placed = placed._replace(gpu_layers=by_bytes, expert_layers=experts, dense_layers=placed.attending)
@@ -132,10 +130,6 @@ def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
         output_on_gpu=placed.output_on_gpu or bool(cure.output_on_gpu and placed.attending),
         cache_on_gpu=placed.cache_on_gpu or bool(cure.kv_on_gpu),
     )
-
-
-def _context(case: Case, cure: Cure) -> float:
-    return cure.context if cure.context is not None else case.runtime.context_length.value_or(_USUAL_CONTEXT)
 
 
 class Turns(NamedTuple):
@@ -198,7 +192,7 @@ def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, dep
     traffic = _timed_traffic(case)
     logprobs = traffic.logprobs.value_or(0) if traffic and not cure.plain_sampling else 0
     parts = (
-        Part(COPIES, cache_copies_s(case, shape, placement, depth), _SPREAD),
+        Part(COPIES, copied_cache_s(cache_away(shape, placement), depth, link_of(case)), _SPREAD),
         Part(CROSSINGS, crossings_s(case, shape, placement), _SPREAD),
         Part(FETCHES, fetched_bytes(case, cure) / link_of(case), _SPREAD),
         Part(SORTING, 0.0 if cure.plain_sampling else _sorting_s(case, shape), SORT_SPREAD),
@@ -216,17 +210,7 @@ def fetched_bytes(case: Case, cure: Cure) -> float:
     return min(away, max(0.0, lacking) / max(1, gpu_split_of(case, len(gpus_used(case))).gpus))
 
 
-def cache_copies_s(case: Case, shape: Shape, placement: Placement, depth: float) -> float:
-    """Seconds of a token for keys and values that the host has and a GPU needs."""
-    return copied_cache_s(_cache_away(shape, placement), depth, link_of(case))
-
-
-def prompt_cache_copies_s(case: Case, shape: Shape, placement: Placement, tokens: float, each: float) -> float:
-    """The same for each token of a prompt, of which so many are computed at once."""
-    return prompt_copies_s(_cache_away(shape, placement), tokens, each, link_of(case))
-
-
-def _cache_away(shape: Shape, placement: Placement) -> float:
+def cache_away(shape: Shape, placement: Placement) -> float:
     """Bytes of a token's keys and values that lie with the host, of layers that a GPU computes."""
     away = 0.0 if placement.cache_on_gpu else placement.attending
     return shape.kv_bytes_per_token * away / max(1, shape.layers)

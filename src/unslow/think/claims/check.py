@@ -1,10 +1,8 @@
 """Every claim of a text, judged."""
 
-from collections.abc import Iterator
-
-from unslow.think.claims.amounts import Amount, sentences
+from unslow.think.claims.amounts import sentences
 from unslow.think.claims.ratios import judge_ratio, ratio_said
-from unslow.think.claims.report import Expected, Interval, Judged
+from unslow.think.claims.report import Expected, Judged
 from unslow.think.claims.sentence import Said, parse_sentence, role_of, with_earlier
 from unslow.think.claims.sizes import (
     judge_cache,
@@ -23,12 +21,7 @@ LONGEST_TEXT = 200_000
 _MOST_CLAIMS = 2000
 
 
-def nothing_expected(*_: object) -> Interval | None:
-    """For where nobody predicts."""
-    return None
-
-
-def check_text(text: str, expected: Expected = nothing_expected) -> list[Judged]:
+def check_text(text: str, expected: Expected = lambda *_: None) -> list[Judged]:
     """Every claim of a text that carries a number, in order; a sentence may hold several, or none."""
     found: list[Judged] = []
     earlier: Said | None = None
@@ -41,7 +34,7 @@ def check_text(text: str, expected: Expected = nothing_expected) -> list[Judged]
     return found
 
 
-def check_claim(text: str, expected: Expected = nothing_expected) -> list[Judged]:
+def check_claim(text: str, expected: Expected = lambda *_: None) -> list[Judged]:
     """The same for a text that is one claim, whatever its punctuation."""
     said = parse_sentence(" ".join(text.split()))
     return _judged(said, said, expected)
@@ -51,29 +44,23 @@ def _judged(said: Said, whole: Said, expected: Expected) -> list[Judged]:
     """What a sentence claims, by itself and with the names that it takes from before, which only some claims may."""
     sizes = [(a, role_of(said, a)) for a in said.amounts if a.kind == "size" and not a.is_limit]
     room = next((a for a, role in sizes if role == "room"), None)
-    found = [judge_speed(whole, a, expected) for a in said.amounts if a.kind == "speed"]
+    speeds, settings = [a for a in said.amounts if a.kind == "speed"], said.settings
+    found = [judge_speed(whole, a, expected) for a in speeds]
     found += [judge_cache(whole, a) for a, role in sizes if role == "cache"]
     # A bandwidth may be that of the device that a speed is claimed of, and no claim itself
-    is_setting = not said.devices and not said.on_cpu and any(a.kind == "speed" for a in said.amounts)
+    is_setting = not said.devices and not said.on_cpu and bool(speeds)
     found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not is_setting]
     found += [judge_efficiency(said, a) for a in said.amounts if a.kind == "percent" and speaks_of_efficiency(said, a)]
     for amount, role in sizes if said.models or said is whole else ():
         if role in {"layer", "weights", "need"}:
             found.append(judge_layer_size(said, amount) if role == "layer" else judge_size(said, amount, role))
-    found += _of_layers(said, whole, room)
+    if settings.layers_named is not None and said.models:
+        found.append(judge_count(said))
+    if settings.gpu_layers is not None and whole.models and (room or whole.devices or not speeds):
+        found.append(judge_placed(whole, room_bytes(room) if room else 0.0))
     found += judge_parameters(said)
     if ratio := ratio_said(said):
         found.append(judge_ratio(said, ratio))
     if not found and said.models and (room or (said.devices and speaks_of_fitting(said))):
         found.append(judge_fit(said, room))
     return found
-
-
-def _of_layers(said: Said, whole: Said, room: Amount | None) -> Iterator[Judged]:
-    s = said.settings
-    if s.layers_named is not None and said.models:
-        yield judge_count(said)
-    has_room = room is not None or bool(whole.devices)
-    speeds = any(a.kind == "speed" for a in said.amounts)
-    if s.gpu_layers is not None and whole.models and (has_room or not speeds):
-        yield judge_placed(whole, room_bytes(room) if room else 0.0)

@@ -46,15 +46,9 @@ class DeviceSaid(NamedTuple):
     is_class: bool = False  # Whether it is any device with that memory, or any at all
 
 
-class _Word(NamedTuple):
-    text: str
-    start: int
-    end: int
-
-
 def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceSaid]:
     """Every device of a plain text by its name, in order; numbers that are amounts of something are none."""
-    words = [_Word(_PLURAL.sub("", m[0]), m.start(), m.end()) for m in _WORD.finditer(text)]
+    words = list(_WORD.finditer(text))
     found: list[DeviceSaid] = []
     at = 0
     while at < len(words):
@@ -62,7 +56,7 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
         if said is None:
             at += 1
             continue
-        at = next((n for n, word in enumerate(words) if word.start >= said.end), len(words))
+        at = next((n for n, word in enumerate(words) if word.start() >= said.end), len(words))
         last = found[-1] if found else None
         if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
             # `RTX 3090/4090` is either of them: one entry with the variants of both
@@ -73,12 +67,12 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
     return found
 
 
-def _named(text: str, original: str, words: list[_Word], taken: list[Amount]) -> DeviceSaid | None:
-    start = words[0].start
-    if words[0].text not in _vocabulary():
+def _named(text: str, original: str, words: list[re.Match[str]], taken: list[Amount]) -> DeviceSaid | None:
+    start, singular = words[0].start(), [_PLURAL.sub("", word[0]) for word in words]
+    if singular[0] not in _vocabulary():
         return None
     for last in range(len(words), 0, -1):
-        window, end = [word.text for word in words[:last]], words[last - 1].end
+        window, end = singular[:last], words[last - 1].end()
         overlaps = any(a.start < end and start < a.end and a.kind != "size" for a in taken)
         ends = last > 1 and _END_OF_NAME.search(text[start:end])
         if overlaps or ends or any(_DDR.match(word) for word in window):
@@ -210,10 +204,8 @@ _CPU = any_phrase(
     "without (?:a )?gpu", "ryzen", "core (?:ultra|i[3579])", r"i[3579]-\d{4,5}\w*", r"ddr[345]\w*",
 )  # fmt: skip
 _BYTES_A_TRANSFER = 8
-DESKTOP_BYTES_PER_S = 128 * GB  # Two channels of DDR5-8000: quicker than what most desktops run
 DESKTOP_MOST_BYTES = 256 * GIB  # Four modules of 64 GiB; a model that asks for more runs on a server
 DESKTOP_MOST_DEVICES = 3
-DISK_BYTES_PER_S = 15.8 * GB  # Four lanes of PCIe 5.0: 4 x 32 GT/s with 128 of 130 bits
 
 
 class Host(NamedTuple):
@@ -223,6 +215,12 @@ class Host(NamedTuple):
     bytes_per_s: float
     named: bool = False
     device: Device | None = None  # The processors of the catalogue, where a text names them
+
+
+DESKTOP = Host("a desktop's memory", 128 * GB)  # Two channels of DDR5-8000: quicker than what most desktops run
+DISK = Host("a disk", 15.8 * GB)
+"""The quickest drive, four lanes of PCIe 5.0 (4 x 32 GT/s with 128 of 130 bits): what a memory that is the host's too
+can't hold comes from there at every token."""
 
 
 def host_said(text: str) -> Host | None:
@@ -242,26 +240,12 @@ def is_on_cpu(text: str) -> bool:
     return bool(_CPU.search(text)) or host_said(text) is not None
 
 
-def desktop_host() -> Host:
-    """The best that an ordinary desktop has."""
-    return Host("a desktop's memory", DESKTOP_BYTES_PER_S)
-
-
-def server_host() -> Host:
-    """The quickest host of the catalogue."""
-    best = max(_cpus(), key=lambda d: d.memory_bytes_per_s, default=None)
-    return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s) if best else desktop_host()
-
-
-def disk_host() -> Host:
-    """The quickest drive: what a memory that is the host's too can't hold comes from there at every token."""
-    return Host("a disk", DISK_BYTES_PER_S)
-
-
 def host_for(spilled_bytes: float, devices: int, said: Host | None) -> Host:
-    """The named host, else the ordinary one that could hold so much and so many devices."""
-    is_desktop = spilled_bytes <= DESKTOP_MOST_BYTES and devices <= DESKTOP_MOST_DEVICES
-    return said or (desktop_host() if is_desktop else server_host())
+    """The named host, else the ordinary one that could hold so much and so many devices: a desktop, or a server."""
+    if said or (spilled_bytes <= DESKTOP_MOST_BYTES and devices <= DESKTOP_MOST_DEVICES):
+        return said or DESKTOP
+    best = max(_cpus(), key=lambda d: d.memory_bytes_per_s)
+    return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s)
 
 
 def _cpus() -> list[Device]:
@@ -288,11 +272,6 @@ class Place(NamedTuple):
     cache_bytes: float = 0.0
     device: Device | None = None
     number: int = 1
-
-    @property
-    def is_all_memory(self) -> bool:
-        """Whether there is no memory beside it: what it can't hold stays on a disk."""
-        return self.device is not None and self.device.kind in ("cpu", "unified")
 
     def for_model(self, weights_bytes: float) -> "Place":
         """The same; of chips with little memory each, as many as hold the model."""

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -45,68 +45,62 @@ class ModelSaid(NamedTuple):
     """Whether it has a name that the catalogue does not know: then it may have experts that nobody mentions."""
 
 
-class _Word(NamedTuple):
-    text: str
-    start: int
-    end: int
-
-
 def models_said(text: str) -> list[ModelSaid]:
     """Every model of a plain text, in order."""
-    words = [_Word(m[0], m.start(), m.end()) for m in _WORD.finditer(re.sub(r"(\d) ?billion\b", r"\1b       ", text))]
+    words = list(_WORD.finditer(re.sub(r"(\d) ?billion\b", r"\1b       ", text)))
     found: list[ModelSaid] = []
     at = 0
     while at < len(words):
         said = _named(text, words, at) or _sized(text, words[at], another=bool(found))
         if said:
             found.append(said)
-            at = next((n for n, w in enumerate(words) if w.start >= said.end), len(words))
+            at = next((n for n, w in enumerate(words) if w.start() >= said.end), len(words))
         else:
             at += 1
     return found
 
 
-def _named(text: str, words: list[_Word], at: int) -> ModelSaid | None:
+def _named(text: str, words: list[re.Match[str]], at: int) -> ModelSaid | None:
     """The longest name that begins here; else a family whose size follows."""
-    if _family(words[at].text) not in _families():
+    if _family(words[at][0]) not in _families():
         return None
     for end in range(min(len(words), at + _MOST_WORDS), at, -1):
         window = words[at:end]
-        if _BREAK.search(text[window[0].start : window[-1].end]):
+        if _BREAK.search(text[window[0].start() : window[-1].end()]):
             continue
-        if stems := _by_key().get(_key(w.text for w in window)):
+        if stems := _by_key().get(_key(w[0] for w in window)):
             return _said(text, window, [model_at(stem) for stem in sorted(stems)])
-        if _SIZE.fullmatch(window[-1].text) and len(window) > 1:
-            models = _listed(" ".join(w.text for w in window if w.text not in _NOISE))
-            family = [m for m in models if m.name.lower().startswith(_family(words[at].text))]
+        if _SIZE.fullmatch(window[-1][0]) and len(window) > 1:
+            models = _listed(" ".join(w[0] for w in window if w[0] not in _NOISE))
+            family = [m for m in models if m.name.lower().startswith(_family(words[at][0]))]
             if models:
                 return _said(text, window, family or models)
     return None
 
 
-def _sized(text: str, word: _Word, *, another: bool) -> ModelSaid | None:
+def _sized(text: str, word: re.Match[str], *, another: bool) -> ModelSaid | None:
     """A size alone: what the catalogue has of it, else a model of so many parameters."""
-    match = _SIZE.fullmatch(word.text)
-    if not match or (another and _COUNTED.match(text, word.end)) or _OF_TOKENS.match(text, word.end):
+    match = _SIZE.fullmatch(word[0])
+    if not match or (another and _COUNTED.match(text, word.end())) or _OF_TOKENS.match(text, word.end()):
         return None
     total = float(match[2]) * _BILLION[match[3]] * int(match[1] or 1)
     if not _SMALLEST <= total <= _LARGEST:
         return None
-    beside = _ACTIVE.match(text[word.end : word.end + _BESIDE])  # `30B-A3B` or `30B (3B active)`
+    beside = _ACTIVE.match(text[word.end() : word.end() + _BESIDE])  # `30B-A3B` or `30B (3B active)`
     active = float(beside[1] or beside[2]) * 1e9 if beside else 0.0
-    if glued := _GLUED.search(text[: word.start]):
-        label = text[glued.start() : word.end]
-        return ModelSaid(label, (), total, active or total, word.start, word.end, named=True, stranger=not active)
+    if glued := _GLUED.search(text[: word.start()]):
+        label = text[glued.start() : word.end()]
+        return ModelSaid(label, (), total, active or total, *word.span(), named=True, stranger=not active)
     # Dense models, unless experts are mentioned or there is nothing else
     has_experts = bool(active or match[1] or _EXPERTS.search(text))
-    models = [m for m in _listed(word.text) if bool(m.shape.experts) == has_experts]
+    models = [m for m in _listed(word[0]) if bool(m.shape.experts) == has_experts]
     models = models or [m for m in _listed("") if abs(m.parameters / total - 1) < _SAME_SIZE]
     chosen = extremes([m for m in models if has_experts or is_plain(m.shape)] or models)
-    return ModelSaid(word.text.upper(), tuple(chosen), total, active or total, word.start, word.end)
+    return ModelSaid(word[0].upper(), tuple(chosen), total, active or total, *word.span())
 
 
-def _said(text: str, window: list[_Word], models: Sequence[WellKnown]) -> ModelSaid:
-    start, end = window[0].start, window[-1].end
+def _said(text: str, window: list[re.Match[str]], models: Sequence[WellKnown]) -> ModelSaid:
+    start, end = window[0].start(), window[-1].end()
     chosen = extremes(models)
     label = chosen[0].name if len(models) == 1 else text[start:end]
     return ModelSaid(label, tuple(chosen), chosen[0].parameters, 0.0, start, end, named=True)
@@ -228,9 +222,9 @@ def _of_digit(digit: str) -> tuple[str, ...]:
     found = sorted(named, key=lambda m: m.bits_per_weight)
     if not found:
         return ("BF16",) if digit == "16" else ()
-    usual = next((m for m in found if m.name in (f"Q{digit}_K_M", f"Q{digit}_K", f"Q{digit}_0")), found[0])
-    preferred = next((m for m in found if m.name == f"Q{digit}_K_M"), usual)
-    return tuple(dict.fromkeys((preferred.name, found[0].name, found[-1].name)))
+    names = [mix.name for mix in found]
+    usual = next((name for kind in ("K_M", "K", "0") if (name := f"Q{digit}_{kind}") in names), names[0])
+    return tuple(dict.fromkeys((usual, names[0], names[-1])))
 
 
 _MATRIX = 2
@@ -266,14 +260,10 @@ class Reading(NamedTuple):
         return f"{self.model} {self.quant}".strip()
 
     @property
-    def always_bytes(self) -> float:
-        """What every token reads, whichever experts it takes."""
-        return self.weights_bytes - self.table_bytes - self.expert_bytes
-
-    @property
     def read_bytes(self) -> float:
         """What one token reads of the weights."""
-        return self.always_bytes + self.expert_bytes * self.expert_share
+        always = self.weights_bytes - self.table_bytes - self.expert_bytes  # whichever experts it takes
+        return always + self.expert_bytes * self.expert_share
 
     @property
     def layer_bytes(self) -> float:
@@ -301,43 +291,31 @@ def _known(name: str) -> WellKnown:
     return next(model_at(stem) for stem, names in all_names().items() if names[0] == name)
 
 
-class _Stored(NamedTuple):
-    """How the weights may be stored: a mix, in which a scheme packs the matrices in so many bits."""
-
-    mix: str
-    bits: float
-    label: str
-    assumed: bool = False  # Whether nobody named it
-
-
 def readings(model: ModelSaid, quant: QuantSaid | None, *, any_quant: bool = False) -> list[Reading]:
     """Every reading of what was said, the usual first; with no quant, the usual one and then smaller ones.
 
     With `any_quant` a quant that is not named may as well be a larger one, and none of them is a guess.
     """
+    assumed, found = quant is None and not any_quant, list[Reading]()
+    # How the weights may be stored: a mix, in which a scheme packs the matrices in so many bits, and its name
     if quant is None:
-        names = _LARGER if any_quant else (USUAL, *_SMALLER)
-        stored = [_Stored(mix, 0.0, mix, assumed=not any_quant) for mix in names]
+        stored = [(mix, 0.0, mix) for mix in (_LARGER if any_quant else (USUAL, *_SMALLER))]
     else:
-        stored = [_Stored(mix, 0.0, mix) for mix in quant.mixes] or [_Stored("BF16", quant.bits, quant.label)]
-    return [r for one in stored for r in _of_models(model, one)]
-
-
-def _of_models(model: ModelSaid, stored: _Stored) -> Iterator[Reading]:
-    mix, bits, label, assumed = stored
-    if not model.models:
-        # From the number of parameters alone, which a name may round up
-        weight = (bits or mixes()[mix].bits_per_weight) / 8 * _SMALLER_THAN_NAMED
-        total, active = model.parameters * weight, model.active * weight
-        experts = total - active if active < total else 0.0
-        by_size = Reading(model.label, label, total, 0.0, experts, 0.0, 0.0, 0, model.parameters, model.active)
-        yield by_size._replace(assumed=assumed)
-    for known in model.models:
-        published = known.published.upper().replace(" BLOCK", "")
-        if assumed and mix == USUAL and published in _PUBLISHED_BITS:
-            yield _exact(known.name, "BF16", _PUBLISHED_BITS[published], published)._replace(assumed=True)
-        else:
-            yield _exact(known.name, mix, bits, label)._replace(assumed=assumed)
+        stored = [(mix, 0.0, mix) for mix in quant.mixes] or [("BF16", quant.bits, quant.label)]
+    for mix, bits, label in stored:
+        if not model.models:
+            # From the number of parameters alone, which a name may round up
+            weight = (bits or mixes()[mix].bits_per_weight) / 8 * _SMALLER_THAN_NAMED
+            total, active = model.parameters * weight, model.active * weight
+            experts = total - active if active < total else 0.0
+            found.append(Reading(model.label, label, total, 0.0, experts, 0.0, 0.0, 0, model.parameters, model.active))
+        for known in model.models:
+            published = known.published.upper().replace(" BLOCK", "")
+            if assumed and mix == USUAL and published in _PUBLISHED_BITS:
+                found.append(_exact(known.name, "BF16", _PUBLISHED_BITS[published], published))
+            else:
+                found.append(_exact(known.name, mix, bits, label))
+    return [reading._replace(assumed=assumed) for reading in found]
 
 
 @lru_cache(maxsize=256)

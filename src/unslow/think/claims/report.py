@@ -1,14 +1,11 @@
-"""The versioned answer of `unslow check`, a promise to whoever reads the JSON.
-
-And the verdict on the readings of a claim.
-"""
+"""The versioned answer of `unslow check`, a promise to whoever reads the JSON; the verdict on a claim's readings."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from unslow.think.claims.sentence import Said
+from unslow.think.physics.terms import Interval
+from unslow.think.report import Range, Shown
 
 SCHEMA = "unslow.check/1"
 Verdict = Literal["possible", "unlikely", "impossible", "cannot_tell"]
@@ -18,18 +15,6 @@ Kind = Literal[
     "speed", "prefill", "throughput", "ceiling", "size", "kv_cache", "fit", "layers", "bandwidth", "ratio", "parameters"
 ]
 WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unlikely", "cannot_tell", "possible")
-
-
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answer."""
-
-
-class Range(Shown, frozen=True, kw_only=True):
-    """An 80 % interval."""
-
-    low: float
-    mid: float
-    high: float
 
 
 class Subject(Shown, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,17 +62,6 @@ def worst(judged: tuple[Judged, ...]) -> Verdict:
 
 
 _BEST_FIRST: tuple[Verdict, ...] = ("possible", "unlikely", "cannot_tell", "impossible")
-
-
-class Interval(Protocol):
-    """A prediction."""
-
-    @property
-    def low(self) -> float: ...
-    @property
-    def mid(self) -> float: ...
-    @property
-    def high(self) -> float: ...
 
 
 Expected = Callable[[str, str, str, int, int], Interval | None]

@@ -246,24 +246,15 @@ def role_of(said: Said, amount: Amount) -> Role:
     before = said.rest[max(0, amount.start - _AROUND) : amount.start]
     after = said.rest[amount.end : amount.end + _AROUND]
     clause = re.split(r"[,;]\s", before)[-1] + " # " + re.split(r"[,;]\s", after)[0]
-    return _of_something_else(said, clause, before, after) or _of_the_model(clause, before, after)
-
-
-def _of_something_else(said: Said, clause: str, before: str, after: str) -> Role | None:
-    if _PER_LAYER.match(after):
-        return "layer"
-    if _ELSE_NEAR.search(clause) or _ELSE_AFTER.match(after) or _ELSE_BEFORE.search(before):
-        return "other"
-    only_one = sum(a.kind == "size" for a in said.amounts) == 1
-    if _CACHE.search(clause) or (only_one and _CACHE.search(said.rest)):
-        return "cache"
-    return "host" if _HOST.match(after) else None
-
-
-def _of_the_model(clause: str, before: str, after: str) -> Role:
-    about_weights = bool(_WEIGHTS.search(clause))
-    if _NEED_BEFORE.search(before):
-        return "weights" if about_weights else "need"
-    if _ROOM_BEFORE.search(before) or _ROOM_AFTER.match(after):
-        return "room"
-    return "need" if _MEMORY.search(clause) and not about_weights else "weights"
+    about_weights, only_one = bool(_WEIGHTS.search(clause)), sum(a.kind == "size" for a in said.amounts) == 1
+    elsewhere = _ELSE_NEAR.search(clause) or _ELSE_AFTER.match(after) or _ELSE_BEFORE.search(before)
+    roles: tuple[tuple[object, Role], ...] = (
+        (_PER_LAYER.match(after), "layer"),
+        (elsewhere, "other"),
+        (_CACHE.search(clause) or (only_one and _CACHE.search(said.rest)), "cache"),
+        (_HOST.match(after), "host"),
+        (_NEED_BEFORE.search(before), "weights" if about_weights else "need"),
+        (_ROOM_BEFORE.search(before) or _ROOM_AFTER.match(after), "room"),
+        (_MEMORY.search(clause) and not about_weights, "need"),
+    )
+    return next((role for holds, role in roles if holds), "weights")

@@ -211,21 +211,19 @@ def judge_layer_size(said: Said, claim: Amount) -> Judged:
     found = [r for r in (readings(model, said.quant_at(claim.start)) if model else []) if r.layers]
     if not found:
         return cannot_tell(said, what, "layers", ["which model (name or size, and quant)"])
-    return judged_claim(said, what, "layers", best_finding([_layer_size(r, claim) for r in found]))
-
-
-def _layer_size(reading: Reading, claim: Amount) -> Finding:
-    size = reading.layer_bytes
-    lines = (
-        f"{reading.name}: {gb(size * reading.layers)} in {reading.layers} repeating layers",
-        f"{gb_and_gib(size)} a layer on average",
-        f"claimed {gb(claim.low)}: {percent(claim.low / size)} of it",
-    )
-    subject = Subject(model=reading.model, quant=reading.quant)
-    if right_unit(claim, size, _TOLERANCE):
-        return Finding("possible", "its tensors add up to that", lines, subject, reading.assumed)
-    nearness = -abs(claim.low - size)
-    return Finding("impossible", f"a layer has {gb(size)}", lines, subject, reading.assumed, nearness)
+    findings = []
+    for reading in found:
+        size = reading.layer_bytes
+        lines = (
+            f"{reading.name}: {gb(size * reading.layers)} in {reading.layers} repeating layers",
+            f"{gb_and_gib(size)} a layer on average",
+            f"claimed {gb(claim.low)}: {percent(claim.low / size)} of it",
+        )
+        subject, nearness = Subject(model=reading.model, quant=reading.quant), -abs(claim.low - size)
+        one = Finding("impossible", f"a layer has {gb(size)}", lines, subject, reading.assumed, nearness)
+        right = right_unit(claim, size, _TOLERANCE)
+        findings.append(one._replace(verdict="possible", because="its tensors add up to that") if right else one)
+    return judged_claim(said, what, "layers", best_finding(findings))
 
 
 _COUNT = re.compile(
@@ -289,13 +287,8 @@ class Need(NamedTuple):
     """What a model asks of a memory."""
 
     weights: float
-    cache: float
     least: float  # Weights, and the cache of a context that is named
-
-    @property
-    def usual(self) -> float:
-        """With a cache and with buffers."""
-        return self.weights + self.cache + _BUFFERS_BYTES
+    usual: float  # With a cache and with buffers
 
 
 def speaks_of_fitting(said: Said) -> bool:
@@ -333,29 +326,25 @@ def _room(said: Said, amount: Amount | None, at: int) -> Room:
     return Room(f"{number} x {one} GB" if number > 1 else f"{one} GB", room_bytes(amount) * number)
 
 
-def _need_to_fit(reading: Reading, said: Said) -> Need:
-    context = said.settings.context
+def _need_to_fit(reading: Reading, room: Room, said: Said) -> tuple[Need, Finding]:
+    """What a reading asks of a memory, and the finding where that has room for it."""
+    context, weights = said.settings.context, reading.weights_bytes - reading.table_bytes
     cache = reading.cache_bytes(context or _USUAL_CONTEXT, said.cache_type or "F16") or 0.0
-    weights = reading.weights_bytes - reading.table_bytes
-    return Need(weights, cache, weights + (cache if context else 0.0))
-
-
-def _found(reading: Reading, room: Room, said: Said) -> Finding:
-    need, context = _need_to_fit(reading, said), said.settings.context
-    cache = f"KV cache of {tokens(context or _USUAL_CONTEXT)} tokens: {gb_and_gib(need.cache)}"
+    need = Need(weights, weights + (cache if context else 0.0), weights + cache + _BUFFERS_BYTES)
+    at = f"KV cache of {tokens(context or _USUAL_CONTEXT)} tokens: {gb_and_gib(cache)}"
     lines = (
-        f"{reading.name}: {gb_and_gib(need.weights)} of weights on the device",
-        cache if need.cache else "KV cache: not known for a size alone",
-        f"together {gib(need.weights + need.cache)} and buffers, against {gib(room.bytes)}",
+        f"{reading.name}: {gb_and_gib(weights)} of weights on the device",
+        at if cache else "KV cache: not known for a size alone",
+        f"together {gib(weights + cache)} and buffers, against {gib(room.bytes)}",
     )
     subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=context)
     because = f"it leaves {gib(room.bytes - need.usual)} free"
-    return Finding("possible", because, lines, subject, reading.assumed, room.bytes / need.least)
+    return need, Finding("possible", because, lines, subject, reading.assumed, room.bytes / need.least)
 
 
 def _denied(reading: Reading, room: Room, said: Said) -> Finding:
     """That it does not fit is wrong only where it surely does."""
-    need, found = _need_to_fit(reading, said), _found(reading, room, said)
+    need, found = _need_to_fit(reading, room, said)
     if need.usual <= room.bytes * _SURELY:
         return found._replace(verdict="impossible", because=f"it does fit, and {found.because.removeprefix('it ')}")
     lacking = need.usual - room.bytes
@@ -363,14 +352,13 @@ def _denied(reading: Reading, room: Room, said: Said) -> Finding:
 
 
 def _fit(reading: Reading, room: Room, said: Said) -> Finding:
-    need, found, context = _need_to_fit(reading, said), _found(reading, room, said), said.settings.context
+    (need, found), context = _need_to_fit(reading, room, said), said.settings.context
     if need.usual <= room.bytes:
         return found
     if need.least <= room.bytes:
-        because = (
-            f"so tight that {gib(need.usual - room.bytes)} are missing for {tokens(context or _USUAL_CONTEXT)} tokens"
-        )
-        return found._replace(verdict="unlikely", because=f"{because} and buffers")
+        lacking, at = gib(need.usual - room.bytes), tokens(context or _USUAL_CONTEXT)
+        because = f"so tight that {lacking} are missing for {at} tokens and buffers"
+        return found._replace(verdict="unlikely", because=because)
     # Impossible, unless a cache in fewer bits would do, or unless it is only said to run
     smallest = need.weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else need.least
     if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:

@@ -1,5 +1,6 @@
 """Claims of speed, bandwidth and efficiency, held against what memory and arithmetic allow at most."""
 
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,30 +9,11 @@ from unslow.catalog.hardware_families import MemoryKind, memory_kinds
 from unslow.catalog.models import same_shape_as
 from unslow.catalog.quants import estimated_mix
 from unslow.think.claims.amounts import Amount, any_phrase, bandwidth, gb, gib, percent, rate, three_digits, tokens
-from unslow.think.claims.devices import (
-    BOOST,
-    Host,
-    Place,
-    desktop_host,
-    disk_host,
-    host_for,
-    host_said,
-    on_host,
-    places,
-)
+from unslow.think.claims.devices import BOOST, DESKTOP, DISK, Host, Place, host_for, host_said, on_host, places
 from unslow.think.claims.models import Reading, readings
-from unslow.think.claims.report import (
-    Expected,
-    Finding,
-    Judged,
-    Kind,
-    Range,
-    Subject,
-    best_finding,
-    cannot_tell,
-    judged_claim,
-)
+from unslow.think.claims.report import Expected, Finding, Judged, Kind, Subject, best_finding, cannot_tell, judged_claim
 from unslow.think.claims.sentence import Said, Settings
+from unslow.think.report import Range
 
 MOST_GUESSED = 9  # Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one
 USUALLY_GUESSED = 4
@@ -80,10 +62,11 @@ def one_stream_ceiling(question: CeilingQuestion) -> Ceiling:
         away = max(0.0, reading.weights_bytes - reading.table_bytes + kept - place.capacity_bytes)
     if question.gpu_layers is not None and reading.layers and question.gpu_layers < reading.layers:
         away = max(away, (reading.layers - question.gpu_layers) * reading.layer_bytes)
-    spills_to_disk = away > 0 and place.is_all_memory
-    host = disk_host() if spills_to_disk else host_for(away, place.number, question.host)
+    # Processors and chips that share the host's memory have no other beside it
+    spills_to_disk = away > 0 and place.device is not None and place.device.kind in ("cpu", "unified")
+    host = DISK if spills_to_disk else host_for(away, place.number, question.host)
     if not place.bytes_per_s:
-        return Ceiling(float("inf"), total, 0.0, float("inf"), host, cache)
+        return Ceiling(math.inf, total, 0.0, math.inf, host, cache)
     # What a token reads of weights that are away: experts are put away first, of which it reads a few
     of_experts = min(away, reading.expert_bytes)
     share = reading.expert_share if reading.expert_bytes else 0.0
@@ -111,7 +94,6 @@ _BEST_MEASURED = 0.95
 _FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
 _LIMIT_TOLERANCE = 1.12  # For a ceiling that somebody worked out from rounded sizes
 _LEAST_SHOWN = 0.01
-_UNBOUND = float("inf")
 
 
 def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, expected: Expected) -> Finding:
@@ -153,12 +135,11 @@ def _doubt(place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Ran
 def _below(claim: Amount, most: float, known: Range | None) -> str:
     if known and claim.high * _FAR_BELOW < known.low:
         return f"possible, but slow: {three_digits(known.mid / claim.high)} times slower than expected"
-    if most == _UNBOUND:
+    if math.isinf(most):
         return "no memory is read: the weights are part of the chip"
-    enough = claim.low / most >= _LEAST_SHOWN
-    return (
-        f"{percent(claim.low / most)} of what memory bandwidth allows" if enough else "far below what bandwidth allows"
-    )
+    if claim.low / most < _LEAST_SHOWN:
+        return "far below what bandwidth allows"
+    return f"{percent(claim.low / most)} of what memory bandwidth allows"
 
 
 def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amount, settings: Settings) -> Finding:
@@ -172,10 +153,8 @@ def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amoun
     depth, most = tokens(settings.context), ceiling.tokens_per_s
     changed = finding._replace(arithmetic=_lines(question, ceiling, claim, 1), ceiling=most)
     if settings.deep:
-        because = (
-            f"{three_digits(claim.low / most)} times what memory bandwidth allows with {depth} tokens in the context"
-        )
-        return changed._replace(verdict="impossible", because=because)
+        times = f"{three_digits(claim.low / most)} times what memory bandwidth allows"
+        return changed._replace(verdict="impossible", because=f"{times} with {depth} tokens in the context")
     because = f"only while the context is nearly empty: {rate(most)} at most once it holds {depth}"
     return changed._replace(verdict="unlikely", because=because)
 
@@ -212,9 +191,6 @@ def subject_of(question: CeilingQuestion) -> Subject:
     return Subject(model=reading.model, quant=reading.quant, device=place.label, context=question.context)
 
 
-_TRILLION = 1e12
-
-
 def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
     """Prompt tokens a second, against the arithmetic of the device."""
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
@@ -222,11 +198,11 @@ def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
     if most is None:
         because = f"the catalogue has no arithmetic speed of {place.label}"
         return Finding("cannot_tell", because, (), subject_of(question))
-    trillions, needed = place.operations_per_s / _TRILLION, claim.low / most * place.operations_per_s / _TRILLION
+    trillions = place.operations_per_s / 1e12
     lines = (
         f"each prompt token takes 2 operations for each of {three_digits(reading.active / 1e9)}B active parameters",
         f"{place.label}: {three_digits(trillions)} trillion of them a second at most, in 8 bits",
-        f"ceiling {rate(most)}; {rate(claim.low)} would need {three_digits(needed)} trillion",
+        f"ceiling {rate(most)}; {rate(claim.low)} would need {three_digits(claim.low / most * trillions)} trillion",
     )
     return _bounded(question, claim, most, lines, "its arithmetic allows")
 
@@ -294,13 +270,12 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
 def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
     """Where another model of the same shape, or the nearest mix, stands for what was named."""
     model, quant = said.model_at(claim.start), said.quant_at(claim.start)
-    subject = found.subject
-    for known in model.models if model and subject else ():
-        written = said.text[model.start : model.end] if model and subject and known.name == subject.model else ""
+    for known in model.models if model else ():
+        written = said.text[model.start : model.end] if model and known.name == found.subject.model else ""
         if other := same_shape_as(written, known):
             yield f"{other} has the shape of {known.name}: computed with that"
-    if quant and subject and estimated_mix(quant.label):
-        yield f"{quant.label} is an estimate by {subject.quant}"
+    if quant and estimated_mix(quant.label):
+        yield f"{quant.label} is an estimate by {found.subject.quant}"
 
 
 def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
@@ -324,7 +299,7 @@ def _places(said: Said, claim: Amount) -> list[Place]:
     stated = next((a for a in said.amounts if a.kind == "bandwidth"), None)
     if stated and not said.on_cpu:
         return [Place(f"a memory of {bandwidth(stated.high)}", stated.high)]
-    return [on_host(said.host or desktop_host())] if said.on_cpu else []
+    return [on_host(said.host or DESKTOP)] if said.on_cpu else []
 
 
 _ROUNDED = 1.03
@@ -405,18 +380,16 @@ def judge_efficiency(said: Said, claim: Amount) -> Judged:
         return judged_claim(said, what, "bandwidth", found)
     speed = next((a for a in said.amounts if a.kind == "speed"), None)
     model, device = said.model_at(claim.start), said.device_at(claim.start)
-    findings = []
+    findings = [Finding("possible", "60 to 95 % are usual for large models", ())]
     if speed and model and device:
-        in_quant = readings(model, said.quant_at(claim.start))
-        questions = [CeilingQuestion(r, place) for place in places(device) if place.bytes_per_s for r in in_quant]
-        findings = [_efficiency_finding(question, claim, speed.low) for question in questions]
-    usual = Finding("possible", "60 to 95 % are usual for large models", ())
-    return judged_claim(said, what, "bandwidth", best_finding(findings) if findings else usual)
+        in_quant, where = readings(model, said.quant_at(claim.start)), [p for p in places(device) if p.bytes_per_s]
+        findings = [_efficiency(r, place, claim, speed.low) for place in where for r in in_quant] or findings
+    return judged_claim(said, what, "bandwidth", best_finding(findings))
 
 
-def _efficiency_finding(question: CeilingQuestion, claim: Amount, tokens_per_s: float) -> Finding:
-    reading, place, each = question.reading, question.place, one_stream_ceiling(question).read_bytes
-    used_bytes, said = tokens_per_s * each, rate(tokens_per_s)
+def _efficiency(reading: Reading, place: Place, claim: Amount, tokens_per_s: float) -> Finding:
+    each, said = one_stream_ceiling(CeilingQuestion(reading, place)).read_bytes, rate(tokens_per_s)
+    used_bytes = tokens_per_s * each
     used = used_bytes / place.bytes_per_s
     lines = (
         f"a token reads {gb(each)} of {reading.name}",

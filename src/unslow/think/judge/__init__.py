@@ -1,4 +1,1 @@
-"""The diagnosis, top down.
-
-Which phase is slow, where its time goes, which causes are there and what they cost, what to do next.
-"""
+"""The diagnosis, top down: which phase is slow, where its time goes, which causes are there, what to do next."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -14,18 +13,7 @@ from unslow.think.case.work import COPIES, CROSSINGS, FETCHES, LOGPROBS, SORTING
 from unslow.think.causes import all_causes
 from unslow.think.causes._evidence import host_at_work
 from unslow.think.judge.phases import PER, Outlook, Pace, PhaseTime, losing_phases
-from unslow.think.physics.decode import (
-    COMPUTE,
-    HOST_ATTENTION,
-    HOST_COMPUTE,
-    HOST_LAYERS,
-    HOST_READS,
-    LAUNCHED_ONE_BY_ONE,
-    LAUNCHES,
-    LINK,
-    READS,
-    ROUND_TRIP,
-)
+from unslow.think.physics import decode
 from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
 from unslow.think.report import BudgetPart
 
@@ -87,16 +75,15 @@ WHOLE = {"queue": "waiting for its turn", "load": "loading the model"}
 
 
 def budget(
-    case: Case,
-    outlook: Outlook,
-    found: Collection[str] = (),
-    beyond_physics: Mapping[str, float] = MappingProxyType({}),
+    case: Case, outlook: Outlook, found: Collection[str], beyond_physics: Mapping[str, float]
 ) -> tuple[BudgetPart, ...]:
     """Every measured phase that costs time, in the order of a request; each sums to what was measured of it.
 
     `beyond_physics` is what causes take of a token that were found and have no other part, in seconds by name.
     """
-    outside = [part for time in losing_phases(outlook.times) for part in _of_a_request(case, time, found)]
+    # What the server does not compute; the computed phases have budgets of their own
+    losing = [time for time in losing_phases(outlook.times) if time.phase not in PER]
+    outside = [part for time in losing for part in _of_a_request(case, time, found)]
     prompt, token = outlook.prefill, outlook.decode
     # what else was watched, was watched while tokens were generated
     with_others = dict(found_parts(case, OF_ANY_WORK.intersection(found), prompt).values())
@@ -109,7 +96,7 @@ def budget(
 
 
 def decode_budget(
-    case: Case, prediction: Prediction | None, measured_s: float, beyond: Mapping[str, float] = MappingProxyType({})
+    case: Case, prediction: Prediction | None, measured_s: float, beyond: Mapping[str, float]
 ) -> tuple[BudgetPart, ...]:
     """The measured time of a token, split as physics splits it; where it was faster, all parts shrink together.
 
@@ -123,34 +110,28 @@ def decode_budget(
     return _split("decode", parts, measured_s, {WAITING: waiting, **beyond} if waiting else beyond)
 
 
-def _split(
-    phase: str, parts: Sequence[Part], measured_s: float, beyond: Mapping[str, float] = MappingProxyType({})
-) -> tuple[BudgetPart, ...]:
+def _split(phase: str, parts: Sequence[Part], measured_s: float, beyond: Mapping[str, float]) -> tuple[BudgetPart, ...]:
     predicted = sum(p.seconds for p in parts)
     scale = min(1.0, measured_s / predicted) if predicted else 0.0
     left, asked = max(0.0, measured_s - predicted * scale), sum(beyond.values())
     fair = min(1.0, left / asked) if asked else 0.0  # threads also wait while a disk reads: nothing is counted twice
-    split = [_part(phase, p.name, p.seconds * scale) for p in parts]
-    split += [_part(phase, name, seconds * fair) for name, seconds in beyond.items()]
+    split = [(p.name, p.seconds * scale) for p in parts]
+    split += [(name, seconds * fair) for name, seconds in beyond.items()]
     rest = left - asked * fair
-    split.append(_part(phase, UNEXPLAINED, rest if rest > _ROUNDING * measured_s else 0.0))
-    return tuple(sorted(split, key=lambda b: -b.seconds))
+    split.append((UNEXPLAINED, rest if rest > _ROUNDING * measured_s else 0.0))
+    longest_first, per = sorted(split, key=lambda part: -part[1]), PER.get(phase, "request")
+    return tuple(BudgetPart(phase=phase, part=name, seconds=seconds, per=per) for name, seconds in longest_first)
 
 
 def _of_a_request(case: Case, time: PhaseTime, found: Collection[str]) -> tuple[BudgetPart, ...]:
-    """What the server does not compute; the computed phases have budgets of their own."""
-    if time.phase in PER:
-        return ()
     if time.phase in WHOLE:
         name = PREPARING if time.phase == "queue" and preparing_s(case) == time.seconds else WHOLE[time.phase]
-        return _split(time.phase, [Part(name, time.seconds, 1.0)], time.seconds)
-    detour = min(time.seconds, detour_s(case) or 0.0)
-    parts = {DETOUR: detour, CLIENT: time.seconds - detour if "client_overhead" in found else 0.0}
-    return _split(time.phase, [Part(name, seconds, 1.0) for name, seconds in parts.items() if seconds], time.seconds)
-
-
-def _part(phase: str, name: str, seconds: float) -> BudgetPart:
-    return BudgetPart(phase=phase, part=name, seconds=seconds, per=PER.get(phase, "request"))
+        parts = {name: time.seconds}
+    else:
+        detour = min(time.seconds, detour_s(case) or 0.0)
+        parts = {DETOUR: detour, CLIENT: time.seconds - detour if "client_overhead" in found else 0.0}
+    known = [Part(name, seconds, 1.0) for name, seconds in parts.items() if seconds]
+    return _split(time.phase, known, time.seconds, {})
 
 
 OTHER = "other"  # What a part is called that has none of these names
@@ -158,8 +139,9 @@ CALIBRATED = ("weights", "operations", "experts", "rows", "vocabulary", "attenti
 """The parts of a calibrated machine, by the rates that were measured."""
 NAMES = frozenset({
     *CALIBRATED,
-    CLIENT, COMPUTE, COPIES, CROSSINGS, CROWD, DETOUR, FETCHES, HOST_ATTENTION, HOST_COMPUTE, HOST_LAYERS, HOST_READS,
-    LAUNCHED_ONE_BY_ONE, LAUNCHES, LINK, LOGPROBS, OTHERS, PREPARING, PROMPTS, QUOTA, READING, READS, ROUND_TRIP,
+    decode.COMPUTE, decode.HOST_ATTENTION, decode.HOST_COMPUTE, decode.HOST_LAYERS, decode.HOST_READS,
+    decode.LAUNCHED_ONE_BY_ONE, decode.LAUNCHES, decode.LINK, decode.READS, decode.ROUND_TRIP,
+    CLIENT, COPIES, CROSSINGS, CROWD, DETOUR, FETCHES, LOGPROBS, OTHERS, PREPARING, PROMPTS, QUOTA, READING,
     SAMPLERS, SAMPLING, SHARED, SORTING, SWAPPING, UNEXPLAINED, WAITING, *WHOLE.values(),
 })  # fmt: skip
 

@@ -1,8 +1,7 @@
 """The questions that every guide to slow inference asks, answered from the facts."""
 
 from collections.abc import Callable
-
-import msgspec
+from typing import Literal
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, MissingFactError, Unknown
@@ -15,6 +14,7 @@ from unslow.think.case.slowness import rate_among_others
 from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu, whole_on_gpu
 from unslow.think.judge.normal_for_this_hardware import reached
 from unslow.think.report import ChecklistItem
+from unslow.think.speed.question import rounded_rate
 
 Answer = tuple[bool | None, str]
 AS_FAST = "Is it as fast as this hardware allows?"
@@ -27,33 +27,28 @@ _COOL_C = 80  # Below it no card gives up clocks for the heat of its chip; above
 
 def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:
     """Every question with its answer; a missing fact answers with a question mark and the reason."""
-    questions: tuple[tuple[str, Callable[[Case], Answer]], ...] = (
-        ("Is the whole model on the GPU?", _with_gpu(_on_gpu)),
-        ("Is the GPU busy while tokens are generated?", _with_gpu(lambda c: _busy(c, achievable))),
-        ("Is the GPU's temperature under control?", _with_gpu(_cool)),
-        ("Do weights and KV cache fit into the GPU's memory?", _with_gpu(_fits)),
-        ("Does the runtime see the GPU?", _with_gpu(_gpu_build)),
-        ("Is flash attention on?", _flash_attention),
-        ("Is the CPU free for the model?", _cpu_free),
-        (AS_FAST, lambda c: _as_expected(c, achievable)),
-    )
+    of_gpus: dict[str, Callable[[Case], Answer]] = {
+        "Is the whole model on the GPU?": _on_gpu,
+        "Is the GPU busy while tokens are generated?": lambda c: _busy(c, achievable),
+        "Is the GPU's temperature under control?": _cool,
+        "Do weights and KV cache fit into the GPU's memory?": _fits,
+        "Does the runtime see the GPU?": _gpu_build,
+    }
+    of_any: dict[str, Callable[[Case], Answer]] = {
+        "Is flash attention on?": _flash_attention,
+        "Is the CPU free for the model?": _cpu_free,
+        AS_FAST: lambda c: _as_expected(c, achievable),
+    }
     items = []
-    for question, answer in questions:
+    for question, answer in (of_gpus | of_any).items():
         try:
-            good, because = answer(case)
+            lacks_gpu = question in of_gpus and not case.machine.gpus.need()
+            good, because = (None, "there is no GPU") if lacks_gpu else answer(case)
         except MissingFactError as error:
             good, because = None, error.unknown.why
-        item = ChecklistItem(item=question, state="unknown", because=because)
-        items.append(item if good is None else msgspec.structs.replace(item, state="ok" if good else "bad"))
+        state: Literal["ok", "bad", "unknown"] = "unknown" if good is None else "ok" if good else "bad"
+        items.append(ChecklistItem(item=question, state=state, because=because))
     return tuple(items)
-
-
-def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
-
-    def asked(case: Case) -> Answer:
-        return answer(case) if case.machine.gpus.need() else (None, "there is no GPU")
-
-    return asked
 
 
 def _on_gpu(case: Case) -> Answer:
@@ -149,9 +144,4 @@ def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
     if achievable is None:
         return None, "no prediction"
     low, _, high = achievable.tokens_per_s
-    return reached(rate, low), f"{_speed(rate)} tok/s, {_speed(low)} to {_speed(high)} expected"
-
-
-def _speed(rate: float) -> str:
-    """Three digits, whole numbers from a hundred on."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)
+    return reached(rate, low), f"{rounded_rate(rate)} tok/s, {rounded_rate(low)} to {rounded_rate(high)} expected"

@@ -1,7 +1,4 @@
-"""What was found, priced.
-
-How sure it is, time lost, speed gained, what follows from what, and which remedies are worth it.
-"""
+"""What was found, priced: how sure it is, time lost, speed gained, what follows from what, the remedies worth it."""
 
 import re
 import statistics
@@ -143,7 +140,8 @@ def priced_findings(case: Case, found: dict[str, Found], outlook: Outlook) -> tu
         (f for f in findings if f.cause not in explained),
         key=lambda f: (
             not (f.cause in LEAVE_THE_GPU_OUT and f.cost is None and f.speedup is None),
-            -_stands_for(f, priced),
+            # the seconds of a request that a root stands for: its own, or the most of what follows from it
+            -max(priced[name].request_s for name in (f.cause, *f.explains)),
             f.phase != first,
             -(f.speedup or 1.0),
             -f.confidence,
@@ -185,11 +183,6 @@ def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:
     return _Priced(found, phase, price, cost.seconds * tokens if cost else 0.0)
 
 
-def _stands_for(finding: Finding, priced: dict[str, _Priced]) -> float:
-    """The seconds of a request that a root stands for: its own, or the most of what follows from it."""
-    return max(priced[name].request_s for name in (finding.cause, *finding.explains))
-
-
 def _priced_by(root: Finding, priced: dict[str, _Priced]) -> Found:
     """What the price of a root is reckoned from: itself, else the dearest of its phase that follows from it."""
     own = priced[root.cause]
@@ -227,9 +220,11 @@ def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
     now_s = start_s(phase if phase in _METRIC else "decode", outlook)
     least = WORTH_TRYING / now_s if now_s else 0.0
     worth = [f for f in fixes if f.predicted.get(metric, least) >= least or len(fixes) == 1]
-    if any(fix.knob in _LOSS for fix in worth):
-        return _by_least_loss(worth, metric)
-    return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
+    if not any(fix.knob in _LOSS for fix in worth):
+        return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
+    # Fixes that free memory: what costs no quality first, a smaller quant last; what gains far less after those
+    far_less = _FAR_LESS * max(fix.predicted.get(metric, 0.0) for fix in worth)
+    return tuple(sorted(worth, key=lambda f: (f.predicted.get(metric, far_less) < far_less, _LOSS.get(f.knob, 0))))
 
 
 def changes_nothing(case: Case, change: Change) -> bool:
@@ -239,17 +234,6 @@ def changes_nothing(case: Case, change: Change) -> bool:
         isinstance(fact, Known) and type(fact.value) in (int, float, str, bool) and fact.value == change.value
         for fact in present
     )
-
-
-def _by_least_loss(fixes: Sequence[Fix], metric: str) -> tuple[Fix, ...]:
-    """Fixes that free memory: what costs no quality first, a smaller quant last; what gains far less after those."""
-    most = max(fix.predicted.get(metric, 0.0) for fix in fixes)
-
-    def place(fix: Fix) -> tuple[bool, int]:
-        gain = fix.predicted.get(metric)
-        return gain is not None and gain < _FAR_LESS * most, _LOSS.get(fix.knob, 0)
-
-    return tuple(sorted(fixes, key=place))
 
 
 def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
@@ -277,18 +261,11 @@ def beyond_physics(
     """Seconds of a token by the title of a cause: what was found of which neither physics nor a watch has a part."""
     own = {CONTENDED, *found_parts(case, found, outlook.decode)}
     seconds = {}
-    for f in findings:
-        if (
-            f.phase != "decode"
-            or f.cause in own
-            or not f.cost
-            or f.cost.per != "token"
-            or f.cost.depth_tokens is not None
-        ):
-            continue
-        cure = found[f.cause].cure
-        if cure is None or is_of_the_rest(case, outlook.decode, cure):
-            seconds[f"{f.title[0].lower()}{f.title[1:]}"] = f.cost.seconds
+    for f in (f for f in findings if f.phase == "decode" and f.cause not in own):
+        cost, cure = f.cost, found[f.cause].cure
+        of_a_token = cost is not None and cost.per == "token" and cost.depth_tokens is None
+        if cost and of_a_token and (cure is None or is_of_the_rest(case, outlook.decode, cure)):
+            seconds[f"{f.title[0].lower()}{f.title[1:]}"] = cost.seconds
     return seconds
 
 

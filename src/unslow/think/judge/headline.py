@@ -88,34 +88,32 @@ def _beside(report: SubjectReport) -> str:
 
 
 def _of_findings(case: Case, report: SubjectReport) -> str:
-    """What is slow where the usual request is not: the load, the thinking, a later turn, or a long chat."""
+    """What is slow where the usual request is not: the load, the thinking, a later turn, or a long chat.
+
+    By what the first of the roots costs, where that is no part of the usual time of a token.
+    """
     if not report.findings:
         return ""
     first = chains_of(report.findings)[0].root
-    if first.cause != "slow_model_load":
-        return _by_cost(case, report, first)
-    load = case.run.load_s
-    takes = f"{load.value:.0f} s" if isinstance(load, Known) else "long"
-    return f"The model takes {takes} to load{_beside(report)}."
-
-
-def _by_cost(case: Case, report: SubjectReport, first: Finding) -> str:
-    """By what the first of the roots costs, where that is no part of the usual time of a token."""
-    cost = first.cost
-    if cost is None:
+    cost, load, said = first.cost, case.run.load_s, ""
+    if first.cause == "slow_model_load":
+        said = f"The model takes {f'{load.value:.0f} s' if isinstance(load, Known) else 'long'} to load"
+    elif cost is None:
         rate = report.measured.get(DECODE) if first.phase == report.phase not in _OF_TOKENS else None
-        said = "The answer itself comes at {} tokens per second; what is slow is the wait."
-        return said.format(rounded_rate(rate)) if rate else ""
-    if cost.depth_tokens is not None:
+        answers = f"The answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
+        return f"{answers}; what is slow is the wait." if answers else ""
+    elif cost.depth_tokens is not None:
         return _of_depth(case, cost)
-    if first.cause in _WAITS_OF and cost.per == "request":
+    elif cost.per != "request":
+        return ""
+    elif first.cause in _WAITS_OF:
         wait_s = (first.cause == _RELOADS and load_time_s(case)) or cost.seconds  # the cost is a mean of all requests
-        return f"{_WAITS_OF[first.cause].format(seconds=_seconds(wait_s))}{_beside(report)}."
-    if first.phase == "client" and cost.per == "request":
-        return f"Every answer is held up for {_seconds(cost.seconds)} outside the server{_beside(report)}."
-    if report.phase == "prefill" and cost.per == "request":
-        return f"Every request spends {_seconds(cost.seconds)} too long on its prompt{_beside(report)}."
-    return ""
+        said = _WAITS_OF[first.cause].format(seconds=_seconds(wait_s))
+    elif first.phase == "client":
+        said = f"Every answer is held up for {_seconds(cost.seconds)} outside the server"
+    elif report.phase == "prefill":
+        said = f"Every request spends {_seconds(cost.seconds)} too long on its prompt"
+    return f"{said}{_beside(report)}." if said else ""
 
 
 def _seconds(seconds: float) -> str:
@@ -237,24 +235,18 @@ def first_fix(report: SubjectReport, said: str = "") -> str:
     if not links or not (links[0].fixes[0].why or links[0].fixes[0].commands):
         return ""
     fix = links[0].fixes[0]
-    return f"First: {_as_said(fix)}{_brings_it_there(fix, report, said) or _gives(fix)}."
+    return f"First: {_as_said(fix)}{_gives(fix, report, said)}."
 
 
-def _brings_it_there(fix: Fix, report: SubjectReport, said: str) -> str:
-    """Where the achievable speed was named already: whether the fix alone is likely to reach it.
+def _gives(fix: Fix, report: SubjectReport, said: str) -> str:
+    """What it then gives; where the achievable speed was named already: whether it alone is likely to reach that.
 
     What is promised of a fix rests on the measured time and keeps a part of what nothing explains; what is achievable
     rests on physics alone. Within its interval the two are the same answer.
     """
     should, then = report.expected.achievable.get(DECODE), fix.predicted.get(DECODE)
-    if not should or not then or f"about {rounded_rate(should.mid)}" not in said:
-        return ""
-    if then >= should.low:
-        return ", which should bring it there"
-    return f", then about {rounded_rate(then)} of these"
-
-
-def _gives(fix: Fix) -> str:
+    if should and then and f"about {rounded_rate(should.mid)}" in said:
+        return ", which should bring it there" if then >= should.low else f", then about {rounded_rate(then)} of these"
     if DECODE in fix.predicted:
         return f", then about {rounded_rate(fix.predicted[DECODE])} tokens per second"
     if PREFILL in fix.predicted:
@@ -267,13 +259,8 @@ def _gives(fix: Fix) -> str:
 def _as_said(fix: Fix) -> str:
     """The fix in a sentence: what it does, and a line to copy in backticks; what is done by hand in its own words."""
     lines = [parse_line(command) for command in fix.commands]
-    short = [
-        line
-        for line in lines
-        if len(line.text) <= LONGEST_COMMAND
-        and line.place is not Place.HAND
-        and not line.text.startswith(_MAKES_IT_SEEN)
-    ]
+    short = [line for line in lines if len(line.text) <= LONGEST_COMMAND and line.place is not Place.HAND]
+    short = [line for line in short if not line.text.startswith(_MAKES_IT_SEEN)]
     telling = [line for line in short if not line.text.startswith(_MAKES_ROOM)] or short
     chosen = next((line for line in telling if line.place is Place.SHELL), telling[0] if telling else None)
     if chosen is None:

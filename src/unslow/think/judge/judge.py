@@ -116,16 +116,13 @@ def diagnose(snapshot: Snapshot) -> Report:
     """The report on every subject of a snapshot, the slowest against its achievable speed first."""
     judged = [judge(case) for case in snapshot.cases()]
     subjects = [msgspec.structs.replace(subject, number=number) for number, subject in enumerate(judged)]
-    return Report(
-        unslow_version=snapshot.unslow_version,
-        machine=machine_line(snapshot),
-        subjects=tuple(sorted(subjects, key=_share_reached)),
-    )
 
+    def share_reached(subject: SubjectReport) -> tuple[int, float]:
+        achievable, measured = subject.expected.achievable.get(DECODE), subject.measured.get(DECODE)
+        return _WORST_FIRST.index(subject.verdict), measured / achievable.mid if achievable and measured else 0.0
 
-def _share_reached(subject: SubjectReport) -> tuple[int, float]:
-    achievable, measured = subject.expected.achievable.get(DECODE), subject.measured.get(DECODE)
-    return _WORST_FIRST.index(subject.verdict), measured / achievable.mid if achievable and measured else 0.0
+    worst_first = tuple(sorted(subjects, key=share_reached))
+    return Report(unslow_version=snapshot.unslow_version, machine=machine_line(snapshot), subjects=worst_first)
 
 
 @one_judgement()
@@ -144,7 +141,7 @@ def judge(case: Case, *, brief: bool = False) -> SubjectReport:
     too_small = (*costless, *(findings if verdict == "normal" else ()))
     told = () if verdict == "normal" else findings
     beyond = beyond_physics(case, found, told, seen)
-    names, expected = subject_name(case), _expected(case, seen, verdict, findings, cures)
+    names, best, expected = subject_name(case), seen.decode.best, _expected(case, seen, verdict, findings, cures)
     report = SubjectReport(
         url=case.runtime.url.value_or(""),
         pid=case.runtime.pid.value_or(None),
@@ -162,12 +159,10 @@ def judge(case: Case, *, brief: bool = False) -> SubjectReport:
         findings=tuple(promising_no_more(f, expected) for f in told),
         ruled_out=(
             *(RuledOut(cause=f.cause, because=f"costs little here: {f.because}") for f in too_small),
-            *tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
+            *(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
         ),
         cannot_tell=_untold({n: a for n, a in answers.items() if verdict != "failed" or can_fail_a_load(n)}),
-        checklist=()
-        if brief
-        else checklist(case, seen.decode.best if isinstance(seen.decode.best, Prediction) else None),
+        checklist=() if brief else checklist(case, best if isinstance(best, Prediction) else None),
         contradictions=_contradictions(case),
         notes=_notes(case),
     )
@@ -273,22 +268,21 @@ def _expected(
     now, best = seen.decode.now, seen.decode.best
     lacks = next((p.why for p in (now, best) if isinstance(p, Unknown)), "")
     first = first_token_cured(case, [f.cause for f in findings], seen)
-    soon = {FIRST_TOKEN: Range(low=first.low, mid=first.mid, high=first.high)} if first else {}
+    soon = {FIRST_TOKEN: Range(**first._asdict())} if first else {}
     after = [_as_tried(case, pace, findings, cures) for pace in (seen.decode, seen.prefill)]
+    prompts = seen.prefill.measured_s  # Of prompts only where one was measured to hold against it
     return Expected(
-        as_configured=_ranges(seen.decode.now, seen.prefill, seen.prefill.now),
-        achievable=_ranges(after[0], seen.prefill, after[1]) | soon,
+        as_configured=_ranges(now, seen.prefill.now if prompts else NOT_LOOKED),
+        achievable=_ranges(after[0], after[1] if prompts else NOT_LOOKED) | soon,
         ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
         basis=now.basis if isinstance(now, Prediction) else "catalog",
         because=TOO_FAST if contradicts(seen.decode) else lacks,
     )
 
 
-def _ranges(decode: Prediction | Unknown, pace: Pace, prefill: Prediction | Unknown) -> dict[str, Range]:
-    """By metric; of prompts only where one was measured to hold against it."""
-    known = {DECODE: decode, PREFILL: prefill if pace.measured_s else NOT_LOOKED}
-    rates = {metric: p.tokens_per_s for metric, p in known.items() if isinstance(p, Prediction)}
-    return {metric: Range(low=rate.low, mid=rate.mid, high=rate.high) for metric, rate in rates.items()}
+def _ranges(decode: Prediction | Unknown, prefill: Prediction | Unknown) -> dict[str, Range]:
+    both = ((DECODE, decode), (PREFILL, prefill))
+    return {metric: Range(**p.tokens_per_s._asdict()) for metric, p in both if isinstance(p, Prediction)}
 
 
 def _as_tried(case: Case, pace: Pace, findings: tuple[Finding, ...], cures: Cure | None) -> Prediction | Unknown:

@@ -1,7 +1,4 @@
-"""Which measurement to make next.
-
-Every one that a diagnosis can make, and the one that settles most for each of its seconds.
-"""
+"""Which measurement to make next: of all that a diagnosis can make, the one that settles most for its seconds."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -266,13 +263,6 @@ _SLOW_DECODE, _SLOW_PREFILL = 10.0, 100.0
 """Tokens per second of a server that nothing is known of: a large model on a CPU."""
 
 
-class _Settled(NamedTuple):
-    cause: str
-    worth: float
-    suspected: bool = False
-    """Whether something speaks for it already, and this is what it lacks, be it only its price."""
-
-
 def next_measurement(
     case: Case,
     report: SubjectReport,
@@ -308,12 +298,13 @@ def worthwhile(
 
 def _choice(case: Case, report: SubjectReport, measurement: Measurement, patience: float) -> Choice:
     new = [path for path in measurement.fills if isinstance(fact_at(case, path), Unknown)]
-    at_stake, found = stakes(case, report), []
+    at_stake, worth, suspected = stakes(case, report), dict[str, float](), False
     for name, cause in all_causes().items() if new else ():
         if weight := _weight(name, report, new, measurement):
-            speaks = weight == _SUSPECTED or (weight == _FOUND and name in measurement.about)
-            found.append(_Settled(name, weight * cause_frequency(name) * at_stake[cause.phase], speaks))
-    settled = sorted(found, key=lambda s: (-s.worth, s.cause))
+            # Whether something speaks for it already, and this is what it lacks, be it only its price
+            suspected |= weight == _SUSPECTED or (weight == _FOUND and name in measurement.about)
+            worth[name] = weight * cause_frequency(name) * at_stake[cause.phase]
+    settles = tuple(sorted(worth, key=lambda name: (-worth[name], name)))
     # How long a load takes at the speeds that were measured, else at those that are expected
     load = measurement.load(case)
     expected = report.expected.as_configured.get("decode_tokens_per_s")
@@ -321,8 +312,8 @@ def _choice(case: Case, report: SubjectReport, measurement: Measurement, patienc
     prefill = report.measured.get("prefill_tokens_per_s") or max(_SLOW_PREFILL, decode)
     seconds = load.prompt_tokens / max(prefill, 0.1) + load.generated_tokens / max(decode, 0.1) + load.seconds
     seconds = seconds if measurement.name in FIRST else min(MOST_S * patience, seconds)
-    worth, suspected = sum(s.worth for s in settled), any(s.suspected for s in settled)
-    return Choice(measurement, tuple(s.cause for s in settled), seconds, worth / max(seconds, 0.1), suspected)
+    in_all = sum(worth[name] for name in settles)
+    return Choice(measurement, settles, seconds, in_all / max(seconds, 0.1), suspected)
 
 
 def _weight(name: str, report: SubjectReport, new: Collection[str], measurement: Measurement) -> float:

@@ -81,9 +81,16 @@ def outlook(case: Case, best: Cure | None) -> Outlook:
     prompt_s = prompt_token_s(case)
     prefill = Pace("prompt_token", prompt_s, predict_prefill(case), predict_prefill(case, best), predict_prefill)
     tokens = answer_tokens(case)
-    outside = (_outside("client", client_s(case)), _outside("queue", queue_s(case)), _outside("load", reload_s(case)))
-    computed = (_computed("prefill", prefill, tokens), _computed("decode", decode, tokens))
-    return Outlook(decode, prefill, tuple(time for time in (*outside, *computed) if time))
+    waits: dict[Phase, float | None] = {"client": client_s(case), "queue": queue_s(case), "load": reload_s(case)}
+    # Of what is no work of the model, nothing is expected
+    times = [PhaseTime(phase, seconds, 0.0, UNNOTICED_S) for phase, seconds in waits.items() if seconds is not None]
+    computed: dict[Phase, Pace] = {"prefill": prefill, "decode": decode}
+    for phase, pace in computed.items():
+        best_s = pace.best.seconds if isinstance(pace.best, Prediction) else None
+        ends = (best_s.mid * tokens, best_s.high * tokens) if best_s else (None, None)
+        if pace.measured_s is not None:
+            times.append(PhaseTime(phase, pace.measured_s * tokens, *ends))
+    return Outlook(decode, prefill, tuple(times))
 
 
 def prompt_token_s(case: Case) -> float | None:
@@ -113,20 +120,6 @@ def losing_phases(times: tuple[PhaseTime, ...]) -> list[PhaseTime]:
     """The phases of which what is lost is felt, or is a real part of the request."""
     request_s = sum(time.seconds for time in times)
     return [t for t in times if t.lost_s > 0 and t.lost_s >= min(NOTICED_S, SMALL * request_s)]
-
-
-def _computed(phase: Phase, pace: Pace, tokens: float) -> PhaseTime | None:
-    if pace.measured_s is None:
-        return None
-    best = pace.best.seconds if isinstance(pace.best, Prediction) else None
-    return PhaseTime(
-        phase, pace.measured_s * tokens, best.mid * tokens if best else None, best.high * tokens if best else None
-    )
-
-
-def _outside(phase: Phase, seconds: float | None) -> PhaseTime | None:
-    """Of what is no work of the model, nothing is expected."""
-    return PhaseTime(phase, seconds, 0.0, UNNOTICED_S) if seconds is not None else None
 
 
 FIRST_TOKEN = "time_to_first_token_s"  # noqa: S105 (a metric)

@@ -66,17 +66,13 @@ def is_of_the_rest(case: Case, pace: Pace, cure: Cure) -> bool:
 
 def least_s(case: Case, pace: Pace) -> float:
     """The seconds below which no cure is taken to go: what physics expects with all of them, where it knows."""
-    return pace.best.seconds.mid * quicker(case, pace) if isinstance(pace.best, Prediction) else 0.0
-
-
-def quicker(case: Case, pace: Pace) -> float:
-    """What part of the time that physics gives a CPU needs, which is quicker than it thinks: with cures as well.
-
-    Beside a GPU the error may be the other's.
-    """
-    if not pace.measured_s or not isinstance(pace.now, Prediction) or not has_no_gpu(case):
-        return 1.0
-    return min(1.0, pace.measured_s / pace.now.seconds.mid)
+    if not isinstance(pace.best, Prediction):
+        return 0.0
+    # A CPU that is quicker than physics thinks is so with cures as well; beside a GPU the error may be the other's
+    quicker = 1.0
+    if pace.measured_s and isinstance(pace.now, Prediction) and has_no_gpu(case):
+        quicker = min(1.0, pace.measured_s / pace.now.seconds.mid)
+    return pace.best.seconds.mid * quicker
 
 
 def _factors(case: Case, now: Prediction, measured_s: float) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """What was understood of a report, and what to ask next: the few commands that would settle most of what is open."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -28,21 +28,21 @@ PATHS = (
 
 def known_facts(case: Case) -> tuple[Evidence, ...]:
     """What is known of these, each with its origin and line."""
-    items = []
-    for path in PATHS:
-        fact = attrgetter(path)(case)
-        if isinstance(fact, Known):
-            value = fact.value if isinstance(fact.value, str | int | float | bool) else str(fact.value)
-            items.append(_evidence(path, value, fact))
+    facts = [(path, fact, fact.value) for path in PATHS if isinstance(fact := attrgetter(path)(case), Known)]
     gpus = case.machine.gpus
     if isinstance(gpus, Known) and gpus.value:
         names = ", ".join(gpu.name.value_or("unnamed GPU") for gpu in gpus.value)
-        items.insert(2, _evidence("machine.gpus", names, gpus))
-    return tuple(items)
-
-
-def _evidence(path: str, value: Any, fact: Known[Any]) -> Evidence:
-    return Evidence(fact=path, value=value, reference=None, origin=str(fact.origin), source=fact.source)
+        facts.insert(2, ("machine.gpus", gpus, names))
+    return tuple(
+        Evidence(
+            fact=path,
+            value=value if isinstance(value, str | int | float | bool) else str(value),
+            reference=None,
+            origin=str(fact.origin),
+            source=fact.source,
+        )
+        for path, fact, value in facts
+    )
 
 
 MOST = 3
@@ -63,8 +63,7 @@ def questions(case: Case, untold: Sequence[Untold], most: int = MOST) -> tuple[Q
         if not settled:
             break
         settles = tuple(one.cause for one in sorted(settled, key=lambda one: not one.suspected))
-        question = Question(command=fill_placeholders(best.command, case), why=best.why, settles=settles)
-        chosen.append(question)
+        chosen.append(Question(command=fill_placeholders(best.command, case), why=best.why, settles=settles))
         open_ = [one for one in open_ if one not in settled]
         left.remove(best)
     return tuple(chosen)
@@ -91,7 +90,7 @@ def _is_there(command: Command, case: Case) -> bool:
     return all(any(isinstance(fact, Known) for fact in _asked_at(case, path)) for path in command.gives)
 
 
-def _asked_at(case: Case, path: str) -> Iterator[Any]:
+def _asked_at(case: Case, path: str) -> list[Any]:
     """The fact at a path, or of each item on the way; nothing where a list is not known."""
     found: list[Any] = [case]
     for step in path.split("."):
@@ -100,7 +99,7 @@ def _asked_at(case: Case, path: str) -> Iterator[Any]:
             found = [item for value in values if isinstance(value, list | tuple) for item in value]
         else:
             found = [getattr(value, step) for value in values if hasattr(value, step)]
-    return iter(found)
+    return found
 
 
 def _fits(command: Command, case: Case) -> bool:

@@ -90,11 +90,10 @@ def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
 
 
 def _next(case: Case, report: SubjectReport) -> str:
-    if asked := _asked(case, report):
-        return asked
+    look = "what else reads memory on this machine, and the CPU's clock while it generates"
     if len(report.devices) > 1:
-        return spelled_out("who else computes on the GPU ({gpu_users}), and its clocks while it generates", case)
-    return "what else reads memory on this machine, and the CPU's clock while it generates"
+        look = spelled_out("who else computes on the GPU ({gpu_users}), and its clocks while it generates", case)
+    return _asked(case, report) or look
 
 
 def _asked(case: Case, report: SubjectReport) -> str:
@@ -148,10 +147,8 @@ def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
     if not rate:
         return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
-    usual, likely = (
-        f"{speed_in_words(case, rate)}, which is normal for this hardware.",
-        report.expected.achievable.get(DECODE),
-    )
+    usual = f"{speed_in_words(case, rate)}, which is normal for this hardware."
+    likely = report.expected.achievable.get(DECODE)
     if likely and rate > likely.high:
         more = f"more than the {likely.low:.3g} to {likely.high:.3g} that were likely"
         usual += f" That is {more}: the prediction was low."
@@ -160,11 +157,11 @@ def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
     if not ceiling or reads_most or rate > _MOST * ceiling:
         reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if ceiling else ""
         said = (usual, reached, _felt(case, report), _one_channel(case), _LEVERS, _open_beside(report))
-        return " ".join(s for s in said if s)
-    # What would move a speed that memory does not bound, by the longest part of a token
-    own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
-    told = (usual, _goes_to(report), _felt(case, report), own.get(longest, _LEVERS_BESIDE_MEMORY), _open_beside(report))
-    return " ".join(s for s in told if s)
+    else:  # What would move a speed that memory does not bound, by the longest part of a token
+        own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
+        levers = own.get(longest, _LEVERS_BESIDE_MEMORY)
+        said = (usual, _goes_to(report), _felt(case, report), "", levers, _open_beside(report))
+    return " ".join(s for s in said if s)
 
 
 def _open_beside(report: SubjectReport) -> str:
@@ -219,8 +216,8 @@ def why_untold(case: Case, report: SubjectReport) -> str:
         return as_lack(report.expected.because)
     if unmeasured.absence is Absence.FAILED:
         return f"it could not be measured: {unmeasured.why}"
-    watched_in_vain = isinstance(each, Unknown) and each.absence is not Absence.NOT_LOOKED
-    why = (each.why if isinstance(each, Unknown) and watched_in_vain else "") or unmeasured.why
+    watched_in_vain = isinstance(each, Unknown) and each.absence is not Absence.NOT_LOOKED and each.why
+    why = watched_in_vain or unmeasured.why
     return as_lack(why if "measured" in why else f"it was not measured, because {why}")
 
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice
-from typing import NamedTuple
 
 import msgspec
 
@@ -44,14 +43,6 @@ _AGAINST = re.compile(r"[,;]|\bvs\b|\binstead of\b|\bto\b|\bthan\b|>|\bbut\b|\ba
 _NO_RUN = re.compile(r"\b(?:pauses?|sleep|interval|timeout|ttl|keep|idle|every|context of|audio|video|uptime)\b")
 
 
-class Timed(NamedTuple):
-    """Two times of one thing in a line, the longer first, and the words beside each."""
-
-    slow_s: float
-    fast_s: float
-    labels: tuple[str, str]
-
-
 def told_gain(text: str) -> float | None:
     """How many times faster something makes it, where a line says so."""
     if match := _VERB.search(text):
@@ -66,8 +57,8 @@ def told_gain(text: str) -> float | None:
     return None
 
 
-def told_times(text: str) -> Iterator[Timed]:
-    """`curl takes 3 s, the app 40 s`: two times that the line sets against one another."""
+def told_times(text: str) -> Iterator[Change]:
+    """`curl takes 3 s, the app 40 s`: two times that the line sets against one another, as rates of the whole."""
     units = ((match[2] if match[2] == "ms" else match[2][0], match) for match in _DURATION.finditer(text))
     found = [(float(match[1]) * _SECONDS[unit], match) for unit, match in units]
     if len(found) != 2 or _NO_RUN.search(text):  # noqa: PLR2004 (a pair)
@@ -79,7 +70,7 @@ def told_times(text: str) -> Iterator[Timed]:
     pair = ((first_s, text[: first.start()]), (second_s, f"{middle} {text[second.end() :]}"))
     (fast_s, fast), (slow_s, slow) = sorted(pair)
     if slow_s >= LEAST_RATIO * fast_s:
-        yield Timed(slow_s, fast_s, (slow, fast))
+        yield Change(1 / slow_s, 1 / fast_s, "total", sides=(slow, fast))
 
 
 # Trials that are told without figures: `4 threads are much faster than 8`, `the draft model lowers the speed`.
@@ -214,11 +205,9 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
         yield _comparison(line, known, differs, relative=False)
     factor = slowdown(line.text)
     for times in () if told else told_times(line.text):
-        # Times as rates; what takes so long is the load where the line says so, else the whole
-        metric = metric_of("", line.text)
-        phase: Metric = metric if metric in {"load", "first_token"} else "total"
-        of_times = Change(1 / times.slow_s, 1 / times.fast_s, phase, sides=times.labels)
-        yield _comparison(line, of_times, label_topics(*times.labels) or complaint, relative=False)
+        metric = metric_of("", line.text)  # what takes so long is the load where the line says so, else the whole
+        phased = times._replace(metric=metric) if metric in {"load", "first_token"} else times
+        yield _comparison(line, phased, label_topics(*times.sides) or complaint, relative=False)
     if factor and not told:
         change = Change(1.0, factor, metric_of("", line.text))
         yield _comparison(line, change, topics_of(line.text), relative=True)
@@ -232,9 +221,9 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
 
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
-    slow, fast = pair
+    slow, fast, differs = pair
     change = Change(slow.value, fast.value, slow.metric, sides=(slow.label, fast.label))
-    told = _comparison(slow.line, change, pair.differs or complaint, relative=False)
+    told = _comparison(slow.line, change, differs or complaint, relative=False)
     other = "" if slow.line == fast.line else f"{BOTH_LINES}{fast.line.original[:_LONGEST]}"
     return msgspec.structs.replace(told, text=f"{told.text}{other}")
 

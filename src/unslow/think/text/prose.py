@@ -1,7 +1,4 @@
-"""Everything that prose tells, as facts.
-
-The machine, and numbers and settings such as `24 threads on 6 cores`, `top_k 0`.
-"""
+"""Everything that prose tells, as facts: the machine, and settings such as `24 threads on 6 cores`, `top_k 0`."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -29,31 +26,29 @@ from unslow.think.text.software import model_told, versions_told
 _USAGE = re.compile(r"\b(\d{1,6}) ?mib\s{0,3}/\s{0,3}(\d{3,6}) ?mib\b")
 
 
-def with_each(gpus: Fact[tuple[Gpu, ...]], facts: dict[str, Known[Any]]) -> Fact[tuple[Gpu, ...]]:
-    """All GPUs with what is said of each of them."""
-    if not isinstance(gpus, Known) or not facts:
-        return gpus
-    return Known(tuple(_with(gpu, facts) for gpu in gpus.value), gpus.origin, gpus.source)
+def _gpus_with(
+    found: dict[str, Known[Any]], gpus: Fact[tuple[Gpu, ...]], lines: Sequence[Line]
+) -> Fact[tuple[Gpu, ...]]:
+    """The GPUs with what is said of "the GPU", which is the first, and of each of them.
 
-
-def with_usage(gpus: Fact[tuple[Gpu, ...]], lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
-    """Every GPU with its fragment of nvidia-smi, where there are as many fragments as GPUs."""
-    shown = [(match, line.where) for line in lines for match in _USAGE.finditer(line.text)]
-    if not isinstance(gpus, Known) or len(shown) != len(gpus.value):
+    Also with fragments of nvidia-smi, where there are as many of them as GPUs.
+    """
+    if not isinstance(gpus, Known):
         return gpus
+    shown = [(int(m[1]) * MIB, int(m[2]) * MIB, line.where) for line in lines for m in _USAGE.finditer(line.text)]
     usages = [
-        {"vram_used_bytes": told(int(match[1]) * MIB, where), "vram_total_bytes": told(int(match[2]) * MIB, where)}
-        for match, where in shown
-        if int(match[1]) <= int(match[2])
+        {"vram_used_bytes": told(used, where), "vram_total_bytes": told(total, where)}
+        for used, total, where in shown
+        if used <= total
     ]
-    if len(usages) != len(gpus.value):
-        return gpus
-    pairs = zip(gpus.value, usages, strict=True)
-    return Known(tuple(_with(gpu, facts) for gpu, facts in pairs), gpus.origin, gpus.source)
-
-
-def _with(gpu: Gpu, facts: dict[str, Any]) -> Gpu:
-    return bounded(overlaid(gpu, Gpu(index=gpu.index, **facts)))
+    if not len(shown) == len(usages) == len(gpus.value):
+        usages = [{} for _ in gpus.value]
+    first, each = _of(found, "machine.gpus.0."), _of(found, "machine.gpus.each.")
+    known = list(gpus.value)
+    for number, usage in enumerate(usages):
+        for facts in ({} if number else first, usage, each):
+            known[number] = bounded(overlaid(known[number], Gpu(index=known[number].index, **facts)))
+    return Known(tuple(known), gpus.origin, gpus.source)
 
 
 MOST_GPUS = 16
@@ -197,10 +192,8 @@ def _named(said: DeviceSaid, line: Line) -> list[Gpu]:
     elif size := said.memory_bytes or device.memory_bytes:
         facts["vram_total_bytes"] = told(int(size), where)
     # How many: only `2x` and words count, since `Windows 11 RTX 4070` has a number before it too
-    before, after = (
-        _COUNT_BEFORE.search(text[max(0, said.start - _NEAR) : said.start]),
-        _COUNT_AFTER.match(text, said.end),
-    )
+    before = _COUNT_BEFORE.search(text[max(0, said.start - _NEAR) : said.start])
+    after = _COUNT_AFTER.match(text, said.end)
     number = int(after[1]) if after else 1
     if before:
         number = _NUMBERS.get(before[2] or "", 0) or int(before[1])
@@ -380,11 +373,10 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
         machine_told(read),
         Machine(cpu=Cpu(**_of(found, "machine.cpu.")), memory=Memory(**_of(found, "machine.memory."))),
     )
-    gpus = with_usage(_with_numbers(machine.gpus, _of(found, "machine.gpus.0.")), read)
-    machine = msgspec.structs.replace(machine, gpus=with_each(gpus, _of(found, "machine.gpus.each.")))
+    machine = msgspec.structs.replace(machine, gpus=_gpus_with(found, machine.gpus, read))
     account = Account(
-        remarks=_some(remarks_told(read, output), source),
-        comparisons=_some(comparisons_told(read), source),
+        remarks=_some(remarks_told(read, output)),
+        comparisons=_some(comparisons_told(read)),
         slow_metric=slow_metric(read),
         slowdown=slowdown_told(read),
         version_before=first_known(measured_before, versions.before),
@@ -404,15 +396,8 @@ def _of(found: dict[str, Known[Any]], prefix: str) -> dict[str, Known[Any]]:
     return {path.removeprefix(prefix): fact for path, fact in found.items() if path.startswith(prefix)}
 
 
-def _with_numbers(gpus: Fact[tuple[Gpu, ...]], facts: dict[str, Known[Any]]) -> Fact[tuple[Gpu, ...]]:
-    """The first GPU with what is said of "the GPU"."""
-    if not isinstance(gpus, Known) or not gpus.value or not facts:
-        return gpus
-    return Known((_with(gpus.value[0], facts), *gpus.value[1:]), gpus.origin, gpus.source)
-
-
-def _some(items: tuple[Any, ...], source: str) -> Fact[tuple[Any, ...]]:
-    return told(items, items[0].source if items else source) if items else NOT_LOOKED
+def _some(items: tuple[Any, ...]) -> Fact[tuple[Any, ...]]:
+    return told(items, items[0].source) if items else NOT_LOOKED
 
 
 def _loads(lines: Sequence[Line]) -> Fact[list[PastLoad]]:

@@ -1,7 +1,4 @@
-"""Speeds in prose, with the words that belong to each.
-
-`60-70 -> 12-18 tok/s after the update`, `about 7 tok/s, was 31`.
-"""
+"""Speeds in prose with the words beside each: `60-70 -> 12-18 tok/s after the update`, `about 7 tok/s, was 31`."""
 
 import re
 from collections.abc import Iterator
@@ -189,10 +186,9 @@ def speeds(text: str) -> Iterator[Speed]:
             yield Speed(value, _of_rate(text[: match.start()], text), *match.span())
     for match in _IN_TIME.finditer(text):
         seconds = float(match["s"] or match["t"]) * (60 if (match["u"] or match["v"]).startswith("m") else 1)
-        if seconds and 0 < float(match["n"] or match["k"]) / seconds < _MOST:
-            value = float(match["n"] or match["k"]) / seconds
+        value = float(match["n"] or match["k"]) / seconds if seconds else 0.0
+        if 0 < value < _MOST:
             yield Speed(value, _of_rate(text[: match.start()], match[0]), *match.span())
-
     if _UNIT_ANYWHERE.search(text):
         for match in _MINE.finditer(text):
             yield Speed(middle(match["n"]), "unknown", *match.span("n"))
@@ -249,8 +245,11 @@ def _listed(text: str) -> Iterator[Change]:
     for item in _LISTED.finditer(text):
         counted = _COUNT.search(text[: item.start()])  # `16 threads`
         label = f"{counted[0] if counted else ''}{item['label'].strip(' ,;(')}"
-        value = middle(item["n"])
-        if 0 < value < _MOST and label and _is_speed(text, item):
+        value, named = middle(item["n"]), item["label"].strip()
+        # The number of an item is a speed by its unit, else where it is no setting's and no name's
+        flag = text[item.start() - 1 : item.start()] == "-" and " " not in named
+        is_speed = _UNIT_NEXT.match(text, item.end("n")) or not (flag or _NO_SPEED.search(named))
+        if 0 < value < _MOST and label and is_speed:
             items.append((label, value))
     kinds = {metric_of(label, "") for label, _ in items} - {"unknown"}
     if len(items) < 2 or len(kinds) > 1:  # noqa: PLR2004 (one speed is no comparison, nor are two phases of one run)
@@ -258,14 +257,6 @@ def _listed(text: str) -> Iterator[Change]:
     slow, fast = min(items, key=lambda i: i[1]), max(items, key=lambda i: i[1])
     if slow[1] < fast[1]:
         yield Change(slow[1], fast[1], metric_of(text, text), (slow[0], fast[0]))
-
-
-def _is_speed(text: str, item: re.Match[str]) -> bool:
-    """Whether the number of an item is a speed: by its unit, else where it is no setting's and no name's."""
-    if _UNIT_NEXT.match(text, item.end("n")):
-        return True
-    flag = text[item.start() - 1 : item.start()] == "-" and " " not in item["label"].strip()
-    return not flag and not _NO_SPEED.search(item["label"].strip())
 
 
 def slowdown(text: str) -> float | None:
@@ -293,7 +284,7 @@ def phases(text: str) -> list[tuple[Metric, int]]:
 
 def metric_of(before: str, text: str) -> Metric:
     """What a speed is the speed of: by the nearest word before it, else by the line."""
-    if before_it := [(kind, m.start()) for kind, p in _KINDS.items() for m in p.finditer(before)]:
+    if before_it := phases(before):
         return max(before_it, key=lambda found: found[1])[0]
     return next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "unknown")
 

@@ -172,15 +172,11 @@ class Labelled(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The slowest and the fastest of one kind."""
+    """The slowest and the fastest of one kind, and what either label names, or in different values."""
 
     slow: Labelled
     fast: Labelled
-
-    @property
-    def differs(self) -> tuple[Topic, ...]:
-        """What either label names; where both name the same things, they name different values of them."""
-        return label_topics(self.slow.label, self.fast.label)
+    differs: tuple[Topic, ...]
 
 
 def label_topics(one: str, other: str) -> tuple[Topic, ...]:
@@ -205,21 +201,18 @@ def labelled_pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
     for _, group in groupby(sorted(found, key=lambda one: one.metric), key=lambda one: one.metric):
         alike = list(group)
         slow, fast = min(alike, key=lambda one: one.value), max(alike, key=lambda one: one.value)
-        clear = fast.value >= LEAST_RATIO * slow.value
-        pair = Pair(slow, fast)
-        told = pair.differs or (_SWITCH.search(slow.label) and _SWITCH.search(fast.label))
+        clear, differs = fast.value >= LEAST_RATIO * slow.value, label_topics(slow.label, fast.label)
+        told = differs or (_SWITCH.search(slow.label) and _SWITCH.search(fast.label))
         if slow.label != fast.label and (clear or (fast.value > slow.value and told)):
-            yield pair
+            yield Pair(slow, fast, differs)
 
 
 def labels_at(line: Line, slow: float, fast: float) -> tuple[str, str]:
     """What stands beside each of two speeds of a line; empty beside one that it does not give with its unit."""
     found = list(_labelled(line, "unknown"))
-    return _label_at(found, slow), _label_at(found, fast)
-
-
-def _label_at(found: Sequence[Labelled], speed: float) -> str:
-    return next((one.label for one in found if abs(one.value - speed) <= _ROUNDED * speed), "")
+    near = ([one.label for one in found if abs(one.value - speed) <= _ROUNDED * speed] for speed in (slow, fast))
+    slow_is, fast_is = (next(iter(labels), "") for labels in near)
+    return slow_is, fast_is
 
 
 def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:

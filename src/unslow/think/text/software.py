@@ -28,13 +28,12 @@ def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
         line._replace(text=_GPU_NAME.sub(lambda m: m[0][: -len(m[1])] + "x" * len(m[1]), line.text)) for line in lines
     ]
     ordered = [*(line for line in lines if _LABEL.match(line.text)), *lines]
-    where = next((line.where for line in ordered if any(not q.of_cache for q in quants_said(line.text))), "")
-    first = next((q for line in ordered for q in quants_said(line.text) if not q.of_cache), None)
+    named = ((q, line.where) for line in ordered for q in quants_said(line.text) if not q.of_cache)
+    first, where = next(named, (None, ""))
     quant = told(first.label, where) if first else NOT_LOOKED
     said = first or next(iter(quants_said(_USUAL.get(runtime, ""))), None)
     for line in ordered:
-        facts = _facts(line)
-        if facts:
+        if facts := _facts(line):
             return Model(**facts, quant=quant, **_weights(line, said))
     return Model(quant=quant)
 
@@ -163,8 +162,7 @@ def _older(line: Line, version: str) -> Fact[str]:
         return NOT_LOOKED
     named = version_phrases()["version"].findall(line.text)
     older = (v for v in named if _kind(v) == _kind(version) and _order(v) < _order(version))
-    other = next(older, None)
-    return told(other, line.where) if other else NOT_LOOKED
+    return next((told(other, line.where) for other in older), NOT_LOOKED)
 
 
 def _kind(version: str) -> str:
