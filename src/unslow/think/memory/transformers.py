@@ -1,5 +1,6 @@
 """The memory of Transformers: weights by device map, the cache it grows or sets aside, and the peaks of its kernels."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -296,15 +297,12 @@ def longest_transformers_context(
     host_free_bytes: int = 0,
 ) -> int:
     """The most tokens, prompt and answer together, that fit with this batch; 0 where not even one does."""
-    low, high = 0, LONGEST
-    while low < high:
-        middle = (low + high + 1) // 2
-        asked = settings._replace(prompt_tokens=max(1, middle - settings.new_tokens))
-        if transformers_memory(shape, parts, asked, free_bytes, host_free_bytes).fits:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+
+    def is_too_long(tokens: int) -> bool:
+        asked = settings._replace(prompt_tokens=max(1, tokens - settings.new_tokens))
+        return not transformers_memory(shape, parts, asked, free_bytes, host_free_bytes).fits
+
+    return bisect_left(range(1, LONGEST + 1), True, key=is_too_long)  # noqa: FBT003 (the first that is)
 
 
 def _held(

@@ -174,7 +174,7 @@ def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
         value_elements=hyper.value_length(layer) * hyper.kv_heads[layer] if separate else 0,
         window=hyper.window if hyper.windowed[layer] else 0,
         score_products=(hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))) if keys else 0,
-        state_bytes=_F32_BYTES * hyper.state_elements(layer) if hyper.recurrent[layer] else 0,
+        state_bytes=_F32_BYTES * (hyper.convolution_elements + hyper.memory_elements) if hyper.recurrent[layer] else 0,
     )
 
 

@@ -40,7 +40,7 @@ def test_a_long_prompt_is_computed_on_the_gpu_with_borrowed_weights() -> None:
     schedule = scheduled(graph.nodes, graph.leaves, backends(), Rules())
     assert [p.backend for p in products] == [GPU, GPU, GPU]
     assert schedule.splits == 2  # the second borrowed weight begins one, so that it can take the place of the first
-    on_gpu, on_host = watched_sizes(schedule.nodes, schedule.leaves, backends(), ()).sizes
+    on_gpu, on_host = watched_sizes(schedule.nodes, schedule.leaves, backends(), ())[0]
     assert on_gpu == 4 * MIB + 2 * MIB + 2 * MIB  # one weight at a time, what it reads, what it writes
     assert on_host == 2 * MIB
 
@@ -65,6 +65,6 @@ def test_batches_in_flight_have_inputs_and_copies_of_their_own() -> None:
     for in_flight in (1, 4):
         graph, _ = chain([GPU, GPU], 512)
         schedule = scheduled(graph.nodes, graph.leaves, backends(), Rules(in_flight=in_flight))
-        sizes.append(watched_sizes(schedule.nodes, schedule.leaves, backends(), ()).sizes)
+        sizes.append(watched_sizes(schedule.nodes, schedule.leaves, backends(), ())[0])
     assert sizes[1][CPU] == 4 * sizes[0][CPU]
     assert sizes[1][GPU] >= sizes[0][GPU] + 3 * 2 * MIB

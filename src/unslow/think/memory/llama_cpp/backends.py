@@ -1,6 +1,7 @@
 """What a backend of ggml can compute, and what a tensor takes in its memory."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple
 
 from unslow.facts.values import padded
@@ -29,7 +30,8 @@ class Backend(NamedTuple):
 
 def cpu_backend() -> Backend:
     """The CPU, which computes everything."""
-    return Backend("host", is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=_bytes, supports=_always)
+    bytes_of: Callable[[Node], int] = attrgetter("bytes")
+    return Backend("host", is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=bytes_of, supports=lambda _: True)
 
 
 def cuda_backend(name: str) -> Backend:
@@ -46,14 +48,6 @@ def wants_offload(node: Node) -> bool:
     if node.op in ("mul_mat_id", "rope"):
         return node.shape[2] >= _OFFLOAD_MIN_BATCH
     return node.elements // max(1, node.shape[0]) >= _OFFLOAD_MIN_BATCH
-
-
-def _bytes(node: Node) -> int:
-    return node.bytes
-
-
-def _always(_: Node) -> bool:
-    return True
 
 
 def _cuda_bytes(node: Node) -> int:

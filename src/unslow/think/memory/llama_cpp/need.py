@@ -88,7 +88,7 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
             assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
             tried[kernels, tokens] = build
         fused = tried[kernels, tokens].fused
-        elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in fused)
+        elsewhere = any(n.op == op and n.backend != places.layers[layer] for layer, n in fused)
         kernels = kernels._replace(**{kernel: not elsewhere})
     return kernels
 
@@ -123,13 +123,8 @@ class Memory(NamedTuple):
     estimated: str = ""  # Why the compute buffers are only estimated; empty where they follow from the graph
 
 
-def memory_needs(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> list[Need]:
-    """The needs of the devices, whose free memory are the shares, and at the end of the host."""
-    return memory_of(blueprint, settings, shares).needs
-
-
 def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> Memory:
-    """The needs of the devices and of the host; UserError where the numbers of the model can't be."""
+    """The needs of the devices, whose free memory are the shares, and of the host; UserError for impossible numbers."""
     hyper = hyper_of(blueprint)
     settings = heeded_settings(hyper, settings)
     places = Places(hyper, settings, settings.split or shares)
@@ -167,11 +162,7 @@ def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backen
     sums = [0] * len(backends)
     # A tensor's name, and what it takes on a GPU and on the host
     sizes = remembered(
-        blueprint,
-        "stored",
-        lambda: [
-            (tensor.name, *_stored_bytes(tensor.type, tensor.shape, tensor.bytes)) for tensor in blueprint.tensors
-        ],
+        blueprint, "stored", lambda: [(t.name, *_stored_bytes(t.type, t.shape, t.bytes)) for t in blueprint.tensors]
     )
     for name, on_gpu, on_host in sizes:
         for home in places.copies(name):
