@@ -79,10 +79,8 @@ def read_shape(case: Case) -> Shape:
         raise missing("what the weights consist of", "give the path of the model file")
     layer_bytes = (weights - outside) / layers
     experts = _expert_share(case, layers * layer_bytes)
-    return Shape(
-        layers, layer_bytes, output, 1 - experts * (1 - _used_share(case)), kv_per_token(case),
-        model.width.value_or(4096), model.vocabulary.value_or(0), experts,
-    )  # fmt: skip
+    width, vocabulary = model.width.value_or(4096), model.vocabulary.value_or(0)
+    return Shape(layers, layer_bytes, output, kv_per_token(case), width, vocabulary, experts)
 
 
 def _layers_by_size(case: Case) -> int:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
     Number = float | NDArray[float64]
 
 

@@ -34,7 +34,7 @@ from unslow.think.speed.question import (
     trust_in,
     widened,
 )
-from unslow.think.speed.rows import PREFILL, hf_group
+from unslow.think.speed.rows import PREFILL, gpu_group
 
 RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
 AS_STORED_SINCE = (5, 0)
@@ -206,7 +206,7 @@ def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid)
     terms = tuple(step_terms(q))
     alone = float(total_of_terms(terms, learned_speed().factors)) + _beside(question, choice, laid, whole, depth)
     seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, launches))
-    step = _interval(question, 1 / seconds, hf_group(question.shape, laid.cards, depth), q, terms)
+    step = _interval(question, 1 / seconds, gpu_group(question.shape, laid.cards, depth), q, terms)
     # Prompt tokens per second; the whole prompt is one batch
     q = _ask(question, choice, laid, whole)
     terms = tuple(prompt_terms(q, float(read), float(read)))
