@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Number = float | NDArray[float64]
+else:
+    Number = float  # arrays are told apart by their kind, so that nobody loads NumPy for a name
 
 
 def exponential(x: Number) -> Number:

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from unslow.catalog.weight_parts import Part, Role, parts_of_shape, plain_storage
 from unslow.facts.model import Blueprint, HfShape, LayerKind, Tensor
@@ -17,10 +17,7 @@ from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
 from unslow.think.physics.chip import BYTES, HALF, NIBBLES, SUPER_BLOCKS, TABLES, class_of_kind, kind_of
 from unslow.think.physics.decode import Amounts
 from unslow.think.physics.placement import F16_BYTES
-from unslow.think.physics.terms import larger, smaller
-
-if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
+from unslow.think.physics.terms import Number, larger, smaller
 
 _TYPE_NAMES = {
     HALF: re.compile(r"^(?:b?f(?:p)?(?:16|32)\b|bfloat16|float16|half)"),

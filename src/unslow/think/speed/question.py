@@ -1,10 +1,8 @@
 """One question about speed (a model, where it lies, what runs it, at which depth) and its answer with an interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from unslow.catalog.devices import Device
 from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
@@ -28,12 +26,9 @@ from unslow.think.physics.decode import (
 )
 from unslow.think.physics.placement import F16_BYTES
 from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
-from unslow.think.physics.terms import Interval, Term, by_part, larger, least_seconds, smaller, total_of_terms
+from unslow.think.physics.terms import Interval, Number, Term, by_part, larger, least_seconds, smaller, total_of_terms
 from unslow.think.speed.load import Totals
 from unslow.think.speed.report import RateShown, WallShown
-
-if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
 
 USUAL_MICRO_BATCH = 512
 USUAL_LINK = 12e9  # PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it
