@@ -221,11 +221,6 @@ _CONDITIONS = {
 }
 
 
-def plain_name(fact: str) -> str:
-    """A setting as a person calls it."""
-    return _NAMES.get(fact) or _UNIT.sub("", fact.rpartition(".")[2]).replace("_", " ")
-
-
 def plain_value(fact: str, value: str) -> str:
     """Its value with its unit."""
     unit = _UNIT.search(fact)
@@ -350,8 +345,9 @@ def _settings(before: Bench, after: Bench) -> Iterator[Change]:
 
 
 def _of(fact: str, before: str, after: str, why: str, kind: Kind) -> Change:
+    name = _NAMES.get(fact) or _UNIT.sub("", fact.rpartition(".")[2]).replace("_", " ")
     a, b = plain_value(fact, before), plain_value(fact, after)
-    return Change(fact=fact, name=plain_name(fact), before=a, after=b, why=why, kind=kind)
+    return Change(fact=fact, name=name, before=a, after=b, why=why, kind=kind)
 
 
 _FOLLOWS = {
