@@ -227,7 +227,7 @@ def token_peak(shape: HfShape, settings: TransformersSettings) -> int:
     """Bytes at the peak of making one token, beside weights and cache."""
     batch, size = settings.batch, settings.dtype_bytes
     queries = shape.heads * max(shape.key_length, shape.full_key_length)
-    repeated = _repeats(shape, settings) * batch * settings.tokens * queries * size
+    repeated = repeated_copies(shape, settings) * batch * settings.tokens * queries * size
     largest = max((token_numbers(shape, settings, n) for n in range(shape.layers) if shape.keeps(n)), default=0)
     grown = 0 if settings.cache == "static" else batch * settings.tokens * largest // 2 * size
     logits = batch * shape.vocabulary * (size + FLOAT_BYTES)
@@ -236,7 +236,7 @@ def token_peak(shape: HfShape, settings: TransformersSettings) -> int:
     return max(repeated, grown, logits, gathered)
 
 
-def _repeats(shape: HfShape, settings: TransformersSettings) -> int:
+def repeated_copies(shape: HfShape, settings: TransformersSettings) -> int:
     """Copies of the keys and values for all heads; only an attention without a mask can share them."""
     if shape.kv_heads == shape.heads or shape.kv_rank or settings.attention == "flash":
         return 0

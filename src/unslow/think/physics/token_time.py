@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from unslow.catalog.quants import quants
 from unslow.facts.calibration import Calibration, Demand, Rates
+from unslow.think.physics.placement import element_bytes
 from unslow.think.physics.terms import Interval, interval_around
 
 # Threads that share processors: they meet at a barrier after every operation, so all wait for the one that waits.
@@ -246,17 +246,13 @@ def _rate_of(kind: str, rates: Rates, *, prefill: bool) -> tuple[float, float]:
         if rate.type == kind:
             return rate.prefill_bytes_per_s if prefill else rate.decode_bytes_per_s, 1.0
     family = [rate for rate in known if _family(rate.type) == _family(kind)]
-    near = min(family or known, key=lambda rate: abs(_bits(rate.type) - _bits(kind)))
+    size = element_bytes(kind)
+    near = min(family or known, key=lambda rate: abs(element_bytes(rate.type) - size))
     spread = SPREAD_OF_A_NEIGHBOUR if family else SPREAD_OF_A_STRANGER
     # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic decides
     if prefill:
-        return near.prefill_bytes_per_s * _bits(kind) / _bits(near.type), spread
+        return near.prefill_bytes_per_s * size / element_bytes(near.type), spread
     return near.decode_bytes_per_s, spread
-
-
-def _bits(kind: str) -> float:
-    quant = quants().get(kind)
-    return 8 * quant.block_bytes / quant.block_elements if quant else 16.0
 
 
 def _family(kind: str) -> str:

@@ -15,7 +15,7 @@ from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
-from unslow.think.memory.transformers import TransformersSettings, transformers_memory
+from unslow.think.memory.transformers import TransformersSettings, repeated_copies, transformers_memory
 from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.decode import EAGER, launch_s, overlapped
 from unslow.think.physics.placement import largest_fitting
@@ -237,10 +237,7 @@ def _beside(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whol
     held = everything if choice.cache == "static" else depth
     kept = float(whole.cache_elements(held)) * size * goal.users
     looked = float(whole.cache_elements(depth)) * size * goal.users
-    # Keys are written out for every head where attention needs a mask, or is not fused
-    shared = shape.kv_heads != shape.heads and not shape.kv_rank and not choice.attention.startswith("flash")
-    masked = goal.users > 1 or choice.cache == "static"
-    repeats = shared and (choice.attention == "eager" or masked or choice.dtype == "float32")
+    repeats = repeated_copies(shape, question.settings(choice, int(everything))) > 0
     repeated = 2 * shape.heads / max(1, shape.kv_heads) if repeats else 0.0
     moved = (COPIES[choice.cache] + repeated) * kept + kept - looked
     link = laid.spilled_bytes + (kept if choice.cache == "offloaded" else 0.0)

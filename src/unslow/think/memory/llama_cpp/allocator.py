@@ -8,7 +8,7 @@ after its last use. The order and the rules decide the size of the buffer, so th
 from collections.abc import Hashable, Sequence
 
 from unslow.think.memory.llama_cpp.backends import Backend
-from unslow.think.memory.llama_cpp.graph import Node
+from unslow.think.memory.llama_cpp.graph import IN_PLACE_OPS, Node
 
 _ENDLESS = 2**62
 
@@ -125,7 +125,7 @@ class _Allocation:
         if node.owned or node.is_view or node.home is not None:
             return
         node.owned = True
-        if node.can_be_in_place and self._reuse(node):
+        if node.op in IN_PLACE_OPS and self._reuse(node):
             return
         node.size = self._backends[buffer].bytes_of(node)
         node.place = (buffer, self.buffers[buffer].take(node.size))
@@ -133,8 +133,8 @@ class _Allocation:
     def _reuse(self, node: Node) -> bool:
         """Write over an operand of the same layout that nobody else needs; a view of one does not count."""
         for parent in node.sources:
-            alone = parent.children == 1 and not parent.views
-            if alone and parent.owned and not parent.is_output and node.has_layout_of(parent):
+            is_spare = parent.children == 1 and not parent.views and parent.owned and not parent.is_output
+            if is_spare and (node.kind, node.shape, node.strides) == (parent.kind, parent.shape, parent.strides):
                 buffer = parent.place[0]
                 node.place, parent.owned = parent.place, False
                 node.size = self._backends[buffer].bytes_of(node)

@@ -54,20 +54,14 @@ def _cuda_bytes(node: Node) -> int:
     """Quantised rows are padded, and flash attention keeps 16-bit copies of keys and values of other types."""
     size = node.bytes
     if node.op == "flash_attn":
-        size = _with_copies(node, size)
+        query, key, value = node.sources[:3]
+        shared = value.view_of is not None and value.view_of is key.view_of
+        copied = () if query.shape[1] <= _VECTOR_ROWS and block_of(key.kind)[0] > 1 else (key, value)
+        for cached in copied[:1] if shared else copied:  # the kernel for single tokens reads them as they are
+            if cached.kind != "F16":
+                size = padded(size, _CUDA_ALIGNMENT) + 2 * cached.elements
     if block_of(node.kind)[0] > 1 and node.shape[0] % _CUDA_ROW_PADDING:
         size += row_bytes(node.kind, _CUDA_ROW_PADDING - node.shape[0] % _CUDA_ROW_PADDING)
-    return size
-
-
-def _with_copies(node: Node, size: int) -> int:
-    query, key, value = node.sources[:3]
-    if query.shape[1] <= _VECTOR_ROWS and block_of(key.kind)[0] > 1:
-        return size  # the kernel for single tokens reads them as they are
-    shared = value.view_of is not None and value.view_of is key.view_of
-    for cached in (key,) if shared else (key, value):
-        if cached.kind != "F16":
-            size = -(-size // _CUDA_ALIGNMENT) * _CUDA_ALIGNMENT + 2 * cached.elements
     return size
 
 
