@@ -60,19 +60,12 @@ def test_the_room_is_the_worst_end_of_the_whole_sum() -> None:
         assert search.pool.blocks(choice) <= whole.kv_blocks
 
 
-def test_what_is_shown_is_the_whole_sum_and_within_the_card() -> None:
-    asked = question("H100 SXM", 2)
-    pool = Search(asked).pool
-    for choice in list(choices(asked, pool))[::13]:
-        whole = vllm_memory(asked.shape, asked.checkpoints[0].parts, asked.settings(choice), asked.card_bytes)
-        for shown, summed in zip(pool.held(choice), whole.devices, strict=True):
-            assert shown.weights_bytes == summed.weights_bytes
-            assert shown.kv_bytes == pytest.approx(summed.kv_bytes, rel=0.01, abs=2**25)
+def test_what_is_shown_is_within_the_card() -> None:
     unlinked = question("RTX 4090", 2)
-    pool = Search(unlinked).pool
-    for choice in choices(unlinked, pool):
-        room = unlinked.hardware.rooms[0].usable_bytes
-        assert all(held.total.mid <= room for held in pool.held(choice))
+    room, parts = unlinked.hardware.rooms[0].usable_bytes, unlinked.checkpoints[0].parts
+    for choice in choices(unlinked, Search(unlinked).pool):
+        whole = vllm_memory(unlinked.shape, parts, unlinked.settings(choice), unlinked.card_bytes)
+        assert all(held.total.mid <= room for held in whole.devices)
 
 
 def fastest(asked: VllmPlanQuestion) -> Point | None:

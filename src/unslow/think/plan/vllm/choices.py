@@ -10,7 +10,6 @@ from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memory import vllm
-from unslow.think.memory.footprint import Held, exactly
 from unslow.think.memory.vllm import VllmSettings, stage_layers, stage_weight_bytes
 from unslow.think.plan.report import GoalShown, RejectedShown
 from unslow.think.speed.chips import has_links
@@ -223,20 +222,6 @@ class Pool:
         if now and (now.tensor, now.pipeline) == (choice.tensor, choice.pipeline):
             return max(most, now.share)  # it has started with it, whatever is held now
         return most
-
-    def held(self, choice: Choice) -> list[Held]:
-        """What each card most likely holds, stage by stage: the cache takes all that is left of the share."""
-        shape, settings = self.question.shape, self._settings(choice)
-        budget, graphs = round(self.question.card_bytes * choice.share), vllm.captured_graphs(shape, settings)
-        beside, context = vllm.beside_torch(settings).mid, vllm.driver_context(settings).mid
-        counted = graphs.mid if settings.release.graphs_in_budget else 0
-        last, stages = choice.pipeline - 1, self.stages(choice)
-        peaks = [vllm.activation_peak(shape, settings, first=not n, last=n == last) for n in range(choice.pipeline)]
-        left = [budget - s.weights - peak.mid - beside - counted for s, peak in zip(stages, peaks, strict=True)]
-        blocks = max(0, min(room // max(1, s.block_bytes) for s, room in zip(stages, left, strict=True)))
-        other = exactly(context + beside + graphs.mid)
-        held = [Held(s.weights, blocks * s.block_bytes, peak, other) for s, peak in zip(stages, peaks, strict=True)]
-        return [one for one in held for _ in range(choice.tensor)]
 
     def most(self, choice: Choice) -> float:
         """The largest share in whole hundredths that the fullest of the cards has free; 0 where that is too little."""

@@ -8,10 +8,11 @@ import msgspec
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import GIB
 from unslow.think.fit.answers import shown_held
+from unslow.think.memory.vllm import vllm_memory
 from unslow.think.plan.pareto_front import Planned, pareto_front, thinned
 from unslow.think.plan.quality import hf_quality
 from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown, SpeedShown
-from unslow.think.plan.vllm.choices import Choice, Pool, VllmPlanQuestion, freest, refused
+from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion, freest, refused
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, felt_rate, rejected_options
 from unslow.think.plan.vllm.speed import fetching
 from unslow.think.speed.question import USUAL_LINK, shown_rate
@@ -36,7 +37,8 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
         found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
     if of.packed_at_load:
         found.append("the weights are rounded while they load: compare answers before you trust it")
-    rooms, held_by_card = freest(question, choice.cards), Pool(question).held(choice)
+    held = vllm_memory(question.shape, of.parts, question.settings(choice), question.card_bytes).devices
+    rooms = freest(question, choice.cards)
     return OptionShown(
         name=choice_name(question, choice),
         quant=of.quant,
@@ -50,7 +52,7 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
             together_tokens_per_s=served.decode.mid * served.at_once if question.goal.users > 1 else None,
         ),
         quality=hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture),
-        devices=tuple(shown_held(held, room.name, room) for room, held in zip(rooms, held_by_card, strict=True)),
+        devices=tuple(shown_held(card, room.name, room) for room, card in zip(rooms, held, strict=True)),
         costs=option_costs(question, point, before),
         risk="; ".join(found),
         speedup=before.served.request_s.mid / served.request_s.mid if before else None,
