@@ -19,7 +19,7 @@ from unslow.catalog.models import find_model
 from unslow.look.probes import read_machine
 from unslow.look.system.live import LiveSystem
 from unslow.think.blueprints import made_up
-from unslow.think.memory.llama_cpp.need import memory_needs
+from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
 
 MIB = 1024**2
@@ -50,7 +50,7 @@ def main() -> None:
             path = Path(folder) / "header.gguf"
             write_header(model, args.quant, path)
             theirs = accounted(args.program, path, args.context)
-        ours = memory_needs(made_up(model, args.quant), settings, free)
+        ours = memory_of(made_up(model, args.quant), settings, free).needs
         for n, (want, have) in enumerate(zip(theirs, ours, strict=True)):
             place = f"GPU {n}" if n < len(free) else "host"
             parts = "  ".join(f"{w:>7} {h // MIB:>7}" for w, h in zip(want, have, strict=True))

@@ -20,11 +20,16 @@ from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
 from unslow.think.memory.footprint import Spread
 from unslow.think.memory.vllm import (
+    CacheCapacity,
     VllmSettings,
     activation_peak,
-    cache_of,
+    block_bytes,
+    cache_capacity,
+    cache_groups,
     captured_graphs,
-    longest_of,
+    longest_request,
+    request_blocks,
+    stage_layers,
     stage_weight_bytes,
     vllm_memory,
 )
@@ -106,6 +111,23 @@ def peak_gib(start: Start) -> float:
     """The activations of the first stage."""
     alone = start.settings.pipeline_parallel == 1
     return activation_peak(start.shape, start.settings, first=True, last=alone).mid / GIB
+
+
+def cache_of(shape: HfShape, settings: VllmSettings, available_bytes: int) -> CacheCapacity:
+    """The blocks and tokens of a cache whose memory is known, as a log's `Available KV cache memory` tells it."""
+    settings = settings.on_card(0)
+    groups = cache_groups(shape, settings)
+    size = max(block_bytes(groups, layers) for layers in stage_layers(shape.layers, settings.pipeline_parallel))
+    return cache_capacity(shape, settings, groups, available_bytes // size if size else 0)
+
+
+def longest_of(shape: HfShape, settings: VllmSettings, available_bytes: int) -> tuple[int, int]:
+    """What the longest request asked for takes, and the longest one that a cache of known memory serves."""
+    settings = settings.on_card(0)
+    groups = cache_groups(shape, settings)
+    size = max(block_bytes(groups, layers) for layers in stage_layers(shape.layers, settings.pipeline_parallel))
+    needed = request_blocks(shape, settings, groups, settings.max_model_len) * size
+    return needed, longest_request(shape, settings, groups, available_bytes // size if size else 0)
 
 
 def tokens_range(start: Start, available_gib: float) -> tuple[int, int]:

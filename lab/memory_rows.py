@@ -15,7 +15,7 @@ from unslow.facts.model import Blueprint
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.system.live import LiveSystem
 from unslow.think.blueprints import made_up
-from unslow.think.memory.llama_cpp.need import Need, memory_needs
+from unslow.think.memory.llama_cpp.need import Need, memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
 
 FOLDER = Path(__file__).parent / "data" / "memory"
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     def computed(self) -> list[Need]:
         """What this program says."""
-        return memory_needs(plan_of(self.model), self.settings, [f * MIB for f in self.free_mib])
+        return memory_of(plan_of(self.model), self.settings, [f * MIB for f in self.free_mib]).needs
 
     def errors_mib(self) -> list[float]:
         """The difference of each part, in MiB."""

@@ -16,7 +16,7 @@ from unslow.facts.machine import Cpu
 from unslow.facts.values import GB, reported
 from unslow.think.case.questions import has_tiles, is_server, multiplies_wide
 from unslow.think.physics.chip import SpeedSetting
-from unslow.think.physics.token_time import sampling_s
+from unslow.think.physics.token_time import LOGITS_S_PER_ENTRY
 from unslow.think.speed.chips import core_flops_per_s, host_chip
 from unslow.think.speed.load import model_load, totals, type_class_of_model
 from unslow.think.speed.question import Host, SpeedQuestion, prompt_terms, step_terms
@@ -39,7 +39,7 @@ def processor_rows(path: Path = DATA / FILE) -> list[Measured]:
 def _rows(line: dict[str, Any]) -> Iterator[Measured]:
     """The answer and the prompt of one configuration."""
     q = question(line)
-    sampling = sampling_s(made_up_shapes()[line["shape"]].vocabulary)
+    sampling = made_up_shapes()[line["shape"]].vocabulary * LOGITS_S_PER_ENTRY
     answer = 1 / statistics.median(line["decode"]) - sampling  # the terms are those of llama-bench, which chooses none
     yield _measured(line, q, CPU, tuple(step_terms(q)), answer)
     prompt = prompt_terms(q._replace(depth=0.0), float(line["prompt_tokens"]))

@@ -14,7 +14,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, MIB
 from unslow.think.case.prediction import Prediction, predict, predict_prefill
 from unslow.think.case.work import EVERYTHING, Cure
-from unslow.think.physics.token_time import sampling_s
+from unslow.think.physics.token_time import LOGITS_S_PER_ENTRY
 
 CACHE_ON_HOST = [
     Buffer(device="CUDA0", kind="model", bytes=(32 * LAYER_MIB + OUTPUT_MIB) * MIB, on_gpu=True),
@@ -118,7 +118,7 @@ def test_two_threads_are_faster_than_one_and_sixteen_slower_than_two():
 
 
 def test_a_quota_of_one_makes_two_threads_half_as_fast():
-    sampling = sampling_s(128_256)
+    sampling = 128_256 * LOGITS_S_PER_ENTRY
     assert (seconds(CASES["a quota"]) - sampling) / (seconds(CASES["cpu"]) - sampling) == pytest.approx(2)
     assert seconds(CASES["a quota"], Cure(threads=1)) < seconds(CASES["a quota"])
 

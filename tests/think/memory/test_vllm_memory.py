@@ -14,16 +14,7 @@ import compare_vllm_memory as lab
 from unslow.catalog.weight_parts import parts_of_shape, plain_storage
 from unslow.facts.model import HfShape, LayerKind
 from unslow.facts.values import GIB
-from unslow.think.memory.vllm import (
-    VllmSettings,
-    block_bytes,
-    cache_groups,
-    cache_of,
-    capture_sizes,
-    longest_of,
-    stage_layers,
-    vllm_memory,
-)
+from unslow.think.memory.vllm import VllmSettings, block_bytes, cache_groups, capture_sizes, stage_layers, vllm_memory
 
 BF16 = plain_storage(2)
 LLAMA_8B = HfShape(
@@ -84,7 +75,7 @@ def test_tokens_follow_exactly_from_memory(start):
 def test_blocks_and_concurrency_agree_with_the_log(start):
     groups = cache_groups(start.shape, start.settings)
     size = block_bytes(groups, stage_layers(start.shape.layers, start.settings.pipeline_parallel)[0])
-    capacity = cache_of(start.shape, start.settings, start.number("blocks") * size)
+    capacity = lab.cache_of(start.shape, start.settings, start.number("blocks") * size)
     assert capacity.concurrency == pytest.approx(float(start.fields["concurrency"]), abs=0.006)
 
 
@@ -125,20 +116,20 @@ def test_kinds_of_unequal_heads_share_one_page_size():
 
 def test_windows_bound_what_a_long_request_takes():
     settings = VllmSettings(131072, max_num_batched_tokens=2048)
-    windowed, _ = longest_of(GEMMA, settings, 0)
-    everything, _ = longest_of(GEMMA, settings._replace(hybrid_cache=False), 0)
+    windowed, _ = lab.longest_of(GEMMA, settings, 0)
+    everything, _ = lab.longest_of(GEMMA, settings._replace(hybrid_cache=False), 0)
     assert windowed < 0.25 * everything
 
 
 def test_latents_are_whole_on_every_rank_and_heads_are_divided():
     latent = next(s for s in STARTS if s.fields["model"] == "deepseek-v2-lite").shape
     one, four = (VllmSettings(8192, tensor_parallel=n) for n in (1, 4))
-    assert cache_of(latent, one, GIB).tokens == cache_of(latent, four, GIB).tokens
-    assert cache_of(LLAMA_8B, four, GIB).blocks // 4 == cache_of(LLAMA_8B, one, GIB).blocks
+    assert lab.cache_of(latent, one, GIB).tokens == lab.cache_of(latent, four, GIB).tokens
+    assert lab.cache_of(LLAMA_8B, four, GIB).blocks // 4 == lab.cache_of(LLAMA_8B, one, GIB).blocks
 
 
 def test_keys_are_repeated_where_ranks_outnumber_their_heads():
-    eight, sixteen = (cache_of(LLAMA_8B, VllmSettings(8192, tensor_parallel=n), GIB).blocks for n in (8, 16))
+    eight, sixteen = (lab.cache_of(LLAMA_8B, VllmSettings(8192, tensor_parallel=n), GIB).blocks for n in (8, 16))
     assert eight == sixteen
 
 

@@ -57,7 +57,7 @@ def test_an_interval_survives_being_turned_over():
     assert (low, mid, high) == (1.0, 2.0, 4.0)
 
 
-SHAPE = Shape(32, 131e6, 430e6, 1.0, 131072, 4096, 128_256)
+SHAPE = Shape(32, 131e6, 430e6, 131072, 4096, 128_256)
 
 
 @given(st.floats(0, 2e11), st.floats(0, 2e11), st.integers(256, 131072))
@@ -66,7 +66,7 @@ def test_more_memory_never_fits_fewer_layers(a, b, context):
     assert few.gpu_layers <= many.gpu_layers
 
 
-MIXTURE = SHAPE._replace(active_share=0.1, expert_share=0.95)
+MIXTURE = SHAPE._replace(expert_share=0.95)
 
 
 @given(st.integers(1, 32), st.floats(0, 32 * 131e6))

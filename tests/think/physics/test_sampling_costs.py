@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.think.physics.token_time import LOGPROBS_SPREAD, logprobs_s, sampling_s, sorting_s
+from unslow.think.physics.token_time import LOGITS_S_PER_ENTRY, LOGPROBS_SPREAD, logprobs_s, sorting_s
 
 MEASURED = [
     # tokens per second without and with 1,000 logprobs, entries of the vocabulary
@@ -20,4 +20,4 @@ def test_a_thousand_logprobs_as_measured(without: float, with_: float, entries: 
 def test_more_costs_more_and_none_costs_nothing():
     assert logprobs_s(0, 128_256) == 0
     assert logprobs_s(1, 128_256) < logprobs_s(50, 128_256) < logprobs_s(1000, 128_256)
-    assert sampling_s(49_152) < sorting_s(49_152)
+    assert sorting_s(49_152) > 49_152 * LOGITS_S_PER_ENTRY

@@ -15,12 +15,13 @@ from unslow.think.plan.pareto_front import Planned, ranked
 from unslow.think.plan.report import GoalShown, OptionShown
 from unslow.think.plan.transformers import (
     Choice,
+    Point,
     TransformersPlanQuestion,
     choices,
     half_type,
     laid_out,
     longest_fitting,
-    search_choices,
+    priced_point,
     transformers_options,
 )
 
@@ -53,6 +54,10 @@ def question(
     return asked._replace(**changes)
 
 
+def priced_points(asked: TransformersPlanQuestion) -> list[Point]:
+    return [point for choice in choices(asked) if (point := priced_point(asked, choice))]
+
+
 def best(planned: Planned) -> OptionShown:
     assert planned.recommended is not None
     return planned.options[planned.recommended]
@@ -65,7 +70,7 @@ def knobs(option: OptionShown) -> dict[str, object]:
 def test_a_compiled_step_is_as_much_faster_as_it_was_recorded() -> None:
     asked = question("H200", RECORDED, context=512, prompt_tokens=64, answer_tokens=64, current=EAGER)
     found = transformers_options(asked)
-    option = best(found.planned)
+    option = best(found)
     assert found.current
     assert found.current.speed
     assert option.speed
@@ -76,12 +81,12 @@ def test_a_compiled_step_is_as_much_faster_as_it_was_recorded() -> None:
     assert knobs(option) == {"cache": "static", "compile": True}
     assert option.speedup == pytest.approx(1.717 / 0.492, rel=0.25)
     assert "40 s" in option.costs[0]
-    assert all(other.changes for other in found.planned.options)  # what runs is no option beside itself
+    assert all(other.changes for other in found.options)  # what runs is no option beside itself
 
 
 def test_float32_is_left_for_half() -> None:
     now = EAGER._replace(dtype="float32")
-    option = best(transformers_options(question("H200", current=now)).planned)
+    option = best(transformers_options(question("H200", current=now)))
     assert knobs(option)["weights_type"] == "bfloat16"
     old = question("RTX 2080 Ti", RECORDED)
     assert half_type(old) == "float16"
@@ -98,8 +103,8 @@ def test_before_version_5_weights_came_as_float32() -> None:
 def test_nothing_in_the_space_is_better_than_the_recommendation() -> None:
     for aim in ("speed", "context", "quality"):
         asked = question(aim=aim, context=20_000, prompt_tokens=8000, least_tokens_per_s=5.0)
-        points = search_choices(asked).points
-        option = best(transformers_options(asked).planned)
+        points = priced_points(asked)
+        option = best(transformers_options(asked))
         chosen = next(p for p in points if p.context == option.context and _named(p.choice, option))
         plain = [p for p in points if p.choice.cache != "quantized" and p.paced.decode.mid >= 5.0]
         assert ranked(asked.goal, chosen.worth) == max(ranked(asked.goal, p.worth) for p in plain)
@@ -117,7 +122,7 @@ def test_more_memory_never_gives_less() -> None:
         room = named_room(device)
         asked = question("RTX 4090")
         asked = asked._replace(hardware=asked.hardware._replace(rooms=(room,)))
-        points = search_choices(asked).points
+        points = priced_points(asked)
         speeds.append(max((p.worth.speed for p in points), default=0.0))
         contexts.append(max((p.context for p in points), default=0))
     assert speeds == sorted(speeds)
@@ -128,7 +133,7 @@ def test_more_memory_never_gives_less() -> None:
 def test_more_users_never_make_one_of_them_faster() -> None:
     rates = []
     for users in (1, 2, 8):
-        option = best(transformers_options(question("H200", users=users)).planned)
+        option = best(transformers_options(question("H200", users=users)))
         assert option.speed
         rates.append((option.speed.decode_tokens_per_s.mid, -option.speed.request_s.mid))
     assert rates == sorted(rates, reverse=True)
@@ -152,10 +157,10 @@ def test_smaller_caches_hold_longer_conversations_and_cost_time() -> None:
     )
     assert plain < packed
     assert plain < away
-    points = {p.choice: p for p in search_choices(asked).points}
+    points = {p.choice: p for p in priced_points(asked)}
     seconds = [points[EAGER._replace(cache=c)].paced.request_s.mid for c in ("static", "dynamic", "quantized")]
     assert seconds == sorted(seconds)
-    deep = {p.choice: p for p in search_choices(question(context=12_000, prompt_tokens=10_000)).points}
+    deep = {p.choice: p for p in priced_points(question(context=12_000, prompt_tokens=10_000))}
     assert deep[EAGER._replace(cache="offloaded")].paced.decode.mid < 0.5 * deep[EAGER].paced.decode.mid
     held = laid_out(asked, EAGER._replace(cache="offloaded"), 4096)
     assert held.host.kv_bytes > 10 * held.devices[0].kv_bytes
@@ -168,12 +173,12 @@ def test_weights_that_spill_are_priced_and_not_compiled() -> None:
     spread = EAGER._replace(device_map="auto")
     laid = laid_out(asked, spread, 600)
     assert laid.spilled_bytes > GIB
-    found = [p for p in search_choices(asked).points if p.laid.spilled_bytes]
+    found = [p for p in priced_points(asked) if p.laid.spilled_bytes]
     assert all(not p.choice.compiled and p.paced.decode.mid < 20 for p in found)
 
 
 def test_flash_attention_is_taken_where_it_is_and_explained_where_it_is_not() -> None:
-    without = transformers_options(question()).planned
+    without = transformers_options(question())
     assert any("flash_attention_2" in r.what for r in without.rejected)
     assert not any(", or is not taken" in r.because for r in without.rejected)
     kinds = {choice.attention for choice in choices(question(has_flash=True))}
@@ -189,22 +194,22 @@ def test_flash_attention_is_taken_where_it_is_and_explained_where_it_is_not() ->
 def test_eager_attention_writes_all_scores() -> None:
     asked = question(context=16_000, prompt_tokens=12_000)
     assert longest_fitting(asked, EAGER._replace(attention="eager")) < longest_fitting(asked, EAGER) / 2
-    points = {p.choice: p for p in search_choices(question()).points}
+    points = {p.choice: p for p in priced_points(question())}
     assert points[EAGER._replace(attention="eager")].paced.decode.mid <= points[EAGER].paced.decode.mid
 
 
 def test_impossible_says_what_lacks() -> None:
     small = transformers_options(question("RTX 3060"))
-    assert small.planned.recommended is None
-    assert "GiB" in small.planned.reason
+    assert small.recommended is None
+    assert "GiB" in small.reason
     slow = transformers_options(question(least_tokens_per_s=900.0, aim="context"))
-    assert slow.planned.recommended is None
-    assert "tok/s" in slow.planned.reason
+    assert slow.recommended is None
+    assert "tok/s" in slow.reason
 
 
 def test_a_quantised_cache_needs_leave_for_what_nobody_measured() -> None:
     asked = question(context=80_000, prompt_tokens=2000, worst_perplexity_increase=0.01)
-    planned = transformers_options(asked).planned
+    planned = transformers_options(asked)
     assert all("quantized" not in option.name for option in planned.options)
     kept = question(kept_tokens=1000)
-    assert any("read" in cost for cost in best(transformers_options(kept).planned).costs)
+    assert any("read" in cost for cost in best(transformers_options(kept)).costs)

@@ -80,8 +80,8 @@ def test_walls_are_all_of_the_time_and_one_of_them_binds() -> None:
     assert sum(wall.seconds for wall in parts) == pytest.approx(found.seconds)
     assert [wall.binds for wall in parts] == [True] + [False] * (len(parts) - 1)
     assert parts[0].part == "device memory reads"
-    assert parts[0].halved == max(wall.halved for wall in parts)
-    assert all(wall.halved > found.rate.mid for wall in parts)
+    assert parts[0].halved_tokens_per_s == max(wall.halved_tokens_per_s for wall in parts)
+    assert all(wall.halved_tokens_per_s > found.rate.mid for wall in parts)
 
 
 def test_a_tiny_model_waits_for_launches_and_not_for_memory() -> None:
@@ -91,10 +91,10 @@ def test_a_tiny_model_waits_for_launches_and_not_for_memory() -> None:
 
 def test_a_few_conversations_together_are_faster_than_one_and_slower_each() -> None:
     q, group = question()
-    few = [point for point in batching_curve(q, group) if point.conversations <= 8]
-    assert [p.conversations for p in few] == [1, 2, 4, 8]
-    assert all(b.together > a.together for a, b in pairwise(few))
-    assert all(b.each <= a.each for a, b in pairwise(few))
+    few = {count: together for count, together in batching_curve(q, group).items() if count <= 8}
+    assert list(few) == [1, 2, 4, 8]
+    assert all(b > a for a, b in pairwise(few.values()))
+    assert all(few[b] / b <= few[a] / a for a, b in pairwise(few))
 
 
 def test_the_ridge_is_where_arithmetic_takes_as_long_as_reading() -> None:

@@ -1,5 +1,5 @@
 from unslow.facts.bench import Failure, FailureKind, Gaps, Pass
-from unslow.think.stats.drift import Outage, availability_line, availability_of
+from unslow.think.stats.drift import Outage, availability_line
 
 
 def passed(first_s: float = 0.1, longest_s: float = 0.2) -> Pass:
@@ -16,18 +16,17 @@ def failed(kind: FailureKind, lasted_s: float = 1.0) -> Failure:
 
 def test_the_line_adds_up(wording):
     failures = [failed("broke_off"), failed("refused"), failed("broke_off"), failed("stalled", 61.0)]
-    found = availability_of([passed(), passed(3.0)], failures, [Outage(5, 9), Outage(20, 30.4)])
-    assert found.asked == 6
-    wording(availability_line(found), tells=("14 s", "61.0 s"))
+    line = availability_line([passed(), passed(3.0)], failures, [Outage(5, 9), Outage(20, 30.4)])
+    wording(line, tells=("6 requests", "14 s", "61.0 s"))
 
 
 def test_a_good_server_has_a_short_line(wording):
-    wording(availability_line(availability_of([passed()] * 3, [], [])))
+    wording(availability_line([passed()] * 3, [], []))
 
 
 def test_every_kind_has_a_word(wording):
     kinds: tuple[FailureKind, ...] = ("refused", "not_answered", "stalled", "broke_off", "error", "gone")
-    wording(availability_line(availability_of([], [failed(kind) for kind in kinds], [])))
+    wording(availability_line([], [failed(kind) for kind in kinds], []))
 
 
 def test_an_outage_in_a_stretch():

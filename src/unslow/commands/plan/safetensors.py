@@ -27,7 +27,7 @@ from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
 from unslow.think.physics.chip import BYTES, HALF, link_bytes_per_s
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.pareto_front import Planned
-from unslow.think.plan.report import OptionShown, PlanReport, Verdict
+from unslow.think.plan.report import PlanReport, Verdict
 from unslow.think.plan.running import shape_of_facts
 from unslow.think.plan.transformers import ALL_ON_ONE, SPREAD_OUT, TransformersPlanQuestion, transformers_options
 from unslow.think.plan.transformers import BYTES as TRANSFORMERS_BYTES
@@ -203,9 +203,7 @@ def version_of(case: Case | None, default: tuple[int, int]) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else default
 
 
-def hf_report(
-    request: PlanRequest, asked: AskedPlan, cards: Hardware, planned: Planned, current: OptionShown | None
-) -> PlanReport:
+def hf_report(request: PlanRequest, asked: AskedPlan, cards: Hardware, planned: Planned) -> PlanReport:
     """The whole answer."""
     return PlanReport(
         unslow_version=__version__,
@@ -213,10 +211,10 @@ def hf_report(
         runtime=request.runtime,
         machine=f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name,
         goal=asked.goal.shown(),
-        verdict=_verdict(planned, asked, current),
+        verdict=_verdict(planned, asked),
         reason=planned.reason,
         hint=planned.hint,
-        current=current,
+        current=planned.current,
         recommended=planned.recommended,
         options=planned.options,
         rejected=planned.rejected,
@@ -225,7 +223,7 @@ def hf_report(
     )
 
 
-def _verdict(planned: Planned, asked: AskedPlan, current: OptionShown | None) -> Verdict:
+def _verdict(planned: Planned, asked: AskedPlan) -> Verdict:
     """Whether there is something to gain: speed, room that was asked for, or with another aim anything changed."""
     if planned.recommended is None:
         return "impossible"
@@ -233,7 +231,7 @@ def _verdict(planned: Planned, asked: AskedPlan, current: OptionShown | None) ->
     if best.speedup is None or not best.changes:
         return "better" if best.speedup is None else "already_best"
     wanted = min(asked.goal.context, asked.found.shape.positions or asked.goal.context)
-    lacks_room = current is not None and current.context < wanted <= best.context
+    lacks_room = planned.current is not None and planned.current.context < wanted <= best.context
     slow = asked.goal.aim == "speed" and best.speedup < WORTH_A_CHANGE
     return "already_best" if slow and not lacks_room else "better"
 
@@ -300,8 +298,7 @@ def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) ->
         return unknown_hf_report(request, asked.found.name, asked.goal, cards)
     others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
     question = vllm_question(request, asked, cards, case, others)
-    found = vllm_options(question)
-    return hf_report(request, asked, cards, found.planned, found.current)
+    return hf_report(request, asked, cards, vllm_options(question))
 
 
 def vllm_question(
@@ -380,8 +377,7 @@ def plan_transformers(system: System, request: PlanRequest, case: Case | None = 
     asked = asked_for(system, request, case)
     if isinstance(cards, Unknown):
         return unknown_hf_report(request, asked.found.name, asked.goal, cards)
-    found = transformers_options(transformers_question(request, asked, cards, case))
-    return hf_report(request, asked, cards, found.planned, found.current)
+    return hf_report(request, asked, cards, transformers_options(transformers_question(request, asked, cards, case)))
 
 
 def transformers_question(

@@ -44,7 +44,6 @@ from unslow.think.speed.report import (
     QuantShown,
     SpeculativeShown,
     SpeedShown,
-    WallShown,
 )
 
 
@@ -133,7 +132,7 @@ def memory_wall_of(
     """What more conversations and other quants would give; by a calibration, where it knows the speed of one."""
     curve = batching_curve(case.question, case.group)
     known = _calibrated(found.blueprint, calibration, request)
-    factor = known / curve[0].together if known else 1.0
+    factor = known / curve[1] if known else 1.0
     # The usual mixes from the largest to the smallest, and the model's own
     names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
     plans = [(name, found.blueprint if name == found.quant else _plan(found, name)) for name in names]
@@ -144,12 +143,12 @@ def memory_wall_of(
     return ExplainShown(
         batching=tuple(
             BatchShown(
-                conversations=point.conversations,
-                tokens_per_s=point.together * factor,
-                each_tokens_per_s=point.each * factor,
-                fits=case.holds(point.conversations),
+                conversations=count,
+                tokens_per_s=together * factor,
+                each_tokens_per_s=together / count * factor,
+                fits=case.holds(count),
             )
-            for point in curve
+            for count, together in curve.items()
         ),
         ridge_conversations=ridge(case.question),
         quants=tuple(quants),
@@ -364,8 +363,5 @@ def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
         each_tokens_per_s=decode.rate.mid / request.batch,
         step_s=decode.seconds,
         ceiling_tokens_per_s=decode.ceiling if math.isfinite(decode.ceiling) else None,
-        walls=tuple(
-            WallShown(part=w.part, seconds=w.seconds, share=w.share, binds=w.binds, halved_tokens_per_s=w.halved)
-            for w in walls(decode, float(request.batch))
-        ),
+        walls=walls(decode, float(request.batch)),
     )

@@ -76,13 +76,10 @@ def read_shape(case: Case) -> Shape:
     if outside >= weights:
         raise missing("what the weights consist of", "give the path of the model file")
     layer_bytes = (weights - outside) / layers
-    number, used = model.experts.value_or(0), model.experts_used.value_or(0)
-    used_share = used / number if 0 < used < number else 1.0
-    experts = _expert_share(model, layers * layer_bytes) if used_share < 1 else 0.0  # 0 where none of them sits out
-    return Shape(
-        layers, layer_bytes, output, 1 - experts * (1 - used_share), kv_per_token(case),
-        model.width.value_or(4096), model.vocabulary.value_or(0), experts,
-    )  # fmt: skip
+    some_sit_out = 0 < model.experts_used.value_or(0) < model.experts.value_or(0)
+    experts = _expert_share(model, layers * layer_bytes) if some_sit_out else 0.0
+    width, vocabulary = model.width.value_or(4096), model.vocabulary.value_or(0)
+    return Shape(layers, layer_bytes, output, kv_per_token(case), width, vocabulary, experts)
 
 
 def _layers_by_size(case: Case) -> int:

@@ -1,5 +1,6 @@
 """The memory of Transformers: weights by device map, the cache it grows or sets aside, and the peaks of its kernels."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -226,7 +227,7 @@ def token_peak(shape: HfShape, settings: TransformersSettings) -> int:
     """Bytes at the peak of making one token, beside weights and cache."""
     batch, size = settings.batch, settings.dtype_bytes
     queries = shape.heads * max(shape.key_length, shape.full_key_length)
-    repeated = _repeats(shape, settings) * batch * settings.tokens * queries * size
+    repeated = repeated_copies(shape, settings) * batch * settings.tokens * queries * size
     largest = max((token_numbers(shape, settings, n) for n in range(shape.layers) if shape.keeps(n)), default=0)
     grown = 0 if settings.cache == "static" else batch * settings.tokens * largest // 2 * size
     logits = batch * shape.vocabulary * (size + FLOAT_BYTES)
@@ -235,7 +236,7 @@ def token_peak(shape: HfShape, settings: TransformersSettings) -> int:
     return max(repeated, grown, logits, gathered)
 
 
-def _repeats(shape: HfShape, settings: TransformersSettings) -> int:
+def repeated_copies(shape: HfShape, settings: TransformersSettings) -> int:
     """Copies of the keys and values for all heads; only an attention without a mask can share them."""
     if shape.kv_heads == shape.heads or shape.kv_rank or settings.attention == "flash":
         return 0
@@ -296,15 +297,12 @@ def longest_transformers_context(
     host_free_bytes: int = 0,
 ) -> int:
     """The most tokens, prompt and answer together, that fit with this batch; 0 where not even one does."""
-    low, high = 0, LONGEST
-    while low < high:
-        middle = (low + high + 1) // 2
-        asked = settings._replace(prompt_tokens=max(1, middle - settings.new_tokens))
-        if transformers_memory(shape, parts, asked, free_bytes, host_free_bytes).fits:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+
+    def is_too_long(tokens: int) -> bool:
+        asked = settings._replace(prompt_tokens=max(1, tokens - settings.new_tokens))
+        return not transformers_memory(shape, parts, asked, free_bytes, host_free_bytes).fits
+
+    return bisect_left(range(1, LONGEST + 1), True, key=is_too_long)  # noqa: FBT003 (the first that is)
 
 
 def _held(

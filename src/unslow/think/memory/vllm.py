@@ -1,5 +1,6 @@
 """The memory of vLLM's V1 engine: weights by rank, the peak it profiles, and the blocks of cache that are left."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -75,9 +76,8 @@ def stage_layers(layers: int, stages: int) -> list[range]:
     return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
-VOCABULARY_STEP = (
-    64  # the token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)
-)
+VOCABULARY_STEP = 64
+"""The token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)."""
 
 
 def stage_weight_bytes(shape: HfShape, parts: Sequence[Part], settings: VllmSettings) -> list[int]:
@@ -95,11 +95,8 @@ def stage_weight_bytes(shape: HfShape, parts: Sequence[Part], settings: VllmSett
     for part in parts:
         size = round(part.bytes * _share(shape, settings, part))
         for number, layers in enumerate(stages):
-            if (
-                part.layer in layers
-                or (part.layer < 0 and not number)
-                or (part.layer >= shape.layers and number == last)
-            ):
+            before_all, after_all = part.layer < 0 and not number, part.layer >= shape.layers and number == last
+            if part.layer in layers or before_all or after_all:
                 sums[number] += size
     if shape.tied and last:
         sums[last] += sum(round(p.bytes * _share(shape, settings, p)) for p in parts if p.role is Role.EMBEDDING)
@@ -313,14 +310,8 @@ def request_blocks(shape: HfShape, settings: VllmSettings, groups: Sequence[Cach
 def longest_request(shape: HfShape, settings: VllmSettings, groups: Sequence[CacheGroup], blocks: int) -> int:
     """The largest `--max-model-len` up to the one asked for that so many blocks serve; 0 where none does."""
     usable = blocks - (1 if settings.release.null_block else 0)
-    low, high = 0, settings.max_model_len
-    while low < high:
-        middle = (low + high + 1) // 2
-        if request_blocks(shape, settings, groups, middle) <= usable:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    lengths = range(1, settings.max_model_len + 1)
+    return bisect_right(lengths, usable, key=lambda tokens: request_blocks(shape, settings, groups, tokens))
 
 
 def _whole(size: int, step: int) -> int:
@@ -386,23 +377,6 @@ def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, t
         max_model_len=longest_request(shape, settings, groups, usual.blocks),
         max_model_len_low=longest_request(shape, settings, groups, least.blocks),
     )
-
-
-def cache_of(shape: HfShape, settings: VllmSettings, available_bytes: int) -> CacheCapacity:
-    """The blocks and tokens of a cache whose memory is known, as a log's `Available KV cache memory` tells it."""
-    settings = settings.on_card(0)
-    groups = cache_groups(shape, settings)
-    size = max(block_bytes(groups, layers) for layers in stage_layers(shape.layers, settings.pipeline_parallel))
-    return cache_capacity(shape, settings, groups, available_bytes // size if size else 0)
-
-
-def longest_of(shape: HfShape, settings: VllmSettings, available_bytes: int) -> tuple[int, int]:
-    """What the longest request asked for takes, and the longest one that a cache of known memory serves."""
-    settings = settings.on_card(0)
-    groups = cache_groups(shape, settings)
-    size = max(block_bytes(groups, layers) for layers in stage_layers(shape.layers, settings.pipeline_parallel))
-    needed = request_blocks(shape, settings, groups, settings.max_model_len) * size
-    return needed, longest_request(shape, settings, groups, available_bytes // size if size else 0)
 
 
 def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int, peak: Spread) -> Spread:

@@ -1,14 +1,9 @@
 """A processor, its memory, its last cache and its links, and the kinds of weights that it unpacks."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from unslow.think.physics.terms import at_most, larger, smaller
-
-if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
+from unslow.think.physics.terms import Number, at_most, larger, smaller
 
 FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0
 """Between these, builds were measured: before and after, progress is not carried on."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from unslow.think.physics.chip import HALF, Chip, SpeedSetting, class_of_kind, progress, reading_bytes_per_s
 from unslow.think.physics.placement import largest_fitting
-from unslow.think.physics.terms import KEPT, Factor, Factors, Term, at_most, larger, smaller
-
-if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
+from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, at_most, larger, smaller
 
 NO_AMOUNTS: Mapping[str, Number] = MappingProxyType({})
 

@@ -17,7 +17,6 @@ class Shape(NamedTuple):
     layers: int
     layer_bytes: float
     output_bytes: float
-    active_share: float  # The part of a layer's bytes that a token reads: all of it, but for experts that sit out
     kv_bytes_per_token: float
     width: float
     vocabulary: float

@@ -1,10 +1,8 @@
 """The time of one prompt token as terms: where a GPU computes, where the CPU does, or lends its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from unslow.think.physics.chip import Chip, SpeedSetting, progress
 from unslow.think.physics.decode import (
@@ -22,10 +20,7 @@ from unslow.think.physics.decode import (
     host_decode_terms,
 )
 from unslow.think.physics.placement import F16_BYTES
-from unslow.think.physics.terms import KEPT, Factor, Factors, Term, larger, logarithm
-
-if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
+from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, larger, logarithm
 
 #     operations / matrix arithmetic x 1 / utilisation + operations / power x energy
 #     + what a micro-batch shares: weights read, unpacked, launches

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
     Number = float | NDArray[float64]
+else:
+    Number = float  # arrays are told apart by their kind, so that nobody loads NumPy for a name
 
 
 def exponential(x: Number) -> Number:

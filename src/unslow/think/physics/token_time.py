@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from unslow.catalog.quants import quants
 from unslow.facts.calibration import Calibration, Demand, Rates
+from unslow.think.physics.placement import element_bytes
 from unslow.think.physics.terms import Interval, interval_around
 
 # Threads that share processors: they meet at a barrier after every operation, so all wait for the one that waits.
@@ -116,18 +116,14 @@ def ceiling_tokens_per_s(work: Work) -> float:
 
 
 LOGITS_S_PER_ENTRY = 3.3e-9
-"""Sampling in llama-server, the middle of what lies between llama-bench (lab/data/h200_speed_learning.jsonl) and the
-server (tests/machines/lab_gpu_healthy_*) on hosts of one H200: 0.20 ms for 49,152 entries, 0.39 to 0.44 for 128,256 and
-0.45 to 0.47 for 151,936; an older build on another such host took 0.7 ms for 128,256."""
+"""Sampling in llama-server as it is by default (the best few of all entries are found, and weighed), the middle of what
+lies between llama-bench (lab/data/h200_speed_learning.jsonl) and the server (tests/machines/lab_gpu_healthy_*) on hosts
+of one H200: 0.20 ms for 49,152 entries, 0.39 to 0.44 for 128,256 and 0.45 to 0.47 for 151,936; an older build on
+another such host took 0.7 ms for 128,256."""
 SORT_S_PER_ENTRY = 6e-8
 """Sorting a whole vocabulary, the middle of what hosts take: 36 ns on a desktop (53.5 against 75.5 tok/s with 151,936
 entries, llama.cpp issue 13171), 49 on two cores of a server, 147 on a host of an H200 (43 against 243 with 128,256)."""
 SORT_SPREAD = 2.5
-
-
-def sampling_s(vocabulary: float) -> float:
-    """Seconds for a token as samplers are set by default: the best few of all entries are found, and weighed."""
-    return vocabulary * LOGITS_S_PER_ENTRY
 
 
 def sorting_s(vocabulary: float) -> float:
@@ -169,12 +165,6 @@ class Calibrated(NamedTuple):
 
     seconds: Interval
     parts: list[Part]
-
-
-class _Rate(NamedTuple):
-    decode: float
-    prefill: float
-    spread: float
 
 
 def calibrated_decode(demand: Demand, calibration: Calibration) -> Calibrated | None:
@@ -242,33 +232,27 @@ def _weights(
     """Seconds of all types together, and the spread of the sum."""
     total, off = 0.0, 0.0
     for kind, count in bytes_by_type.items():
-        rate = _rate_of(kind, rates)
-        speed = rate.prefill if prefill else rate.decode
+        speed, spread = _rate_of(kind, rates, prefill=prefill)
         seconds = count / speed if speed else 0.0
         total += seconds
-        off += seconds * max(least, rate.spread)
+        off += seconds * max(least, spread)
     return total, off / total if total else least
 
 
-def _rate_of(kind: str, rates: Rates) -> _Rate:
+def _rate_of(kind: str, rates: Rates, *, prefill: bool) -> tuple[float, float]:
     """As measured, else as the measured type with the nearest bits per weight, of the same family if there is one."""
     known = [rate for rate in rates.types if rate.decode_bytes_per_s]
     for rate in known:
         if rate.type == kind:
-            return _Rate(rate.decode_bytes_per_s, rate.prefill_bytes_per_s, 1.0)
+            return rate.prefill_bytes_per_s if prefill else rate.decode_bytes_per_s, 1.0
     family = [rate for rate in known if _family(rate.type) == _family(kind)]
-    near = min(family or known, key=lambda rate: abs(_bits(rate.type) - _bits(kind)))
+    size = element_bytes(kind)
+    near = min(family or known, key=lambda rate: abs(element_bytes(rate.type) - size))
+    spread = SPREAD_OF_A_NEIGHBOUR if family else SPREAD_OF_A_STRANGER
     # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic decides
-    return _Rate(
-        near.decode_bytes_per_s,
-        near.prefill_bytes_per_s * _bits(kind) / _bits(near.type),
-        SPREAD_OF_A_NEIGHBOUR if family else SPREAD_OF_A_STRANGER,
-    )
-
-
-def _bits(kind: str) -> float:
-    quant = quants().get(kind)
-    return 8 * quant.block_bytes / quant.block_elements if quant else 16.0
+    if prefill:
+        return near.prefill_bytes_per_s * size / element_bytes(near.type), spread
+    return near.decode_bytes_per_s, spread
 
 
 def _family(kind: str) -> str:

@@ -86,3 +86,4 @@ class Planned(NamedTuple):
     notes: tuple[str, ...] = ()
     reason: str = ""
     hint: str = ""
+    current: OptionShown | None = None  # What runs now

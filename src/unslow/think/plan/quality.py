@@ -368,12 +368,7 @@ def _is_near(one: Loss, other: Loss) -> bool:
 
 def shown_quality(cost: Cost) -> QualityShown:
     """The cost as the report tells it."""
-    return QualityShown(
-        perplexity_increase=cost.perplexity_increase,
-        kl_divergence=cost.kl_divergence,
-        words=cost.words,
-        sources=cost.sources,
-    )
+    return msgspec.convert(cost, QualityShown, from_attributes=True)
 
 
 FULL = "full precision: nothing is lost"

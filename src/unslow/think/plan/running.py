@@ -16,7 +16,6 @@ from unslow.think.case.prediction import calibration_of
 from unslow.think.case.questions import build_year, chip_of_gpu, core_flops_of, gpu_setting, host_setting
 from unslow.think.case.vram import gpus_used, own_bytes_on, own_lent_bytes, runtime_sees_gpu, seen_gpus
 from unslow.think.hardware import CUDA_CONTEXT_BYTES, Hardware, Processors, Room, may_pin, memory_of_machine
-from unslow.think.physics.chip import Chip
 from unslow.think.physics.placement import Placement
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
 from unslow.think.speed.chips import has_peers
@@ -102,31 +101,26 @@ def seen_hardware(case: Case, gpus: Sequence[Gpu], memory: Hardware) -> Hardware
     """That memory with its speed; MissingFactError where nobody knows how fast a GPU is."""
     beside, host = host_setting(case, _NOTHING), memory.host_room
     known = calibration_of(case) if gpus and case.calibrations else None
+    devices = [find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus]
     # By how much a server here was slower than expected when it was calibrated
     slower = known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
     return memory._replace(
-        chips=tuple(_scaled(chip_of_gpu(gpu)[0], slower) for gpu in gpus),
+        chips=tuple(
+            chip._replace(
+                bytes_per_s=chip.bytes_per_s / slower,
+                flops_per_s=chip.flops_per_s / slower,
+                matrix_flops_per_s=chip.matrix_flops_per_s / slower,
+            )
+            for chip, _ in map(chip_of_gpu, gpus)
+        ),
         setting=gpu_setting(case, gpus[0]) if gpus else beside,
         processors=seen_processors(case),
         host_setting=beside,
         link_bytes_per_s=host_link_bytes_per_s(case) or USUAL_LINK,
         pinned=bool(gpus) and may_pin(gpu_setting(case, gpus[0]).backend, host, case.model.weights_bytes.value_or(0)),
         year=build_year(case),
-        peers=all(_has_peers(gpu) for gpu in gpus),
+        peers=all(device is None or has_peers(device) for device in devices),
     )
-
-
-def _scaled(chip: Chip, slower: float) -> Chip:
-    return chip._replace(
-        bytes_per_s=chip.bytes_per_s / slower,
-        flops_per_s=chip.flops_per_s / slower,
-        matrix_flops_per_s=chip.matrix_flops_per_s / slower,
-    )
-
-
-def _has_peers(gpu: Gpu) -> bool:
-    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-    return known is None or has_peers(known)
 
 
 def seen_processors(case: Case) -> Processors:

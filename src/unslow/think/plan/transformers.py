@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import product
+from operator import attrgetter
 from typing import NamedTuple
 
 from unslow.catalog.learned_speed import learned_speed, spread_of
@@ -14,7 +15,7 @@ from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import Held
-from unslow.think.memory.transformers import TransformersSettings, transformers_memory
+from unslow.think.memory.transformers import TransformersSettings, repeated_copies, transformers_memory
 from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.decode import EAGER, launch_s, overlapped
 from unslow.think.physics.placement import largest_fitting
@@ -33,7 +34,7 @@ from unslow.think.speed.question import (
     trust_in,
     widened,
 )
-from unslow.think.speed.rows import PREFILL, hf_group
+from unslow.think.speed.rows import PREFILL, gpu_group
 
 RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
 AS_STORED_SINCE = (5, 0)
@@ -192,85 +193,65 @@ class Paced(NamedTuple):
     request_s: Interval
 
 
-class Pace:
-    """The speed of a question's choices."""
+def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid) -> Paced:
+    """The speed of all users in one batch; `generate` reads the whole conversation anew each time."""
+    goal, parts = question.goal, question.parts_as(choice.dtype)
+    whole = totals(hf_load(question.shape, parts, question.types))
+    launches = float(launch_s(EAGER, whole.layers, whole.expert_layers))
+    launches += UNPACKING_LAYER_S * float(whole.layers) if choice.cache == "quantized" else 0.0
+    read = goal.kept_tokens + goal.prompt_tokens
+    # Tokens per second of each conversation
+    depth = read + goal.answer_tokens / 2
+    q = _ask(question, choice, laid, whole)._replace(depth=depth, tokens=float(goal.users))
+    terms = tuple(step_terms(q))
+    alone = float(total_of_terms(terms, learned_speed().factors)) + _beside(question, choice, laid, whole, depth)
+    seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, launches))
+    step = _interval(question, 1 / seconds, gpu_group(question.shape, laid.cards, depth), q, terms)
+    # Prompt tokens per second; the whole prompt is one batch
+    q = _ask(question, choice, laid, whole)
+    terms = tuple(prompt_terms(q, float(read), float(read)))
+    alone = float(total_of_terms(terms, learned_speed().factors)) * read + laid.spilled_bytes / USUAL_LINK
+    prompt = _interval(question, read / float(overlapped(alone, launches)), PREFILL, q, terms)
+    ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
+    return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
 
-    def __init__(self, question: TransformersPlanQuestion) -> None:
-        self.question = question
 
-    def paced(self, choice: Choice, laid: Laid) -> Paced:
-        """All users in one batch; `generate` reads the whole conversation anew each time."""
-        goal = self.question.goal
-        read = goal.kept_tokens + goal.prompt_tokens
-        # Tokens per second of each conversation
-        depth = read + goal.answer_tokens / 2
-        q = self._ask(choice, laid, depth)._replace(tokens=float(goal.users))
-        terms = tuple(step_terms(q))
-        alone = float(total_of_terms(terms, learned_speed().factors)) + self._beside(choice, laid, q)
-        seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, self._launches(choice, q)))
-        step = self._interval(1 / seconds, hf_group(self.question.shape, laid.cards, depth), q, terms)
-        # Prompt tokens per second; the whole prompt is one batch
-        q = self._ask(choice, laid, 0.0)
-        terms = tuple(prompt_terms(q, float(read), float(read)))
-        alone = float(total_of_terms(terms, learned_speed().factors)) * read + laid.spilled_bytes / USUAL_LINK
-        seconds = float(overlapped(alone, self._launches(choice, q)))
-        prompt = self._interval(read / seconds, PREFILL, q, terms)
-        ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
-        return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
+def _ask(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals) -> SpeedQuestion:
+    device = question.hardware.device
+    setting = SpeedSetting(
+        backend={"AMD": "rocm", "Apple": "metal"}.get(device.vendor, "cuda"), family=device.family,
+        device=device.name, types=question.types, runtime="transformers", fused=choice.attention != "eager",
+        graphs=choice.compiled,
+    )  # fmt: skip
+    chip = gpu_chip(device)
+    if choice.dtype == "float32":  # which the matrix units do not take
+        chip = chip._replace(matrix_flops_per_s=chip.flops_per_s)
+    element_bytes, cards = float(BYTES[choice.dtype]), float(laid.cards or 1)
+    return SpeedQuestion(whole, chip, setting, THIS_YEAR, element_bytes=element_bytes, gpus=cards)
 
-    def _ask(self, choice: Choice, laid: Laid, depth: float) -> SpeedQuestion:
-        question, device = self.question, self.question.hardware.device
-        setting = SpeedSetting(
-            backend={"AMD": "rocm", "Apple": "metal"}.get(device.vendor, "cuda"), family=device.family,
-            device=device.name, types=question.types, runtime="transformers", fused=choice.attention != "eager",
-            graphs=choice.compiled,
-        )  # fmt: skip
-        chip = gpu_chip(device)
-        if choice.dtype == "float32":  # which the matrix units do not take
-            chip = chip._replace(matrix_flops_per_s=chip.flops_per_s)
-        element = float(BYTES[choice.dtype])
-        return SpeedQuestion(
-            totals(hf_load(self.question.shape, self.question.parts_as(choice.dtype), self.question.types)),
-            chip,
-            setting,
-            THIS_YEAR,
-            depth,
-            element,
-            gpus=float(laid.cards or 1),
-        )
 
-    def _beside(self, choice: Choice, laid: Laid, q: SpeedQuestion) -> float:
-        """Seconds of a token for copies of the cache, and for what comes over the link."""
-        goal, shape = self.question.goal, self.question.shape
-        whole = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens
-        held = float(whole) if choice.cache == "static" else float(q.depth)
-        whole_totals = q.totals or Totals()
-        kept = float(whole_totals.cache_elements(held)) * float(q.element_bytes) * goal.users
-        looked = float(whole_totals.cache_elements(float(q.depth))) * float(q.element_bytes) * goal.users
-        repeated = 2 * shape.heads / max(1, shape.kv_heads) if self._repeats(choice) else 0.0
-        moved = (COPIES[choice.cache] + repeated) * kept + kept - looked
-        link = laid.spilled_bytes + (kept if choice.cache == "offloaded" else 0.0)
-        return moved / float(q.chip.bytes_per_s) + link / USUAL_LINK
+def _beside(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals, depth: float) -> float:
+    """Seconds of a token for copies of the cache, and for what comes over the link."""
+    goal, shape, size = question.goal, question.shape, float(BYTES[choice.dtype])
+    everything = float(goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens)
+    held = everything if choice.cache == "static" else depth
+    kept = float(whole.cache_elements(held)) * size * goal.users
+    looked = float(whole.cache_elements(depth)) * size * goal.users
+    repeats = repeated_copies(shape, question.settings(choice, int(everything))) > 0
+    repeated = 2 * shape.heads / max(1, shape.kv_heads) if repeats else 0.0
+    moved = (COPIES[choice.cache] + repeated) * kept + kept - looked
+    link = laid.spilled_bytes + (kept if choice.cache == "offloaded" else 0.0)
+    return moved / float(gpu_chip(question.hardware.device).bytes_per_s) + link / USUAL_LINK
 
-    def _repeats(self, choice: Choice) -> bool:
-        """Whether keys are written out for every head: attention needs a mask, or is not fused."""
-        shape = self.question.shape
-        if shape.kv_heads == shape.heads or shape.kv_rank or choice.attention.startswith("flash"):
-            return False
-        masked = self.question.goal.users > 1 or choice.cache == "static"
-        return choice.attention == "eager" or masked or choice.dtype == "float32"
 
-    def _launches(self, choice: Choice, q: SpeedQuestion) -> float:
-        whole = q.totals or Totals()
-        more = UNPACKING_LAYER_S * float(whole.layers) if choice.cache == "quantized" else 0.0
-        return float(launch_s(EAGER, whole.layers, whole.expert_layers)) + more
-
-    def _interval(self, rate: float, group: str, q: SpeedQuestion, terms: tuple[Term, ...]) -> Interval:
-        shortest = float(least_seconds(terms))  # of a prompt nothing is certain
-        ceiling = 1 / shortest if shortest else math.inf
-        spread = spread_of(group, q.setting.backend)
-        found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
-        return widened(found, trust_in(self.question.hardware.device, q.setting).wider, max(ceiling, rate))
+def _interval(
+    question: TransformersPlanQuestion, rate: float, group: str, q: SpeedQuestion, terms: tuple[Term, ...]
+) -> Interval:
+    shortest = float(least_seconds(terms))  # of a prompt nothing is certain
+    ceiling = 1 / shortest if shortest else math.inf
+    spread = spread_of(group, q.setting.backend)
+    found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
+    return widened(found, trust_in(question.hardware.device, q.setting).wider, max(ceiling, rate))
 
 
 CACHES = ("dynamic", "static", "quantized", "offloaded")
@@ -288,13 +269,6 @@ class Point(NamedTuple):
     context: int
     paced: Paced
     worth: Worth
-
-
-class Searched(NamedTuple):
-    """All that fit, and how many were looked at."""
-
-    points: tuple[Point, ...]
-    seen: SearchedShown
 
 
 def half_type(question: TransformersPlanQuestion) -> str:
@@ -329,19 +303,12 @@ def is_taken(question: TransformersPlanQuestion, choice: Choice) -> bool:
     return not (latent and choice.cache == "quantized")  # such layers have caches of their own
 
 
-def search_choices(question: TransformersPlanQuestion) -> Searched:
-    """Every combination that has room for the goal, priced."""
-    pace, every = Pace(question), choices(question)
-    found = [point for choice in every if (point := priced_point(question, pace, choice))]
-    return Searched(tuple(found), SearchedShown(combinations=len(every), priced=len(found), laid_out=len(every)))
-
-
-def priced_point(question: TransformersPlanQuestion, pace: Pace, choice: Choice) -> Point | None:
+def priced_point(question: TransformersPlanQuestion, choice: Choice) -> Point | None:
     """The point of a choice; None where it has no room for the goal, or would be compiled and can't be."""
     laid = laid_out(question, choice, min(question.goal.context, question.trained))
     if not laid.fits or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
         return None  # `generate` compiles only for one device that holds everything
-    paced = pace.paced(choice, laid)
+    paced = paced_choice(question, choice, laid)
     context, goal = longest_fitting(question, choice), question.goal
     worth = Worth(
         speed=1 / paced.request_s.mid,
@@ -372,6 +339,9 @@ def shown_option(question: TransformersPlanQuestion, point: Point, before: Point
     was = dict(settings_of(question.now))
     set_ = settings_of(choice)
     devices, host = shown_devices(question, choice, min(goal.context, question.trained))
+    risk = "a model with code of its own may not compile" if choice.compiled else ""
+    if choice.cache == "quantized":
+        risk = "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
     return OptionShown(
         name=f"{choice.dtype}, {choice.attention}, {choice.cache} cache{', compiled' if choice.compiled else ''}"
         f"{'' if choice.device_map == 'auto' else ', one card'}",
@@ -393,7 +363,7 @@ def shown_option(question: TransformersPlanQuestion, point: Point, before: Point
         devices=devices,
         host=host,
         costs=tuple(option_costs(question, point, before)),
-        risk=option_risk(choice),
+        risk=risk,
         speedup=before.paced.request_s.mid / point.paced.request_s.mid if before else None,
     )
 
@@ -422,13 +392,6 @@ def option_costs(question: TransformersPlanQuestion, point: Point, before: Point
         yield f"room for {point.context:,} tokens, where it was {before.context:,}"
 
 
-def option_risk(choice: Choice) -> str:
-    """What may go wrong."""
-    if choice.cache == "quantized":
-        return "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
-    return "a model with code of its own may not compile" if choice.compiled else ""
-
-
 def rejected_options(
     question: TransformersPlanQuestion, chosen: Point, points: Sequence[Point]
 ) -> Iterator[RejectedShown]:
@@ -452,7 +415,7 @@ def rejected_options(
 
 
 def _tries(choice: Choice) -> Iterator[tuple[str, Choice]]:
-    for cache in ("dynamic", "static", "quantized", "offloaded"):
+    for cache in CACHES:
         if cache != choice.cache:
             yield f'cache_implementation="{cache}"', choice._replace(cache=cache)
     if choice.attention != "eager":
@@ -461,40 +424,31 @@ def _tries(choice: Choice) -> Iterator[tuple[str, Choice]]:
         yield "dtype=torch.float32", choice._replace(dtype="float32")
 
 
-class TransformersPlan(NamedTuple):
-    """What was found, and what runs now as an option."""
-
-    planned: Planned
-    current: OptionShown | None = None
-
-
-def transformers_options(question: TransformersPlanQuestion) -> TransformersPlan:
+def transformers_options(question: TransformersPlanQuestion) -> Planned:
     """Every combination looked at, the front of them, and the best for the goal."""
-    found = search_choices(question)
-    before = priced_point(question, Pace(question), question.current) if question.current else None
+    every = choices(question)
+    priced = [point for choice in every if (point := priced_point(question, choice))]
+    searched = SearchedShown(combinations=len(every), priced=len(priced), laid_out=len(every))
+    before = priced_point(question, question.current) if question.current else None
     current = shown_option(question, before, before) if before else None
-    fine = [point for point in found.points if _is_fine(question, point)]
+    fine = [point for point in priced if _is_fine(question, point)]
     if not fine:
-        reason, hint = _why_nothing(question, found.points)
-        return TransformersPlan(Planned((), None, (), found.seen, (), reason, hint), current)
-    points = pareto_front(fine, _worth, lambda point: (-point.worth.ease,))
+        reason, hint = _why_nothing(question, priced)
+        return Planned((), None, (), searched, current=current, reason=reason, hint=hint)
+    points = pareto_front(fine, attrgetter("worth"), lambda point: (-point.worth.ease,))
     good = points
     if question.goal.worst_perplexity_increase is None:  # answers that nobody could tell from the plain ones
         plain = hf_cost(question.quant, question.types, "dynamic", question.parameters, question.architecture)
         good = [point for point in points if is_as_good(_cost(question, point), plain)] or points
     chosen = max(good, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
-    options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.worth.ease or not before]
-    planned = Planned(
+    options = [p for p in thinned(points, attrgetter("worth"), chosen) if p is chosen or p.worth.ease or not before]
+    return Planned(
         tuple(shown_option(question, point, before) for point in options),
         options.index(chosen),
-        tuple(rejected_options(question, chosen, found.points)),
-        found.seen,
+        tuple(rejected_options(question, chosen, priced)),
+        searched,
+        current=current,
     )
-    return TransformersPlan(planned, current)
-
-
-def _worth(point: Point) -> Worth:
-    return point.worth
 
 
 def _is_fine(question: TransformersPlanQuestion, point: Point) -> bool:
@@ -512,7 +466,7 @@ def _cost(question: TransformersPlanQuestion, point: Point) -> Cost:
     return hf_cost(question.quant, question.types, point.choice.cache, question.parameters, question.architecture)
 
 
-def _why_nothing(question: TransformersPlanQuestion, points: tuple[Point, ...]) -> tuple[str, str]:
+def _why_nothing(question: TransformersPlanQuestion, points: Sequence[Point]) -> tuple[str, str]:
     goal = question.goal
     if points and goal.least_tokens_per_s is not None:
         fastest = max(point.paced.decode.mid for point in points)

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from unslow.catalog.weight_parts import Part, Role, parts_of_shape, plain_storage
 from unslow.facts.model import Blueprint, HfShape, LayerKind, Tensor
@@ -17,30 +17,22 @@ from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
 from unslow.think.physics.chip import BYTES, HALF, NIBBLES, SUPER_BLOCKS, TABLES, class_of_kind, kind_of
 from unslow.think.physics.decode import Amounts
 from unslow.think.physics.placement import F16_BYTES
-from unslow.think.physics.terms import larger, smaller
+from unslow.think.physics.terms import Number, larger, smaller
 
-if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
-
-_HALVES = re.compile(r"b?f(?:p)?(?:16|32)\b|bfloat16|float16|half")
-_BYTES = re.compile(r"q8|int8|fp8|w8|8-?bit|mxfp8|8bpw")
-_SUPER_BLOCKS = re.compile(r"q[2-6]_k")
-_TYPE_TABLES = re.compile(r"iq[1-5]|tq\d|i2_s|bitnet")
-_NOT_TABLES = re.compile(r"iq4_nl")
+_TYPE_NAMES = {
+    HALF: re.compile(r"^(?:b?f(?:p)?(?:16|32)\b|bfloat16|float16|half)"),
+    BYTES: re.compile(r"q8|int8|fp8|w8|8-?bit|mxfp8|8bpw"),
+    NIBBLES: re.compile(r"iq4_nl"),
+    TABLES: re.compile(r"iq[1-5]|tq\d|i2_s|bitnet"),
+    SUPER_BLOCKS: re.compile(r"q[2-6]_k"),
+}
+"""What names of quants have of each class; the first that is found tells."""
 
 
 def type_class(quant: str) -> str:
     """The class of a quant by its name: `UD-Q4_K_XL`, `MXFP4`, `awq-int4`; what is not known counts as 4 bits."""
     text = quant.lower()
-    if _HALVES.match(text):
-        return HALF
-    if _BYTES.search(text):
-        return BYTES
-    if _NOT_TABLES.search(text):
-        return NIBBLES
-    if _TYPE_TABLES.search(text):
-        return TABLES
-    return SUPER_BLOCKS if _SUPER_BLOCKS.search(text) else NIBBLES
+    return next((class_ for class_, pattern in _TYPE_NAMES.items() if pattern.search(text)), NIBBLES)
 
 
 def type_class_of_model(plan: Blueprint) -> str:
@@ -174,7 +166,7 @@ def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
         value_elements=hyper.value_length(layer) * hyper.kv_heads[layer] if separate else 0,
         window=hyper.window if hyper.windowed[layer] else 0,
         score_products=(hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))) if keys else 0,
-        state_bytes=_F32_BYTES * hyper.state_elements(layer) if hyper.recurrent[layer] else 0,
+        state_bytes=_F32_BYTES * (hyper.convolution_elements + hyper.memory_elements) if hyper.recurrent[layer] else 0,
     )
 
 

@@ -112,9 +112,4 @@ def mix_of(quant: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _plain_load(name: str, mix: str) -> ModelLoad:
-    return model_load(made_up(_by_its_name()[name], mix))
-
-
-@cache
-def _by_its_name() -> dict[str, WellKnown]:
-    return {model.name: model for model in well_known().values()}
+    return model_load(made_up({model.name: model for model in well_known().values()}[name], mix))

@@ -1,10 +1,8 @@
 """One question about speed (a model, where it lies, what runs it, at which depth) and its answer with an interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from unslow.catalog.devices import Device
 from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
@@ -28,14 +26,9 @@ from unslow.think.physics.decode import (
 )
 from unslow.think.physics.placement import F16_BYTES
 from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
-from unslow.think.physics.terms import Interval, Term, by_part, larger, least_seconds, smaller, total_of_terms
+from unslow.think.physics.terms import Interval, Number, Term, by_part, larger, least_seconds, smaller, total_of_terms
 from unslow.think.speed.load import Totals
-from unslow.think.speed.report import RateShown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from unslow.think.physics.terms import Number
+from unslow.think.speed.report import RateShown, WallShown
 
 USUAL_MICRO_BATCH = 512
 USUAL_LINK = 12e9  # PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it
@@ -96,34 +89,28 @@ def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_M
     """What a token of a prompt costs on average; `depth` is where the prompt begins."""
     each = smaller(micro_batch, tokens)
     depth = q.depth + tokens / 2
+    lent = _shared_prompt(q.host.totals, each, depth) if q.host is not None else None
     if q.totals is not None:
-        yield from prefill_terms(_prompt(q, q.totals, tokens, each), q.chip, q.setting, q.year)
-    if q.host is None:
-        return
-    host = _shared_prompt(q.host.totals, each, depth)
-    if q.totals is None:
-        yield from host_prefill_terms(host, q.host.chip, q.host.setting)
-    else:
-        yield from lent_weights_terms(host, q.host.link_bytes_per_s, q.setting)
-
-
-def _prompt(q: SpeedQuestion, totals: Totals, tokens: Number, each: Number) -> Prompt:
-    """What a prompt asks of GPUs: they also compute what the host lends them."""
-    at_once: Number = 1.0
-    older = q.year < PIPELINES_SINCE  # of many builds, whether all are
-    if q.split == SPLIT_BY_LAYER and not (older if isinstance(older, bool) else older.all()):
-        at_once = pipelined(q.gpus, larger(tokens / each, 1.0))
-    own = _shared_prompt(totals, each, q.depth + tokens / 2)
-    if q.host is not None:
-        lent = _shared_prompt(q.host.totals, each, q.depth + tokens / 2)
-        own = own._replace(
-            token_weights=own.token_weights + lent.token_weights,
-            token_expert_weights=own.token_expert_weights + lent.token_expert_weights,
-            attention_products=own.attention_products + lent.attention_products,
+        at_once: Number = 1.0
+        older = q.year < PIPELINES_SINCE  # of many builds, whether all are
+        if q.split == SPLIT_BY_LAYER and not (older if isinstance(older, bool) else older.all()):
+            at_once = pipelined(q.gpus, larger(tokens / each, 1.0))
+        own = _shared_prompt(q.totals, each, depth)._replace(
+            is_quantised=q.setting.types != HALF, gpus=q.gpus, split=q.split, pipelined=at_once, peers=q.peers
         )
-    return own._replace(
-        is_quantised=q.setting.types != HALF, gpus=q.gpus, split=q.split, pipelined=at_once, peers=q.peers
-    )
+        if lent is not None:  # GPUs also compute what the host lends them
+            own = own._replace(
+                token_weights=own.token_weights + lent.token_weights,
+                token_expert_weights=own.token_expert_weights + lent.token_expert_weights,
+                attention_products=own.attention_products + lent.attention_products,
+            )
+        yield from prefill_terms(own, q.chip, q.setting, q.year)
+    if lent is None or q.host is None:
+        return
+    if q.totals is None:
+        yield from host_prefill_terms(lent, q.host.chip, q.host.setting)
+    else:
+        yield from lent_weights_terms(lent, q.host.link_bytes_per_s, q.setting)
 
 
 def _shared_prompt(totals: Totals, each: Number, depth: Number) -> Prompt:
@@ -146,19 +133,16 @@ class Outcome(NamedTuple):
     ceiling: float  # What bandwidth alone would allow
 
 
-def decode_outcome(q: SpeedQuestion, group: str, learned: Mapping[str, float] | None = None) -> Outcome:
+def decode_outcome(q: SpeedQuestion, group: str) -> Outcome:
     """Tokens per second that all conversations of a step get together."""
-    terms, spread = tuple(step_terms(q)), spread_of(group, q.setting.backend)
     launches = host_launch_s(q)
-    return _outcome(terms, float(q.tokens), spread, learned, 0.0 if launches is None else float(launches))
+    spread = spread_of(group, q.setting.backend)
+    return _outcome(tuple(step_terms(q)), float(q.tokens), spread, 0.0 if launches is None else float(launches))
 
 
-def prefill_outcome(
-    q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_MICRO_BATCH, learned: Mapping[str, float] | None = None
-) -> Outcome:
+def prefill_outcome(q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_MICRO_BATCH) -> Outcome:
     """Prompt tokens per second."""
-    terms = tuple(prompt_terms(q, tokens, micro_batch))
-    return _outcome(terms, 1.0, spread_of("prefill", q.setting.backend), learned)
+    return _outcome(tuple(prompt_terms(q, tokens, micro_batch)), 1.0, spread_of("prefill", q.setting.backend))
 
 
 def host_launch_s(q: SpeedQuestion) -> Number | None:
@@ -169,11 +153,8 @@ def host_launch_s(q: SpeedQuestion) -> Number | None:
     return launch_s(how, q.totals.layers, q.totals.expert_layers)
 
 
-def _outcome(
-    terms: Iterable[Term], tokens: float, spread: Spread, learned: Mapping[str, float] | None, launches: float = 0.0
-) -> Outcome:
-    terms = tuple(terms)
-    factors = learned_speed().factors if learned is None else learned
+def _outcome(terms: tuple[Term, ...], tokens: float, spread: Spread, launches: float = 0.0) -> Outcome:
+    factors = learned_speed().factors
     alone = float(total_of_terms(terms, factors))
     seconds = float(overlapped(alone, launches)) if launches else alone
     shortest = float(least_seconds(terms))
@@ -182,14 +163,13 @@ def _outcome(
     parts = {name: float(s) for name, s in by_part(terms, factors).items() if s}
     if launches:
         parts[LAUNCHED_ONE_BY_ONE] = seconds - alone
-    return Outcome(
-        seconds, parts, Interval(rate * spread.low, rate, min(rate * spread.high, max(ceiling, rate))), ceiling
-    )
+    likely = Interval(rate * spread.low, rate, min(rate * spread.high, max(ceiling, rate)))
+    return Outcome(seconds, parts, likely, ceiling)
 
 
-def step_seconds(q: SpeedQuestion, learned: Mapping[str, float] | None = None) -> Number:
+def step_seconds(q: SpeedQuestion) -> Number:
     """Seconds of a step; of many questions at once where the numbers are arrays."""
-    alone = total_of_terms(step_terms(q), learned_speed().factors if learned is None else learned)
+    alone = total_of_terms(step_terms(q), learned_speed().factors)
     launches = host_launch_s(q)
     return alone if launches is None else overlapped(alone, launches)
 
@@ -199,41 +179,28 @@ def prompt_token_seconds(q: SpeedQuestion, tokens: Number, micro_batch: Number =
     return total_of_terms(prompt_terms(q, tokens, micro_batch), learned_speed().factors)
 
 
-class Wall(NamedTuple):
-    """A part of the time of a step."""
-
-    part: str
-    seconds: float
-    share: float
-    binds: bool  # Whether it is the largest: the one that is worth working on first
-    halved: float  # Tokens per second if this part took half as long
-
-
-def walls(outcome: Outcome, tokens: float = 1.0) -> list[Wall]:
-    """Every part of the step, the largest first."""
+def walls(outcome: Outcome, tokens: float = 1.0) -> tuple[WallShown, ...]:
+    """Every part of the step, the largest first: the one that is worth working on first binds."""
     parts = sorted(outcome.parts.items(), key=lambda part: -part[1])
-    return [
-        Wall(name, seconds, seconds / outcome.seconds, n == 0, tokens / (outcome.seconds - seconds / 2))
+    return tuple(
+        WallShown(
+            part=name,
+            seconds=seconds,
+            share=seconds / outcome.seconds,
+            binds=n == 0,
+            halved_tokens_per_s=tokens / (outcome.seconds - seconds / 2),
+        )
         for n, (name, seconds) in enumerate(parts)
         if seconds > 0
-    ]
+    )
 
 
 CONVERSATIONS = (1, 2, 4, 8, 16, 32, 64)
 
 
-class BatchPoint(NamedTuple):
-    """So many conversations: tokens per second of all together, and of each."""
-
-    conversations: int
-    together: float
-    each: float
-
-
-def batching_curve(question: SpeedQuestion, group: str) -> list[BatchPoint]:
-    """The curve for one to 64 conversations, all at the same depth."""
-    rates = [(n, decode_outcome(question._replace(tokens=float(n)), group).rate.mid) for n in CONVERSATIONS]
-    return [BatchPoint(n, rate, rate / n) for n, rate in rates]
+def batching_curve(question: SpeedQuestion, group: str) -> dict[int, float]:
+    """Tokens per second of all together, for one to 64 conversations at the same depth."""
+    return {n: decode_outcome(question._replace(tokens=float(n)), group).rate.mid for n in CONVERSATIONS}
 
 
 def ridge(question: SpeedQuestion) -> float | None:

@@ -205,15 +205,8 @@ def _split(row: Row, gpus: int, year: float) -> str:
     return SPLIT_BY_ROW if year < _SPLITS_ROWS_UNTIL else SPLIT_BY_LAYER
 
 
-PREFILL, PARTIAL, CPU, SEVERAL, MOE, DEEP, DENSE = (
-    "prefill",
-    "partial offload",
-    "cpu only",
-    "several gpus",
-    "moe",
-    "deep context",
-    "dense gpu",
-)
+PREFILL, PARTIAL, CPU, SEVERAL = "prefill", "partial offload", "cpu only", "several gpus"
+MOE, DEEP, DENSE = "moe", "deep context", "dense gpu"
 DEEP_FROM = 4096.0
 
 
@@ -225,18 +218,14 @@ def group_of(asked: AskedRow) -> str:
         return CPU
     if asked.experts_on_cpu or (asked.gpu_layers is not None and asked.gpu_layers < len(asked.load.layers)):
         return PARTIAL
-    if asked.gpus > 1:
-        return SEVERAL
-    if asked.load.is_sparse:
-        return MOE
-    return DEEP if asked.start >= DEEP_FROM else DENSE
+    return gpu_group(asked.load, asked.gpus, asked.start)
 
 
-def hf_group(shape: HfShape, cards: int, depth: float) -> str:
-    """The group of an engine that reads safetensors and keeps all on GPUs."""
-    if cards > 1:
+def gpu_group(model: ModelLoad | HfShape, gpus: int, depth: float) -> str:
+    """The group of a model all of which lies on GPUs."""
+    if gpus > 1:
         return SEVERAL
-    if 0 < shape.experts_used < shape.experts:
+    if 0 < model.experts_used < model.experts:
         return MOE
     return DEEP if depth >= DEEP_FROM else DENSE
 
@@ -246,34 +235,29 @@ USUAL_FAMILY = "ddr5"
 
 def question_of(asked: AskedRow) -> SpeedQuestion:
     """The question of a row."""
-    if asked.setting.backend == "cpu":
-        chip = cpu_chip(asked.device, asked.threads)
-        return _common(asked, chip)._replace(host=Host(totals(asked.load), chip, asked.setting))
+    on_cpu, setting = asked.setting.backend == "cpu", asked.setting
+    chip = cpu_chip(asked.device, asked.threads) if on_cpu else gpu_chip(asked.device)
+    question = SpeedQuestion(None, chip, setting, asked.year, asked.depth, asked.element_bytes, asked.conversations)
+    if on_cpu:
+        return question._replace(host=Host(totals(asked.load), chip, setting))
     placed = (asked.load, asked.gpu_layers, asked.experts_on_cpu)
-    return _common(asked, gpu_chip(asked.device))._replace(
+    return question._replace(
         totals=on_gpu(*placed),
         gpus=float(asked.gpus),
         split=asked.split,
         peers=has_peers(asked.device) or asked.split == SPLIT_BY_LAYER,
-        host=placed_on_host(*placed, USUAL_HOST, asked.setting),
-    )
-
-
-def _common(asked: AskedRow, chip: Chip) -> SpeedQuestion:
-    return SpeedQuestion(
-        None, chip, asked.setting, asked.year, asked.depth, asked.element_bytes, tokens=asked.conversations
+        host=placed_on_host(*placed, USUAL_HOST, setting),
     )
 
 
 def on_gpu(load: ModelLoad, gpu_layers: int | None, experts_on_cpu: int = 0) -> Totals:
     """The part of a model on GPUs: the output first, then the last layers, as llama.cpp places them."""
-    count = _layers_on_gpus(load, gpu_layers)
-    first = _first_layer(load, count)
+    first, output_on_gpu = _first_on_gpu(load, gpu_layers)
     layers = [
         x._replace(expert_bytes=0.0, expert_weights=0.0, expert_kinds={}) if i < experts_on_cpu else x
         for i, x in enumerate(load.layers)
     ][first:]
-    return layer_totals(load, layers, with_output=count > 0)
+    return layer_totals(load, layers, with_output=output_on_gpu)
 
 
 def placed_on_host(
@@ -285,30 +269,25 @@ def placed_on_host(
     family: str = USUAL_FAMILY,
 ) -> Host | None:
     """The rest, which the CPU computes; None where nothing is left. `family` is the CPU's."""
-    count = _layers_on_gpus(load, gpu_layers)
-    first = _first_layer(load, count)
+    first, output_on_gpu = _first_on_gpu(load, gpu_layers)
     experts = [
         LayerLoad(expert_bytes=x.expert_bytes, expert_weights=x.expert_weights, expert_kinds=x.expert_kinds)
         for x in load.layers[first:experts_on_cpu]
         if x.expert_bytes
     ]
-    if count > 0 and not first and not experts:
+    if output_on_gpu and not first and not experts:
         return None
-    both = layer_totals(load, load.layers[:first], with_output=count == 0).and_also(
-        layer_totals(load, experts, with_output=False)
-    )
+    layers = layer_totals(load, load.layers[:first], with_output=not output_on_gpu)
+    both = layers.and_also(layer_totals(load, experts, with_output=False))
     crossings = 2.0 * len(experts) + (1.0 if first else 0.0)
     return Host(both, chip, setting._replace(backend="cpu", family=family, device="", beside_gpu=True), crossings)
 
 
-def _first_layer(load: ModelLoad, count: int) -> int:
-    """The first layer on a GPU: the output goes there before any layer does, and counts as one."""
-    return len(load.layers) if not count else len(load.layers) + 1 - count
-
-
-def _layers_on_gpus(load: ModelLoad, asked: int | None) -> int:
-    every = len(load.layers) + 1
-    return every if asked is None else min(asked, every)
+def _first_on_gpu(load: ModelLoad, gpu_layers: int | None) -> tuple[int, bool]:
+    """The first layer on a GPU, and whether the output is: it goes there before any layer does, and counts as one."""
+    every = len(load.layers)
+    on_host = 0 if gpu_layers is None else max(0, every + 1 - gpu_layers)
+    return min(every, on_host), on_host <= every
 
 
 USABLE = 0.97  # of a card's memory, after what its driver keeps

@@ -115,15 +115,14 @@ def _base(found: AskedRow) -> Base:
         found.kind, question.setting, question.split, question.peers, host.setting if host else None,
         outline(question), found.year < PIPELINES_SINCE, bool(question.chip.watts),
     )  # fmt: skip
-    basis = (_basis(groups[0], shallow, trust), _basis(groups[1], deep, trust))
+    texts = [
+        f"catalog: {group}, {spread.configurations} configurations on {spread.devices} devices"
+        for group, spread in zip(groups, (shallow, deep), strict=True)
+    ]
+    basis = "; ".join((texts[0], *trust.reasons)), "; ".join((texts[1], *trust.reasons))
     whole, tables = found.load.file_bytes, found.load.table_bytes
     room = float(found.device.capacity_bytes * found.gpus) if is_open(found) else math.inf
     return Base(found, question, trust, shallow, deep, basis, lookup, whole, room, whole - tables)
-
-
-def _basis(group: str, spread: Spread, trust: Trust) -> str:
-    text = f"catalog: {group}, {spread.configurations} configurations on {spread.devices} devices"
-    return "; ".join((text, *trust.reasons))
 
 
 @lru_cache(maxsize=MOST_KEPT)
@@ -170,8 +169,14 @@ def table_rates(parts: Sequence[TablePart], depths: Floats) -> Rates:
     asks = [base.asked for base in bases]
     tokens = _taken([a.tokens for a in asks], index)
     is_prompt = asks[0].kind == "pp"
-    question = _scaled(stacked([base.question for base in bases], index), scales)
+    question: SpeedQuestion = stacked([base.question for base in bases], index)
     question = question._replace(depth=depths if is_prompt else depths + tokens / 2)
+    if not (scales == 1).all():
+        totals, host = question.totals, question.host
+        question = question._replace(
+            totals=totals.scaled(scales) if totals else None,
+            host=host._replace(totals=host.totals.scaled(scales)) if host else None,
+        )
     with np.errstate(all="ignore"):
         micro_batch = _taken([a.micro_batch for a in asks], index)
         made = 1.0 if is_prompt else question.tokens
@@ -193,16 +198,6 @@ def _taken(values: Sequence[float], index: Indices) -> Floats:
     return np.asarray(values, dtype=np.float64)[index]
 
 
-def _scaled(question: SpeedQuestion, scales: Floats) -> SpeedQuestion:
-    if (scales == 1).all():
-        return question
-    totals, host = question.totals, question.host
-    return question._replace(
-        totals=totals.scaled(scales) if totals else None,
-        host=host._replace(totals=host.totals.scaled(scales)) if host else None,
-    )
-
-
 class Predictions(NamedTuple):
     """One entry for each row; speeds are NaN where nothing is predicted, and the reason says why."""
 
@@ -220,10 +215,6 @@ class _Table(NamedTuple):
     gibs: Floats
     basis: NDArray[np.object_]
     reasons: NDArray[np.object_]
-
-    def refuse(self, rows: Indices, why: str) -> None:
-        """No prediction for these."""
-        self.reasons[rows] = why
 
 
 def predict_many(columns: Mapping[str, Any]) -> Predictions:
@@ -288,21 +279,19 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
     """The rows of the same names by what lies where; those that can't be are refused."""
     base = base_of(cells)
     if isinstance(base, Unknown):
-        table.refuse(rows, base.why)
+        table.reasons[rows] = base.why
         return
     # The rows whose numbers are numbers
     depths, gibs = table.depths[rows], table.gibs[rows]
     fine = (depths >= 0) & (depths <= DEEPEST)
-    table.refuse(rows[~fine], f"{DEPTH} is no number of tokens that can be")
-    table.refuse(rows[fine & np.isnan(gibs)], f"{SIZE} is no size")
+    table.reasons[rows[~fine]] = f"{DEPTH} is no number of tokens that can be"
+    table.reasons[rows[fine & np.isnan(gibs)]] = f"{SIZE} is no size"
     rows = rows[fine & ~np.isnan(gibs)]
     # How many times larger the weights are than those of the quant; 0 where no file of it can be so large
     scales = table.gibs[rows] * GIB / max(1.0, base.file_bytes)
     scales = np.where(table.gibs[rows] == 0, 1.0, scales * ((scales > 1 / OFF) & (scales < OFF)))
-    table.refuse(
-        rows[scales == 0],
-        f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB",
-    )
+    usual = f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB"
+    table.reasons[rows[scales == 0]] = usual
     rows, scales = rows[scales > 0], scales[scales > 0]
     spills = base.on_gpu_bytes * scales > base.room_bytes
     yield _part(base, rows[~spills], scales[~spills], table)

@@ -59,11 +59,6 @@ def is_far_below(found: Agreement, usual: Agreement) -> bool:
     return rarer_alike(found, usual) < RARE
 
 
-def parts_early(found: Agreement, usual: Agreement) -> bool:
-    """Whether answers go their own way so early that a like beginning says little."""
-    return found.together < MAY_BE_ANOTHER * usual.together
-
-
 def rarer_alike(found: Agreement, usual: Agreement) -> float:
     """How often chance alone puts so few of the agreeing pairs on this side (Fisher's exact test)."""
     alike, pairs = found.begin_alike + usual.begin_alike, found.pairs + usual.pairs
@@ -241,7 +236,7 @@ def _verdict(seen: _Seen) -> tuple[Kept, str]:
 def _by_words(found: Agreement, usual: Agreement) -> tuple[Kept, str]:
     """Where there are no probabilities: by how long answers stay together."""
     alike = f"{found.begin_alike} of {found.pairs} answers begin as before"
-    if parts_early(found, usual):
+    if found.together < MAY_BE_ANOTHER * usual.together:
         parted = f"they stay together for only {found.together:.0%} of their words"
         return "cannot_tell", f"{alike}, but {parted}, {usual.together:.0%} where the old one is asked twice"
     return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} where the old one is asked twice"

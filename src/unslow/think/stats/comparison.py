@@ -60,13 +60,9 @@ class UsualVariance(NamedTuple):
 
 
 _USUAL = {
-    DECODE: UsualVariance(0.025, 0.012),
-    CLIENT_DECODE: UsualVariance(0.025, 0.012),
-    DECODE_AT_4K: UsualVariance(0.025, 0.012),
-    PREFILL: UsualVariance(0.025, 0.012),
+    **dict.fromkeys((DECODE, CLIENT_DECODE, DECODE_AT_4K, PREFILL, GAPS[0]), UsualVariance(0.025, 0.012)),
     FIRST: UsualVariance(0.05, 0.03),
     LOAD: UsualVariance(0.10, 0.05),
-    GAPS[0]: UsualVariance(0.025, 0.012),
     GAPS[1]: UsualVariance(0.06, 0.04),
     GAPS[2]: UsualVariance(0.15, 0.10),
 }

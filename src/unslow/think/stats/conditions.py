@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -92,15 +92,14 @@ def _watched(telemetry: Telemetry | None) -> Iterator[tuple[str, float]]:
         return
     yield from ((name, stat.mean) for name, stat in phase.host.items())
     for gpu in phase.gpus:
-        named = _namer(gpu.index, len(phase.gpus))
-        yield from ((named(name), stat.mean) for name, stat in gpu.figures.items())
-        yield from ((named(f"reason_{reason}"), share) for reason, share in gpu.reasons.items())
+        own = _gpu_name(gpu.index, len(phase.gpus))
+        yield from ((f"{own}_{name}", stat.mean) for name, stat in gpu.figures.items())
+        yield from ((f"{own}_reason_{reason}", share) for reason, share in gpu.reasons.items())
 
 
-def _namer(index: int, count: int) -> Callable[[str], str]:
-    """Names of one GPU: with its number where there are several."""
-    prefix = "gpu" if count == 1 else f"gpu_{index}"
-    return lambda name: f"{prefix}_{name}"
+def _gpu_name(index: int, count: int) -> str:
+    """What names of one GPU begin with: its number too, where there are several."""
+    return "gpu" if count == 1 else f"gpu_{index}"
 
 
 def _from_run(run: Run) -> Iterator[tuple[str, float]]:
@@ -109,7 +108,7 @@ def _from_run(run: Run) -> Iterator[tuple[str, float]]:
             yield name, fact.value
     gpus = run.gpus.value_or(())
     for gpu in gpus:
-        named = _namer(gpu.index, len(gpus))
+        own = _gpu_name(gpu.index, len(gpus))
         facts = {
             "clock_hz": gpu.clock_hz,
             "busy": gpu.busy,
@@ -118,7 +117,7 @@ def _from_run(run: Run) -> Iterator[tuple[str, float]]:
             "power_w": gpu.power_max_w,
             "vram_used_bytes": gpu.vram_used_max_bytes,
         }
-        yield from ((named(name), fact.value) for name, fact in facts.items() if isinstance(fact, Known))
+        yield from ((f"{own}_{name}", fact.value) for name, fact in facts.items() if isinstance(fact, Known))
 
 
 def _looked(machine: Machine) -> Iterator[tuple[str, float]]:
@@ -135,7 +134,7 @@ def _looked(machine: Machine) -> Iterator[tuple[str, float]]:
     gpus = machine.gpus.value_or(())[:_MOST_GPUS]
     for gpu in gpus:
         if isinstance(gpu.vram_free_bytes, Known):
-            yield _namer(gpu.index, len(gpus))("vram_free_bytes"), gpu.vram_free_bytes.value
+            yield f"{_gpu_name(gpu.index, len(gpus))}_vram_free_bytes", gpu.vram_free_bytes.value
 
 
 _NAMES = {
@@ -219,11 +218,6 @@ _CONDITIONS = {
     "temperature_c": Telling(0.1, 8.0, "a hot chip lowers its clock", more_is_worse=True),
     "power_w": Telling(0.1, 10.0, "less power is drawn where less is computed", None),
 }
-
-
-def plain_name(fact: str) -> str:
-    """A setting as a person calls it."""
-    return _NAMES.get(fact) or _UNIT.sub("", fact.rpartition(".")[2]).replace("_", " ")
 
 
 def plain_value(fact: str, value: str) -> str:
@@ -350,8 +344,9 @@ def _settings(before: Bench, after: Bench) -> Iterator[Change]:
 
 
 def _of(fact: str, before: str, after: str, why: str, kind: Kind) -> Change:
+    name = _NAMES.get(fact) or _UNIT.sub("", fact.rpartition(".")[2]).replace("_", " ")
     a, b = plain_value(fact, before), plain_value(fact, after)
-    return Change(fact=fact, name=plain_name(fact), before=a, after=b, why=why, kind=kind)
+    return Change(fact=fact, name=name, before=a, after=b, why=why, kind=kind)
 
 
 _FOLLOWS = {

@@ -9,6 +9,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -80,14 +81,11 @@ def expectation_of(case: Case, deepest: float) -> Expectation:
     above, below = _seconds(case, deep), _seconds(case, SHALLOW)
     slope = max(0.0, above - below) / (deep - SHALLOW) if above and below else 0.0
     vram = max((gpu.vram_total_bytes.value_or(0) for gpu in gpus_used(case)), default=0)
-    try:
+    on_gpu, host = False, 0.0
+    with suppress(MissingFactError):
         on_gpu = work(case).device is not None
-    except MissingFactError:
-        on_gpu = False
-    try:
+    with suppress(MissingFactError):
         host = host_bandwidth(case)[0]
-    except MissingFactError:
-        host = 0.0
     return Expectation(slope, on_gpu, kv_per_token(case), host, vram)
 
 
@@ -154,22 +152,18 @@ def points_of(readings: Iterable[Reading]) -> list[Point]:
     by_depth: dict[float, list[float]] = {}
     for reading in readings:
         by_depth.setdefault(reading.depth, []).append(reading.seconds)
-    noise = noise_of(by_depth.values())
-    return [
-        Point(depth, statistics.median(times), noise / math.sqrt(len(times)), len(times))
-        for depth, times in sorted(by_depth.items())
-    ]
-
-
-def noise_of(repeats: Iterable[Sequence[float]]) -> float:
-    """The standard deviation of one reading as a share of it, over all that was repeated."""
+    # The standard deviation of one reading as a share of it, over all that was repeated
     squares, free = 0.0, 0
-    for times in repeats:
+    for times in by_depth.values():
         logs = [math.log(t) for t in times]
         middle = statistics.fmean(logs)
         squares += sum((log - middle) ** 2 for log in logs)
         free += len(logs) - 1
-    return max(LEAST_NOISE, math.sqrt(squares / free)) if free else ALONE_NOISE
+    noise = max(LEAST_NOISE, math.sqrt(squares / free)) if free else ALONE_NOISE
+    return [
+        Point(depth, statistics.median(times), noise / math.sqrt(len(times)), len(times))
+        for depth, times in sorted(by_depth.items())
+    ]
 
 
 def line_through(points: Sequence[Point]) -> Line | None:
@@ -322,15 +316,8 @@ _SIGNS = (
     _Sign("swap_in_bytes_per_s", 3.0, 1.0 * MIB, MIB, "{1:.0f} MiB/s came back from swap instead of {0:.0f}"),
     _Sign("disk_read_bytes_per_s", 5.0, 50.0 * MIB, MIB, "{1:.0f} MiB/s were read from disk instead of {0:.0f}"),
 )
-FIGURES = (
-    *(sign.figure for sign in _SIGNS),
-    "vram_used_bytes",
-    "busy",
-    "memory_busy",
-    "clock_hz",
-    "power_w",
-    "others_cpus",
-)
+_ALSO_KEPT = ("vram_used_bytes", "busy", "memory_busy", "clock_hz", "power_w", "others_cpus")
+FIGURES = (*(sign.figure for sign in _SIGNS), *_ALSO_KEPT)
 """What is worth keeping of a depth."""
 _MORE_BYTES = 1 * GIB
 _FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
@@ -446,7 +433,12 @@ def _over_depth(
         repeated = len(fast) > 1 and len(slow) > 1 and min(slow) > max(fast)
         why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
         why += f"{step.times:.1f} times what the slope explains{'' if repeated else ', seen once'}"
-        why += _spilled(seen.get(before, {}), seen.get(beyond, {}), expected.vram_bytes)
+        fitting, spilled = seen.get(before, {}), seen.get(beyond, {})
+        if signs := spill_signs(fitting, spilled, expected.vram_bytes):
+            why += f". It is a spill: {', '.join(signs)}"
+        else:
+            nothing = "Nothing else was seen to change there" if fitting and spilled else "Nobody watched the memory"
+            why += f". {nothing}, so whether it is a spill can't be told"
         return Curve("cliff", why + aside, before, beyond, repeated)
     if line.misfit > NOISY:
         why = f"the times lie {line.misfit:.0%} off any line or step, so nothing can be said: is the machine busy?"
@@ -482,15 +474,6 @@ def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expecta
     grew = at[step.first_beyond] - at[step.last_before]
     honest = max(expected.slope_s, step.line.slope_s) * (step.first_beyond - step.last_before)
     return grew > BEND * honest
-
-
-def _spilled(before: Mapping[str, float], beyond: Mapping[str, float], vram_bytes: float) -> str:
-    signs = spill_signs(before, beyond, vram_bytes)
-    if signs:
-        return f". It is a spill: {', '.join(signs)}"
-    if before and beyond:
-        return ". Nothing else was seen to change there, so whether it is a spill can't be told"
-    return ". Nobody watched the memory, so whether it is a spill can't be told"
 
 
 def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:

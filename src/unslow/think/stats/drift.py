@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from unslow.facts.bench import DECODE, FIRST, Failure, FailureKind, Pass, SweepPoint
 from unslow.think.stats.figures import decode_rate
@@ -34,44 +34,20 @@ class Outage(NamedTuple):
         return max(0.0, min(self.end_s, end_s) - max(self.start_s, start_s))
 
 
-class Availability(NamedTuple):
-    """Of all requests: those that were answered, those that failed by kind, and how long nobody was there."""
-
-    answered: int
-    failed: dict[FailureKind, int]
-    outages: int
-    down_s: float
-    longest_silence_s: float
-
-    @property
-    def asked(self) -> int:
-        """Every request is one or the other."""
-        return self.answered + sum(self.failed.values())
-
-
-def availability_of(passes: Sequence[Pass], failures: Sequence[Failure], outages: Sequence[Outage]) -> Availability:
-    """The sums; a silence is one between two pieces of an answer, before the first, or until a stall was given up."""
+def availability_line(passes: Sequence[Pass], failures: Sequence[Failure], outages: Sequence[Outage]) -> str:
+    """The line: "120 requests: 112 answered, 8 failed (5 broken off, 3 refused); not there for 14 s in 2 outages"."""
+    text = f"{len(passes) + len(failures)} requests: {len(passes)} answered, {len(failures)} failed"
+    if failures:
+        kinds = sorted(Counter(one.kind for one in failures).items())
+        text += f" ({', '.join(f'{count} {_WORDS[kind]}' for kind, count in kinds)})"
+    if outages:
+        down_s = sum(one.end_s - one.start_s for one in outages)
+        text += f"; not there for {down_s:.0f} s in {len(outages)} outage{'s' if len(outages) > 1 else ''}"
+    # Between two pieces of an answer, before the first, or until a stall was given up
     silences = [max(one.client_first_token_s, one.gaps.max_s if one.gaps else 0.0) for one in passes]
     silences += [one.lasted_s for one in failures if one.kind in ("stalled", "not_answered")]
-    return Availability(
-        answered=len(passes),
-        failed=dict(sorted(Counter(one.kind for one in failures).items())),
-        outages=len(outages),
-        down_s=sum(one.end_s - one.start_s for one in outages),
-        longest_silence_s=max(silences, default=0.0),
-    )
-
-
-def availability_line(of: Availability) -> str:
-    """The line: "120 requests: 112 answered, 8 failed (5 broken off, 3 refused); not there for 14 s in 2 outages"."""
-    failed = sum(of.failed.values())
-    text = f"{of.asked} requests: {of.answered} answered, {failed} failed"
-    if failed:
-        text += f" ({', '.join(f'{count} {_WORDS[kind]}' for kind, count in of.failed.items())})"
-    if of.outages:
-        text += f"; not there for {of.down_s:.0f} s in {of.outages} outage{'s' if of.outages > 1 else ''}"
-    if of.longest_silence_s >= _SHORT_S:
-        text += f"; the longest silence {of.longest_silence_s:.1f} s"
+    if max(silences, default=0.0) >= _SHORT_S:
+        text += f"; the longest silence {max(silences):.1f} s"
     return text
 
 
@@ -359,13 +335,7 @@ def _told(name: str, ending: str, before: float, after: float) -> str:
 
 
 _MINUTE_S = 60.0
-
-
-class _Part(NamedTuple):
-    """The requests that began in one slice."""
-
-    passes: list[Pass]
-    failures: list[Failure]
+R = TypeVar("R", Pass, Failure)
 
 
 class Timeline(NamedTuple):
@@ -383,38 +353,35 @@ class Timeline(NamedTuple):
         """What became of the speed."""
         slices = [
             Slice(self._minute(number), statistics.median(rates), self._seen_in(number))
-            for number, part in enumerate(self._parts())
-            if (rates := _rates(part.passes))
+            for number, passes in enumerate(self._by_slice(self.passes))
+            if (rates := _rates(passes))
         ]
         return judge_drift(slices, _rates(self.passes))
 
     def points(self) -> list[SweepPoint]:
         """One for each slice; one in which nothing was answered has no figures."""
         points = []
-        for number, part in enumerate(self._parts()):
+        both = zip(self._by_slice(self.passes), self._by_slice(self.failures), strict=True)
+        for number, (passes, failures) in enumerate(both):
             start, at = self.start_s + number * self.slice_s, self._minute(number)
             down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
-            gaps = [one.gaps.max_s for one in part.passes if one.gaps]
-            seen = {**self._seen_in(number), "answered": float(len(part.passes))}
+            gaps = [one.gaps.max_s for one in passes if one.gaps]
+            seen = {**self._seen_in(number), "answered": float(len(passes))}
             seen |= {"down_s": down} if down else {}
             seen |= {"longest_gap_s": max(gaps)} if gaps else {}
-            samples = {DECODE: _rates(part.passes), FIRST: [one.client_first_token_s for one in part.passes]}
+            samples = {DECODE: _rates(passes), FIRST: [one.client_first_token_s for one in passes]}
             figures = {name: spread_of(values) for name, values in samples.items() if values}
-            label, failures = f"minute {at:g}", len(part.failures)
-            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen, failures=failures))
+            label = f"minute {at:g}"
+            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen, failures=len(failures)))
         return points
 
-    def _parts(self) -> list[_Part]:
+    def _by_slice(self, requests: Sequence[R]) -> list[list[R]]:
         """What began after the last whole slice belongs to that one."""
-        parts = [_Part([], []) for _ in range(max(1, round(self.lasted_s / self.slice_s)))]
-        for one in self.passes:
-            parts[self._number(one.started_s, len(parts))].passes.append(one)
-        for failure in self.failures:
-            parts[self._number(failure.started_s, len(parts))].failures.append(failure)
+        parts: list[list[R]] = [[] for _ in range(max(1, round(self.lasted_s / self.slice_s)))]
+        for one in requests:
+            number = max(0, int((one.started_s - self.start_s) / self.slice_s))
+            parts[min(len(parts) - 1, number)].append(one)
         return parts
-
-    def _number(self, started_s: float, count: int) -> int:
-        return min(count - 1, max(0, int((started_s - self.start_s) / self.slice_s)))
 
     def _minute(self, number: int) -> float:
         return number * self.slice_s / _MINUTE_S

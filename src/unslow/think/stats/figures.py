@@ -210,8 +210,8 @@ def figures_of(passes: Sequence[Pass]) -> Figures:
 
 
 def samples_of(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
-    """The repeats of each figure; a figure that nothing tells is left out."""
-    counted = sorted((done for done in passes if done.round > 0), key=lambda done: (done.round, done.started_s))
+    """The repeats of each figure, of requests that count; a figure that nothing tells is left out."""
+    counted = sorted(passes, key=lambda done: (done.round, done.started_s))
     longest = max((done.prompt_tokens for done in counted), default=0)
     nearly_longest = [done for done in counted if done.prompt_tokens >= _NEARLY_LONGEST * longest]
     short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or nearly_longest

@@ -34,6 +34,11 @@ class Round(NamedTuple):
     greedy: Timing = Timing()  # The same without its samplers
     silent: Timing = Timing()  # As it is set up, sent whole in the end: nothing is sent meanwhile
 
+    @property
+    def total_s(self) -> float | None:
+        """As the client sees a token, where it has a clock."""
+        return self.usual.server_s if self.usual.client_s is None else self.usual.client_s
+
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """A share of the time of a token; 0 where it can't be told from nothing."""
@@ -61,14 +66,14 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
     """The parts of a token; None where no round was timed."""
-    timed = [one for one in rounds if _total(one) is not None]
+    timed = [(one, one.total_s) for one in rounds if one.total_s is not None]
     if not timed:
         return None
-    whole = statistics.median(map(_sure_total, timed))
-    found = [part for part in (_part(timed, *how) for how in _WAYS) if part is not None]
+    whole = statistics.median(total for _, total in timed)
+    found = [part for how in _WAYS if (part := _part([one for one, _ in timed], *how))]
     # What is left of each token when the parts that are told apart are taken away
     told, ways = [part for part in found if part.told_apart], {name: value for name, value, _ in _WAYS}
-    left = [_sure_total(one) - sum(ways[part.name](one) or 0.0 for part in told) for one in timed]
+    left = [total - sum(ways[part.name](one) or 0.0 for part in told) for one, total in timed]
     spread, middle = paired_difference(left), whole - sum(part.seconds for part in told)
     rest = Difference(middle, min(spread.low, middle), max(spread.high, middle))
     last = _remainder(rest, step)
@@ -78,14 +83,6 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
         first = Part(name=STEP, seconds=step.seconds, low_s=low, high_s=high, told_apart=True, how=step.source)
         parts = (first, *found, last)
     return Parts(seconds=whole, rounds=len(timed), parts=parts, notes=_notes(found, rest, step))
-
-
-def _total(one: Round) -> float | None:
-    return one.usual.client_s if one.usual.client_s is not None else one.usual.server_s
-
-
-def _sure_total(one: Round) -> float:
-    return _total(one) or 0.0
 
 
 def _less(first: float | None, second: float | None) -> float | None:
@@ -171,12 +168,12 @@ def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
         return parts
     idle = max(0.0, 1 - busy) * parts.seconds
     step = next((part.seconds for part in parts.parts if part.name == STEP), None)
-    notes = parts.notes if step is None else (*parts.notes, _idle_note(idle, parts.seconds - step, parts.seconds))
-    return msgspec.structs.replace(parts, gpu_idle_s=idle, notes=notes)
-
-
-def _idle_note(idle: float, beside: float, whole: float) -> str:
+    if step is None:
+        return msgspec.structs.replace(parts, gpu_idle_s=idle)
+    whole, beside = parts.seconds, parts.seconds - step
+    note = f"the GPU is idle for {idle / whole:.0%} of a token, the parts beside its step are {beside / whole:.0%}"
     if max(idle, beside) < _CLEAR * whole:
-        return "the GPU is idle for next to no time, as the parts say"
-    share = f"the GPU is idle for {idle / whole:.0%} of a token, the parts beside its step are {beside / whole:.0%}"
-    return share if abs(idle - beside) < max(idle, beside) / 2 else f"{share}: they do not agree"
+        note = "the GPU is idle for next to no time, as the parts say"
+    elif abs(idle - beside) >= max(idle, beside) / 2:
+        note = f"{note}: they do not agree"
+    return msgspec.structs.replace(parts, gpu_idle_s=idle, notes=(*parts.notes, note))

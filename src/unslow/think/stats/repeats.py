@@ -34,18 +34,14 @@ def student_quantile(confidence: float, df: float) -> float:
     By Newton's steps from the normal distribution, which lies below every t: the tail is convex, so none goes too far.
     """
     t = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    log_front = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
     for _ in range(_MOST_STEPS):
-        step = (two_sided_p(t, df) - (1 - confidence)) / (2 * student_density(t, df))
+        density = math.exp(log_front - (df + 1) / 2 * math.log1p(t * t / df))
+        step = (two_sided_p(t, df) - (1 - confidence)) / (2 * density)
         t += step
         if abs(step) <= _CLOSE * t or t > _FARTHEST:
             break
     return min(t, _FARTHEST)
-
-
-def student_density(t: float, df: float) -> float:
-    """The probability of each unit around t."""
-    log_front = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
-    return math.exp(log_front - (df + 1) / 2 * math.log1p(t * t / df))
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
@@ -160,20 +156,15 @@ def spread_of(values: Sequence[float]) -> Spread:
     """The median of at least one value, with its interval; that of a single value has no width, and `count` says so."""
     ordered = sorted(values)
     low, high = _interval(ordered)
+    middle = statistics.median(ordered)
     return Spread(
-        median=statistics.median(ordered),
+        median=middle,
         low=low,
         high=min(high, _LARGEST),
         count=len(ordered),
-        spread=robust_spread(ordered),
+        spread=robust_deviation(ordered) / middle if middle > 0 else 0.0,
         agree=not disagreement(values),
     )
-
-
-def robust_spread(values: Sequence[float]) -> float:
-    """The robust standard deviation over the median."""
-    middle = statistics.median(values)
-    return robust_deviation(values) / middle if middle > 0 else 0.0
 
 
 def robust_deviation(values: Sequence[float]) -> float:

@@ -22,35 +22,26 @@ class Burst(NamedTuple):
 
 def burst_of(passes: Sequence[Pass]) -> Burst | None:
     """The round's figures, by the client's clock; None where nothing was generated."""
-    spans = [
-        _Span(p.started_s + p.client_first_token_s, p.started_s + p.client_last_token_s, max(0, p.generated_tokens - 1))
-        for p in passes
-        if p.client_last_token_s > p.client_first_token_s
-    ]
-    if not spans:
+    answered = [one for one in passes if one.client_last_token_s > one.client_first_token_s]
+    if not answered:
         return None
-    at_once, start, end = _fullest(spans)
-    first, last = min(span.start for span in spans), max(span.end for span in spans)
-    steady = end - start >= _WHOLE_WINDOW * (last - first)
-    window = (start, end) if steady else (first, last)
-    return Burst(sum(span.within(*window) for span in spans) / (window[1] - window[0]), at_once, steady)
+    spans = [(one.started_s + one.client_first_token_s, one.started_s + one.client_last_token_s) for one in answered]
+    at_once, since, until = _fullest(spans)
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    steady = until - since >= _WHOLE_WINDOW * (last - first)
+    if not steady:
+        since, until = first, last
+    # The tokens after the first of each answer, as if they had come evenly
+    came = sum(
+        max(0, one.generated_tokens - 1) * max(0.0, min(until, end) - max(since, start)) / (end - start)
+        for one, (start, end) in zip(answered, spans, strict=True)
+    )
+    return Burst(came / (until - since), at_once, steady)
 
 
-class _Span(NamedTuple):
-    """When one answer was generated, and how many tokens came after its first."""
-
-    start: float
-    end: float
-    tokens: int
-
-    def within(self, start: float, end: float) -> float:
-        """Tokens that came in a stretch of time, as if they had come evenly."""
-        return self.tokens * max(0.0, min(end, self.end) - max(start, self.start)) / (self.end - self.start)
-
-
-def _fullest(spans: Sequence[_Span]) -> tuple[int, float, float]:
+def _fullest(spans: Sequence[tuple[float, float]]) -> tuple[int, float, float]:
     """The most that were answered at once, and from when to when: the first and the last moment it was so many."""
-    edges = sorted([(span.start, 1) for span in spans] + [(span.end, -1) for span in spans])
+    edges = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
     count, counts = 0, []
     for (at, step), (until, _) in pairwise(edges):
         count += step
@@ -85,16 +76,6 @@ class UsersPoint(NamedTuple):
     expected: float | None = None
     among: tuple[float, float] | None = None
     """The least and the most that a round gave together; None where there was one."""
-
-    @property
-    def least(self) -> float:
-        """What even the slowest round gave."""
-        return self.among[0] if self.among else self.together
-
-    @property
-    def most(self) -> float:
-        """What the fastest round gave."""
-        return self.among[1] if self.among else self.together
 
 
 class UsersCurve(NamedTuple):
@@ -146,8 +127,14 @@ def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: Us
         below = [point.users for point in good if point.users < failing.users]
         return UsersCurve("collapses", why, best.users, max(below, default=None))
     # Slower than the best by more than rounds differ
-    less = [p for p in good if p.together < (1 - FALL) * best.together and p.most < best.least]
-    beyond = [point for point in less if point.users > best.users]
+    slowest = best.among[0] if best.among else best.together
+    beyond = [
+        p
+        for p in good
+        if p.users > best.users
+        and p.together < (1 - FALL) * best.together
+        and (p.among[1] if p.among else p.together) < slowest
+    ]
     if not beyond or beyond[-1] is not good[-1]:  # a dip that is made up for is none
         return None
     worst = beyond[0]
@@ -191,8 +178,7 @@ def grows_no_more(points: Sequence[UsersPoint], slots: int | None = None) -> str
     good = [point for point in points if point.together > 0]
     if len(good) < 3:  # noqa: PLR2004 (two doublings)
         return ""
-    flat = all(_gain(a, b) < GAIN / 2 for a, b in pairwise(good[-3:]))
-    if flat:
+    if all(_gain(a, b) < GAIN / 2 for a, b in pairwise(good[-3:])):
         return f"{good[-1].users} users get no more together than {good[-3].users}"
     limit = _slots_seen(good, slots)
     waited = limit is not None and good[-1].users >= 2 * limit

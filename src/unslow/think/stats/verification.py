@@ -59,15 +59,8 @@ FEW, FEW_OF_ALL = 2, 0.05
 """So many failures, or such a share of all requests, may be an accident that says nothing of the change."""
 
 
-class Trouble(NamedTuple):
-    """What failures make of the verdict, and why."""
-
-    verdict: Verdict
-    because: str
-
-
-def trouble_of(before: Side, after: Side, ended: str, *, apart: bool = False) -> Trouble | None:
-    """What is wrong where one of both failed too often, or ended it before its time; None where nothing is."""
+def trouble_of(before: Side, after: Side, ended: str, *, apart: bool) -> tuple[Verdict, str] | None:
+    """The verdict where one of both failed too often, or ended it before its time, and why; None where nothing did."""
     sides, failing = {"before": before, "after": after}, []
     for name, side in sides.items():
         failures = len(side.failures)
@@ -83,7 +76,7 @@ def trouble_of(before: Side, after: Side, ended: str, *, apart: bool = False) ->
     if failing == ["before"] and before.failed_starts and not before.failures:
         return None  # the change is not to blame, and what was measured until then counts
     because = "; ".join(f"{name}: {_trouble_words(sides[name])}" for name in failing)
-    return Trouble("broken" if failing == ["after"] else "cannot_tell", because)
+    return "broken" if failing == ["after"] else "cannot_tell", because
 
 
 def _trouble_words(side: Side) -> str:
@@ -241,11 +234,7 @@ def judge_verification(before: Side, after: Side, told: VerifyContext) -> Verify
         unslow_version=told.unslow_version,
         machine=told.machine,
         way=told.way,
-        work=WorkShown(
-            prompt_tokens=before.work.prompt_tokens,
-            kept_tokens=before.work.kept_tokens,
-            answer_tokens=before.work.answer_tokens,
-        ),
+        work=msgspec.convert(before.work, WorkShown, from_attributes=True),
         verdict=verdict,
         because=because,
         figures=figures,
@@ -273,7 +262,10 @@ def _is_open(answers: AnswersShown) -> bool:
 
 
 def _verdict(
-    figures: tuple[FigureShown, ...], answers: AnswersShown, trouble: Trouble | None, sides: tuple[Side, Side]
+    figures: tuple[FigureShown, ...],
+    answers: AnswersShown,
+    trouble: tuple[Verdict, str] | None,
+    sides: tuple[Side, Side],
 ) -> tuple[Verdict, str]:
     if answers.verdict == "changed":
         return "answers_changed", answers.because
@@ -281,7 +273,7 @@ def _verdict(
     before, after = sides
     if trouble:
         until = f"; until then, a whole request: {request.because}" if request and after.failed_starts else ""
-        return trouble.verdict, f"{trouble.because}{until}"
+        return trouble[0], f"{trouble[1]}{until}"
     if request is None:
         why = f": {(*before.failures, *after.failures)[-1]}" if before.failures or after.failures else ""
         return "cannot_tell", f"no round was answered by both{why}"
@@ -290,17 +282,9 @@ def _verdict(
 
 
 def _side(side: Side) -> SideShown:
-    return SideShown(
-        what=side.what,
-        runtime=side.runtime,
-        runtime_version=side.runtime_version,
-        model=side.model,
-        settings=side.settings,
-        failures=side.failures[-_MOST_FAILURES:],
-        taken_at=side.taken_at,
-        starts_s=side.starts_s,
-        failed_starts=side.failed_starts[-_MOST_FAILURES:],
-    )
+    shown = msgspec.convert(side, SideShown, from_attributes=True)
+    failures, failed_starts = side.failures[-_MOST_FAILURES:], side.failed_starts[-_MOST_FAILURES:]
+    return msgspec.structs.replace(shown, failures=failures, failed_starts=failed_starts)
 
 
 def changes_of(before: Side, after: Side) -> tuple[ChangeShown, ...]:

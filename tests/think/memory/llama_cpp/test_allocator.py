@@ -17,7 +17,7 @@ def weight(*shape: int, kind: str = "F32", home: int = 0) -> Node:
 def sizes(graph: Graph) -> int:
     for node in (*graph.leaves, *graph.nodes):
         node.backend = 0
-    return watched_sizes(graph.nodes, graph.leaves, [cpu_backend()], ()).sizes[0]
+    return watched_sizes(graph.nodes, graph.leaves, [cpu_backend()], ())[0][0]
 
 
 def test_the_smallest_gap_that_fits_is_taken_and_neighbours_join() -> None:

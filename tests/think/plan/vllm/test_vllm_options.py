@@ -24,7 +24,7 @@ AT_LOAD = Checkpoint("Llama 8B", "FP8", HALVED, "q8", "FP8 per tensor", packed_a
 
 
 def recommended(asked: VllmPlanQuestion) -> OptionShown:
-    planned = vllm_options(asked).planned
+    planned = vllm_options(asked)
     assert planned.recommended is not None
     return planned.options[planned.recommended]
 
@@ -34,7 +34,7 @@ def knobs(option: OptionShown) -> dict[str, object]:
 
 
 def test_the_recommended_one_is_on_the_front_and_says_every_setting() -> None:
-    planned = vllm_options(question(users=8)).planned
+    planned = vllm_options(question(users=8))
     assert planned.recommended is not None
     option = planned.options[planned.recommended]
     assert option.speed
@@ -64,7 +64,7 @@ def test_other_processes_lower_the_share() -> None:
 def test_eager_is_left_and_the_gain_is_said() -> None:
     now = question("H100 SXM").default()._replace(eager=True, context=8192)
     found = vllm_options(question("H100 SXM", current=now))
-    option = found.planned.options[found.planned.recommended or 0]
+    option = found.options[found.recommended or 0]
     assert knobs(option)["graphs"] is True
     assert option.speedup is not None
     assert option.speedup > 2
@@ -87,7 +87,7 @@ def test_its_own_count_of_the_cache_is_believed() -> None:
 def test_weights_on_the_host_are_slow_now_and_are_taken_back() -> None:
     now = question().default()._replace(context=8192)
     found = vllm_options(question(current=now, offloaded_bytes=4 * GIB))
-    option = found.planned.options[found.planned.recommended or 0]
+    option = found.options[found.recommended or 0]
     assert found.current
     assert found.current.speed
     assert found.current.speed.decode_tokens_per_s.mid < 3
@@ -105,7 +105,7 @@ def test_a_cache_in_fp8_needs_a_chip_and_a_version(device: str, version: tuple[i
     assert bool(why) == bool(why_no_fp8(asked))
     kinds = {choice.kv for choice in choices(asked, Pool(asked))}
     assert kinds == ({"auto"} if why else {"auto", "fp8"})
-    refused = [r for r in vllm_options(asked).planned.rejected if "fp8" in r.what]
+    refused = [r for r in vllm_options(asked).rejected if "fp8" in r.what]
     assert not why or why in refused[0].because
 
 
@@ -124,7 +124,7 @@ def test_heads_must_be_shared_equally() -> None:
     assert (3, 1) in splits(three)
     assert not can_split(three, 0, 3)
     assert can_split(three, 0, 2)
-    said = [r.because for r in vllm_options(three).planned.rejected if r.what == "--tensor-parallel-size 3"]
+    said = [r.because for r in vllm_options(three).rejected if r.what == "--tensor-parallel-size 3"]
     assert "32 heads" in said[0]
     running = three._replace(current=three.default()._replace(tensor=3))
     assert can_split(running, 0, 3)  # what runs can be run
@@ -159,15 +159,15 @@ def test_links_of_their_own_carry_prompts() -> None:
 def test_rounding_at_load_needs_room_for_the_plain_weights_first() -> None:
     both = (PLAIN, AT_LOAD)
     fits = question("RTX 4090", checkpoints=both)
-    planned = vllm_options(fits).planned
+    planned = vllm_options(fits)
     assert planned.options[planned.recommended or 0].quant == "BF16"
     said = next(r.because for r in planned.rejected if r.what == "--quantization fp8")
     assert said.startswith("faster")
-    allowed = vllm_options(question("RTX 4090", checkpoints=both, worst_perplexity_increase=0.02)).planned
+    allowed = vllm_options(question("RTX 4090", checkpoints=both, worst_perplexity_increase=0.02))
     option = allowed.options[allowed.recommended or 0]
     assert knobs(option)["quant_kernel"] == "fp8"
     assert "compare answers" in option.risk
-    small = vllm_options(question("RTX 3060", checkpoints=both)).planned
+    small = vllm_options(question("RTX 3060", checkpoints=both))
     assert small.recommended is None  # 8.5 GB of weights would fit, the 16 of before do not
     assert "15.0 GiB" in small.reason
 
@@ -183,17 +183,17 @@ def test_the_freest_cards_are_taken() -> None:
 
 
 def test_impossible_says_what_lacks() -> None:
-    planned = vllm_options(question("RTX 3060")).planned
+    planned = vllm_options(question("RTX 3060"))
     assert planned.recommended is None
     assert "do not fit" in planned.rejected[-1].because
-    slow = vllm_options(question(least_tokens_per_s=500.0, aim="context")).planned
+    slow = vllm_options(question(least_tokens_per_s=500.0, aim="context"))
     assert slow.recommended is None
     assert "tok/s" in slow.reason
     assert slow.hint
 
 
 def test_what_people_try_is_answered() -> None:
-    planned = vllm_options(question("RTX 4090", 2, users=4)).planned
+    planned = vllm_options(question("RTX 4090", 2, users=4))
     said = {r.what: r.because for r in planned.rejected}
     assert said["--enforce-eager"].startswith("slower")
     assert "PCIe" in said["--cpu-offload-gb"]
@@ -204,7 +204,7 @@ def test_what_people_try_is_answered() -> None:
 
 def test_fewer_cards_are_judged_with_the_context_that_was_asked_for(wording) -> None:
     """Which they have room for, where they have none for the longest."""
-    planned = vllm_options(question("RTX 4090", 2)).planned
+    planned = vllm_options(question("RTX 4090", 2))
     assert planned.recommended is not None
     assert planned.options[planned.recommended].context == 131072
     said = next(r.because for r in planned.rejected if r.what == "--tensor-parallel-size 1")
@@ -225,8 +225,8 @@ def test_what_runs_is_no_option_beside_itself() -> None:
     now = question().default()._replace(context=8192, sequences=8)
     found = vllm_options(question(current=now, users=30))
     assert found.current
-    assert found.current.name not in {option.name for option in found.planned.options}
-    assert all(option.changes for option in found.planned.options)
+    assert found.current.name not in {option.name for option in found.options}
+    assert all(option.changes for option in found.options)
 
 
 def test_whole_layers_on_each_of_three_cards_are_said_with_their_number() -> None:

@@ -13,7 +13,7 @@ from unslow.facts.errors import UserError
 from unslow.look.bench.timing import is_gone
 from unslow.look.requests import Target
 from unslow.look.system import LookError, System
-from unslow.think.stats.drift import Outage, Timeline, availability_line, availability_of
+from unslow.think.stats.drift import Outage, Timeline, availability_line
 from unslow.think.stats.figures import decode_rate
 
 SHORTEST_S, LONGEST_S = 0.25, 10.0  # Between two looks: soon enough to lose little, seldom enough to be no load
@@ -199,7 +199,7 @@ class _Run:
         """The result so far."""
         timeline = self._timeline()
         drift = timeline.drift()
-        became = availability_line(availability_of(self.passes, self.failures, self._patience.outages))
+        became = availability_line(self.passes, self.failures, self._patience.outages)
         return Sweep(
             axis=AXIS,
             points=tuple(timeline.points()),

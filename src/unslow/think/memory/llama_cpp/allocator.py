@@ -6,10 +6,9 @@ after its last use. The order and the rules decide the size of the buffer, so th
 """
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.backends import Backend
-from unslow.think.memory.llama_cpp.graph import Node
+from unslow.think.memory.llama_cpp.graph import IN_PLACE_OPS, Node
 
 _ENDLESS = 2**62
 
@@ -70,30 +69,26 @@ class Buffer:
             del gaps[n + 1]
 
 
-class Watched(NamedTuple):
-    """The sizes, and what the gaps were after each node that was watched, with its own place."""
-
-    sizes: list[int]
-    states: list[Hashable]
-
-
 def watched_sizes(
     nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], watched: Sequence[Node]
-) -> Watched:
-    """The compute buffer of each backend, for a graph whose nodes have theirs, and the gaps after some nodes."""
+) -> tuple[list[int], list[Hashable]]:
+    """The compute buffer of each backend, for a graph whose nodes have theirs.
+
+    And the gaps after each node that is watched, with its own place.
+    """
     allocation = _Allocation(backends, watched)
-    sizes = allocation.sizes(nodes, leaves)
-    return Watched(sizes, [allocation.states.get(node) for node in watched])
+    allocation.walk(nodes, leaves)
+    return [buffer.size for buffer in allocation.buffers], [allocation.states.get(node) for node in watched]
 
 
 class _Allocation:
-    def __init__(self, backends: Sequence[Backend], watched: Sequence[Node] = ()) -> None:
+    def __init__(self, backends: Sequence[Backend], watched: Sequence[Node]) -> None:
         self._backends, self._watched = backends, frozenset(watched)
         self.states: dict[Node, Hashable] = {}
-        self._buffers = [Buffer(b.alignment) for b in backends]
+        self.buffers = [Buffer(b.alignment) for b in backends]
 
-    def sizes(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> list[int]:
-        """Walk the graph as a computation would."""
+    def walk(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
+        """As a computation would."""
         for leaf in leaves:
             self._allocate(leaf, leaf.backend)
         self._count_uses(nodes)
@@ -109,11 +104,10 @@ class _Allocation:
                 # All gaps, and where the node itself lies, or what it is a view of
                 owner = node if node.view_of is None else node.view_of
                 self.states[node] = (
-                    tuple(tuple(map(tuple, buffer.gaps)) for buffer in self._buffers),
+                    tuple(tuple(map(tuple, buffer.gaps)) for buffer in self.buffers),
                     owner.place,
                     owner.owned,
                 )
-        return [b.size for b in self._buffers]
 
     def _count_uses(self, nodes: Sequence[Node]) -> None:
         """Count them, and place the inputs first, so that nothing overwrites them."""
@@ -131,20 +125,20 @@ class _Allocation:
         if node.owned or node.is_view or node.home is not None:
             return
         node.owned = True
-        if node.can_be_in_place and self._reuse(node):
+        if node.op in IN_PLACE_OPS and self._reuse(node):
             return
         node.size = self._backends[buffer].bytes_of(node)
-        node.place = (buffer, self._buffers[buffer].take(node.size))
+        node.place = (buffer, self.buffers[buffer].take(node.size))
 
     def _reuse(self, node: Node) -> bool:
         """Write over an operand of the same layout that nobody else needs; a view of one does not count."""
         for parent in node.sources:
-            alone = parent.children == 1 and not parent.views
-            if alone and parent.owned and not parent.is_output and node.has_layout_of(parent):
+            is_spare = parent.children == 1 and not parent.views and parent.owned and not parent.is_output
+            if is_spare and (node.kind, node.shape, node.strides) == (parent.kind, parent.shape, parent.strides):
                 buffer = parent.place[0]
                 node.place, parent.owned = parent.place, False
                 node.size = self._backends[buffer].bytes_of(node)
-                pool = self._buffers[buffer]
+                pool = self.buffers[buffer]
                 kept, had = pool.aligned(node.size), pool.aligned(parent.size)
                 if had > kept:
                     pool.give_back(node.place[1] + kept, had - kept)
@@ -162,5 +156,5 @@ class _Allocation:
             if owner.views or owner.children:
                 return
         if owner.owned and not owner.is_output:
-            self._buffers[owner.place[0]].give_back(owner.place[1], owner.size)
+            self.buffers[owner.place[0]].give_back(owner.place[1], owner.size)
             owner.owned = False

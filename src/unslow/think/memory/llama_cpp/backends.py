@@ -1,6 +1,7 @@
 """What a backend of ggml can compute, and what a tensor takes in its memory."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple
 
 from unslow.facts.values import padded
@@ -29,7 +30,8 @@ class Backend(NamedTuple):
 
 def cpu_backend() -> Backend:
     """The CPU, which computes everything."""
-    return Backend("host", is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=_bytes, supports=_always)
+    bytes_of: Callable[[Node], int] = attrgetter("bytes")
+    return Backend("host", is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=bytes_of, supports=lambda _: True)
 
 
 def cuda_backend(name: str) -> Backend:
@@ -48,32 +50,18 @@ def wants_offload(node: Node) -> bool:
     return node.elements // max(1, node.shape[0]) >= _OFFLOAD_MIN_BATCH
 
 
-def _bytes(node: Node) -> int:
-    return node.bytes
-
-
-def _always(_: Node) -> bool:
-    return True
-
-
 def _cuda_bytes(node: Node) -> int:
     """Quantised rows are padded, and flash attention keeps 16-bit copies of keys and values of other types."""
     size = node.bytes
     if node.op == "flash_attn":
-        size = _with_copies(node, size)
+        query, key, value = node.sources[:3]
+        shared = value.view_of is not None and value.view_of is key.view_of
+        copied = () if query.shape[1] <= _VECTOR_ROWS and block_of(key.kind)[0] > 1 else (key, value)
+        for cached in copied[:1] if shared else copied:  # the kernel for single tokens reads them as they are
+            if cached.kind != "F16":
+                size = padded(size, _CUDA_ALIGNMENT) + 2 * cached.elements
     if block_of(node.kind)[0] > 1 and node.shape[0] % _CUDA_ROW_PADDING:
         size += row_bytes(node.kind, _CUDA_ROW_PADDING - node.shape[0] % _CUDA_ROW_PADDING)
-    return size
-
-
-def _with_copies(node: Node, size: int) -> int:
-    query, key, value = node.sources[:3]
-    if query.shape[1] <= _VECTOR_ROWS and block_of(key.kind)[0] > 1:
-        return size  # the kernel for single tokens reads them as they are
-    shared = value.view_of is not None and value.view_of is key.view_of
-    for cached in (key,) if shared else (key, value):
-        if cached.kind != "F16":
-            size = -(-size // _CUDA_ALIGNMENT) * _CUDA_ALIGNMENT + 2 * cached.elements
     return size
 
 

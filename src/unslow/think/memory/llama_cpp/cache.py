@@ -65,7 +65,7 @@ def _compressed_tables(hyper: Hyper, settings: Settings, layer: int, cells: int)
     """The last tokens; rows of many tokens, and the tokens that do not fill one yet; those of an indexer."""
     kind, slots, length = settings.key_type, settings.slots, hyper.key_length(layer)
     yield Node("none", kind, (length, cells, slots, 1))
-    ratio = hyper.compression(layer)
+    ratio = hyper.compressions[layer]
     if not ratio or layer >= hyper.layers:
         return
     parts = 2 if ratio == LOW_RATIO else 1
@@ -165,11 +165,12 @@ def store_in_cache(
     return keys, _stored_values(build, owner, cells, value, inputs.value_rows)
 
 
-def store_index_keys(build: Build, layer: int, key: Node, rows: Node, cells: int) -> Node:
-    """The keys of an indexer's whole cache, one head for all, after the new ones were written."""
+def store_single_head(build: Build, layer: int, key: Node, rows: Node | None, cells: int) -> Node:
+    """The keys of a whole cache with one head for all, such as an indexer's, after the new ones were written."""
     kind, streams, length = build.settings.key_type, build.settings.streams, key.shape[0]
     cache = build.cached(kind, layer, length, cells, streams)
-    _write_rows(build, cache, key, rows)
+    if rows is not None:
+        _write_rows(build, cache, key, rows)
     row = row_bytes(kind, length)
     return build.graph.view(cache, (length, 1, cells, streams), (row, row, row * cells))
 
@@ -192,10 +193,10 @@ def _stored_values(build: Build, owner: int, cells: int, value: Node | None, row
 
 
 def _write_rows(build: Build, cache: Node, value: Node, rows: Node) -> None:
-    """The new tokens' part of a cache, a row for each."""
+    """The new part of a cache, a row for each token or for each block of them."""
     graph = build.graph
     width, cells, streams = cache.shape[:3]
-    new = graph.view(value, (width, build.tokens), (value.strides[2],))
+    new = graph.view(value, (width, rows.shape[0]), (value.strides[2],))
     target = cache if streams == 1 else graph.reshape(cache, width, cells * streams)
     graph.expand(graph.set_rows(target, new, rows))
 

@@ -22,7 +22,7 @@ from unslow.think.memory.llama_cpp.cache import (
     compressed_cells,
     mask_input,
     rotation_input,
-    store_index_keys,
+    store_single_head,
 )
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.graph import Node, row_bytes
@@ -51,7 +51,7 @@ class Indexer:
             key = build.norm(build.linear(x, f"{name}.attn_k"), f"{name}.k_norm", "norm")
             key = graph.rope(graph.reshape(key, build.hyper.index_length, 1, build.tokens), build.positions)
             cells = cells_of(build.hyper, build.settings, layer)
-            keys = store_index_keys(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
+            keys = store_single_head(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
             query, weights = self._queries(layer, x, ranks)
             self._picked = best_places(build, index_scores(build, layer, query, keys, weights, self._mask))
         return self._picked
@@ -206,16 +206,11 @@ class Compressor:
         rows = self._rows_of(states, values, scores, f"{name}_norm")
         if self.rotation is not None:
             rows = hadamard(build, rows, self.rotation)
-        kind, slots, cells = build.settings.key_type, build.settings.slots, self._cells
-        cache = build.cached(kind, layer, self._length, cells, slots)
-        target = cache if slots == 1 else graph.reshape(cache, self._length, cells * slots)
-        new = graph.view(rows, (self._length, self._blocks), (rows.strides[2],))
-        graph.expand(graph.set_rows(target, new, self._rows))
+        stored = store_single_head(build, layer, rows, self._rows, self._cells)
         for state, part in zip(states, (values, scores), strict=True):
             kept = graph.get_rows(part, self._kept_from)
             graph.expand(graph.set_rows(self._whole(state), kept, self._kept_to))
-        row = row_bytes(kind, self._length)
-        return graph.view(cache, (self._length, 1, cells, slots), (row, row, row * cells))
+        return stored
 
     def _whole(self, state: Node) -> Node:
         return self._build.graph.view(state, (state.shape[0], state.shape[1] * state.shape[2]), (state.strides[1],))
@@ -277,16 +272,14 @@ class CompressedAttention:
 
     def _compressed(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
         """The compressed rows that a layer sees beside the last tokens, and their mask."""
-        match self._build.hyper.compression(layer):
-            case ratio if ratio == LOW_RATIO:
-                rows = self._low.stored(layer, x, "attn_compressor")
-                index_rows = self._index.stored(layer, x, "indexer_compressor")
-                picked = self._picked(layer, x, ranks, index_rows)
-                return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
-            case ratio if ratio == HIGH_RATIO:
-                return self._high.stored(layer, x, "attn_compressor"), self._high.mask
-            case _:
-                return None, None
+        ratio = self._build.hyper.compressions[layer]
+        if ratio == HIGH_RATIO:
+            return self._high.stored(layer, x, "attn_compressor"), self._high.mask
+        if ratio != LOW_RATIO:
+            return None, None
+        rows = self._low.stored(layer, x, "attn_compressor")
+        picked = self._picked(layer, x, ranks, self._index.stored(layer, x, "indexer_compressor"))
+        return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
 
     def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
         build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.indexer"
@@ -306,17 +299,9 @@ class CompressedAttention:
             query, key = hadamard(build, query, rotation), hadamard(build, key, rotation)
         graph.expand(query)
         graph.expand(key)
-        # The cache of the last tokens, after the new ones were written
-        settings, slots = build.settings, build.settings.slots
-        length, cells = key.shape[0], cells_of(build.hyper, settings, layer)
-        cache = build.cached(settings.key_type, layer, length, cells, slots)
-        if self._inputs.key_rows is not None:
-            target = cache if slots == 1 else graph.reshape(cache, length, cells * slots)
-            new = graph.view(key, (length, build.tokens), (key.strides[2],))
-            graph.expand(graph.set_rows(target, new, self._inputs.key_rows))
-        row = row_bytes(settings.key_type, length)
-        keys = graph.view(cache, (length, 1, cells, slots), (row, row, row * cells))
-        seen = self._inputs.mask
+        # The cache of the last tokens
+        cells = cells_of(build.hyper, build.settings, layer)
+        keys, seen = store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
         if rows is not None and mask is not None:
             keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
         result = attention_product(build, layer, Operands(query, keys, keys, seen))
@@ -355,7 +340,7 @@ class HyperConnections:
         fed = feed_forward(build, layer, build.norm(mixture.read, f"{name}.ffn_norm"))
         result = self._written(layer, fed, x, mixture)
         if build.is_trial:  # llama.cpp keeps the last node of a layer on the layer's device in small batches
-            result.backend = build.places.layer(layer)
+            result.backend = build.places.layers[layer]
         return result
 
     def ended(self, x: Node) -> Node:

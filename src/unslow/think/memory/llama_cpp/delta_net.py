@@ -103,7 +103,10 @@ class _Chunks:
         self.count = -(-heads.query.shape[2] // self.size)
         if self.count > _MOST_CHUNKS:
             raise UnknownLayoutError(f"{self.count} chunks of a delta network are too many to lay out")
-        query, key, value, decay, strength = (self._padded(n) for n in (graph.scale(heads.query), *heads[1:]))
+        # By head instead of by token, filled up to whole chunks
+        by_head = [graph.permute(n, 0, 2, 1, 3) for n in (graph.scale(heads.query), *heads[1:])]
+        padded = (graph.pad(n, 0, self.count * self.size - n.shape[1]) for n in by_head)
+        query, key, value, decay, strength = padded
         strong_values, strong_keys = (self._cut(graph.mul(n, strength)) for n in (value, key))
         query, key = self._cut(query), self._cut(key)
         faded = graph.unary(graph.cont(graph.transpose(self._cut(decay))), "cumsum")
@@ -129,12 +132,6 @@ class _Chunks:
         rest = graph.unary(graph.unary(graph.binary("sub", faded, last)))
         writing = graph.mul(key, graph.cont(graph.transpose(rest)))
         self.writing_keys = graph.cont(graph.transpose(writing))
-
-    def _padded(self, x: Node) -> Node:
-        """By head instead of by token, filled up to whole chunks."""
-        graph = self._graph
-        x = graph.permute(x, 0, 2, 1, 3)
-        return graph.pad(x, 0, self.count * self.size - x.shape[1])
 
     def _cut(self, x: Node) -> Node:
         """(length, tokens of a chunk, chunks, heads and sequences)."""

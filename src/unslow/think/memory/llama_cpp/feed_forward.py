@@ -11,8 +11,11 @@ def gated_activation(build: Build, layer: int, gate: Node, up: Node, what: str) 
         both = number("activation.situ_linear_beta") > 0
         gate = graph.mul(_bounded(graph, gate), graph.unary(gate))
         return graph.mul(gate, _bounded(graph, up) if both else up)
-    first = build.hyper.habits.clamps_first
-    return graph.gated(gate, up, clamps=build.hyper.clamps(what, layer), clamps_first=first)
+    if not build.hyper.clamps(what, layer):
+        return graph.glu(gate, up)
+    if build.hyper.habits.clamps_first:
+        return graph.glu(graph.clamp(gate), graph.clamp(up))
+    return graph.mul(graph.clamp(graph.unary(gate)), graph.clamp(up))  # no longer one kernel
 
 
 def _bounded(graph: Graph, x: Node) -> Node:
@@ -26,7 +29,13 @@ _SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
 def route_tokens(build: Build, layer: int, scores: Node, used: int, *, by_groups: bool = False) -> tuple[Node, Node]:
     """The chosen experts of each token (used, tokens), and their weights; or, of those, the groups that they are in."""
     graph, hyper = build.graph, build.hyper
-    probabilities = _probabilities(build, scores)
+    probabilities = scores
+    if hyper.gating == _SOFTMAX:
+        probabilities = graph.soft_max(scores)
+    elif hyper.gating == _ROOT_OF_SOFTPLUS:
+        probabilities = graph.unary(graph.unary(scores), "sqrt")
+    elif hyper.gating == _SIGMOID:
+        probabilities = graph.unary(scores)
     table = f"{build.block(layer)}.ffn_gate_tid2eid.weight"
     if build.has(table):  # each token has its experts (DeepSeek 4)
         chosen = graph.get_rows(build.weight(table), build.token_numbers)
@@ -47,26 +56,16 @@ def route_tokens(build: Build, layer: int, scores: Node, used: int, *, by_groups
     return chosen, graph.scale(weights) if hyper.scales_weights else weights
 
 
-def _probabilities(build: Build, scores: Node) -> Node:
-    if build.hyper.gating == _SOFTMAX:
-        return build.graph.soft_max(scores)
-    if build.hyper.gating == _ROOT_OF_SOFTPLUS:
-        return build.graph.unary(build.graph.unary(scores), "sqrt")
-    return build.graph.unary(scores) if build.hyper.gating == _SIGMOID else scores
-
-
 def _selection(build: Build, layer: int, scores: Node, probabilities: Node) -> Node:
     """What experts are chosen by: their probabilities, with a bias that balances how often each is used."""
-    name, habits = build.block(layer), build.hyper.habits
+    name, graph, number = build.block(layer), build.graph, build.hyper.blueprint.count
     selection = probabilities
-    bias = next((b for b in (f"{name}.exp_probs_b.bias", f"{name}.exp_probs_b") if build.has(b)), "")
-    if bias:
-        selection = build.graph.add(probabilities, build.weight(bias))
-    if habits.weighs_experts_first:
+    if bias := next((b for b in (f"{name}.exp_probs_b.bias", f"{name}.exp_probs_b") if build.has(b)), ""):
+        selection = graph.add(probabilities, build.weight(bias))
+    if build.hyper.habits.weighs_experts_first:
         selection = scores
-    if habits.selects_by_sigmoid:
-        selection = build.graph.unary(scores)
-    graph, number = build.graph, build.hyper.blueprint.count
+    if build.hyper.habits.selects_by_sigmoid:
+        selection = graph.unary(scores)
     groups, used = number("expert_group_count"), number("expert_group_used_count")
     if groups <= 1:
         return selection

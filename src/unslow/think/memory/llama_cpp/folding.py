@@ -86,7 +86,7 @@ def _tensors(hyper: Hyper, layer: int) -> Sequence[Tensor]:
 def _own_kind(hyper: Hyper, layer: int) -> Hashable:
     """All that tells a layer from another one, wherever both lie."""
     tensors = _tensors(hyper, layer)
-    numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compression(layer))
+    numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compressions[layer])
     habits = (
         hyper.windowed[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), has_rope(hyper, layer),
         hyper.clamps("exp", layer), hyper.clamps("shexp", layer), layer < hyper.blueprint.count("n_deepstack_layers"),
@@ -104,7 +104,7 @@ def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
     homes = {places.tensor(f"blk.{layer}.{t.name}") for t in tensors}
     if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
         return layer
-    return alike, tuple(sorted(homes)), places.layer(layer)
+    return alike, tuple(sorted(homes)), places.layers[layer]
 
 
 def _kinds_by_place(
@@ -118,7 +118,7 @@ def _kinds_by_place(
             kinds.append(layer)
             continue
         homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
-        own = places.layer(layer), places.cache(layer), hyper.ends_loop(layer)
+        own = places.layers[layer], places.cache(layer), hyper.ends_loop(layer)
         kinds.append((alike, homes, more(tensors, homes), *own))
     return kinds
 

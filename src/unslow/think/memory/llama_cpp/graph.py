@@ -12,10 +12,11 @@ from unslow.facts.errors import UserError
 Shape = tuple[int, int, int, int]
 
 VIEW_OPS = frozenset({"view", "reshape", "permute", "transpose"})
-_IN_PLACE_OPS = frozenset(
+IN_PLACE_OPS = frozenset(
     {"fill", "scale", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "unary", "rope", "rms_norm",
      "clamp", "soft_max"}
 )  # fmt: skip
+"""Whose result ggml may write over an operand."""
 
 
 @cache
@@ -94,15 +95,6 @@ class Node:
     def is_contiguous(self) -> bool:
         """Whether the elements follow each other without gaps."""
         return self.strides == packed_strides(self.kind, self.shape)
-
-    @property
-    def can_be_in_place(self) -> bool:
-        """Whether ggml may write the result over an operand."""
-        return self.op in _IN_PLACE_OPS
-
-    def has_layout_of(self, other: "Node") -> bool:
-        """Whether it has the type, shape and strides of another."""
-        return self.kind == other.kind and self.shape == other.shape and self.strides == other.strides
 
     def __repr__(self) -> str:
         """What it is, for a debugger."""
@@ -220,14 +212,6 @@ class Graph:
         if up is not None:
             return Node("glu", gate.kind, gate.shape, (gate, up))
         return Node("glu", gate.kind, (gate.shape[0] // 2, *gate.shape[1:]), (gate,))
-
-    def gated(self, gate: Node, up: Node, *, clamps: bool, clamps_first: bool = False) -> Node:
-        """A gated activation; one whose values are kept within limits is no longer one kernel."""
-        if not clamps:
-            return self.glu(gate, up)
-        if clamps_first:
-            return self.glu(self.clamp(gate), self.clamp(up))
-        return self.mul(self.clamp(self.unary(gate)), self.clamp(up))
 
     def rope(self, x: Node, positions: Node, factors: Node | None = None) -> Node:
         """Rotary positions."""

@@ -118,7 +118,8 @@ class Hyper(Traits):
         self.window = self._window()
         sections = blueprint.metadata.get(f"{blueprint.architecture}.rope.dimension_sections")
         in_space = self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2])
-        self._compressions = blueprint.per_layer("attention.compress_ratios", self.all_layers)
+        self.compressions = blueprint.per_layer("attention.compress_ratios", self.all_layers)
+        """For each layer, how many tokens make up a compressed row; 0 where it sees the last tokens alone."""
         self.positions = _POSITIONS_IN_SPACE if in_space else self.habits.positions
         """Position numbers for each token."""
         self.is_latent = blueprint.count("attention.key_length_mla") > 0
@@ -198,10 +199,6 @@ class Hyper(Traits):
             self._lengths[kind] = self.blueprint.count(f"attention.{what}_length_swa", full) if kind[1] else full
         return self._lengths[kind]
 
-    def compression(self, layer: int) -> int:
-        """How many tokens make up a compressed row of a layer; 0 where it sees the last tokens alone."""
-        return self._compressions[layer]
-
     def has_indexer(self, layer: int) -> bool:
         """Whether a layer picks tokens itself, and does not take those of the layer before."""
         names = (f"{self.block(layer)}.indexer.{key}.weight" for key in ("attn_k", "k_proj"))
@@ -253,12 +250,6 @@ class Hyper(Traits):
     def widest_values(self) -> int:
         """The most elements that the values of a token take in any layer."""
         return max(self.value_length(il) * self.kv_heads[il] for il in range(self.all_layers))
-
-    def state_elements(self, layer: int) -> int:
-        """The numbers that a recurrent layer keeps for each sequence: of its convolution, and of its memory."""
-        if not self.recurrent[layer]:
-            return 0
-        return self.convolution_elements + self.memory_elements
 
     @cached_property
     def convolution_elements(self) -> int:

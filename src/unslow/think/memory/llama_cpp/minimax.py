@@ -5,7 +5,7 @@ from typing import NamedTuple
 from unslow.facts.values import padded
 from unslow.think.memory.llama_cpp.attention import Heads, Operands, hadamard, rotated_for_cache, turned_by_rope
 from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.cache import CacheInputs, cells_of, store_in_cache, store_index_keys
+from unslow.think.memory.llama_cpp.cache import CacheInputs, cells_of, store_in_cache, store_single_head
 from unslow.think.memory.llama_cpp.delta_net import Answer
 from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
@@ -42,7 +42,7 @@ class BlockSparse:
     def attended(self, layer: int, x: Node, heads: Heads, inputs: CacheInputs) -> Node:
         """Attention of the tokens of each slot on its own."""
         build, graph = self._build, self._build.graph
-        index_keys = store_index_keys(build, layer, self._indexed(layer, x, "k"), self._rows, self._cells)
+        index_keys = store_single_head(build, layer, self._indexed(layer, x, "k"), self._rows, self._cells)
         query, key, value, _ = rotated_for_cache(build, heads, inputs)
         for node in (query, key, value):
             if node is not None:

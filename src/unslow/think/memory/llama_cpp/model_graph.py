@@ -152,13 +152,13 @@ def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
 
 def _mixed(build: Build, layer: int, inputs: Inputs, x: Node) -> Node:
     """The first half of a layer, in which tokens see each other: attention, or a state."""
-    if build.hyper.recurrent[layer] and not build.hyper.attends(layer):
-        return recurrent_mixer(build, layer)(build, layer, x, inputs.state_rows)
-    if not build.hyper.attends(layer):
-        # A product in place of attention (some layers of Nemotron 51B), or nothing but a feed-forward network
-        name = f"{build.block(layer)}.attn_output"
-        return build.linear(x, name) if build.has(f"{name}.weight") else feed_forward(build, layer, x)
     name = build.block(layer)
+    if not build.hyper.attends(layer):
+        if build.hyper.recurrent[layer]:
+            return recurrent_mixer(build, layer)(build, layer, x, inputs.state_rows)
+        # A product in place of attention (some layers of Nemotron 51B), or nothing but a feed-forward network
+        is_product = build.has(f"{name}.attn_output.weight")
+        return build.linear(x, f"{name}.attn_output") if is_product else feed_forward(build, layer, x)
     if build.hyper.is_latent:
         result = latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
     elif build.has(f"{name}.attn_kv_b.weight"):

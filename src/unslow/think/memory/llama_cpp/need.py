@@ -17,7 +17,7 @@ from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError, block_
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
 from unslow.think.memory.llama_cpp.model_graph import build_graph
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.scheduler import Rules, assign, scheduled
+from unslow.think.memory.llama_cpp.scheduler import Rules, Scheduler
 from unslow.think.memory.llama_cpp.settings import Settings
 
 _F32 = 4
@@ -85,10 +85,11 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
             build = Build(hyper, settings, places, kernels, tokens * settings.slots)
             build.layers = layers
             build_graph(build)
-            assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
+            scheduler = Scheduler(backends, Rules(offload=build.settings.offload_ops))
+            scheduler.assign(build.graph.nodes, build.graph.leaves)
             tried[kernels, tokens] = build
         fused = tried[kernels, tokens].fused
-        elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in fused)
+        elsewhere = any(n.op == op and n.backend != places.layers[layer] for layer, n in fused)
         kernels = kernels._replace(**{kernel: not elsewhere})
     return kernels
 
@@ -123,13 +124,8 @@ class Memory(NamedTuple):
     estimated: str = ""  # Why the compute buffers are only estimated; empty where they follow from the graph
 
 
-def memory_needs(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> list[Need]:
-    """The needs of the devices, whose free memory are the shares, and at the end of the host."""
-    return memory_of(blueprint, settings, shares).needs
-
-
 def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> Memory:
-    """The needs of the devices and of the host; UserError where the numbers of the model can't be."""
+    """The needs of the devices, whose free memory are the shares, and of the host; UserError for impossible numbers."""
     hyper = hyper_of(blueprint)
     settings = heeded_settings(hyper, settings)
     places = Places(hyper, settings, settings.split or shares)
@@ -245,7 +241,7 @@ def _laid_out(build: Build, backends: Sequence[Backend]) -> _Layout:
     plain = everything and not settings.overrides and not settings.experts_on_cpu
     in_flight = _IN_FLIGHT if len(backends) - 1 > 1 and plain else 1
     rules = Rules(settings.offload_ops, in_flight, settings.fuses)
-    schedule = scheduled(build.graph.nodes, build.graph.leaves, backends, rules)
+    schedule = Scheduler(backends, rules).scheduled(build.graph.nodes, build.graph.leaves)
     sizes, states = watched_sizes(schedule.nodes, schedule.leaves, backends, build.ends)
     return _Layout(sizes, states, in_flight > 1 and schedule.splits > len(backends))
 

@@ -98,13 +98,9 @@ class Places:
         self.host = len(shares)
         self._overrides = [(re.compile(pattern), int(backend)) for pattern, backend in settings.overrides]
         self.layers = _layer_places(hyper.all_layers, settings.gpu_layers, shares)
-        """For each layer, and at the end for the output."""
+        """Where each layer's weights go, and at the end the output, unless a pattern says otherwise."""
         self._tensors: dict[tuple[str, int | None], int] = {}
         self._usable: dict[tuple[str, str, tuple[int, ...]], bool] = {}
-
-    def layer(self, layer: int) -> int:
-        """Where a layer's weights go, unless a pattern says otherwise."""
-        return self.layers[layer]
 
     def cache(self, layer: int) -> int:
         """Where a layer's keys and values go: with the layer, or to the host."""

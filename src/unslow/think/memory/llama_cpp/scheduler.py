@@ -113,18 +113,6 @@ class Rules(NamedTuple):
     fuses: bool = True  # Whether GPUs keep what their fused kernels read
 
 
-def scheduled(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], rules: Rules) -> Schedule:
-    """Give every node and leaf its backend, and put copies between the splits."""
-    scheduler = _Scheduler(backends, rules)
-    scheduler.assign(nodes, leaves)
-    return scheduler.split(nodes, leaves)
-
-
-def assign(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], rules: Rules) -> None:
-    """Give every node and leaf its backend."""
-    _Scheduler(backends, rules).assign(nodes, leaves)
-
-
 class _Split(NamedTuple):
     """Nodes that one backend computes in a row, and what is copied to it first."""
 
@@ -137,7 +125,9 @@ class _Split(NamedTuple):
         return next((node.backend for node in self.nodes if node.op not in VIEW_OPS), _NOWHERE)
 
 
-class _Scheduler:
+class Scheduler:
+    """What decides where the nodes of one graph are computed."""
+
     def __init__(self, backends: Sequence[Backend], rules: Rules) -> None:
         self._backends, self._rules = backends, rules
         self._twins: dict[int, list[Node]] = {}
@@ -145,7 +135,7 @@ class _Scheduler:
         self._cpu = len(backends) - 1
 
     def assign(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
-        """Decide where every node is computed."""
+        """Give every node and leaf its backend."""
         for node in (*leaves, *nodes):
             if node.backend == _NOWHERE:
                 node.backend = self._by_memory(node)
@@ -202,8 +192,9 @@ class _Scheduler:
             if node.backend == _NOWHERE:
                 node.backend = next(n for n, backend in enumerate(self._backends) if backend.supports(node))
 
-    def split(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> Schedule:
-        """Cut the graph where the backend changes, and before each borrowed weight; copy what lies elsewhere."""
+    def scheduled(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> Schedule:
+        """The graph, cut where the backend changes and before each borrowed weight; what lies elsewhere is copied."""
+        self.assign(nodes, leaves)
         copies: dict[tuple[int, int], Node] = {}
         splits = [_Split([], [])]
         current = _NOWHERE

@@ -10,7 +10,6 @@ from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memory import vllm
-from unslow.think.memory.footprint import Held, exactly
 from unslow.think.memory.vllm import VllmSettings, stage_layers, stage_weight_bytes
 from unslow.think.plan.report import GoalShown, RejectedShown
 from unslow.think.speed.chips import has_links
@@ -151,7 +150,7 @@ class Pool:
         self.weights = lru_cache(maxsize=None)(self._weights)
         self._stages = lru_cache(maxsize=None)(self._new_stages)
         self._groups = lru_cache(maxsize=None)(self._new_groups)
-        self.most_share = lru_cache(maxsize=None)(self._most_share)
+        self._most_share = lru_cache(maxsize=None)(self._new_most_share)
 
     def blocks(self, choice: Choice) -> int:
         """Blocks of the cache; below 0 where the weights and the first run are more than the share."""
@@ -210,43 +209,23 @@ class Pool:
             stages.append(Stage(taken, weights[number], vllm.block_bytes(groups, layers)))
         return tuple(stages)
 
-    def _most_share(self, tensor: int, pipeline: int, sequences: int, batched: int, *, eager: bool) -> float:
-        """The largest share in whole hundredths that the fullest of the cards has free; 0 where that is too little.
-
-        vLLM asks whether its share is free after the driver's context was made; graphs come on top in old versions.
-        """
-        choice = Choice(0, tensor, pipeline, 0.0, 1, sequences, batched, "auto", eager=eager)
+    def _new_most_share(self, choice: Choice) -> float:
+        """VLLM asks whether its share is free after the driver's context was made; graphs come on top in old ones."""
         settings = self._settings(choice)
         above = vllm.driver_context(settings).high + self.question.margin_bytes
         if not settings.release.graphs_in_budget:
             above += vllm.captured_graphs(self.question.shape, settings).high
-        shares = []
-        for room in freest(self.question, choice.cards):
-            total = room.capacity_bytes - room.reserve_bytes
-            shares.append((total - room.others_bytes - above) / total)
+        totals = [(room.capacity_bytes - room.reserve_bytes, room) for room in freest(self.question, choice.cards)]
+        shares = [(total - room.others_bytes - above) / total for total, room in totals]
         most = round(max(0, int(min(*shares, MOST_SHARE) / STEP + 1e-6)) * STEP, 2)
         now = self.question.current
-        if now and (now.tensor, now.pipeline) == (tensor, pipeline):
+        if now and (now.tensor, now.pipeline) == (choice.tensor, choice.pipeline):
             return max(most, now.share)  # it has started with it, whatever is held now
         return most
 
-    def held(self, choice: Choice) -> list[Held]:
-        """What each card most likely holds, stage by stage: the cache takes all that is left of the share."""
-        shape, settings = self.question.shape, self._settings(choice)
-        budget, graphs = round(self.question.card_bytes * choice.share), vllm.captured_graphs(shape, settings)
-        beside, context = vllm.beside_torch(settings).mid, vllm.driver_context(settings).mid
-        counted = graphs.mid if settings.release.graphs_in_budget else 0
-        last, stages = choice.pipeline - 1, self.stages(choice)
-        peaks = [vllm.activation_peak(shape, settings, first=not n, last=n == last) for n in range(choice.pipeline)]
-        left = [budget - s.weights - peak.mid - beside - counted for s, peak in zip(stages, peaks, strict=True)]
-        blocks = max(0, min(room // max(1, s.block_bytes) for s, room in zip(stages, left, strict=True)))
-        other = exactly(context + beside + graphs.mid)
-        held = [Held(s.weights, blocks * s.block_bytes, peak, other) for s, peak in zip(stages, peaks, strict=True)]
-        return [one for one in held for _ in range(choice.tensor)]
-
     def most(self, choice: Choice) -> float:
-        """The largest share for this choice."""
-        return self.most_share(choice.tensor, choice.pipeline, choice.sequences, choice.batched, eager=choice.eager)
+        """The largest share in whole hundredths that the fullest of the cards has free; 0 where that is too little."""
+        return self._most_share(choice._replace(checkpoint=0, share=0.0, context=1, kv="auto"))
 
 
 def freest(question: VllmPlanQuestion, count: int) -> list[Room]:

@@ -1,15 +1,18 @@
 """The plan for vLLM: the front and the recommendation as the report shows them."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from operator import attrgetter
+
+import msgspec
 
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import GIB
 from unslow.think.fit.answers import shown_held
-from unslow.think.fit.report import MemoryShown
-from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, thinned
+from unslow.think.memory.vllm import vllm_memory
+from unslow.think.plan.pareto_front import Planned, pareto_front, thinned
 from unslow.think.plan.quality import hf_quality
-from unslow.think.plan.report import ChangeShown, OptionShown, RejectedShown, SearchedShown, SpeedShown
-from unslow.think.plan.vllm.choices import Choice, Pool, VllmPlanQuestion, freest, refused
+from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown, SpeedShown
+from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion, freest, refused
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, felt_rate, rejected_options
 from unslow.think.plan.vllm.speed import fetching
 from unslow.think.speed.question import USUAL_LINK, shown_rate
@@ -34,6 +37,8 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
         found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
     if of.packed_at_load:
         found.append("the weights are rounded while they load: compare answers before you trust it")
+    held = vllm_memory(question.shape, of.parts, question.settings(choice), question.card_bytes).devices
+    rooms = freest(question, choice.cards)
     return OptionShown(
         name=choice_name(question, choice),
         quant=of.quant,
@@ -47,7 +52,7 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
             together_tokens_per_s=served.decode.mid * served.at_once if question.goal.users > 1 else None,
         ),
         quality=hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture),
-        devices=shown_cards(question, choice),
+        devices=tuple(shown_held(card, room.name, room) for room, card in zip(rooms, held, strict=True)),
         costs=option_costs(question, point, before),
         risk="; ".join(found),
         speedup=before.served.request_s.mid / served.request_s.mid if before else None,
@@ -95,14 +100,6 @@ def choice_name(question: VllmPlanQuestion, choice: Choice) -> str:
     return f"{of.quant}, {cards}{choice.context:,} tokens{cache}{few}{batches}{eager}, {choice.share:.0%} of memory"
 
 
-def shown_cards(question: VllmPlanQuestion, choice: Choice) -> tuple[MemoryShown, ...]:
-    """What each card holds when the server has started."""
-    return tuple(
-        shown_held(held, room.name, room)
-        for room, held in zip(freest(question, choice.cards), Pool(question).held(choice), strict=True)
-    )
-
-
 def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None) -> tuple[str, ...]:
     """What it gives up against what runs now, and what it serves."""
     found = []
@@ -127,7 +124,7 @@ def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None)
 
 def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:
     choice = point.choice
-    words = {
+    return {
         Knob.MEMORY_SHARE.value: "as much as the cards have free, or as the conversations need",
         Knob.CONTEXT_LENGTH.value: f"the cache has room for one request of {choice.context:,} tokens",
         Knob.PARALLEL.value: f"for {question.goal.users} at a time; fewer places need less memory for sampling",
@@ -137,41 +134,32 @@ def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:
         Knob.SPLIT_MODE.value: f"the work of a token on {choice.cards} cards",
         Knob.DEVICE.value: "others hold less of these cards",
         Knob.GPU_LAYERS.value: "weights on the host come over PCIe with every token",
-    }
-    return words.get(knob, "")
+    }.get(knob, "")
 
 
-class VllmPlan(NamedTuple):
-    """What was found, and what runs now as an option."""
-
-    planned: Planned
-    current: OptionShown | None = None
-
-
-def vllm_options(question: VllmPlanQuestion) -> VllmPlan:
+def vllm_options(question: VllmPlanQuestion) -> Planned:
     """Every combination looked at, the front of them, and the best for the goal."""
     search = Search(question)
-    found = search.all_points()
+    priced, combinations = search.all_points()
     before = _running(search)
     current = shown_option(question, before, before) if before else None
-    fine = admitted_points(question, found.points)
+    fine = admitted_points(question, priced)
     refusals = refused(question, search.pool)
+    searched = SearchedShown(combinations=combinations, priced=len(priced), laid_out=len(priced))
     if not fine:
-        reason, hint = _why_nothing(search, found.points)
-        return VllmPlan(Planned((), None, tuple(refusals), found.seen, (), reason, hint), current)
-    points = pareto_front(fine, _worth, lambda point: (-point.worth.ease, -point.worth.left))
+        reason, hint = _why_nothing(question, priced)
+        return Planned((), None, tuple(refusals), searched, (), reason, hint, current)
+    points = pareto_front(fine, attrgetter("worth"), lambda point: (-point.worth.ease, -point.worth.left))
     chosen = best_point(question, points)
-    options = [p for p in thinned(points, _worth, chosen) if p is chosen or p.changed or not before]
-    count = SearchedShown(combinations=found.seen.combinations, priced=found.seen.priced, laid_out=len(options))
-    reasons: list[RejectedShown] = [*refusals, *(rejected_options(search, chosen) if chosen else [])]
-    planned = Planned(
+    options = [p for p in thinned(points, attrgetter("worth"), chosen) if p is chosen or p.changed or not before]
+    return Planned(
         tuple(shown_option(question, point, before) for point in options),
         options.index(chosen) if chosen else None,
-        tuple(reasons),
-        count,
+        (*refusals, *(rejected_options(search, chosen) if chosen else ())),
+        msgspec.structs.replace(searched, laid_out=len(options)),
         _notes(search, chosen) if chosen else (),
+        current=current,
     )
-    return VllmPlan(planned, current)
 
 
 def _running(search: Search) -> Point | None:
@@ -190,10 +178,6 @@ def _running(search: Search) -> Point | None:
     return point._replace(served=served, worth=point.worth._replace(speed=1 / served.request_s.mid))
 
 
-def _worth(point: Point) -> Worth:
-    return point.worth
-
-
 def _notes(search: Search, chosen: Point) -> tuple[str, ...]:
     holds, question = search.pool.holds(chosen.choice), search.question
     found = [f"the cache holds {holds:,} conversations of {question.conversation:,} tokens at least"]
@@ -204,9 +188,9 @@ def _notes(search: Search, chosen: Point) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _why_nothing(search: Search, points: tuple[Point, ...]) -> tuple[str, str]:
+def _why_nothing(question: VllmPlanQuestion, points: Sequence[Point]) -> tuple[str, str]:
     """Why no combination serves the goal, and what would."""
-    question, goal = search.question, search.question.goal
+    goal = question.goal
     if not points:
         weights = sum(part.bytes for part in question.checkpoints[0].parts) / GIB
         free = sum(room.usable_bytes for room in question.hardware.rooms) / GIB

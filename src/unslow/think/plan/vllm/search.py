@@ -6,7 +6,7 @@ from typing import NamedTuple
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.plan.pareto_front import SAME, Worth, ranked
 from unslow.think.plan.quality import Cost, hf_cost, is_as_good
-from unslow.think.plan.report import GoalShown, RejectedShown, SearchedShown
+from unslow.think.plan.report import GoalShown, RejectedShown
 from unslow.think.plan.vllm.choices import (
     LEAST_SHARE,
     STEP,
@@ -41,13 +41,6 @@ class Point(NamedTuple):
     changed: tuple[str, ...]  # The knobs that differ from what is now
 
 
-class Searched(NamedTuple):
-    """All points that can be the best at something."""
-
-    points: tuple[Point, ...]
-    seen: SearchedShown
-
-
 class Search:
     """One question with the sums that its choices share."""
 
@@ -56,19 +49,16 @@ class Search:
         self.pool = Pool(question)
         self.pace = Pace(question)
 
-    def all_points(self) -> Searched:
-        """The points of every combination that serves the goal at all."""
+    def all_points(self) -> tuple[list[Point], int]:
+        """The points that can be the best at something, and of how many combinations they are."""
         found: list[Point] = []
-        every = priced = 0
+        combinations = 0
         for choice in choices(self.question, self.pool):
             shares = shares_of(choice.share)
-            every += max(1, len(shares))
-            if not shares or not self.pool.serves(choice):
-                continue
-            points = list(self._points(choice, shares))
-            priced += len(points)
-            found += points
-        return Searched(tuple(found), SearchedShown(combinations=every, priced=priced, laid_out=len(found)))
+            combinations += max(1, len(shares))
+            if shares and self.pool.serves(choice):
+                found += self._points(choice, shares)
+        return found, combinations
 
     def _points(self, choice: Choice, shares: list[float]) -> Iterator[Point]:
         """With the least share that is as fast as the largest, and with the largest and all the context that it has."""
@@ -132,7 +122,7 @@ def admitted_points(question: VllmPlanQuestion, points: Sequence[Point]) -> list
     goal = question.goal
     least = min(goal.context, question.trained)
     fast = (p for p in points if goal.least_tokens_per_s is None or felt_rate(goal, p) >= goal.least_tokens_per_s)
-    return [p for p in fast if p.choice.context >= least and keeps_quality(question, p.choice)]
+    return [p for p in fast if p.choice.context >= least and _keeps_quality(question, p.choice)]
 
 
 def felt_rate(goal: GoalShown, point: Point) -> float:
@@ -146,7 +136,7 @@ def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
     return hf_cost(of.quant, of.types, choice.kv, question.parameters, question.architecture)
 
 
-def keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
+def _keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
     """Whether a published cost is within the floor; what nobody published is not, unless it is what was asked for."""
     floor = question.goal.worst_perplexity_increase
     if floor is None or (choice.checkpoint == 0 and choice.kv == "auto"):
@@ -193,8 +183,7 @@ def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
     most = search.pool.most(choice)
     if most > choice.share:
         yield f"--gpu-memory-utilization {most:g}", choice._replace(share=most)
-    larger = next((size for size in batches(question) if size > choice.batched), None)
-    if larger:
+    if larger := next((size for size in batches(question) if size > choice.batched), None):
         yield f"--max-num-batched-tokens {larger}", choice._replace(batched=larger)
     for cards in range(1, len(question.hardware.rooms) + 1):
         if cards != choice.cards and can_split(question, choice.checkpoint, cards):

@@ -19,7 +19,7 @@ from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
 from unslow.think.speed.chips import gpu_chip, has_links, has_peers
 from unslow.think.speed.load import Totals, hf_load, totals
 from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, decode_outcome, prefill_outcome, trust_in, widened
-from unslow.think.speed.rows import hf_group
+from unslow.think.speed.rows import gpu_group
 
 BATCHED = "batched"  # the group that the spread of several conversations was learned in
 THIS_YEAR = 2026.8  # of the newest builds that were measured
@@ -75,7 +75,7 @@ class Pace:
         depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
         together = float(math.ceil(at_once / choice.pipeline))
         q = self._ask(choice, depth)._replace(tokens=together)
-        found = decode_outcome(q, hf_group(self.question.shape, choice.cards, depth))
+        found = decode_outcome(q, gpu_group(self.question.shape, choice.cards, depth))
         rate = found.rate
         if together > 1:  # the interval of several conversations was measured apart
             spread = spread_of(BATCHED, q.setting.backend)
