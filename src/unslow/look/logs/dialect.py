@@ -16,7 +16,7 @@ from unslow.facts.machine import Facts, Machine
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, reported
+from unslow.facts.values import reported
 
 R = TypeVar("R")
 Take = TypeVar("Take", bound=Callable[..., None])
@@ -56,7 +56,7 @@ class NamedReader:
     program = ""
 
     def __init__(self) -> None:
-        self.facts: dict[str, Known[Any]] = {}
+        self.facts: dict[str, Any] = {}  # of the runtime, by their names
         self.named = ""
         self.lines = 0
 

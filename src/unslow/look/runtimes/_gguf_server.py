@@ -33,14 +33,15 @@ from unslow.look.gguf_server_flags import without_secrets
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 from unslow.look.models.gguf import model_facts, read_gguf
-from unslow.look.openai_api import LOCKED, Server
+from unslow.look.openai_api import LOCKED, OK, Server
+from unslow.look.processes import Process
 from unslow.look.runtimes._gguf_process import (
-    FoundServer,
     absolute_path,
     front_of,
     read_api_key,
     read_own_log,
     read_router_log,
+    server_settings,
     url_of,
 )
 from unslow.look.runtimes._gguf_settings import (
@@ -52,6 +53,7 @@ from unslow.look.runtimes._gguf_settings import (
     requested_settings,
     with_defaults,
 )
+from unslow.look.runtimes._process import process_facts, resident_bytes
 from unslow.look.server_answers import Metrics, count_fact, missing_field, text_fact
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_local_url
@@ -60,7 +62,6 @@ from unslow.look.system.http import is_local_url
 # Each may be missing, locked, switched off, cut short or of another shape; then it is unknown, with the reason. None of
 # them holds the layers, the split of memory, the cache type or the threads: those are in the command line and the log.
 
-OK = 200
 LOADING = failed("the model is still loading", "ask again once it is loaded")
 KEY_REFUSED = failed("the server refuses the key that was given", "give the right one with --api-key")
 _REASONS = {
@@ -340,28 +341,30 @@ def exact_model(base: Model, over: Model) -> Model:
 MOST_PROMPTS = 8
 
 
-def read_server(system: System, target: FoundServer | str, api_key: str = "") -> Subject:
+def read_server(system: System, target: Process | str, api_key: str = "") -> Subject:
     """Everything that can be seen of a server, by its process or by its URL alone."""
     if isinstance(target, str):
         address = target.rstrip("/")
         subject = http_subject(read_answers(system, address, api_key), reported(address, "given"))
         return with_file(system, subject, [""]) if is_local_url(address) else subject
-    settings = target.settings()
-    url, key = url_of(settings), api_key or read_api_key(target.process)
+    settings = server_settings(target)
+    url, key = url_of(settings), api_key or read_api_key(target)
     answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
     http = _own(http_subject(answers, url), settings)
-    log_path, log = read_own_log(system, target, settings)
+    log_path, log = read_own_log(target, settings)
     if isinstance(log_path, Unknown):
         log_path, log = read_router_log(target, settings) or (log_path, log)
-    asked = requested_settings(settings, complete=isinstance(target.environment, Known))
+    asked = requested_settings(settings, complete=isinstance(target.environment(), Known))
     logged = Subject(runtime=log.runtime, model=log.model)
     subject = settled_subject(asked, http, logged, oldest_possible(answers.props))
-    runtime = overlaid(subject.runtime, _of_process(target, http.runtime.url, log_path))
+    name = reported("llama.cpp", f"/proc/{target.pid}/comm")
+    shown = process_facts(target, name, without_secrets, http.runtime.url, log_path)
+    shown = msgspec.structs.replace(shown, resident_bytes=resident_bytes(target), front=front_of(target))
     written = settings["model"].value if "model" in settings else log.model.path.value_or("")
-    path = absolute_path(written, target.folder) if written else not_found("the command line names no model file")
-    model = overlaid(subject.model, Model(path=path))
+    path = absolute_path(written, target.folder()) if written else not_found("the command line names no model file")
+    runtime, model = overlaid(subject.runtime, shown), overlaid(subject.model, Model(path=path))
     whole = msgspec.structs.replace(subject, runtime=runtime, model=model, run=_run_of(log))
-    return with_file(system, whole, target.process.roots())
+    return with_file(system, whole, target.roots())
 
 
 def http_subject(answers: Answers, url: Fact[str]) -> Subject:
@@ -380,21 +383,6 @@ def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
         return http
     why = not_found(f"another server, with {answers.value}, answers at {http.runtime.url.value_or('this port')}")
     return Subject(runtime=Runtime(url=why, state=why))
-
-
-def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runtime:
-    command = found.command
-    return Runtime(
-        name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
-        pid=reported(found.pid, "/proc"),
-        url=url,
-        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
-        environment=found.environment,
-        log_path=log_path,
-        resident_bytes=found.resident_bytes,
-        container=found.process.container(),
-        front=front_of(found),
-    )
 
 
 def _run_of(log: LlamaLog) -> Run:

@@ -37,7 +37,7 @@ from unslow.look.command_writer import (
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, words_of
-from unslow.look.runtimes._gguf_process import found_server
+from unslow.look.runtimes._process import process_facts, resident_bytes
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_port, reachable_host
 
@@ -132,16 +132,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         if len(log) < _LOG_BYTES and b'"POST /' not in log:  # its log has a line for every request
             longest = reported(0, path)
             break
-    shown = Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/cmdline"),
-        pid=reported(process.pid, "/proc"),
-        url=reported(url, "command line"),
-        command=process.command(),
-        environment=process.environment(),
-        container=process.container(),
-        resident_bytes=found_server(process).resident_bytes,
-        longest_sequence=longest,
-    )
+    shown = process_facts(process, reported(NAME, f"/proc/{process.pid}/cmdline"), list, reported(url, COMMAND))
+    shown = msgspec.structs.replace(shown, resident_bytes=resident_bytes(process), longest_sequence=longest)
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
     name = given.get("--model", UNSET).value
     model = overlaid(http.model, _described(process, name)) if name else http.model

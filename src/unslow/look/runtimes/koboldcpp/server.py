@@ -10,10 +10,12 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
+from unslow.look.command_line import COMMAND
 from unslow.look.openai_api import Server, json_if_ok
 from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
-from unslow.look.runtimes._gguf_process import absolute_path, found_server, read_own_log
+from unslow.look.runtimes._gguf_process import absolute_path, read_own_log
 from unslow.look.runtimes._gguf_server import with_file
+from unslow.look.runtimes._process import process_facts, resident_bytes
 from unslow.look.runtimes.koboldcpp.flags import Given, parse_command, parse_config, requested_settings, without_secrets
 from unslow.look.server_answers import amount_fact, count_fact, text_fact, value_at, word_at
 from unslow.look.system import Answer, LookError, System, unknown
@@ -131,21 +133,13 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     password = api_key or given.get("password", _NOTHING).value or of_environment
     http = _answers(Server(process.system, url, password))
     family = [process, *started_by(process, read_processes(process.system))]
-    worker = max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))  # which holds the model
-    log_path, log = read_own_log(process.system, found_server(process), {})
+    worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
+    log_path, log = read_own_log(process, {})
     asked = requested_settings(given, http.runtime.version.value_or(""))
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
-    command = process.command()
-    shown = Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        pid=reported(worker.pid, "/proc"),
-        url=reported(url, "command line"),
-        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
-        environment=process.environment(),
-        container=process.container(),
-        log_path=log_path,
-        resident_bytes=found_server(worker).resident_bytes,
-    )
+    name = reported(NAME, f"/proc/{process.pid}/comm")
+    shown = process_facts(process, name, without_secrets, reported(url, COMMAND), log_path)
+    shown = msgspec.structs.replace(shown, pid=reported(worker.pid, "/proc"), resident_bytes=resident_bytes(worker))
     path = given.get("model_param", _NOTHING).value
     file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
     model = overlaid(overlaid(log.model, http.model), Model(path=file))

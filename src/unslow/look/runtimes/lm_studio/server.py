@@ -18,7 +18,7 @@ from unslow.look.models.stores import find_at, read_surroundings
 from unslow.look.models.stores import lm_studio as store
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
-from unslow.look.runtimes._gguf_process import found_server, is_server, read_log
+from unslow.look.runtimes._gguf_process import is_server, read_log
 from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
 from unslow.look.runtimes.lm_studio.api import Instance, Lms, backends_of, greets, read_instances, read_lms, with_size
 from unslow.look.server_answers import value_at
@@ -176,7 +176,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The app or the daemon: by its server where that is on, and by the llama-servers that it started."""
     system, homes = process.system, read_homes(process.system, process)
     family = [process, *started_by(process, read_processes(system))]
-    children = [read_server(system, found_server(member)) for member in family if is_server(member)]
+    children = [read_server(system, member) for member in family if is_server(member)]
     server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
     try:
         if not greets(server):

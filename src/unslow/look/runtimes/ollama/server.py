@@ -20,8 +20,8 @@ from unslow.look.logs.ollama_commands import asked_facts
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process, words_of
 from unslow.look.running_server import unit_fact
-from unslow.look.runtimes._gguf_process import found_server, parse_status
 from unslow.look.runtimes._gguf_server import exact_model, read_server, with_file
+from unslow.look.runtimes._process import resident_bytes
 from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_names, read_version, with_doubt
 from unslow.look.runtimes.ollama.processes import (
     DEFAULT_URL,
@@ -53,16 +53,15 @@ def read_child(child: Child, log: Log) -> SeenChild:
     process = child.process
     logged = parse_load(log, load_of(log, child.port, child.model))
     if child.kind == "llama-server":
-        return SeenChild(child, read_server(process.system, found_server(process)), logged)
+        return SeenChild(child, read_server(process.system, process), logged)
     # Ollama's own runner answers no questions; MLX has neither layers nor a file of GGUF
     command = process.command()
-    status = parse_status(process.text("status"), f"/proc/{process.pid}/status")
     facts: dict[str, Any] = {
         **command_facts(shlex.join(words_of(command)), f"/proc/{process.pid}/cmdline", is_server=False),
         "pid": reported(process.pid, "/proc"),
         "command": command,
         "environment": process.environment(),
-        "resident_bytes": status["VmRSS"],
+        "resident_bytes": resident_bytes(process),
     }
     model = Model(path=reported(child.model, "command line"))
     if child.kind == "mlx":
