@@ -1,6 +1,5 @@
 """What a llama-server was told, as facts, and what holds where nobody said: defaults by build, threads."""
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,104 +16,21 @@ from unslow.facts.values import (
     Known,
     Unknown,
     estimated,
-    failed,
     first_known,
     not_found,
     not_supported,
     reported,
 )
 from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting
-from unslow.look.gguf_server_flags import FLAGS, OFF, ON, parse_settings
-
-_MOST_DIGITS = 12
-_MOST_PARTS = 256
-
-
-def whole_number(text: str) -> int | None:
-    """A whole number of a sane length; None for anything else."""
-    digits = text.strip().removeprefix("-")
-    return int(text) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
-
-
-class GivenSettings(NamedTuple):
-    """The settings that were given, and whether everything that could have given one was seen."""
-
-    settings: Mapping[str, Setting]
-    complete: bool
-
-    def missing(self, name: str, default: Any = None) -> Fact[Any]:
-        """What it means that nobody gave a setting."""
-        flag = FLAGS[name].spellings[0]
-        if not self.complete:
-            return failed(f"{flag} is not on the command line, and the environment could not be read")
-        if default is not None:
-            return estimated(default, f"default of llama.cpp: no {flag}")
-        return not_found(f"{flag} was not given")
-
-    def whole(self, name: str, default: int | None = None) -> Fact[int]:
-        """Any whole number."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        value = whole_number(setting.value)
-        if value is None:
-            return failed(f"{setting.source}: {setting.value!r} is not a number")
-        return reported(value, setting.source)
-
-    def natural(self, name: str, default: int | None = None, *, least: int = 0) -> Fact[int]:
-        """A whole number; less than `least` leaves the choice to llama.cpp."""
-        fact = self.whole(name, default)
-        chosen = isinstance(fact, Known) and fact.value < least
-        return not_found(f"{self.settings[name].source} lets llama.cpp choose") if chosen else fact
-
-    def positive(self, name: str, default: int | None = None) -> Fact[int]:
-        """A whole number; nought and less leave the choice to llama.cpp."""
-        return self.natural(name, default, least=1)
-
-    def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
-        """On or off; any other word leaves the choice to llama.cpp."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        if setting.value in (*ON, *OFF):
-            return reported(setting.value in ON, setting.source)
-        return not_found(f"{setting.source} lets llama.cpp choose")
-
-    def text(self, name: str, default: str | None = None) -> Fact[str]:
-        """As it was written."""
-        setting = self.settings.get(name)
-        return reported(setting.value, setting.source) if setting else self.missing(name, default)
-
-    def mebibytes(self, name: str) -> Fact[int]:
-        """A size given in MiB, in bytes: the largest where each device has its own; less than nought has no end."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name)
-        known = [n for part in setting.value.split(",", _MOST_PARTS) if (n := whole_number(part)) is not None]
-        if not known:
-            return failed(f"{setting.source}: not a size in MiB")
-        limit = max(known)
-        return reported(limit * MIB, setting.source) if limit >= 0 else not_found(f"{setting.source}: no limit")
-
-    def numbers(self, name: str) -> Fact[list[float]]:
-        """Proportions such as 3,1."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name)
-        try:
-            found = [float(part) for part in setting.value.replace("/", ",").split(",", _MOST_PARTS)]
-        except ValueError:
-            found = [math.nan]
-        sane = all(0 <= part < 1e9 for part in found)  # noqa: PLR2004 (a share, however it is written)
-        return reported(found, setting.source) if sane else failed(f"{setting.source}: not a list of numbers")
-
+from unslow.look.gguf_server_flags import FLAGS, ON, parse_settings
+from unslow.look.runtimes._given_settings import GivenSettings, whole_number
 
 ALL_LAYERS = 9999  # What `-ngl all` stands for: more layers than any model has
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    given = GivenSettings(settings, complete)
+    given = GivenSettings("llama.cpp", FLAGS, settings, complete)
     facts: dict[str, Any] = {
         **_placement(given),
         **_work(given),

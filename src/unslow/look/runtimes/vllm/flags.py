@@ -24,8 +24,9 @@ from unslow.facts.values import (
 )
 from unslow.look.command_line import COMMAND, Setting
 from unslow.look.logs.commands import CommandLines
-from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
+from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
 from unslow.look.runtimes._engine_server import model_of_name
+from unslow.look.runtimes._given_settings import GivenSettings
 
 NAME = "vLLM"
 
@@ -96,8 +97,8 @@ SHARED = frozenset({
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    given = Given(NAME, FLAGS, settings, complete)
-    kv_type, length = given.text("kv_type"), given.number("context")
+    given = GivenSettings(NAME, FLAGS.flags, settings, complete)
+    length = given.number("context")
     # On a CPU: while it binds threads to cores, their number is its own, and its log tells it
     binding = given.settings.get("binding")
     unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
@@ -106,32 +107,18 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     eager = lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
     if level and level.value == "0":
         eager = reported(value=True, source=level.source)
-    way: Fact[Any] = first_known(given.text("draft_model"), given.within("speculative", "method", "model"))
+    way: Fact[Any] = first_known(given.word("draft_model"), given.within("speculative", "method", "model"))
     tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
     known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
-    drafting = {
-        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
-        "draft_tokens": tokens if known else given.number("draft_tokens"),
-    }
     facts: dict[str, Any] = {
-        "context_set": length,
+        **shared_settings(given),
         "context_length": length if isinstance(length, Known) else given.missing("context"),
-        "kv_type_k": kv_type,
-        "kv_type_v": kv_type,
-        "gpu_memory_fraction": given.share("memory_fraction"),
-        "cpu_offload_bytes": given.gibibytes("cpu_offload", default=0),
-        "max_sequences": given.number("sequences"),
-        "max_batched_tokens": given.number("batched_tokens"),
         "prompt_cache": given.truth("prefix_cache"),
         "eager": eager,
-        "attention": first_known(given.text("attention"), given.text("attention_config")),
-        "tensor_parallel": given.number("tensor_parallel", default=1),
-        "pipeline_parallel": given.number("pipeline_parallel", default=1),
-        "device_set": given.text("device"),
-        "quantization": given.text("quantization"),
-        "weights_type": given.text("dtype"),
+        "attention": first_known(given.word("attention"), given.word("attention_config")),
         **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
-        **drafting,
+        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
+        "draft_tokens": tokens if known else given.number("draft_tokens"),
         **({"threads": given.number("threads")} if unbound else {}),
     }
     return Runtime(**facts)
