@@ -65,7 +65,7 @@ class GivenSettings(NamedTuple):
             return self.missing(name, default)
         value = whole_number(setting.value)
         if value is None:
-            return failed(f"{setting.source}: {setting.value!r} is not a number")
+            return failed(f"{setting.source}: {setting.value[:40]!r} is not a number")
         return reported(value, setting.source)
 
     def natural(self, name: str, default: int | None = None, *, least: int = 0) -> Fact[int]:

@@ -16,7 +16,14 @@ from unslow.look.processes import Process, outermost, read_processes, started_by
 from unslow.look.runtimes._gguf_process import absolute_path, read_own_log
 from unslow.look.runtimes._gguf_server import with_file
 from unslow.look.runtimes._process import process_facts, resident_bytes
-from unslow.look.runtimes.koboldcpp.flags import Given, parse_command, parse_config, requested_settings, without_secrets
+from unslow.look.runtimes.koboldcpp.flags import (
+    NOT_GIVEN,
+    Given,
+    parse_command,
+    parse_config,
+    requested_settings,
+    without_secrets,
+)
 from unslow.look.server_answers import amount_fact, count_fact, text_fact, value_at, word_at
 from unslow.look.system import Answer, LookError, System, unknown
 from unslow.look.system.http import is_port, reachable_host
@@ -114,7 +121,6 @@ def find(processes: Sequence[Process]) -> list[Process]:
 
 
 DEFAULT_PORT = "5001"
-_NOTHING = Given((), "")
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
@@ -130,7 +136,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     # the password that it was started with is kept in no fact
     pairs = (word.partition("=") for word in process.text("environ").split("\0"))
     of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
-    password = api_key or given.get("password", _NOTHING).value or of_environment
+    password = api_key or given.get("password", NOT_GIVEN).value or of_environment
     http = _answers(Server(process.system, url, password))
     family = [process, *started_by(process, read_processes(process.system))]
     worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
@@ -140,7 +146,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     name = reported(NAME, f"/proc/{process.pid}/comm")
     shown = process_facts(process, name, without_secrets, reported(url, COMMAND), log_path)
     shown = msgspec.structs.replace(shown, pid=reported(worker.pid, "/proc"), resident_bytes=resident_bytes(worker))
-    path = given.get("model_param", _NOTHING).value
+    path = given.get("model_param", NOT_GIVEN).value
     file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
     model = overlaid(overlaid(log.model, http.model), Model(path=file))
     subject = Subject(runtime=overlaid(decided, shown), model=model)
@@ -149,7 +155,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
 
 def url_of(given: dict[str, Given]) -> str:
     """Where it listens, seen from this machine: on every address unless told otherwise."""
-    host, port = given.get("host", _NOTHING).value, given.get("port", _NOTHING).value
+    host, port = given.get("host", NOT_GIVEN).value, given.get("port", NOT_GIVEN).value
     return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 
