@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -21,7 +21,7 @@ from unslow.facts.values import (
     not_supported,
     reported,
 )
-from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting
+from unslow.look.command_line import COMMAND, ENVIRONMENT, UNSET, Setting
 from unslow.look.gguf_server_flags import FLAGS, ON, parse_settings
 from unslow.look.runtimes._given_settings import GivenSettings, whole_number
 
@@ -32,29 +32,8 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
     given = GivenSettings("llama.cpp", FLAGS, settings, complete)
     facts: dict[str, Any] = {
-        **_placement(given),
-        **_work(given),
-        "context_set": given.positive("context"),
-        "slots": given.positive("slots"),
-        "kv_unified": given.truth("kv_unified"),
-        "kv_type_k": given.text("kv_type_k", default="f16"),
-        "kv_type_v": given.text("kv_type_v", default="f16"),
-        "swa_full": given.truth("swa_full", default=False),
-        "prompt_cache": given.truth("prompt_cache", default=True),
-        "cache_reuse": given.natural("cache_reuse", default=0),
-        "cache_ram_bytes": given.mebibytes("cache_ram"),
-        "speculative": given.missing("draft_model"),
-    }
-    ways = [settings[name] for name in ("draft_type", "draft_model", "draft_repository") if name in settings]
-    if way := next((way for way in ways if way.value not in ("", "none")), None):
-        facts["speculative"] = reported(way.value, way.source)
-        facts["draft_tokens"] = given.positive("draft_tokens")  # which means nothing without a way of drafting
-    return Runtime(**facts)
-
-
-def _placement(given: GivenSettings) -> dict[str, Fact[Any]]:
-    return {
-        "gpu_layers_set": _gpu_layers(given),
+        # where it goes
+        "gpu_layers_set": given.natural("gpu_layers"),
         "fit": given.truth("fit"),
         "fit_margin_bytes": given.mebibytes("fit_margin"),
         "fit_context_min": given.positive("fit_context"),
@@ -67,36 +46,42 @@ def _placement(given: GivenSettings) -> dict[str, Fact[Any]]:
         "op_offload": given.truth("op_offload", default=True),
         "repack": given.truth("repack", default=True),
         "load_mode": _load_mode(given),
-    }
-
-
-def _work(given: GivenSettings) -> dict[str, Fact[Any]]:
-    return {
+        # context, cache, slots
+        "context_set": given.positive("context"),
+        "slots": given.positive("slots"),
+        "kv_unified": given.truth("kv_unified"),
+        "kv_type_k": given.text("kv_type_k", default="f16"),
+        "kv_type_v": given.text("kv_type_v", default="f16"),
+        "swa_full": given.truth("swa_full", default=False),
+        "prompt_cache": given.truth("prompt_cache", default=True),
+        "cache_reuse": given.natural("cache_reuse", default=0),
+        "cache_ram_bytes": given.mebibytes("cache_ram"),
+        "speculative": given.missing("draft_model"),
+        # the work itself
         "threads": given.positive("threads"),
         "threads_batch": given.positive("threads_batch"),
         "batch": given.positive("batch", default=2048),
         "ubatch": given.positive("ubatch", default=512),
         "flash_attention": given.truth("flash_attention"),
         "numa": given.text("numa"),
-        "cpu_list": given.text("cpu_range" if "cpu_range" in given.settings else "cpu_mask"),
+        "cpu_list": given.text("cpu_range" if "cpu_range" in settings else "cpu_mask"),
         "priority": given.whole("priority", default=0),
         "polling": given.natural("polling", default=50),
         "log_level": given.positive("log_level"),
         "metrics_endpoint": given.truth("metrics", default=False),
         "top_k": given.whole("top_k", default=40),
-        "grammar": given.text("schema" if "schema" in given.settings else "grammar"),
+        "grammar": given.text("schema" if "schema" in settings else "grammar"),
     }
-
-
-def _gpu_layers(given: GivenSettings) -> Fact[int]:
-    setting = given.settings.get("gpu_layers")
-    if setting is None:
-        return given.missing("gpu_layers")
-    if setting.value == "all":
-        return reported(ALL_LAYERS, setting.source)
-    if setting.value == "auto" or (whole_number(setting.value) or 0) < 0:
-        return not_found(f"{setting.source} lets llama.cpp choose")
-    return given.natural("gpu_layers")
+    layers = settings.get("gpu_layers", UNSET)
+    if layers.value == "all":
+        facts["gpu_layers_set"] = reported(ALL_LAYERS, layers.source)
+    elif layers.value == "auto":
+        facts["gpu_layers_set"] = not_found(f"{layers.source} lets llama.cpp choose")
+    ways = [settings[name] for name in ("draft_type", "draft_model", "draft_repository") if name in settings]
+    if way := next((way for way in ways if way.value not in ("", "none")), None):
+        facts["speculative"] = reported(way.value, way.source)
+        facts["draft_tokens"] = given.positive("draft_tokens")  # which means nothing without a way of drafting
+    return Runtime(**facts)
 
 
 def _load_mode(given: GivenSettings) -> Fact[str]:
@@ -145,26 +130,15 @@ VERBOSITY_HIDES_LOAD = 9151  # 2026-05-14: load lines need -lv 4
 FLASH_ATTENTION_TAKES_A_VALUE = 6325  # 2025-08-30
 AUTOMATIC_SLOTS = 7000  # 2025-11-02: four slots and one cache where nobody says how many; rounded up
 LOAD_MODE = 10105  # 2026-07-23: --load-mode in place of --mmap, --mlock, --direct-io
-SIGNS_OF_AGE: tuple[tuple[str, int], ...] = (
-    ("is_sleeping", 7450),  # a field of /props since servers can sleep, 2025-12-21; the build is rounded down
-)
-
-
-class Default(NamedTuple):
-    """What a setting is where nobody set it, since the build that brought it."""
-
-    fact: str
-    value: Any
-    since: int
-
-
-DEFAULTS: tuple[Default, ...] = (
-    Default("fit", value=True, since=7407),  # 2025-12-15
-    Default("fit_margin_bytes", 1024 * MIB, since=7407),
-    Default("fit_context_min", 4096, since=7407),
-    Default("cache_ram_bytes", 8192 * MIB, since=6743),  # 2025-10-09; the build is rounded up
-    Default("log_level", 3, since=VERBOSITY_HIDES_LOAD),
-)
+SLEEPS = 7450  # 2025-12-21: servers can sleep, and /props has `is_sleeping`; the build is rounded down
+DEFAULTS: dict[str, tuple[Any, int]] = {
+    "fit": (True, 7407),  # 2025-12-15
+    "fit_margin_bytes": (1024 * MIB, 7407),
+    "fit_context_min": (4096, 7407),
+    "cache_ram_bytes": (8192 * MIB, 6743),  # 2025-10-09; the build is rounded up
+    "log_level": (3, VERBOSITY_HIDES_LOAD),
+}
+"""What a setting is where nobody set it, and the build that brought it."""
 
 
 def build_number(version: Fact[str]) -> int | None:
@@ -175,8 +149,8 @@ def build_number(version: Fact[str]) -> int | None:
 
 def oldest_possible(props: Any) -> Fact[int]:
     """The build that a server is at least, by what its answer to /props holds."""
-    builds = [build for sign, build in SIGNS_OF_AGE if isinstance(props, dict) and sign in props]
-    return estimated(max(builds), "the fields of /props") if builds else NOT_LOOKED
+    sleeps = isinstance(props, dict) and "is_sleeping" in props
+    return estimated(SLEEPS, "the fields of /props") if sleeps else NOT_LOOKED
 
 
 def is_not_given(fact: Fact[Any]) -> bool:
@@ -188,7 +162,7 @@ def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict
     """What each setting that was looked for and not given is in this build, or in any from `at_least` on."""
     build = build_number(version)
     found: dict[str, Fact[Any]] = {}
-    for name, value, since in DEFAULTS:
+    for name, (value, since) in DEFAULTS.items():
         if not is_not_given(getattr(asked, name)):
             continue
         if (build or at_least) >= since:
