@@ -9,7 +9,8 @@ from unslow.facts.values import Fact
 from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting, Spelled, with_secrets_hidden
 from unslow.look.processes import Process
 from unslow.look.runtimes._given_settings import GivenSettings
-from unslow.look.system import LookError, read_text
+from unslow.look.runtimes._process import read_in_roots
+from unslow.look.system import read_text
 
 # Command lines in the manner of Python's argparse, as settings by name.
 # A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
@@ -118,12 +119,8 @@ def config_path(command: Sequence[str]) -> str:
 
 def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:
     """The settings in the file, by name; None where it can't be read."""
-    for root in process.roots():
-        try:
-            return parse_config(read_text(process.system, f"{root}{path}", _LARGEST_BYTES), flags, path)
-        except LookError:
-            continue
-    return None
+    text = read_in_roots(process.roots(), lambda root: read_text(process.system, f"{root}{path}", _LARGEST_BYTES))
+    return None if text is None else parse_config(text, flags, path)
 
 
 def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:

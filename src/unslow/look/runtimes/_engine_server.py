@@ -20,7 +20,7 @@ from unslow.look.processes import Process, outermost, words_of
 from unslow.look.runtimes._engine_flags import Flags
 from unslow.look.runtimes._process import process_facts
 from unslow.look.server_answers import Metrics, parse_metrics, value_at
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 from unslow.look.system.http import LOCAL_HOST, is_local_url, is_port, reachable_host
 
 
@@ -99,10 +99,7 @@ def answer_if_offered(server: Server, *paths: str) -> tuple[Any, str] | None:
 
 def metrics_of(server: Server, prefix: str) -> Metrics | None:
     """The metrics of this prefix; None where the server has none."""
-    try:
-        metrics = parse_metrics(server.text("/metrics"), f"{server.url}/metrics", prefix)
-    except LookError:
-        return None
+    metrics = parse_metrics(try_look("", server.text, "/metrics"), f"{server.url}/metrics", prefix)
     return metrics if metrics.samples else None
 
 
@@ -206,10 +203,7 @@ def _folders(system: System, written: str, environment: Mapping[str, str], root:
         return
     for cache in _caches(environment) if _NAME.fullmatch(written) else ():
         repository = f"{cache}/models--{written.replace('/', '--')}"
-        try:
-            revision = read_text(system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
-        except LookError:
-            continue
+        revision = try_look("", read_text, system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
         if re.fullmatch(r"[0-9a-f]{7,64}", revision):
             yield f"{repository}/snapshots/{revision}"
 

@@ -14,6 +14,7 @@ from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
 from unslow.look.processes import Process, ancestors, is_file_path, read_process, words_of
+from unslow.look.runtimes._process import read_in_roots
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_port, reachable_host
 from unslow.look.system.recorded import UNRECORDED
@@ -149,15 +150,13 @@ def read_api_key(process: Process) -> str:
     place = absolute_path(path, process.folder())
     if not isinstance(place, Known):
         return ""
-    for root in process.roots():
-        try:
-            # a file of keys is the one file that a recording must not hold
-            text = process.system.ask(f"{UNRECORDED}{root}{place.value}", partial(_read_file, root + place.value))
-        except LookError:
-            continue
-        lines = text.splitlines() if isinstance(text, str) else []  # one key a line, or a remark after a hash
-        return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "")
-    return ""
+    # a file of keys is the one file that a recording must not hold
+    system, file = process.system, place.value
+    text = read_in_roots(
+        process.roots(), lambda root: system.ask(f"{UNRECORDED}{root}{file}", partial(_read_file, root + file))
+    )
+    lines = text.splitlines() if isinstance(text, str) else []  # one key a line, or a remark after a hash
+    return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "")
 
 
 def _read_file(path: str) -> str:

@@ -53,7 +53,7 @@ from unslow.look.runtimes._gguf_settings import (
     requested_settings,
     with_defaults,
 )
-from unslow.look.runtimes._process import process_facts, resident_bytes
+from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
 from unslow.look.server_answers import Metrics, count_fact, missing_field, text_fact
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_local_url
@@ -399,11 +399,8 @@ def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject
     path = subject.model.path
     if isinstance(path, Unknown) or not is_absolute_path(path.value):
         return subject
-    for root in roots:
-        try:
-            model = model_facts(read_gguf(system, root + path.value), path.value)
-        except LookError:
-            continue
-        model = msgspec.structs.replace(model, path=path)
-        return msgspec.structs.replace(subject, model=overlaid(subject.model, model))
-    return subject
+    model = read_in_roots(roots, lambda root: model_facts(read_gguf(system, root + path.value), path.value))
+    if model is None:
+        return subject
+    model = msgspec.structs.replace(model, path=path)
+    return msgspec.structs.replace(subject, model=overlaid(subject.model, model))

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import KIB, NOT_LOOKED, Fact, Known, not_found, reported
 from unslow.look.kernel.processors import parse_cpu_list
 from unslow.look.processes import Process
+from unslow.look.system import LookError
+
+T = TypeVar("T")
 
 
 def process_facts(
@@ -28,6 +32,14 @@ def process_facts(
         log_path=log_path,
         container=process.container(),
     )
+
+
+def read_in_roots(roots: Sequence[str], read: Callable[[str], T]) -> T | None:
+    """What can be read with one of these before a path; None where it can be with none of them."""
+    for root in roots:
+        with suppress(LookError):
+            return read(root)
+    return None
 
 
 def resident_bytes(process: Process) -> Fact[int]:

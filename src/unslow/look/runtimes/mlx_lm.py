@@ -37,8 +37,8 @@ from unslow.look.command_writer import (
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, words_of
-from unslow.look.runtimes._process import process_facts, resident_bytes
-from unslow.look.system import LookError, System
+from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
+from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import is_port, reachable_host
 
 SWITCHES = ("--trust-remote-code", "--use-default-chat-template", "--pipeline")
@@ -125,11 +125,9 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     http = _answers(Server(process.system, url, api_key))
     longest: Fact[int] = _UNTOLD
     for path in process.outputs():
-        try:
-            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
-        except LookError:
-            continue
-        if len(log) < _LOG_BYTES and b'"POST /' not in log:  # its log has a line for every request
+        log = try_look(None, process.system.read_head, f"/proc/{process.pid}/root{path}", _LOG_BYTES)
+        # its log has a line for every request
+        if log is not None and len(log) < _LOG_BYTES and b'"POST /' not in log:
             longest = reported(0, path)
             break
     shown = process_facts(process, reported(NAME, f"/proc/{process.pid}/cmdline"), list, reported(url, COMMAND))
@@ -208,13 +206,9 @@ def _described(process: Process, name: str) -> Model:
     named = reported(name, "command line: --model")
     if not name.startswith("/"):
         return Model(name=named)  # one of the Hugging Face hub
-    for root in process.roots():
-        try:
-            model = model_facts(read_checkpoint(process.system, root + name), name)
-        except LookError:
-            continue
-        return msgspec.structs.replace(model, name=named, path=named)
-    return Model(name=named, path=named)
+    system, roots = process.system, process.roots()
+    model = read_in_roots(roots, lambda root: model_facts(read_checkpoint(system, root + name), name))
+    return msgspec.structs.replace(model or Model(), name=named, path=named)
 
 
 _USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)

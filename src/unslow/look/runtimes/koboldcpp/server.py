@@ -15,7 +15,7 @@ from unslow.look.openai_api import Server, json_if_ok
 from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
 from unslow.look.runtimes._gguf_process import absolute_path, read_own_log
 from unslow.look.runtimes._gguf_server import with_file
-from unslow.look.runtimes._process import process_facts, resident_bytes
+from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
 from unslow.look.runtimes.koboldcpp.flags import (
     NOT_GIVEN,
     Given,
@@ -25,7 +25,7 @@ from unslow.look.runtimes.koboldcpp.flags import (
     without_secrets,
 )
 from unslow.look.server_answers import amount_fact, count_fact, text_fact, value_at, word_at
-from unslow.look.system import Answer, LookError, System, unknown
+from unslow.look.system import Answer, LookError, System, try_fact
 from unslow.look.system.http import is_port, reachable_host
 
 NAME = "KoboldCpp"
@@ -41,15 +41,15 @@ def answers_as_kobold(server: Server) -> bool:
 
 def read_subject(server: Server) -> Subject:
     """Everything that it tells."""
-    version, source = _ask(server, VERSION), f"{server.url}{VERSION}"
-    model, of_model = _ask(server, MODEL), f"{server.url}{MODEL}"
+    version, source = try_fact(server.json, VERSION), f"{server.url}{VERSION}"
+    model, of_model = try_fact(server.json, MODEL), f"{server.url}{MODEL}"
     empty = word_at(model, "result") in _NO_MODEL
     runtime = msgspec.structs.replace(
-        parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}"),
+        parse_speed(try_fact(server.json, SPEED), f"{server.url}{SPEED}"),
         name=reported(NAME, source),
         version=text_fact(version, source, "version"),
         url=reported(server.url, "given"),
-        context_length=count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
+        context_length=count_fact(try_fact(server.json, CONTEXT), f"{server.url}{CONTEXT}", "value"),
         state=not_found(f"{of_model}: no model is loaded") if empty else reported("loaded", of_model),
     )
     return Subject(runtime=runtime, model=Model(name=parse_name(model, of_model)))
@@ -96,13 +96,6 @@ def _speed(data: Any, source: str, speed: str, milliseconds: str) -> Fact[float]
     if isinstance(each, Known) and each.value >= 1e-3:  # noqa: PLR2004 (a million tokens a second is none)
         return reported(1000 / each.value, f"{source}: {milliseconds}")
     return failed(f"{source} holds no {speed}")
-
-
-def _ask(server: Server, path: str) -> Any:
-    try:
-        return server.json(path)
-    except LookError as error:
-        return unknown(error)
 
 
 _MOST_WORDS = 8
@@ -165,13 +158,9 @@ def _settings(process: Process) -> dict[str, Given]:
     path = absolute_path(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
     if not isinstance(path, Known):
         return given
-    for root in process.roots():
-        try:
-            data = Answer(0, process.system.read_bytes(root + path.value)).json()
-        except LookError:
-            continue
-        return given | parse_config(data, path.value)
-    return given
+    system, file = process.system, path.value
+    data = read_in_roots(process.roots(), lambda root: Answer(0, system.read_bytes(root + file)).json())
+    return given | parse_config(data, file)
 
 
 def _answers(server: Server) -> Subject:

@@ -10,7 +10,7 @@ import msgspec
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Fact, Known, estimated, failed, not_found, reported
-from unslow.look.openai_api import Server, json_if_ok
+from unslow.look.openai_api import OK, Server, json_if_ok
 from unslow.look.server_answers import amount_fact, count_fact, objects_at, text_fact, truth_fact, value_at, word_at
 from unslow.look.system import Answer, LookError, System
 
@@ -168,10 +168,7 @@ def _run(system: System, program: str, *arguments: str) -> str:
 
 def parse_ps(printed: str, source: str) -> tuple[LoadedModel, ...]:
     """The models of `lms ps --json`; none where it printed anything else."""
-    try:
-        listed = Answer(0, printed[printed.find("[") :].encode()).json()
-    except LookError:
-        return ()
+    listed = json_if_ok(Answer(OK, printed[printed.find("[") :].encode()))
     found = []
     for model in objects_at({"models": listed}, "models"):
         name, status = word_at(model, "identifier"), word_at(model, "status")
