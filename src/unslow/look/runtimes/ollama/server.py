@@ -29,9 +29,7 @@ from unslow.look.runtimes.ollama.processes import (
     Child,
     Log,
     children_of,
-    last_load_of,
-    lines_of,
-    load_of,
+    last_load,
     read_app_log,
     read_log,
     url_of,
@@ -51,7 +49,7 @@ class SeenChild(NamedTuple):
 def read_child(child: Child, log: Log) -> SeenChild:
     """Everything that can be seen of one process."""
     process = child.process
-    logged = parse_load(log, load_of(log, child.port, child.model))
+    logged = parse_load(log, last_load(log, child.model, child.port))
     if child.kind == "llama-server":
         return SeenChild(child, read_server(process.system, process), logged)
     # Ollama's own runner answers no questions; MLX has neither layers nor a file of GGUF
@@ -71,14 +69,12 @@ def read_child(child: Child, log: Log) -> SeenChild:
     return SeenChild(child, Subject(runtime=Runtime(**facts), model=model), logged)
 
 
-def parse_load(log: Log, part: range | None) -> Subject:
+def parse_load(log: Log, part: range) -> Subject:
     """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
-    if part is None:
-        return Subject()
     readers = [ollama.DIALECT.start(), llama_cpp.DIALECT.start()]
-    for line, where in lines_of(log, part):
+    for index in part:
         for reader in readers:
-            reader.take(line, where)
+            reader.take(log.lines[index], log.where(index))
     outer, inner = (reader.seen(log.name).subject for reader in readers)
     kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := getattr(outer.runtime, name), Known)}
     return Subject(
@@ -224,7 +220,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     subjects = []
     for each in loaded:
         path = each.subject.model.path.value_or("")
-        logged = parse_load(log, last_load_of(log, path) if path else None)
+        logged = parse_load(log, last_load(log, name_of_path(path))) if path else Subject()
         subject = settled_subject(whole, each, whole.warnings.value_or(()), logged=logged)
         subjects.append(_described(system, subject, [""]) if here else subject)
     return _with_failed_load(subjects, whole, log) or (_idle(whole, read_names(server)),)
@@ -280,7 +276,7 @@ def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
 
 def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> tuple[Subject, ...]:
     """The subjects, and one more for the last load where that failed: nothing that is loaded tells of it."""
-    logged = parse_load(log, last_load_of(log, ""))
+    logged = parse_load(log, last_load(log))
     if logged.runtime.state.value_or("") != "failed":
         return tuple(subjects)
     return (*subjects, settled_subject(whole, None, whole.warnings.value_or(()), logged=logged))
