@@ -106,7 +106,8 @@ _BITS = re.compile(r"0x([0-9A-Fa-f]{1,16})")
 _NO_REASON = ("active", "supported")
 
 
-def _in(unit: str) -> _Read:
+def quantity_in(unit: str) -> _Read:
+    """A reader of numbers that are in this unit where they have none."""
     return lambda text, source: parse_quantity(text, unit, source)
 
 
@@ -116,29 +117,29 @@ _FACTS: dict[str, tuple[_Read, tuple[str, ...]]] = {
     "driver": (parse_word, ("driver_version",)),
     "bus_id": (parse_bus_id, ("pci.bus_id", "gpu_bus_id")),
     "compute_capability": (parse_word, ("compute_cap",)),
-    "vram_total_bytes": (_in("MiB"), ("memory.total",)),
-    "vram_used_bytes": (_in("MiB"), ("memory.used",)),
-    "vram_free_bytes": (_in("MiB"), ("memory.free",)),
-    "vram_reserved_bytes": (_in("MiB"), ("memory.reserved",)),
-    "busy": (_in("%"), ("utilization.gpu",)),
-    "memory_busy": (_in("%"), ("utilization.memory",)),
-    "clock_hz": (_in("MHz"), ("clocks.sm", "clocks.current.sm", "clocks.gr", "clocks.current.graphics")),
-    "clock_max_hz": (_in("MHz"), ("clocks.max.sm", "clocks.max.gr", "clocks.max.graphics")),
-    "memory_clock_hz": (_in("MHz"), ("clocks.mem", "clocks.current.memory")),
-    "memory_clock_max_hz": (_in("MHz"), ("clocks.max.mem", "clocks.max.memory")),
+    "vram_total_bytes": (quantity_in("MiB"), ("memory.total",)),
+    "vram_used_bytes": (quantity_in("MiB"), ("memory.used",)),
+    "vram_free_bytes": (quantity_in("MiB"), ("memory.free",)),
+    "vram_reserved_bytes": (quantity_in("MiB"), ("memory.reserved",)),
+    "busy": (quantity_in("%"), ("utilization.gpu",)),
+    "memory_busy": (quantity_in("%"), ("utilization.memory",)),
+    "clock_hz": (quantity_in("MHz"), ("clocks.sm", "clocks.current.sm", "clocks.gr", "clocks.current.graphics")),
+    "clock_max_hz": (quantity_in("MHz"), ("clocks.max.sm", "clocks.max.gr", "clocks.max.graphics")),
+    "memory_clock_hz": (quantity_in("MHz"), ("clocks.mem", "clocks.current.memory")),
+    "memory_clock_max_hz": (quantity_in("MHz"), ("clocks.max.mem", "clocks.max.memory")),
     "performance_state": (parse_word, ("pstate",)),
-    "temperature_c": (_in("C"), ("temperature.gpu",)),
-    "memory_temperature_c": (_in("C"), ("temperature.memory",)),
-    "temperature_margin_c": (_in("C"), ("temperature.gpu.tlimit",)),
-    "power_w": (_in("W"), ("power.draw", "power.draw.average", "power.draw.instant")),
-    "power_limit_w": (_in("W"), ("enforced.power.limit", "power.limit")),
-    "power_limit_default_w": (_in("W"), ("power.default_limit",)),
-    "pcie_generation": (_in(""), ("pcie.link.gen.current", "pcie.link.gen.gpucurrent")),
-    "pcie_generation_max": (_in(""), ("pcie.link.gen.max",)),
-    "pcie_width": (_in("x"), ("pcie.link.width.current",)),
-    "pcie_width_max": (_in("x"), ("pcie.link.width.max",)),
-    "pcie_transmit_bytes_per_s": (_in("MB/s"), ("txpci",)),
-    "pcie_receive_bytes_per_s": (_in("MB/s"), ("rxpci",)),
+    "temperature_c": (quantity_in("C"), ("temperature.gpu",)),
+    "memory_temperature_c": (quantity_in("C"), ("temperature.memory",)),
+    "temperature_margin_c": (quantity_in("C"), ("temperature.gpu.tlimit",)),
+    "power_w": (quantity_in("W"), ("power.draw", "power.draw.average", "power.draw.instant")),
+    "power_limit_w": (quantity_in("W"), ("enforced.power.limit", "power.limit")),
+    "power_limit_default_w": (quantity_in("W"), ("power.default_limit",)),
+    "pcie_generation": (quantity_in(""), ("pcie.link.gen.current", "pcie.link.gen.gpucurrent")),
+    "pcie_generation_max": (quantity_in(""), ("pcie.link.gen.max",)),
+    "pcie_width": (quantity_in("x"), ("pcie.link.width.current",)),
+    "pcie_width_max": (quantity_in("x"), ("pcie.link.width.max",)),
+    "pcie_transmit_bytes_per_s": (quantity_in("MB/s"), ("txpci",)),
+    "pcie_receive_bytes_per_s": (quantity_in("MB/s"), ("rxpci",)),
     "ecc": (parse_enabled, ("ecc.mode.current",)),
     "mig": (parse_enabled, ("mig.mode.current",)),
 }

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import msgspec
-
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Fact, Known, estimated, failed, not_found, reported
@@ -106,14 +104,6 @@ def parse_parameters(written: str, source: str) -> Fact[int]:
     if not found:
         return not_found(f"{source} does not count the parameters")
     return estimated(round(float(found[1]) * _SCALES[found[2]]), f"{source}: {written[:40]}")
-
-
-def with_size(instance: Instance) -> Model:
-    """The model with the size of its files, which may hold more than its weights: a projector for images."""
-    if not isinstance(instance.size_bytes, Known):
-        return instance.model
-    size = estimated(instance.size_bytes.value, f"{instance.size_bytes.source}: size_bytes")
-    return msgspec.structs.replace(instance.model, weights_bytes=size)
 
 
 # `lms`, the command line of LM Studio: what its API over HTTP leaves out.

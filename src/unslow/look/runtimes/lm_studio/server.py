@@ -20,7 +20,7 @@ from unslow.look.openai_api import OK, Server, json_if_ok
 from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
 from unslow.look.runtimes._gguf_process import is_server, read_log
 from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
-from unslow.look.runtimes.lm_studio.api import Instance, Lms, backends_of, greets, read_instances, read_lms, with_size
+from unslow.look.runtimes.lm_studio.api import Instance, Lms, backends_of, greets, read_instances, read_lms
 from unslow.look.server_answers import value_at
 from unslow.look.system import Answer, LookError, System, try_look
 from unslow.look.system.http import is_local_url
@@ -214,7 +214,9 @@ def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) ->
         **untold,
     )
     known = overlaid(instance.runtime, loaded.runtime) if loaded else instance.runtime
-    model = msgspec.structs.replace(with_size(instance), path=path)
+    model, size = msgspec.structs.replace(instance.model, path=path), instance.size_bytes
+    if isinstance(size, Known):  # of its files, which may hold more than its weights: a projector for images
+        model = msgspec.structs.replace(model, weights_bytes=estimated(size.value, f"{size.source}: size_bytes"))
     subject = Subject(runtime=overlaid(named, known), model=model)
     subject = with_folder(system, subject) if instance.format == "mlx" else with_file(system, subject, [""])
     subject = read_logged(system, homes, subject) if homes else subject
