@@ -26,7 +26,8 @@ def front(parent: str = "bash", command: str = "", environment: str = "") -> str
         "/proc/40/cmdline": command.replace(" ", "\0"),
         "/proc/40/environ": "",
     }
-    return front_of(read_process(FakeSystem(files=files), 42)).value_or("")
+    process = read_process(FakeSystem(files=files), 42)
+    return front_of(process, process.environment()).value_or("")
 
 
 @pytest.mark.parametrize(

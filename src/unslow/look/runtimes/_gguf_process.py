@@ -115,8 +115,8 @@ def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
     return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
 
 
-def front_of(process: Process) -> Fact[str]:
-    """The router or the llama-swap that passes requests on to it."""
+def front_of(process: Process, environment: Fact[dict[str, str]]) -> Fact[str]:
+    """The router or the llama-swap that passes requests on to a process with this environment."""
     for parent in parents_of(process):
         if parent.name.startswith(SWAP):
             command = words_of(parent.command())
@@ -128,7 +128,7 @@ def front_of(process: Process) -> Fact[str]:
         if is_server(parent):
             url = url_of(server_settings(parent)).value_or("an unknown address")
             return reported(f"router at {url}", f"/proc/{parent.pid}")
-    port = process.environment().value_or({}).get(ROUTER_PORT, "")
+    port = environment.value_or({}).get(ROUTER_PORT, "")
     if re.fullmatch(r"\d{1,5}", port):
         return reported(f"router at http://127.0.0.1:{port}", f"environment: {ROUTER_PORT}")
     return not_found("nothing stands before it")
@@ -181,10 +181,9 @@ def read_log(system: System, path: str) -> LlamaLog:
     return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
 
 
-def read_own_log(process: Process, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog]:
+def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]:
     """The first log that can be read: the file it was told to write, else where its output goes."""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
-    told = absolute_path(settings["log_file"].value, process.folder()).value_or("") if "log_file" in settings else ""
     for path in dict.fromkeys([*([told] if is_file_path(told) else []), *process.outputs()]):
         for root in process.roots():
             try:

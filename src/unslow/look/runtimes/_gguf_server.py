@@ -29,19 +29,18 @@ from unslow.facts.values import (
 from unslow.look import server_answers
 from unslow.look.command_line import Setting, is_absolute_path
 from unslow.look.contradictions import contradictions
-from unslow.look.gguf_server_flags import without_secrets
+from unslow.look.gguf_server_flags import parse_settings, without_secrets
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.openai_api import LOCKED, OK, Server
-from unslow.look.processes import Process
+from unslow.look.processes import Process, words_of
 from unslow.look.runtimes._gguf_process import (
     absolute_path,
     front_of,
     read_api_key,
     read_own_log,
     read_router_log,
-    server_settings,
     url_of,
 )
 from unslow.look.runtimes._gguf_settings import (
@@ -53,7 +52,7 @@ from unslow.look.runtimes._gguf_settings import (
     requested_settings,
     with_defaults,
 )
-from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
+from unslow.look.runtimes._process import read_in_roots, resident_bytes
 from unslow.look.server_answers import Metrics, count_fact, missing_field, text_fact
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_local_url
@@ -347,21 +346,33 @@ def read_server(system: System, target: Process | str, api_key: str = "") -> Sub
         address = target.rstrip("/")
         subject = http_subject(read_answers(system, address, api_key), reported(address, "given"))
         return with_file(system, subject, [""]) if is_local_url(address) else subject
-    settings = server_settings(target)
+    # each is read once: it may change, and a recording has every answer
+    resident, command = resident_bytes(target), target.command()
+    environment, folder = target.environment(), target.folder()
+    settings = parse_settings(words_of(command), environment.value_or({}))
     url, key = url_of(settings), api_key or read_api_key(target)
     answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
     http = _own(http_subject(answers, url), settings)
-    log_path, log = read_own_log(target, settings)
+    told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
+    log_path, log = read_own_log(target, told)
     if isinstance(log_path, Unknown):
         log_path, log = read_router_log(target, settings) or (log_path, log)
-    asked = requested_settings(settings, complete=isinstance(target.environment(), Known))
+    asked = requested_settings(settings, complete=isinstance(environment, Known))
     logged = Subject(runtime=log.runtime, model=log.model)
     subject = settled_subject(asked, http, logged, oldest_possible(answers.props))
-    name = reported("llama.cpp", f"/proc/{target.pid}/comm")
-    shown = process_facts(target, name, without_secrets, http.runtime.url, log_path)
-    shown = msgspec.structs.replace(shown, resident_bytes=resident_bytes(target), front=front_of(target))
+    shown = Runtime(
+        name=reported("llama.cpp", f"/proc/{target.pid}/comm"),
+        pid=reported(target.pid, "/proc"),
+        url=http.runtime.url,
+        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
+        environment=environment,
+        log_path=log_path,
+        resident_bytes=resident,
+        container=target.container(),
+        front=front_of(target, environment),
+    )
     written = settings["model"].value if "model" in settings else log.model.path.value_or("")
-    path = absolute_path(written, target.folder()) if written else not_found("the command line names no model file")
+    path = absolute_path(written, folder) if written else not_found("the command line names no model file")
     runtime, model = overlaid(subject.runtime, shown), overlaid(subject.model, Model(path=path))
     whole = msgspec.structs.replace(subject, runtime=runtime, model=model, run=_run_of(log))
     return with_file(system, whole, target.roots())

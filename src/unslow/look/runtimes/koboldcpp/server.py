@@ -133,7 +133,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     http = _answers(Server(process.system, url, password))
     family = [process, *started_by(process, read_processes(process.system))]
     worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
-    log_path, log = read_own_log(process, {})
+    log_path, log = read_own_log(process)
     asked = requested_settings(given, http.runtime.version.value_or(""))
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
     name = reported(NAME, f"/proc/{process.pid}/comm")
