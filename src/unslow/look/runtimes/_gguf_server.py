@@ -47,11 +47,11 @@ from unslow.look.runtimes._gguf_settings import (
     AUTOMATIC_SLOTS,
     FLASH_ATTENTION_TAKES_A_VALUE,
     build_number,
-    is_not_given,
     oldest_possible,
     requested_settings,
     with_defaults,
 )
+from unslow.look.runtimes._given_settings import is_not_given
 from unslow.look.runtimes._process import read_in_roots, resident_bytes
 from unslow.look.server_answers import Metrics, count_fact, missing_field, text_fact
 from unslow.look.system import LookError, System, unknown

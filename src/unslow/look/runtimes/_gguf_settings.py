@@ -8,22 +8,10 @@ import msgspec
 
 from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import (
-    MIB,
-    NOT_LOOKED,
-    Absence,
-    Fact,
-    Known,
-    Unknown,
-    estimated,
-    first_known,
-    not_found,
-    not_supported,
-    reported,
-)
+from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, estimated, first_known, not_found, not_supported, reported
 from unslow.look.command_line import COMMAND, ENVIRONMENT, UNSET, Setting
 from unslow.look.gguf_server_flags import FLAGS, ON, parse_settings
-from unslow.look.runtimes._given_settings import GivenSettings, whole_number
+from unslow.look.runtimes._given_settings import GivenSettings, is_not_given, whole_number
 
 ALL_LAYERS = 9999  # What `-ngl all` stands for: more layers than any model has
 
@@ -153,11 +141,6 @@ def oldest_possible(props: Any) -> Fact[int]:
     return estimated(SLEEPS, "the fields of /props") if sleeps else NOT_LOOKED
 
 
-def is_not_given(fact: Fact[Any]) -> bool:
-    """Whether everything that could have given a setting was seen, and nothing did."""
-    return isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND
-
-
 def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict[str, Fact[Any]]:
     """What each setting that was looked for and not given is in this build, or in any from `at_least` on."""
     build = build_number(version)
@@ -175,7 +158,7 @@ def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict
 def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
     """The runtime with the threads that it chose by itself, where its log does not tell them."""
     complete = isinstance(runtime.command, Known) and isinstance(runtime.environment, Known)
-    if not complete or not isinstance(runtime.threads, Unknown):
+    if not complete or isinstance(runtime.threads, Known):
         return runtime
     settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
     cpu = machine.cpu

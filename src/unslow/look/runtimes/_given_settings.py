@@ -7,7 +7,19 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from unslow.facts.values import GIB, LARGEST_COUNT, MIB, Fact, Known, estimated, failed, not_found, reported
+from unslow.facts.values import (
+    GIB,
+    LARGEST_COUNT,
+    MIB,
+    Absence,
+    Fact,
+    Known,
+    Unknown,
+    estimated,
+    failed,
+    not_found,
+    reported,
+)
 from unslow.look.command_line import Setting
 from unslow.look.gguf_server_flags import OFF, ON
 
@@ -32,6 +44,11 @@ def human_count(text: str) -> int | None:
         return None
     value = float(f"{found[1]}.{found[2] or 0}") * _SCALES[found[3]] if found[2] else int(found[1]) * _SCALES[found[3]]
     return int(value) if value < LARGEST_COUNT else None
+
+
+def is_not_given(fact: Fact[Any]) -> bool:
+    """Whether everything that could have given a setting was seen, and nothing did."""
+    return isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND
 
 
 class Spellings(Protocol):

@@ -8,7 +8,6 @@ once.
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,18 +21,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, not_supported, reported
 from unslow.look.command_line import COMMAND, UNSET, Setting, Spelled
-from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_DRAFT,
-    Advice,
-    Answer,
-    Program,
-    Turn,
-    Wanted,
-    Words,
-    advice,
-    write_commands,
-)
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, Advice, Answer, Program, Turn, Wanted, Words, advice
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, words_of
@@ -264,7 +252,7 @@ _PROGRAM = Program(
     has_model=lambda command: any(flag.name == "--model" for flag in _flags(command)),
     removal=lambda names, command: "" if command else f"remove {names[0]}",
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for
 
 
 PORTS = (8080,)

@@ -17,7 +17,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, not_found, not_supported, reported
 from unslow.look.command_line import Setting
-from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice, write_commands
+from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
@@ -219,7 +219,7 @@ _PROGRAM = program_of(
     ],
     no_model="put `--model-id MODEL` into the line: which model it is, is not known",
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for
 
 
 ENGINE = Engine(

@@ -11,22 +11,12 @@ import msgspec
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import (
-    NOT_LOOKED,
-    Absence,
-    Fact,
-    Known,
-    Unknown,
-    estimated,
-    first_known,
-    not_supported,
-    reported,
-)
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, first_known, not_supported, reported
 from unslow.look.command_line import COMMAND, Setting
 from unslow.look.logs.commands import CommandLines
 from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
 from unslow.look.runtimes._engine_server import model_of_name
-from unslow.look.runtimes._given_settings import GivenSettings
+from unslow.look.runtimes._given_settings import GivenSettings, is_not_given
 
 NAME = "vLLM"
 
@@ -234,8 +224,7 @@ def with_defaults(runtime: Runtime) -> Runtime:
         return runtime
     changes: dict[str, Any] = {}
     for name, (value, since, before) in DEFAULTS.items():
-        fact = getattr(runtime, name)
-        if isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND:
+        if is_not_given(getattr(runtime, name)):
             changes[name] = estimated(value if version >= since else before, f"default of vLLM {_dotted(version)}")
     return msgspec.structs.replace(runtime, **changes)
 
