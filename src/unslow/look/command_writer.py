@@ -305,28 +305,25 @@ class Program(NamedTuple):
     ordered: bool = False
     """Whether words stand on the command line in the order of `turns`, not in that of the changes."""
 
+    def commands_for(self, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
+        """One command line with all changes, and the way to start it by whoever starts it now.
 
-def write_commands(
-    program: Program, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND
-) -> Commands:
-    """One command line with all changes, and the way to start it by whoever starts it now.
-
-    Of a server whose command line nobody saw, only the words of the changes: what else it was told must not get lost.
-    """
-    wanted = Wanted({c.knob: c.value for c in changes}, runtime, at_hand)
-    by_knob = {change.knob: change for change in changes}  # the last word on a knob counts
-    order = [*(knob for knob in program.turns if program.ordered), *by_knob]
-    asked = [by_knob[knob] for knob in dict.fromkeys(order) if knob in by_knob]
-    words, by_hand, left = answer_changes(program.name, program.turns, asked, wanted)
-    short = tuple(dict.fromkeys(filter(None, (_short(program, each, runtime) for each in words))))
-    turned = [each for each in words if not each.missing]
-    if not turned or not (runtime.command.value_or([]) or at_hand.anew):
-        return Commands(lines=(*short, *by_hand), left_out=left, environment=_environment(program, turned, runtime))
-    whole = _whole(program, turned, runtime, at_hand)
-    if not whole.lines:  # all is there already, or stands elsewhere, such as in a file that the command line names
-        elsewhere = tuple(_short(program, each, runtime) for each in words if each.missing or not each.words)
-        return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *by_hand), left_out=left)
-    return msgspec.structs.replace(whole, short=short, lines=(*whole.lines, *by_hand), left_out=left)
+        Of a server whose command line nobody saw, only the words of the changes: what else it was told must stay.
+        """
+        wanted = Wanted({c.knob: c.value for c in changes}, runtime, at_hand)
+        by_knob = {change.knob: change for change in changes}  # the last word on a knob counts
+        order = [*(knob for knob in self.turns if self.ordered), *by_knob]
+        asked = [by_knob[knob] for knob in dict.fromkeys(order) if knob in by_knob]
+        words, by_hand, left = answer_changes(self.name, self.turns, asked, wanted)
+        short = tuple(dict.fromkeys(filter(None, (_short(self, each, runtime) for each in words))))
+        turned = [each for each in words if not each.missing]
+        if not turned or not (runtime.command.value_or([]) or at_hand.anew):
+            return Commands(lines=(*short, *by_hand), left_out=left, environment=_environment(self, turned, runtime))
+        whole = _whole(self, turned, runtime, at_hand)
+        if not whole.lines:  # all is there already, or stands elsewhere, such as in a file that the command line names
+            elsewhere = tuple(_short(self, each, runtime) for each in words if each.missing or not each.words)
+            return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *by_hand), left_out=left)
+        return msgspec.structs.replace(whole, short=short, lines=(*whole.lines, *by_hand), left_out=left)
 
 
 def _short(program: Program, words: Words, runtime: Runtime) -> str:

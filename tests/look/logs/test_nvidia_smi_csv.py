@@ -51,11 +51,6 @@ def test_every_spelling_of_a_table_tells_the_same(text: str):
     assert gpus[1].power_w.absence is Absence.NOT_SUPPORTED
 
 
-def test_columns_can_be_given_for_a_table_without_a_header():
-    (gpu,) = parse_query_gpu("NVIDIA H200, 5 %\n", columns=["name", "utilization.gpu"])
-    assert gpu.busy == reported(0.05, GPU_SOURCE)
-
-
 def test_gpus_without_an_index_are_told_apart_by_their_ids_or_by_their_rows():
     by_id = "timestamp, pci.bus_id, memory.used [MiB]\n"
     by_id += "2026/01/01 00:00:00.1, 00000000:01:00.0, 1 MiB\n2026/01/01 00:00:00.1, 00000000:02:00.0, 2 MiB\n" * 2

@@ -45,9 +45,9 @@ def test_of_several_models_the_one_with_least_on_the_gpu_is_the_subject():
 
 def test_every_row_can_be_had():
     rows = parse_ps_table(Places(Text(SIX.split("\n"), "paste")))
-    assert [row.name.need() for row in rows] == ["llama3.3:70b", "qwen3:8b"]
-    assert rows[1].keep_alive_s.need() == -1
-    assert rows[1].share.need() == 1
+    assert [row.model.name.need() for row in rows] == ["llama3.3:70b", "qwen3:8b"]
+    assert rows[1].runtime.keep_alive_s.need() == -1
+    assert rows[1].runtime.vram_share.need() == 1
 
 
 def test_before_the_column_context_there_were_five():

@@ -10,7 +10,7 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.processes import read_listeners, read_process
-from unslow.look.runtimes._gguf_process import found_server, front_of, lines_of, parse_loads, url_of
+from unslow.look.runtimes._gguf_process import front_of, lines_of, parse_loads, url_of
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
 
@@ -26,9 +26,8 @@ def front(parent: str = "bash", command: str = "", environment: str = "") -> str
         "/proc/40/cmdline": command.replace(" ", "\0"),
         "/proc/40/environ": "",
     }
-    found = found_server(read_process(FakeSystem(files=files), 42))
-    assert found
-    return front_of(found).value_or("")
+    process = read_process(FakeSystem(files=files), 42)
+    return front_of(process, process.environment()).value_or("")
 
 
 @pytest.mark.parametrize(

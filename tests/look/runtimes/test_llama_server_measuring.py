@@ -3,7 +3,7 @@ from doubles import FakeSystem
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.runtimes.llama_cpp.bench import parse_unused_slot, parse_used_slots, read_key_of
+from unslow.look.runtimes.llama_cpp.bench import parse_free_slots, read_key_of
 from unslow.look.system import LookError
 
 
@@ -21,7 +21,7 @@ from unslow.look.system import LookError
     ids=["unused", "one used", "all used", "used by a benchmark", "busy", "garbage", "no list"],
 )
 def test_which_slot_may_be_used(slots, chosen):
-    assert parse_unused_slot(slots) == chosen
+    assert next(reversed(parse_free_slots(slots).unused), None) == chosen
 
 
 def key(command: str, environment: str = "", **secrets: str) -> str:
@@ -56,5 +56,5 @@ def test_no_key_and_no_file():
 def test_slots_that_hold_a_conversation_are_counted():
     measured = {"id": 1, "id_task": 4, "params": {"ignore_eos": True}}
     talked = {"id": 2, "id_task": 7, "params": {"ignore_eos": False}}
-    assert parse_used_slots([{"id": 0}, measured, talked, talked, "rubbish"]) == 2
-    assert parse_used_slots(None) == 0
+    assert parse_free_slots([{"id": 0}, measured, talked, talked, "rubbish"]).talking == 2
+    assert parse_free_slots(None).talking == 0

@@ -7,11 +7,11 @@ from unslow.look.processes import read_process, read_processes
 from unslow.look.runtimes._gguf_process import (
     absolute_path,
     find_servers,
-    found_server,
     is_llama_server,
-    parse_status,
+    server_settings,
     takes_command,
 )
+from unslow.look.runtimes._process import parse_status, resident_bytes
 from unslow.look.system import LookError
 
 STATUS = "Name:\tllama-server\nPid:\t42\nPPid:\t1\nVmRSS:\t 3248856 kB\nThreads:\t37\nCpus_allowed_list:\t0-3,8\n"
@@ -36,25 +36,22 @@ def pids(system: FakeSystem) -> list[int]:
 
 def test_a_server_with_its_settings_and_only_the_variables_that_matter():
     assert pids(machine()) == [42]
-    found = found_server(read_process(machine(), 42))
-    assert found
-    assert found.pid == 42
-    assert found.command.need() == ["/bin/llama-server", "-m", "m.gguf", "-ngl", "20"]
-    assert found.environment.need() == {"LLAMA_ARG_CTX_SIZE": "4096", "CUDA_VISIBLE_DEVICES": ""}
-    assert found.resident_bytes.need() == 3248856 * 1024
-    assert found.folder.need() == "/srv"
-    assert found.settings()["gpu_layers"].value == "20"
+    found = read_process(machine(), 42)
+    assert found.command().need() == ["/bin/llama-server", "-m", "m.gguf", "-ngl", "20"]
+    assert found.environment().need() == {"LLAMA_ARG_CTX_SIZE": "4096", "CUDA_VISIBLE_DEVICES": ""}
+    assert resident_bytes(found).need() == 3248856 * 1024
+    assert found.folder().need() == "/srv"
+    assert server_settings(found)["gpu_layers"].value == "20"
 
 
 def test_another_users_process_is_found_with_what_can_be_seen():
     denied = LookError("permission denied", Absence.FAILED, "run as the user who owns it")
     hidden = machine(**{"/proc/42/environ": denied, "/proc/42/cmdline": denied, "/proc/42/status": denied})
     assert pids(hidden) == [42]
-    found = found_server(read_process(hidden, 42))
-    assert found
-    assert found.environment.absence is Absence.FAILED
-    assert found.command.absence is Absence.FAILED
-    assert isinstance(found.resident_bytes, Unknown)
+    found = read_process(hidden, 42)
+    assert found.environment().absence is Absence.FAILED
+    assert found.command().absence is Absence.FAILED
+    assert isinstance(resident_bytes(found), Unknown)
 
 
 def test_no_proc_at_all():

@@ -7,7 +7,7 @@ from doubles import FakeSystem
 from unslow.facts.values import Absence, Origin, Unknown
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.processes import read_process
-from unslow.look.runtimes._gguf_process import HEAD_BYTES, found_server, read_log, url_of
+from unslow.look.runtimes._gguf_process import HEAD_BYTES, read_log, url_of
 from unslow.look.runtimes._gguf_server import read_server
 from unslow.look.system import Answer, LookError
 
@@ -33,9 +33,7 @@ def machine(command: list[str] = COMMAND, http: bool = True, **files) -> FakeSys
 
 
 def subject_of(system: FakeSystem, key: str = ""):
-    found = found_server(read_process(system, 7))
-    assert found
-    return read_server(system, found, key)
+    return read_server(system, read_process(system, 7), key)
 
 
 def test_process_answers_and_log_make_one_subject():

@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.values import GIB, Absence, Known, Origin, Unknown
 from unslow.look.runtimes import tgi
-from unslow.look.runtimes._engine_flags import human_count
+from unslow.look.runtimes._given_settings import human_count
 from unslow.look.runtimes.sglang import server
 from unslow.look.runtimes.vllm import flags as vllm_flags
 

@@ -38,7 +38,7 @@ from unslow.look.observer import current_observer
 from unslow.look.probes import meminfo
 from unslow.look.processes import read_process, read_processes, started_by
 from unslow.look.runtimes import lookers
-from unslow.look.runtimes.llama_cpp.bench import read_used_slots
+from unslow.look.runtimes.llama_cpp.bench import read_free_slots
 from unslow.look.runtimes.llama_cpp.urls import read_embedded
 from unslow.look.sampler import Sampler
 from unslow.look.system import LookError, System
@@ -404,7 +404,7 @@ def running_bencher(place: Place, subject: Subject, request: BenchSpec, progress
         raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
     if any(asked.axis == "users" for asked in request.sweeps) and not request.manners.evict:
         # UserError where many users at once would push out a conversation: they take every slot
-        used = read_used_slots(target.server(place.system))
+        used = read_free_slots(target.server(place.system)).talking
         if used:
             raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
     if care := caution(subject.runtime):

@@ -33,7 +33,7 @@ from unslow.facts.values import Absence, Known, Unknown, not_found
 from unslow.look.bench.completions import SHARED
 from unslow.look.bench.trials import trials
 from unslow.look.requests import Plan, Target
-from unslow.look.runtimes.llama_cpp.bench import FreeSlots, read_free_slots, read_key_of, read_unused_slot
+from unslow.look.runtimes.llama_cpp.bench import FreeSlots, read_free_slots, read_key_of
 from unslow.look.system import System
 from unslow.look.system.live import LATE, STOPPED, ClosingSystem
 from unslow.think.causes._cause import fact_at
@@ -78,7 +78,7 @@ def slot_of(system: System, subject: Subject, target: Target, manners: Manners) 
         return None
     if not is_llama_server(subject.runtime):
         return None if manners.evict else pushes_out(subject.runtime)
-    slot = read_unused_slot(target.server(system))
+    slot = next(reversed(read_free_slots(target.server(system)).unused), None)
     return HELD if slot is None and not manners.evict else slot
 
 

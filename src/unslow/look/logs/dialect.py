@@ -13,6 +13,8 @@ from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from unslow.facts.machine import Facts, Machine
+from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import reported
 
@@ -46,6 +48,43 @@ class LineReader(Protocol):
     def seen(self, source: str) -> Seen:
         """What it all adds up to."""
         ...
+
+
+class NamedReader:
+    """A reader of one program's lines, which need no more than its facts, its runs and the first line that names it."""
+
+    program = ""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {}  # of the runtime, by their names
+        self.named = ""
+        self.lines = 0
+
+    def recognise(self, line: str, where: str) -> bool:
+        """Note what a line says; whether it is one of this program."""
+        raise NotImplementedError
+
+    def take(self, line: str, where: str) -> bool:
+        if known := self.recognise(line, where):
+            self.named = self.named or where
+            self.lines += 1
+        return known
+
+    def skip(self, needle: str, count: int) -> None:
+        """Lines that repeat others change little: a warning is known, and a median stays."""
+
+    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
+        """The runtime by its lines, its runs, and the machine as it saw it."""
+        if not self.lines:
+            return Seen()
+        runtime = Runtime(name=reported(self.program, self.named), **self.facts)
+        return Seen(machine=self.machine(), subject=Subject(runtime=runtime, run=self.run()), lines=self.lines)
+
+    def machine(self) -> Machine:
+        return Machine()
+
+    def run(self) -> Run:
+        return Run()
 
 
 class LineDialect(NamedTuple):
@@ -82,7 +121,7 @@ class Rules(list[Rule[R]]):
         fact: str,
         needles: str | tuple[str, ...],
         pattern: str,
-        value: Callable[[str], Any] = str,
+        value: Callable[[Any], Any] = str,
         *,
         group: int = 1,
         into: str = "facts",
@@ -95,9 +134,9 @@ class Rules(list[Rule[R]]):
         def take(reading: Any, found: re.Match[str], where: str) -> None:
             facts(reading)[fact] = reported(value(found[group]), where)
 
-    def note_value(self, fact: str, needle: str, pattern: str, *, value: Any) -> None:
+    def note_value(self, fact: str, needle: str, pattern: str, *, value: Any, into: str = "facts") -> None:
         """A line that is there only where a fact has this value."""
-        self.note(fact, needle, pattern, lambda _: value, group=0)
+        self.note(fact, needle, pattern, lambda _: value, group=0, into=into)
 
 
 def needles_of(rules: Iterable[Rule[Any]]) -> tuple[str, ...]:

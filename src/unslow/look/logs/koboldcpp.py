@@ -9,16 +9,12 @@ The line of a request has had four forms; all start with the context that it use
 
 import re
 from collections import deque
-from typing import Any
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Known, reported
-from unslow.look.logs.dialect import LineDialect, Seen
+from unslow.look.logs.dialect import LineDialect, NamedReader
 from unslow.look.logs.llama_cpp import run_of_completions
 
-NAME = "KoboldCpp"
 _KEPT = 1000
 _MOST_TOKENS = 10**8
 _COUNT, _NUMBER = r"(\d{1,9})", r"(\d{1,9}(?:\.\d{1,6})?)"
@@ -35,59 +31,50 @@ _BENCHMARK = re.compile(rf"(ProcessingSpeed|GenerationSpeed): {_NUMBER}T/s")
 _REFUSALS = ("GPU will not be used", "No GPU backend found", "Non-BLAS library will be used")
 
 
-class KoboldReader:
+class KoboldReader(NamedReader):
     """One pass over a text that holds lines of KoboldCpp."""
 
+    program = "KoboldCpp"
+
     def __init__(self) -> None:
-        self._facts: dict[str, Known[Any]] = {}
+        super().__init__()
         self._speeds: dict[str, Known[float]] = {}
         self._requests: deque[Completion] = deque(maxlen=_KEPT)
         self._requests_where = ""
-        self._named = ""
-        self._lines = 0
 
-    def take(self, line: str, where: str) -> bool:
+    def recognise(self, line: str, where: str) -> bool:
         if self._request(line, where):
-            pass
-        elif found := _WELCOME.search(line):
+            return True
+        if found := _WELCOME.search(line):
             self.__init__()  # type: ignore[misc]  # a server starts: what an earlier one did is no longer so
-            self._facts["version"] = reported(found[1], where)
+            self.facts["version"] = reported(found[1], where)
         elif found := _THREADS.search(line):
-            self._facts |= {"threads": reported(int(found[1]), where), "threads_batch": reported(int(found[2]), where)}
+            self.facts |= {"threads": reported(int(found[1]), where), "threads_batch": reported(int(found[2]), where)}
         elif found := _LAYERS.search(line):
-            self._facts["gpu_layers_set"] = reported(int(found[1]), where)
+            self.facts["gpu_layers_set"] = reported(int(found[1]), where)
         elif found := _BENCHMARK.search(line):
             self._speeds[found[1]] = reported(float(found[2]), where)
         elif any(words in line for words in _REFUSALS):
-            self._facts["gpu_refused"] = reported(line.strip()[:200], where)
+            self.facts["gpu_refused"] = reported(line.strip()[:200], where)
         else:
             return False
-        self._lines += 1
-        self._named = self._named or where
         return True
 
-    def skip(self, needle: str, count: int) -> None:
-        """Requests between the first and the last change no median by much."""
-
-    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        """The server's settings, and its requests as a measurement."""
-        if not self._lines:
-            return Seen()
-        facts: dict[str, Any] = {"name": reported(NAME, self._named), **self._facts}
-        run = Run(
+    def run(self) -> Run:
+        """Its requests as a measurement, else what a benchmark printed."""
+        if self._requests:
+            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+        return Run(
             decode_tokens_per_s=self._speeds.get("GenerationSpeed", NOT_LOOKED),
             prefill_tokens_per_s=self._speeds.get("ProcessingSpeed", NOT_LOOKED),
         )
-        if self._requests:
-            run = run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
-        return Seen(subject=Subject(runtime=Runtime(**facts), run=run), lines=self._lines)
 
     def _request(self, line: str, where: str) -> bool:
         context = _CONTEXT.search(line)
         parts = {found[1]: found for found in _PART.finditer(line)} if context else {}
         if context is None or len(parts) < 2:  # noqa: PLR2004 (the prompt and the answer)
             return False
-        self._facts["context_length"] = reported(int(context[2]), where)
+        self.facts["context_length"] = reported(int(context[2]), where)
         prompt, answer, amount = parts["Process"], parts["Generat"], _AMOUNT.search(line)
         read, generated = _tokens(prompt), int(amount[1]) if amount else _tokens(answer)
         if generated and read is not None and float(answer[3]) > 0:

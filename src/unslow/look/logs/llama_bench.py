@@ -241,31 +241,11 @@ _TOPICS = {
     "tensor_buft_overrides": Topic.EXPERTS,
 }
 # what follows from the model or the moment, and so differs whenever anything does
-# what follows from the model or the moment, and so differs whenever anything does
-_IGNORED = frozenset(
-    [
-        "size",
-        "params",
-        "model_size",
-        "model_filename",
-        "test_time",
-        "avg_ns",
-        "stddev_ns",
-        "avg_ts",
-        "stddev_ts",
-        "samples_ns",
-        "samples_ts",
-        "build_commit",
-        "build_number",
-        "type_k",
-        "type_v",
-        "model",
-        "model_type",
-        "n_prompt",
-        "n_gen",
-        "n_depth",
-    ]
-)
+_IGNORED = frozenset({
+    "size", "params", "model_size", "model_filename", "test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts",
+    "samples_ns", "samples_ts", "build_commit", "build_number", "type_k", "type_v", "model", "model_type", "n_prompt",
+    "n_gen", "n_depth",
+})  # fmt: skip
 
 
 def comparisons_of(rows: Sequence[Row]) -> tuple[Comparison, ...]:

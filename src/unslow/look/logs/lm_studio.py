@@ -1,33 +1,29 @@
 """What LM Studio itself writes around the lines of llama.cpp: how it resolved the GPU settings, what it found free."""
 
 import re
-from typing import Any
 
 from unslow.facts.machine import Gpu, Machine
-from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, estimated, reported
-from unslow.look.logs.dialect import LineDialect, Rules, Seen, needles_of
+from unslow.facts.values import estimated, reported
+from unslow.look.logs.dialect import LineDialect, NamedReader, Rules, needles_of
 
 RULES = Rules["LmStudioReader"]()
-NAME = "LM Studio"
 ALL_LAYERS = 9999  # What `max` stands for: more layers than any model has
 _GB = 10**9
 _MOST_GPUS = 64
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
 
 
-class LmStudioReader:
+class LmStudioReader(NamedReader):
     """One pass over a text that holds lines of LM Studio."""
 
+    program = "LM Studio"
+
     def __init__(self) -> None:
-        self.facts: dict[str, Known[Any]] = {}
+        super().__init__()
         self.gpus: dict[int, Gpu] = {}
         self.free_bytes: dict[int, int] = {}
-        self.named = ""
-        self._lines = 0
 
-    def take(self, line: str, where: str) -> bool:
+    def recognise(self, line: str, where: str) -> bool:
         """Read a line; below the first that names LM Studio, its settings too."""
         known = False
         for rule in RULES:  # the lines below one that names the program do not name it again
@@ -35,18 +31,10 @@ class LmStudioReader:
                 self.named = self.named or where
                 rule.take(self, found, where)
                 known = True
-        self._lines += known
         return known
 
-    def skip(self, needle: str, count: int) -> None:
-        """Lines that repeat others: requests, which say nothing of speed."""
-
-    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        if not self._lines:
-            return Seen()
-        facts: dict[str, Any] = {"name": reported(NAME, self.named), **self.facts}
-        machine = Machine(gpus=reported(tuple(self.gpus.values()), self.named)) if self.gpus else Machine()
-        return Seen(machine=machine, subject=Subject(runtime=Runtime(**facts)), lines=self._lines)
+    def machine(self) -> Machine:
+        return Machine(gpus=reported(tuple(self.gpus.values()), self.named)) if self.gpus else Machine()
 
 
 _GIGABYTES = rf"{_NUMBER} GB"
@@ -103,13 +91,13 @@ def _total(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     own=False,
 )
 def _gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    index, name = int(found[1]), found[2].strip()
+    index = int(found[1])
     used, total, free = (round(float(found[group]) * _GB) for group in (3, 4, 5))
     if index >= _MOST_GPUS:
         return
     reader.gpus[index] = Gpu(
         index=index,
-        name=reported(name, where),
+        name=reported(found[2].strip(), where),
         vram_total_bytes=estimated(total, where),
         vram_used_bytes=estimated(used, where),
         vram_free_bytes=estimated(free, where),
@@ -120,12 +108,8 @@ def _gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
 
 @RULES("::load config: ", r"::load config: n_parallel=(\d{1,6}) n_ctx=(\d{1,9}) kv_unified=(true|false)", own=False)
 def _config(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    slots, context, unified = int(found[1]), int(found[2]), found[3] == "true"
-    reader.facts |= {
-        "slots": reported(slots, where),
-        "context_length": reported(context, where),
-        "kv_unified": reported(unified, where),
-    }
+    said = {"slots": int(found[1]), "context_length": int(found[2]), "kv_unified": found[3] == "true"}
+    reader.facts |= {name: reported(value, where) for name, value in said.items()}
 
 
 DIALECT = LineDialect(needles_of(RULES), LmStudioReader)

@@ -8,16 +8,12 @@ import re
 from collections import deque
 from datetime import UTC, datetime
 from statistics import median
-from typing import Any
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Known, estimated, reported
-from unslow.look.logs.dialect import LineDialect, Seen
+from unslow.facts.values import NOT_LOOKED, estimated, reported
+from unslow.look.logs.dialect import LineDialect, NamedReader
 from unslow.look.logs.llama_cpp import run_of_completions
 
-NAME = "MLX-LM"
 _KEPT = 1000
 _MOST_PROMPTS = 64
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
@@ -28,21 +24,21 @@ _PROGRESS = re.compile(
 )
 
 
-class MlxReader:
+class MlxReader(NamedReader):
     """One pass over a text that holds lines of MLX-LM."""
 
+    program = "MLX-LM"
+
     def __init__(self) -> None:
-        self._facts: dict[str, Known[Any]] = {}
+        super().__init__()
         self._prompt: tuple[int, float] = (0, 0.0)
         self._requests: deque[Completion] = deque(maxlen=_KEPT)
         self._requests_where = ""
         self._progress: dict[int, tuple[int, float]] = {}
         self._rates: deque[float] = deque(maxlen=_KEPT)
         self._rates_where = ""
-        self._named = ""
-        self._lines = 0
 
-    def take(self, line: str, where: str) -> bool:
+    def recognise(self, line: str, where: str) -> bool:
         if found := _SPEED.search(line):
             tokens, tokens_per_s = int(found[2]), float(found[3])
             seconds = tokens / tokens_per_s if tokens_per_s else 0.0
@@ -55,28 +51,22 @@ class MlxReader:
                 self._requests_where, self._prompt = where, (0, 0.0)
         elif found := _PROGRESS.search(line):
             self._read_so_far(found, where)
-        elif self._named and (found := _MEMORY.search(line)):  # others print such a line, too
-            self._facts["resident_bytes"] = reported(round(float(found[1]) * 1e9), where)
+        elif self.named and (found := _MEMORY.search(line)):  # others print such a line, too
+            self.facts["resident_bytes"] = reported(round(float(found[1]) * 1e9), where)
         else:
             return False
-        self._named = self._named or where
-        self._lines += 1
         return True
 
     def skip(self, needle: str, count: int) -> None:  # noqa: ARG002 (the contract of a reader)
         """Steps of a prompt that are not shown: the next one that is would be taken for a long one."""
         self._progress.clear()
 
-    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
-        if not self._lines:
-            return Seen()
-        facts: dict[str, Any] = {"name": reported(NAME, self._named), **self._facts}
-        run = Run()
+    def run(self) -> Run:
         if self._requests:
-            run = run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
-        elif self._rates:
-            run = Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
-        return Seen(subject=Subject(runtime=Runtime(**facts), run=run), lines=self._lines)
+            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+        if self._rates:
+            return Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
+        return Run()
 
     def _read_so_far(self, found: re.Match[str], where: str) -> None:
         """Two steps of one prompt tell a speed; prompts are told apart by their lengths."""

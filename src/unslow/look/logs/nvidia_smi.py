@@ -1,7 +1,6 @@
 """Anything that nvidia-smi prints, in any mixture: its boxed table, `-q`, and its rows."""
 
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from unslow.facts.machine import Gpu, GpuProcess, Machine, System
@@ -9,7 +8,7 @@ from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, first_known,
 from unslow.look.logs import nvidia_smi_rows as values
 from unslow.look.logs.dialect import Seen, Text
 from unslow.look.logs.gpu_facts import by_index, gpu_of, gpu_process, reason_facts, reason_name
-from unslow.look.logs.nvidia_smi_rows import parse_dmon, parse_query_gpu
+from unslow.look.logs.nvidia_smi_rows import parse_dmon, parse_query_gpu, quantity_in
 from unslow.look.logs.text_blocks import block_text, facts_at_place, spans_of
 
 Q_SOURCE = "nvidia-smi -q"
@@ -63,7 +62,7 @@ def _gpu(index: int, address: str, lines: list[str], driver: Fact[Any]) -> Gpu:
         texts.setdefault(entry.path[-1:], entry.value)
         texts.setdefault(entry.path[-2:], entry.value)
     facts: dict[str, Fact[Any]] = {
-        name: first_known(*(read(texts[path]) for path in paths if path in texts))
+        name: first_known(*(read(texts[path], Q_SOURCE) for path in paths if path in texts))
         for name, (read, *paths) in _PATHS.items()
     }
     # The active reasons, also those of drivers newer than this program
@@ -81,63 +80,51 @@ def _gpu(index: int, address: str, lines: list[str], driver: Fact[Any]) -> Gpu:
     return gpu_of(index, "NVIDIA", Q_SOURCE, facts)
 
 
-def _in(unit: str) -> Callable[[str], Fact[Any]]:
-    return lambda text: values.parse_quantity(text, unit, Q_SOURCE)
-
-
-def _word(text: str) -> Fact[Any]:
-    return values.parse_word(text, Q_SOURCE)
-
-
-def _enabled(text: str) -> Fact[Any]:
-    return values.parse_enabled(text, Q_SOURCE)
-
-
 # How to read each fact, and where it can stand: the newest drivers' words first.
 _PATHS: dict[str, tuple[Any, ...]] = {
-    "name": (_word, ("product name",)),
-    "vram_total_bytes": (_in("MiB"), ("fb memory usage", "total")),
-    "vram_used_bytes": (_in("MiB"), ("fb memory usage", "used")),
-    "vram_free_bytes": (_in("MiB"), ("fb memory usage", "free")),
-    "vram_reserved_bytes": (_in("MiB"), ("fb memory usage", "reserved")),
-    "busy": (_in("%"), ("utilization", "gpu")),
-    "memory_busy": (_in("%"), ("utilization", "memory")),
-    "clock_hz": (_in("MHz"), ("clocks", "sm"), ("clocks", "graphics")),
-    "clock_max_hz": (_in("MHz"), ("max clocks", "sm"), ("max clocks", "graphics")),
-    "memory_clock_hz": (_in("MHz"), ("clocks", "memory")),
-    "memory_clock_max_hz": (_in("MHz"), ("max clocks", "memory")),
-    "performance_state": (_word, ("performance state",)),
-    "temperature_c": (_in("C"), ("temperature", "gpu current temp"), ("temperature", "gpu")),
-    "memory_temperature_c": (_in("C"), ("temperature", "memory current temp")),
-    "temperature_slowdown_c": (_in("C"), ("temperature", "gpu slowdown temp")),
-    "temperature_shutdown_c": (_in("C"), ("temperature", "gpu shutdown temp")),
-    "temperature_margin_c": (_in("C"), ("temperature", "gpu t.limit temp")),
+    "name": (values.parse_word, ("product name",)),
+    "vram_total_bytes": (quantity_in("MiB"), ("fb memory usage", "total")),
+    "vram_used_bytes": (quantity_in("MiB"), ("fb memory usage", "used")),
+    "vram_free_bytes": (quantity_in("MiB"), ("fb memory usage", "free")),
+    "vram_reserved_bytes": (quantity_in("MiB"), ("fb memory usage", "reserved")),
+    "busy": (quantity_in("%"), ("utilization", "gpu")),
+    "memory_busy": (quantity_in("%"), ("utilization", "memory")),
+    "clock_hz": (quantity_in("MHz"), ("clocks", "sm"), ("clocks", "graphics")),
+    "clock_max_hz": (quantity_in("MHz"), ("max clocks", "sm"), ("max clocks", "graphics")),
+    "memory_clock_hz": (quantity_in("MHz"), ("clocks", "memory")),
+    "memory_clock_max_hz": (quantity_in("MHz"), ("max clocks", "memory")),
+    "performance_state": (values.parse_word, ("performance state",)),
+    "temperature_c": (quantity_in("C"), ("temperature", "gpu current temp"), ("temperature", "gpu")),
+    "memory_temperature_c": (quantity_in("C"), ("temperature", "memory current temp")),
+    "temperature_slowdown_c": (quantity_in("C"), ("temperature", "gpu slowdown temp")),
+    "temperature_shutdown_c": (quantity_in("C"), ("temperature", "gpu shutdown temp")),
+    "temperature_margin_c": (quantity_in("C"), ("temperature", "gpu t.limit temp")),
     "power_w": (
-        _in("W"),
+        quantity_in("W"),
         ("gpu power readings", "average power draw"),
         ("gpu power readings", "power draw"),
         ("power readings", "power draw"),
         ("gpu power readings", "instantaneous power draw"),
     ),
     "power_limit_w": (
-        _in("W"),
+        quantity_in("W"),
         ("gpu power readings", "current power limit"),
         ("power readings", "enforced power limit"),
         ("power readings", "power limit"),
     ),
     "power_limit_default_w": (
-        _in("W"),
+        quantity_in("W"),
         ("gpu power readings", "default power limit"),
         ("power readings", "default power limit"),
     ),
-    "pcie_generation": (_in(""), ("pcie generation", "current")),
-    "pcie_generation_max": (_in(""), ("pcie generation", "max")),
-    "pcie_width": (_in("x"), ("link width", "current")),
-    "pcie_width_max": (_in("x"), ("link width", "max")),
-    "pcie_transmit_bytes_per_s": (_in("KB/s"), ("tx throughput",)),
-    "pcie_receive_bytes_per_s": (_in("KB/s"), ("rx throughput",)),
-    "ecc": (_enabled, ("ecc mode", "current")),
-    "mig": (_enabled, ("mig mode", "current")),
+    "pcie_generation": (quantity_in(""), ("pcie generation", "current")),
+    "pcie_generation_max": (quantity_in(""), ("pcie generation", "max")),
+    "pcie_width": (quantity_in("x"), ("link width", "current")),
+    "pcie_width_max": (quantity_in("x"), ("link width", "max")),
+    "pcie_transmit_bytes_per_s": (quantity_in("KB/s"), ("tx throughput",)),
+    "pcie_receive_bytes_per_s": (quantity_in("KB/s"), ("rx throughput",)),
+    "ecc": (values.parse_enabled, ("ecc mode", "current")),
+    "mig": (values.parse_enabled, ("mig mode", "current")),
 }
 
 
@@ -146,7 +133,7 @@ def _processes(entries: list[Entry]) -> Fact[Any]:
     if not sections:
         return NOT_LOOKED
     if sections[0].value and sections[0].value.casefold() != "none":
-        return _word(sections[0].value)
+        return values.parse_word(sections[0].value, Q_SOURCE)
     found: list[dict[str, str]] = []
     for entry in sections:
         if entry.path[-1] == "process id":
@@ -158,7 +145,7 @@ def _processes(entries: list[Entry]) -> Fact[Any]:
         pid = values.parse_process_id(texts["process id"])
         if pid is not None:
             size = values.parse_quantity(texts.get("used gpu memory", ""), "MiB", Q_SOURCE)
-            processes.append(gpu_process(pid, _word(texts.get("name", "")), size))
+            processes.append(gpu_process(pid, values.parse_word(texts.get("name", ""), Q_SOURCE), size))
     return reported(processes, Q_SOURCE)
 
 

@@ -3,7 +3,6 @@
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from itertools import chain
 from statistics import fmean
 from typing import Any, Final, get_type_hints
@@ -63,8 +62,7 @@ def parse_absence(text: str, source: str) -> Unknown | None:
 
 def parse_quantity(text: str, unit: str, source: str) -> Fact[Any]:
     """The number in SI; `unit` is what it is in where the text has none."""
-    missing = parse_absence(text, source)
-    if missing:
+    if missing := parse_absence(text, source):
         return missing
     match = _NUMBER.search(text)
     if not match:
@@ -86,8 +84,7 @@ def parse_word(text: str, source: str) -> Fact[Any]:
 
 def parse_enabled(text: str, source: str) -> Fact[Any]:
     """Whether the text says that something is on."""
-    missing = parse_absence(text, source)
-    if missing:
+    if missing := parse_absence(text, source):
         return missing
     state = {"enabled": True, "on": True, "disabled": False, "off": False}.get(text.strip().casefold())
     return failed(f'{source} says "{text.strip()[:40]}"') if state is None else reported(state, source)
@@ -109,7 +106,8 @@ _BITS = re.compile(r"0x([0-9A-Fa-f]{1,16})")
 _NO_REASON = ("active", "supported")
 
 
-def _in(unit: str) -> _Read:
+def quantity_in(unit: str) -> _Read:
+    """A reader of numbers that are in this unit where they have none."""
     return lambda text, source: parse_quantity(text, unit, source)
 
 
@@ -119,40 +117,34 @@ _FACTS: dict[str, tuple[_Read, tuple[str, ...]]] = {
     "driver": (parse_word, ("driver_version",)),
     "bus_id": (parse_bus_id, ("pci.bus_id", "gpu_bus_id")),
     "compute_capability": (parse_word, ("compute_cap",)),
-    "vram_total_bytes": (_in("MiB"), ("memory.total",)),
-    "vram_used_bytes": (_in("MiB"), ("memory.used",)),
-    "vram_free_bytes": (_in("MiB"), ("memory.free",)),
-    "vram_reserved_bytes": (_in("MiB"), ("memory.reserved",)),
-    "busy": (_in("%"), ("utilization.gpu",)),
-    "memory_busy": (_in("%"), ("utilization.memory",)),
-    "clock_hz": (_in("MHz"), ("clocks.sm", "clocks.current.sm", "clocks.gr", "clocks.current.graphics")),
-    "clock_max_hz": (_in("MHz"), ("clocks.max.sm", "clocks.max.gr", "clocks.max.graphics")),
-    "memory_clock_hz": (_in("MHz"), ("clocks.mem", "clocks.current.memory")),
-    "memory_clock_max_hz": (_in("MHz"), ("clocks.max.mem", "clocks.max.memory")),
+    "vram_total_bytes": (quantity_in("MiB"), ("memory.total",)),
+    "vram_used_bytes": (quantity_in("MiB"), ("memory.used",)),
+    "vram_free_bytes": (quantity_in("MiB"), ("memory.free",)),
+    "vram_reserved_bytes": (quantity_in("MiB"), ("memory.reserved",)),
+    "busy": (quantity_in("%"), ("utilization.gpu",)),
+    "memory_busy": (quantity_in("%"), ("utilization.memory",)),
+    "clock_hz": (quantity_in("MHz"), ("clocks.sm", "clocks.current.sm", "clocks.gr", "clocks.current.graphics")),
+    "clock_max_hz": (quantity_in("MHz"), ("clocks.max.sm", "clocks.max.gr", "clocks.max.graphics")),
+    "memory_clock_hz": (quantity_in("MHz"), ("clocks.mem", "clocks.current.memory")),
+    "memory_clock_max_hz": (quantity_in("MHz"), ("clocks.max.mem", "clocks.max.memory")),
     "performance_state": (parse_word, ("pstate",)),
-    "temperature_c": (_in("C"), ("temperature.gpu",)),
-    "memory_temperature_c": (_in("C"), ("temperature.memory",)),
-    "temperature_margin_c": (_in("C"), ("temperature.gpu.tlimit",)),
-    "power_w": (_in("W"), ("power.draw", "power.draw.average", "power.draw.instant")),
-    "power_limit_w": (_in("W"), ("enforced.power.limit", "power.limit")),
-    "power_limit_default_w": (_in("W"), ("power.default_limit",)),
-    "pcie_generation": (_in(""), ("pcie.link.gen.current", "pcie.link.gen.gpucurrent")),
-    "pcie_generation_max": (_in(""), ("pcie.link.gen.max",)),
-    "pcie_width": (_in("x"), ("pcie.link.width.current",)),
-    "pcie_width_max": (_in("x"), ("pcie.link.width.max",)),
-    "pcie_transmit_bytes_per_s": (_in("MB/s"), ("txpci",)),
-    "pcie_receive_bytes_per_s": (_in("MB/s"), ("rxpci",)),
+    "temperature_c": (quantity_in("C"), ("temperature.gpu",)),
+    "memory_temperature_c": (quantity_in("C"), ("temperature.memory",)),
+    "temperature_margin_c": (quantity_in("C"), ("temperature.gpu.tlimit",)),
+    "power_w": (quantity_in("W"), ("power.draw", "power.draw.average", "power.draw.instant")),
+    "power_limit_w": (quantity_in("W"), ("enforced.power.limit", "power.limit")),
+    "power_limit_default_w": (quantity_in("W"), ("power.default_limit",)),
+    "pcie_generation": (quantity_in(""), ("pcie.link.gen.current", "pcie.link.gen.gpucurrent")),
+    "pcie_generation_max": (quantity_in(""), ("pcie.link.gen.max",)),
+    "pcie_width": (quantity_in("x"), ("pcie.link.width.current",)),
+    "pcie_width_max": (quantity_in("x"), ("pcie.link.width.max",)),
+    "pcie_transmit_bytes_per_s": (quantity_in("MB/s"), ("txpci",)),
+    "pcie_receive_bytes_per_s": (quantity_in("MB/s"), ("rxpci",)),
     "ecc": (parse_enabled, ("ecc.mode.current",)),
     "mig": (parse_enabled, ("mig.mode.current",)),
 }
 
 COLUMNS = frozenset({*_REASON_BITS, *(column for _, columns in _FACTS.values() for column in columns)})
-
-
-def row_facts(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
-    """Every fact that a row of the table holds."""
-    facts = {name: row_fact(row, name, source) for name in _FACTS}
-    return {name: fact for name, fact in facts.items() if fact != NOT_LOOKED} | row_reasons(row, source)
 
 
 def row_fact(row: Mapping[str, str], name: str, source: str) -> Fact[Any]:
@@ -171,9 +163,8 @@ def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
             return {"event_reasons": why, "event_reason_bits": why}
         return reason_facts(reason_names(int(match[1], 16)), source)
     single = {m[1]: row[column] for column in row if (m := _REASON.fullmatch(column)) and m[1] not in _NO_REASON}
-    return (
-        reason_facts([name for name, state in single.items() if state.casefold() == "active"], source) if single else {}
-    )
+    active = [name for name, state in single.items() if state.casefold() == "active"]
+    return reason_facts(active, source) if single else {}
 
 
 GPU_SOURCE = "nvidia-smi --query-gpu"
@@ -189,9 +180,9 @@ _IDENTITIES = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 _KNOWN = COLUMNS | {*_IDENTITIES, "index", "timestamp", "pid", "process_name", "used_gpu_memory", "used_memory"}
 
 
-def parse_query_gpu(text: str, columns: Sequence[str] = ()) -> tuple[Gpu, ...]:
-    """Each GPU as its latest row says; `columns` are those of a table without a header."""
-    return gpus_of_rows(parse_rows(text, columns), GPU_SOURCE)
+def parse_query_gpu(text: str) -> tuple[Gpu, ...]:
+    """Each GPU as its latest row says."""
+    return gpus_of_rows(parse_rows(text), GPU_SOURCE)
 
 
 def parse_compute_apps(text: str) -> Fact[list[GpuProcess]]:
@@ -207,9 +198,10 @@ def parse_compute_apps(text: str) -> Fact[list[GpuProcess]]:
     return reported(processes, APPS_SOURCE)
 
 
-def parse_rows(text: str, columns: Sequence[str] = ()) -> list[Row]:
-    """The rows below the header, or below the command that names the columns, or of the columns given."""
-    names, prefix, ends = list(columns), "", False
+def parse_rows(text: str) -> list[Row]:
+    """The rows below the header, or below the command that names the columns."""
+    names: list[str] = []
+    prefix, ends = "", False
     rows: deque[Row] = deque(maxlen=_MOST_ROWS)
     for line in plain_lines(text):
         if command := _COMMAND.search(line):
@@ -244,7 +236,12 @@ def _row(line: str, names: list[str]) -> Row | None:
 
 def gpus_of_rows(rows: Sequence[Row], source: str) -> tuple[Gpu, ...]:
     """Each GPU of the table as its latest row says."""
-    return tuple(gpu_of(index, "NVIDIA", source, row_facts(of[-1], source)) for index, of in rows_by_gpu(rows).items())
+    gpus = []
+    for index, of_gpu in rows_by_gpu(rows).items():
+        facts = {name: row_fact(of_gpu[-1], name, source) for name in _FACTS}
+        told = {name: fact for name, fact in facts.items() if fact != NOT_LOOKED}
+        gpus.append(gpu_of(index, "NVIDIA", source, told | row_reasons(of_gpu[-1], source)))
+    return tuple(gpus)
 
 
 def rows_by_gpu(rows: Sequence[Row]) -> dict[int, list[Row]]:
@@ -315,29 +312,11 @@ def parse_dmon(text: str) -> tuple[Gpu, ...]:
 _NEAR_FRACTION = 0.02
 _NEAR_BYTES = 64 * MIB
 _TYPES = get_type_hints(GpuUnderLoad, include_extras=True)
-_TIMESTAMP = re.compile(r"(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
 
 
-def summarise_series(
-    rows: Sequence[Row], start: datetime | None = None, end: datetime | None = None, source: str = GPU_SOURCE
-) -> tuple[GpuUnderLoad, ...]:
-    """Each GPU over its loaded rows between `start` and `end`, which are in the clock of the rows' timestamps."""
-    if start or end:
-        first, last = start or datetime.min, end or datetime.max  # noqa: DTZ901 (rows tell no time zone)
-        timed = ((parse_timestamp(row.get("timestamp", "")), row) for row in rows)
-        rows = [row for moment, row in timed if moment is not None and first <= moment <= last]
+def summarise_series(rows: Sequence[Row], source: str = GPU_SOURCE) -> tuple[GpuUnderLoad, ...]:
+    """Each GPU over its loaded rows."""
     return tuple(_summary(index, _loaded(of_gpu, source), source) for index, of_gpu in rows_by_gpu(rows).items())
-
-
-def parse_timestamp(text: str) -> datetime | None:
-    """The moment of a row, without a time zone, as nvidia-smi prints it."""
-    match = _TIMESTAMP.search(text)
-    if not match:
-        return None
-    try:
-        return datetime.strptime(f"{match[1]}.{match[2] or 0}", "%Y/%m/%d %H:%M:%S.%f")  # noqa: DTZ007 (it tells none)
-    except ValueError:
-        return None
 
 
 def _loaded(rows: list[Row], source: str) -> list[Row]:

@@ -10,7 +10,7 @@ from unslow.facts.model import Model
 from unslow.facts.run import Completion, Run
 from unslow.facts.runtime import PastLoad, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, Unknown, estimated, failed, not_found, reported
+from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
 from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.ollama.server_lines import keep_alive_s, variable_facts
 from unslow.look.logs.ollama.state import DURATION, parse_seconds, parse_size_bytes
@@ -137,40 +137,23 @@ _NEAR = 200
 _ALL = 100
 
 
-class LoadedModel(NamedTuple):
+def _loaded_model(name: Fact[str], quant: Fact[str], **facts: Known[Any] | None) -> Subject:
     """One loaded model, by Ollama's own account."""
-
-    name: Fact[str]
-    share: Fact[float]  # How much of it is planned for GPUs
-    size: Fact[int]
-    size_vram: Fact[int]
-    context: Fact[int]
-    keep_alive_s: Fact[float]
-    quant: Fact[str]
-
-    def subject(self) -> Subject:
-        given: dict[str, Any] = {
-            "vram_share": self.share,
-            "size_bytes": self.size,
-            "size_vram_bytes": self.size_vram,
-            "context_per_slot": self.context,
-            "keep_alive_s": self.keep_alive_s,
-        }
-        source = next(fact.source for fact in self if isinstance(fact, Known))
-        known: dict[str, Any] = {name: fact for name, fact in given.items() if isinstance(fact, Known)}
-        if isinstance(self.context, Known):  # unless a log or a command says otherwise there is one slot
-            known["context_length"] = estimated(self.context.value, f"{self.context.source}: for one request")
-        runtime = Runtime(name=reported("Ollama", source), state=reported("loaded", source), **known)
-        return Subject(runtime=runtime, model=Model(name=self.name, quant=self.quant))
+    known: dict[str, Any] = {fact: value for fact, value in facts.items() if value is not None}
+    source = next(fact.source for fact in (name, *known.values(), quant) if isinstance(fact, Known))
+    if context := facts["context_per_slot"]:  # unless a log or a command says otherwise there is one slot
+        known["context_length"] = estimated(context.value, f"{context.source}: for one request")
+    runtime = Runtime(name=reported("Ollama", source), state=reported("loaded", source), **known)
+    return Subject(runtime=runtime, model=Model(name=name, quant=quant))
 
 
 def parse_ps_text(text: Text) -> Seen:
     """The table, the JSON or the phrase; of several models the one with least on the GPU, which is slowest."""
     places = Places(text)
     if rows := parse_ps_table(places) or parse_ps_json(places):
-        slowest = min(rows, key=lambda row: row.share.value_or(1.0))
+        slowest = min(rows, key=lambda row: row.runtime.vram_share.value_or(1.0))
         spans = tuple(places.span(found) for found, _ in islice(places.find(_ROW), MOST_ROWS))
-        return Seen(subject=slowest.subject(), lines=len(rows), spans=spans)
+        return Seen(subject=slowest, lines=len(rows), spans=spans)
     return _parse_ps_phrase(places) if "%" in places.joined else Seen()
 
 
@@ -204,27 +187,26 @@ def _gpu_share(side: str | None, cpu: str | None, gpu: str | None) -> float | No
     return int(gpu) / _ALL
 
 
-def parse_ps_table(places: Places) -> list[LoadedModel]:
+def parse_ps_table(places: Places) -> list[Subject]:
     """Every row, wrapped or not, with spaces, tabs or bars between its columns."""
-    rows: list[LoadedModel] = []
+    rows: list[Subject] = []
     for found, where in islice(places.find(_ROW), MOST_ROWS) if "%" in places.joined else ():
         name, _, size_text, _, side, cpu, gpu, _, context, until = found.groups()
-        missing = failed(f"{where} does not say")
         share, size = _gpu_share(side, cpu, gpu), parse_size_bytes(size_text)
-        model = LoadedModel(
-            name=reported(name, where),
-            share=missing if share is None else reported(share, where),
-            size=missing if size is None else reported(size, where),
-            size_vram=missing if size is None or share is None else estimated(round(size * share), where),
-            context=reported(int(context), where) if context else missing,
-            keep_alive_s=reported(-1.0, where) if until in ("Forever", "Never") else missing,
-            quant=missing,
+        model = _loaded_model(
+            reported(name, where),
+            failed(f"{where} does not say"),
+            vram_share=None if share is None else reported(share, where),
+            size_bytes=None if size is None else reported(size, where),
+            size_vram_bytes=None if size is None or share is None else estimated(round(size * share), where),
+            context_per_slot=reported(int(context), where) if context else None,
+            keep_alive_s=reported(-1.0, where) if until in ("Forever", "Never") else None,
         )
         rows.append(model)
     return rows
 
 
-def parse_ps_json(places: Places) -> list[LoadedModel]:
+def parse_ps_json(places: Places) -> list[Subject]:
     """The models of an answer of /api/ps, cut short or not."""
     if "size_vram" not in places.joined:
         return []
@@ -233,29 +215,21 @@ def parse_ps_json(places: Places) -> list[LoadedModel]:
         if found[1] == "name" or not models:
             models.append({})
         models[-1].setdefault(found[1], reported(found[2] or found[3], where))
-    return [_loaded_model(model) for model in models[:MOST_ROWS] if "size_vram" in model]
-
-
-def _loaded_model(fields: dict[str, Known[str]]) -> LoadedModel:
-    def missing(name: str) -> Unknown:
-        return failed(f"/api/ps does not tell its {name}")
-
-    def number(name: str) -> Fact[int]:
-        field = fields.get(name)
-        return reported(int(field.value), field.source) if field and field.value.isdecimal() else missing(name)
-
-    size, vram = number("size"), number("size_vram")
-    whole, part = size.value_or(0), vram.value_or(0)
-    share = estimated(part / whole, fields["size_vram"].source) if whole and part <= whole else None
-    return LoadedModel(
-        name=fields.get("name") or missing("name"),
-        share=share or failed("no share of a size"),
-        size=size,
-        size_vram=vram,
-        context=number("context_length"),
-        keep_alive_s=failed("/api/ps does not say"),
-        quant=fields.get("quantization_level") or missing("quantization_level"),
-    )
+    rows = []
+    for fields in [model for model in models[:MOST_ROWS] if "size_vram" in model]:
+        counts = {n: reported(int(f.value), f.source) for n, f in fields.items() if f.value.isdecimal()}
+        size, vram = counts.get("size"), counts.get("size_vram")
+        whole, part = size.value if size else 0, vram.value if vram else 0
+        model = _loaded_model(
+            fields.get("name") or failed("/api/ps does not tell its name"),
+            fields.get("quantization_level") or failed("/api/ps does not tell its quantization_level"),
+            vram_share=estimated(part / whole, fields["size_vram"].source) if whole and part <= whole else None,
+            size_bytes=size,
+            size_vram_bytes=vram,
+            context_per_slot=counts.get("context_length"),
+        )
+        rows.append(model)
+    return rows
 
 
 # `ollama run --verbose` and the last part of an answer of /api/generate or /api/chat: counts and durations.

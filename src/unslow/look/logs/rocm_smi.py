@@ -1,6 +1,7 @@
 """Anything that rocm-smi prints, in any mixture: its table, its lines, its JSON and CSV."""
 
 import csv
+import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -104,7 +105,9 @@ def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
     start = re.search(r"\{\s{0,8}\"card\d{1,3}\"", text)
     if start is None:
         return ()
-    raw = _object(text[start.start() : start.start() + _LARGEST])
+    raw: dict[str, Any] = {}
+    with suppress(ValueError, RecursionError):
+        raw, _ = json.JSONDecoder().raw_decode(text[start.start() : start.start() + _LARGEST])
     place = f"{source}:{text.count(chr(10), 0, start.start()) + first_line}"
     cards = {
         name: [Entry(place, str(key), str(value)) for key, value in (of.items() if isinstance(of, dict) else ())]
@@ -112,21 +115,6 @@ def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
     }
     common = cards.get("system", [])
     return _gpus({name: [*entries, *common] for name, entries in cards.items()})
-
-
-def _object(text: str) -> dict[str, Any]:
-    """The object at the beginning of the text, whatever follows it."""
-    depth, quoted = 0, False
-    for place, letter in enumerate(text):
-        if letter == '"' and text[place - 1] != "\\":
-            quoted = not quoted
-        elif not quoted and letter in "{}":
-            depth += 1 if letter == "{" else -1
-            if depth == 0:
-                with suppress(msgspec.MsgspecError, RecursionError, UnicodeError):
-                    return msgspec.json.decode(text[: place + 1], type=dict[str, Any])
-                break
-    return {}
 
 
 def parse_csv(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:

@@ -3,7 +3,7 @@
 import csv
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from unslow.facts.values import KIB, MIB, NOT_LOOKED, Fact, Known, estimated, no
 from unslow.look.logs.dialect import Seen, Text, TextDialect
 from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of, with_free
 from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, seen_gpus
-from unslow.look.system import Finished, LookError, System
+from unslow.look.system import Finished, System, try_look
 
 
 def powershell_command(objects: str) -> tuple[str, ...]:
@@ -26,10 +26,7 @@ def powershell_command(objects: str) -> tuple[str, ...]:
 
 def read_windows_objects(system: System, objects: str) -> Finished | None:
     """What Windows prints of them; None on another system, LookError where it does not answer."""
-    try:
-        if system.ask("sys.platform", lambda: sys.platform) != "win32":
-            return None
-    except LookError:
+    if try_look(None, system.ask, "sys.platform", lambda: sys.platform) != "win32":
         return None
     # PowerShell starts in seconds where a virus scanner reads along
     return system.run(powershell_command(objects), timeout_s=20.0)
@@ -135,7 +132,7 @@ _COUNTER_FORMS = (
 )
 _INSTANCE = r"((?:pid_\d{1,10}_)?luid_0x[0-9a-f]{1,16}_0x[0-9a-f]{1,16})\w{0,60}"
 _PATH = re.compile(rf"gpu (adapter|process) memory\({_INSTANCE}\)\\(dedicated|shared) usage", re.IGNORECASE)
-_ADAPTER = re.compile(r"luid_0x[0-9a-f]+_0x[0-9a-f]+", re.IGNORECASE)
+_ADAPTER = re.compile(r"luid_0x[0-9a-f]+_0x[0-9a-f]+")
 _PID = re.compile(r"pid_(\d{1,10})_")
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,18})(?:[.,]\d{1,9})?(?![\w.])")
 _COUNTER_NAME = re.compile(rf"(?<!\S)Name\s*:\s*{_INSTANCE}", re.IGNORECASE)
@@ -159,41 +156,29 @@ def parse_counted_gpus(text: str, source: str = COUNTERS_SOURCE, first_line: int
     for parse in (_of_typeperf, _of_get_counter, _of_lists):
         for reading in parse(text, source, first_line):
             found[reading.instance, reading.kind] = reading  # the last value of each counts
-    return gpus_of_readings(list(found.values()))
+    adapters = facts_by_adapter(list(found.values()))
+    return tuple(gpu_of(index, "", source, facts) for index, facts in enumerate(adapters.values()))
 
 
-def gpus_of_readings(readings: list[CounterReading]) -> tuple[Gpu, ...]:
-    """The adapters of the readings; those that hold nothing are software ones, such as the basic renderer."""
+def facts_by_adapter(readings: Sequence[CounterReading]) -> dict[str, dict[str, Fact[Any]]]:
+    """What each adapter holds, and its processes; one that holds nothing is of software, such as the basic renderer."""
     adapters: dict[str, dict[str, Fact[Any]]] = {}
     for reading in readings:
         if not _PID.match(reading.instance):
             adapters.setdefault(reading.instance, {})[reading.kind] = reported(reading.size, reading.source)
     holding = [(luid, facts) for luid, facts in adapters.items() if any(fact.value_or(0) for fact in facts.values())]
-    gpus = []
-    for index, (luid, facts) in enumerate(holding[:MOST_GPUS]):
-        source = next(reading.source for reading in readings if reading.instance == luid)
-        own = [reading for reading in readings if _PID.match(reading.instance) and reading.instance.endswith(luid)]
-        if own:
-            facts["processes"] = reported(_processes(own), own[0].source)
-        gpus.append(gpu_of(index, "", source, facts))
-    return tuple(gpus)
-
-
-def _processes(readings: list[CounterReading]) -> list[GpuProcess]:
-    held: dict[int, dict[str, Fact[Any]]] = {}
-    for reading in readings:
-        pid = _PID.match(reading.instance)
-        name = "vram_bytes" if reading.kind == "vram_used_bytes" else "shared_bytes"
-        if pid:
+    for luid, facts in holding:
+        own = [(pid, r) for r in readings if (pid := _PID.match(r.instance)) and r.instance.endswith(luid)]
+        held: dict[int, dict[str, Fact[Any]]] = {}
+        for pid, reading in own:
+            name = "vram_bytes" if reading.kind == "vram_used_bytes" else "shared_bytes"
             held.setdefault(int(pid[1]), {})[name] = reported(reading.size, reading.source)
-    holding = ((pid, facts) for pid, facts in held.items() if any(fact.value_or(0) for fact in facts.values()))
-    return [GpuProcess(pid=pid, **facts) for pid, facts in list(holding)[:_MOST_PROCESSES]]
-
-
-def adapter_luid(instance: str) -> str:
-    """The adapter that an instance of a counter is about, in small letters."""
-    match = _ADAPTER.search(instance)
-    return match[0].lower() if match else ""
+        busy = [
+            GpuProcess(pid=pid, **sizes) for pid, sizes in held.items() if any(f.value_or(0) for f in sizes.values())
+        ]
+        if own:
+            facts["processes"] = reported(busy[:_MOST_PROCESSES], own[0][1].source)
+    return dict(holding[:MOST_GPUS])
 
 
 def _reading(path: re.Match[str], digits: str, source: str) -> CounterReading:
@@ -256,12 +241,8 @@ def parse_adapters(text: str) -> tuple[Gpu, ...]:
     # The names of processes by their numbers: the counters know only these
     named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(answer.get("names")))
     programs = {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
-    gpus: list[Gpu] = []
-    for luid in dict.fromkeys(adapter_luid(reading.instance) for reading in readings):
-        own = gpus_of_readings([reading for reading in readings if adapter_luid(reading.instance) == luid])
-        if own:
-            gpus.append(_named(len(gpus), own[0], listed.get(luid, {}), programs))
-    return tuple(gpus)
+    held = facts_by_adapter(readings).items()
+    return tuple(_named(index, facts, listed.get(luid, {}), programs) for index, (luid, facts) in enumerate(held))
 
 
 def _readings(value: Any) -> Iterator[CounterReading]:
@@ -270,20 +251,19 @@ def _readings(value: Any) -> Iterator[CounterReading]:
         instance = name.lower().partition("_phys_")[0] if isinstance(name, str) else ""
         for key, kind in {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}.items():
             size = whole_number(entry.get(key))
-            if instance and adapter_luid(instance) and size is not None:
+            if _ADAPTER.search(instance) and size is not None:
                 yield CounterReading(COUNTERS_SOURCE, instance, kind, size)
 
 
-def _named(index: int, gpu: Gpu, entry: dict[str, Any], programs: dict[int, str]) -> Gpu:
-    facts: dict[str, Fact[Any]] = {n: getattr(gpu, n) for n in ("vram_used_bytes", "shared_used_bytes", "processes")}
-    if isinstance(gpu.processes, Known):
+def _named(index: int, facts: dict[str, Fact[Any]], entry: dict[str, Any], programs: dict[int, str]) -> Gpu:
+    if isinstance(running := facts.get("processes"), Known):
         processes = [
             msgspec.structs.replace(process, name=reported(programs[process.pid], "Get-Process"))
             if process.pid in programs
             else process
-            for process in gpu.processes.value
+            for process in running.value
         ]
-        facts["processes"] = reported(processes, gpu.processes.source)
+        facts["processes"] = reported(processes, running.source)
     name = entry.get("Description")
     if isinstance(name, str) and name:
         facts["name"] = reported(name[:_LONGEST_NAME], DIRECTX)

@@ -1,16 +1,16 @@
 """Flags in the manner of argparse, as vLLM, SGLang and TGI have them: as settings, and settings as facts."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import msgspec
-
-from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, estimated, failed, not_found, reported
+from unslow.facts.values import Fact
 from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting, Spelled, with_secrets_hidden
 from unslow.look.processes import Process
-from unslow.look.system import LookError, read_text
+from unslow.look.runtimes._given_settings import GivenSettings
+from unslow.look.runtimes._process import read_in_roots
+from unslow.look.system import read_text
 
 # Command lines in the manner of Python's argparse, as settings by name.
 # A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
@@ -119,12 +119,8 @@ def config_path(command: Sequence[str]) -> str:
 
 def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:
     """The settings in the file, by name; None where it can't be read."""
-    for root in process.roots():
-        try:
-            return parse_config(read_text(process.system, f"{root}{path}", _LARGEST_BYTES), flags, path)
-        except LookError:
-            continue
-    return None
+    text = read_in_roots(process.roots(), lambda root: read_text(process.system, f"{root}{path}", _LARGEST_BYTES))
+    return None if text is None else parse_config(text, flags, path)
 
 
 def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
@@ -144,98 +140,25 @@ def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
     return given
 
 
-_HUMAN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([kmgKMG]?)")
-_SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-_MOST_BYTES = 2**60
-_FREE = ("", "auto", "none", "null")
+# The settings that serving engines have alike: the fact, the name of the setting, and how its value is read.
+
+_SHARED: dict[str, tuple[str, Callable[[GivenSettings, str], Fact[Any]]]] = {
+    "context_set": ("context", GivenSettings.number),
+    "kv_type_k": ("kv_type", GivenSettings.word),
+    "kv_type_v": ("kv_type", GivenSettings.word),
+    "gpu_memory_fraction": ("memory_fraction", GivenSettings.share),
+    "cpu_offload_bytes": ("cpu_offload", partial(GivenSettings.gibibytes, default=0)),
+    "max_sequences": ("sequences", GivenSettings.number),
+    "max_batched_tokens": ("batched_tokens", GivenSettings.number),
+    "tensor_parallel": ("tensor_parallel", partial(GivenSettings.number, default=1)),
+    "pipeline_parallel": ("pipeline_parallel", partial(GivenSettings.number, default=1)),
+    "device_set": ("device", GivenSettings.word),
+    "quantization": ("quantization", GivenSettings.word),
+    "weights_type": ("dtype", GivenSettings.word),
+    "draft_tokens": ("draft_tokens", GivenSettings.number),
+}
 
 
-class Given(NamedTuple):
-    """The settings that were given, and whether everything that could have given one was seen."""
-
-    program: str
-    flags: Flags
-    settings: Mapping[str, Setting]
-    complete: bool
-
-    def missing(self, name: str, default: Any = None) -> Fact[Any]:
-        """What it means that nobody gave a setting."""
-        flag = self.flags.flags[name].spellings[0]
-        if not self.complete:
-            return failed(f"{flag} is not on the command line, and the environment could not be read")
-        if default is not None:
-            return estimated(default, f"default of {self.program}: no {flag}")
-        return not_found(f"{flag} was not given")
-
-    def number(self, name: str, default: int | None = None) -> Fact[int]:
-        """A count, such as 8192, 8k or 8K; nought, less, and `auto` leave the choice to the program."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        if setting.value.lower() in _FREE or setting.value.startswith("-"):
-            return self._free(setting)
-        value = human_count(setting.value)
-        if value is None:
-            return failed(f"{setting.source}: {setting.value[:40]!r} is not a number")
-        return reported(value, setting.source) if value else self._free(setting)
-
-    def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
-        """On or off."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        return reported(setting.value.lower() in ("true", "1", "on", "yes"), setting.source)
-
-    def untruth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
-        """Off where the flag is given, as of `--disable-something`."""
-        fact = self.truth(name)
-        return reported(not fact.value, fact.source) if isinstance(fact, Known) else self.missing(name, default)
-
-    def text(self, name: str, default: str | None = None) -> Fact[str]:
-        """As it was written; `auto` leaves the choice to the program."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        return self._free(setting) if setting.value.lower() in _FREE else reported(setting.value, setting.source)
-
-    def share(self, name: str, default: float | None = None) -> Fact[float]:
-        """A share of one."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        if re.fullmatch(r"0?\.\d{1,9}|1(?:\.0{0,9})?", setting.value):
-            return reported(float(setting.value), setting.source)
-        return failed(f"{setting.source}: {setting.value[:40]!r} is not a share of one")
-
-    def gibibytes(self, name: str, default: int | None = None) -> Fact[int]:
-        """A size given in GiB, in bytes."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        if re.fullmatch(r"\d{1,7}(?:\.\d{1,9})?", setting.value):
-            return reported(min(round(float(setting.value) * GIB), _MOST_BYTES), setting.source)
-        return failed(f"{setting.source}: {setting.value[:40]!r} is not a size")
-
-    def within(self, name: str, *keys: str) -> Fact[Any]:
-        """The first of these keys in a setting that is a JSON object."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name)
-        try:
-            data = msgspec.json.decode(setting.value, type=dict[str, Any])
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            return failed(f"{setting.source}: not a JSON object")
-        found = next((data[key] for key in keys if isinstance(data.get(key), str | int)), None)
-        return not_found(f"{setting.source} has no {keys[0]}") if found is None else reported(found, setting.source)
-
-    def _free(self, setting: Setting) -> Fact[Any]:
-        return not_found(f"{setting.source} lets {self.program} choose")
-
-
-def human_count(text: str) -> int | None:
-    """A whole number as people write it; None for anything else."""
-    found = _HUMAN.fullmatch(text.strip())
-    if not found:
-        return None
-    value = float(f"{found[1]}.{found[2] or 0}") * _SCALES[found[3]] if found[2] else int(found[1]) * _SCALES[found[3]]
-    return int(value) if value < LARGEST_COUNT else None
+def shared_settings(given: GivenSettings) -> dict[str, Any]:
+    """The facts of those settings that the program has."""
+    return {fact: read(given, name) for fact, (name, read) in _SHARED.items() if name in given.flags}

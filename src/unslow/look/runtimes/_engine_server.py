@@ -18,8 +18,9 @@ from unslow.look.models.safetensors import config_facts, model_facts, read_check
 from unslow.look.openai_api import OK, Server
 from unslow.look.processes import Process, outermost, words_of
 from unslow.look.runtimes._engine_flags import Flags
+from unslow.look.runtimes._process import process_facts
 from unslow.look.server_answers import Metrics, parse_metrics, value_at
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_look, unknown
 from unslow.look.system.http import LOCAL_HOST, is_local_url, is_port, reachable_host
 
 
@@ -29,20 +30,6 @@ def find_servers(
     """Processes of these names whose command line starts a server; not those within another of them."""
     servers = [p for p in processes if p.name.startswith(names) and is_server(words_of(p.command()))]
     return outermost(servers, processes)
-
-
-def of_process(process: Process, program: str, flags: Flags, url: Fact[str], log_path: Fact[str]) -> Runtime:
-    """What the process itself shows; its keys are for nobody to see."""
-    source = f"/proc/{process.pid}"
-    return Runtime(
-        name=reported(program, f"{source}/cmdline"),
-        pid=reported(process.pid, "/proc"),
-        url=url,
-        command=reported(flags.without_secrets(words_of(process.command())), f"{source}/cmdline"),
-        environment=process.environment(),
-        log_path=log_path,
-        container=process.container(),
-    )
 
 
 def url_of(settings: Mapping[str, Setting], port: str) -> Fact[str]:
@@ -112,10 +99,7 @@ def answer_if_offered(server: Server, *paths: str) -> tuple[Any, str] | None:
 
 def metrics_of(server: Server, prefix: str) -> Metrics | None:
     """The metrics of this prefix; None where the server has none."""
-    try:
-        metrics = parse_metrics(server.text("/metrics"), f"{server.url}/metrics", prefix)
-    except LookError:
-        return None
+    metrics = parse_metrics(try_look("", server.text, "/metrics"), f"{server.url}/metrics", prefix)
     return metrics if metrics.samples else None
 
 
@@ -219,10 +203,7 @@ def _folders(system: System, written: str, environment: Mapping[str, str], root:
         return
     for cache in _caches(environment) if _NAME.fullmatch(written) else ():
         repository = f"{cache}/models--{written.replace('/', '--')}"
-        try:
-            revision = read_text(system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
-        except LookError:
-            continue
+        revision = try_look("", read_text, system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
         if re.fullmatch(r"[0-9a-f]{7,64}", revision):
             yield f"{repository}/snapshots/{revision}"
 
@@ -287,7 +268,9 @@ class Engine(NamedTuple):
         http = http or Subject(runtime=Runtime(**unanswered))
         path, log = read_own_log(process, self.dialect, self.how_to_log)
         runtime = overlaid(self.told(settings, complete=self.marked_variables), log.runtime)
-        runtime = overlaid(overlaid(runtime, http.runtime), of_process(process, self.name, self.flags, url, path))
+        name = reported(self.name, f"/proc/{process.pid}/cmdline")
+        shown = process_facts(process, name, self.flags.without_secrets, url, path)
+        runtime = overlaid(overlaid(runtime, http.runtime), shown)
         written = settings.get("model", UNSET).value
         model = overlaid(model_of_name(written, COMMAND), overlaid(log.model, http.model))
         model = with_files(process.system, model, written, places_of(process), process.roots())

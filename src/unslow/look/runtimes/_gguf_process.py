@@ -4,18 +4,17 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 import msgspec
 
 from unslow.facts.model import Model
 from unslow.facts.runtime import PastLoad
-from unslow.facts.values import KIB, NOT_LOOKED, Fact, Known, Unknown, failed, not_found, reported
+from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
 from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.gguf_server_flags import parse_settings
-from unslow.look.kernel.processors import parse_cpu_list
 from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
 from unslow.look.processes import Process, ancestors, is_file_path, read_process, words_of
+from unslow.look.runtimes._process import read_in_roots
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_port, reachable_host
 from unslow.look.system.recorded import UNRECORDED
@@ -27,23 +26,9 @@ _OF_LM_STUDIO = ("/.lmstudio/", "/lm-studio/")
 """In the path of its llama-server, which may outlive the app; one of Ollama's may as well be run by somebody else."""
 
 
-class FoundServer(NamedTuple):
-    """One llama-server, as its process shows it."""
-
-    process: Process
-    command: Fact[list[str]]
-    environment: Fact[dict[str, str]]
-    folder: Fact[str] = NOT_LOOKED
-    resident_bytes: Fact[int] = NOT_LOOKED
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self.process.pid
-
-    def settings(self) -> dict[str, Setting]:
-        """What its command line and environment say; keys that only the environment holds are not among them."""
-        return parse_settings(words_of(self.command), self.environment.value_or({}))
+def server_settings(process: Process) -> dict[str, Setting]:
+    """What its command line and environment say; keys that only the environment holds are not among them."""
+    return parse_settings(words_of(process.command()), process.environment().value_or({}))
 
 
 def find_servers(processes: Sequence[Process]) -> list[Process]:
@@ -58,18 +43,6 @@ def find_servers(processes: Sequence[Process]) -> list[Process]:
             servers.append(process)
     parents = {process.parent_pid() for process in servers}
     return [process for process in servers if process.pid not in parents]
-
-
-def found_server(process: Process) -> FoundServer:
-    """What the process of a server shows."""
-    status = parse_status(process.text("status"), f"/proc/{process.pid}/status")
-    return FoundServer(
-        process=process,
-        command=process.command(),
-        environment=process.environment(),
-        folder=process.folder(),
-        resident_bytes=status["VmRSS"],
-    )
 
 
 def is_server(process: Process) -> bool:
@@ -102,34 +75,14 @@ def takes_command(command: Sequence[str], model: Model) -> bool:
     return bool(path) and name_of_path(given) == path and not program.startswith(_INTERPRETERS)
 
 
-def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
+def parents_of(process: Process) -> Iterator[Process]:
     """Its parent and grandparents, as far as they matter and can be seen."""
-    for _ in range(most):
+    for _ in range(4):
         pid = process.parent_pid()
         if pid <= 1:
             return
         process = read_process(process.system, pid)
         yield process
-
-
-def parse_status(text: str, source: str) -> dict[str, Fact[Any]]:
-    """Process id, resident bytes, threads and allowed CPUs of /proc/PID/status."""
-    fields = dict(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE))
-    missing = not_found(f"{source} does not say")
-    cpus = len(parse_cpu_list(fields.get("Cpus_allowed_list", "")))
-    resident = re.fullmatch(r"(\d{1,15}) kB", fields.get("VmRSS", ""))
-    return {
-        "Pid": _count(fields, "Pid", source),
-        "Threads": _count(fields, "Threads", source),
-        "VmRSS": reported(int(resident[1]) * KIB, f"{source}: VmRSS") if resident else missing,
-        "Cpus_allowed_list": reported(cpus, f"{source}: Cpus_allowed_list") if cpus else missing,
-    }
-
-
-def _count(fields: dict[str, str], name: str, source: str) -> Fact[int]:
-    value = fields.get(name, "").strip()
-    known = value.isdecimal() and len(value) <= len(str(2**53)) - 1
-    return reported(int(value), f"{source}: {name}") if known else not_found(f"{source} does not say {name}")
 
 
 def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
@@ -162,9 +115,9 @@ def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
     return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
 
 
-def front_of(found: FoundServer) -> Fact[str]:
-    """The router or the llama-swap that passes requests on to it."""
-    for parent in parents_of(found.process):
+def front_of(process: Process, environment: Fact[dict[str, str]]) -> Fact[str]:
+    """The router or the llama-swap that passes requests on to a process with this environment."""
+    for parent in parents_of(process):
         if parent.name.startswith(SWAP):
             command = words_of(parent.command())
             flags = [i for i, word in enumerate(command[:-1]) if word.lstrip("-") == "listen"]
@@ -173,9 +126,9 @@ def front_of(found: FoundServer) -> Fact[str]:
             host, _, port = listen.rpartition(":")
             return reported(f"{SWAP} at http://{reachable_host(host)}:{port}", f"/proc/{parent.pid}")
         if is_server(parent):
-            settings = parse_settings(words_of(parent.command()), parent.environment().value_or({}))
-            return reported(f"router at {url_of(settings).value_or('an unknown address')}", f"/proc/{parent.pid}")
-    port = found.environment.value_or({}).get(ROUTER_PORT, "")
+            url = url_of(server_settings(parent)).value_or("an unknown address")
+            return reported(f"router at {url}", f"/proc/{parent.pid}")
+    port = environment.value_or({}).get(ROUTER_PORT, "")
     if re.fullmatch(r"\d{1,5}", port):
         return reported(f"router at http://127.0.0.1:{port}", f"environment: {ROUTER_PORT}")
     return not_found("nothing stands before it")
@@ -197,15 +150,13 @@ def read_api_key(process: Process) -> str:
     place = absolute_path(path, process.folder())
     if not isinstance(place, Known):
         return ""
-    for root in process.roots():
-        try:
-            # a file of keys is the one file that a recording must not hold
-            text = process.system.ask(f"{UNRECORDED}{root}{place.value}", partial(_read_file, root + place.value))
-        except LookError:
-            continue
-        lines = text.splitlines() if isinstance(text, str) else []  # one key a line, or a remark after a hash
-        return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "")
-    return ""
+    # a file of keys is the one file that a recording must not hold
+    system, file = process.system, place.value
+    text = read_in_roots(
+        process.roots(), lambda root: system.ask(f"{UNRECORDED}{root}{file}", partial(_read_file, root + file))
+    )
+    lines = text.splitlines() if isinstance(text, str) else []  # one key a line, or a remark after a hash
+    return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), "")
 
 
 def _read_file(path: str) -> str:
@@ -230,14 +181,13 @@ def read_log(system: System, path: str) -> LlamaLog:
     return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
 
 
-def read_own_log(system: System, found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog]:
+def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]:
     """The first log that can be read: the file it was told to write, else where its output goes."""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
-    told = absolute_path(settings["log_file"].value, found.folder).value_or("") if "log_file" in settings else ""
-    for path in dict.fromkeys([*([told] if is_file_path(told) else []), *found.process.outputs()]):
-        for root in found.process.roots():
+    for path in dict.fromkeys([*([told] if is_file_path(told) else []), *process.outputs()]):
+        for root in process.roots():
             try:
-                return reported(path, f"/proc/{found.pid}"), read_log(system, root + path)
+                return reported(path, f"/proc/{process.pid}"), read_log(process.system, root + path)
             except LookError as error:
                 why = unknown(error, why.how_to_get)
     return why, LlamaLog()
@@ -249,16 +199,16 @@ _STARTED = re.compile(r"spawning server instance with name=(\S{1,300}) on port")
 _PASSED_ON = re.compile(r"\[ *\d{1,5}\] ")  # How a line starts that a server wrote and the router passed on
 
 
-def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:
+def read_router_log(process: Process, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:
     """What the router of a server wrote down of it; None where it has no router, or none that writes to a file."""
-    router = next((parent for parent in parents_of(found.process) if is_server(parent)), None)
+    router = next((parent for parent in parents_of(process) if is_server(parent)), None)
     port = settings.get("port", UNSET).value
     if router is None or not port.isdecimal():
         return None
-    told = found_server(router).settings().get("log_file", UNSET).value
+    told = server_settings(router).get("log_file", UNSET).value
     for path in dict.fromkeys([*([told] if is_file_path(told) else []), *router.outputs()]):
         try:
-            text = found.process.system.read_head(path, ROUTER_HEAD_BYTES).decode("utf-8", "replace")
+            text = process.system.read_head(path, ROUTER_HEAD_BYTES).decode("utf-8", "replace")
         except LookError:
             continue
         name = path.rpartition("/")[2]

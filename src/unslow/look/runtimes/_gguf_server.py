@@ -29,13 +29,13 @@ from unslow.facts.values import (
 from unslow.look import server_answers
 from unslow.look.command_line import Setting, is_absolute_path
 from unslow.look.contradictions import contradictions
-from unslow.look.gguf_server_flags import without_secrets
+from unslow.look.gguf_server_flags import parse_settings, without_secrets
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 from unslow.look.models.gguf import model_facts, read_gguf
-from unslow.look.openai_api import LOCKED, Server
+from unslow.look.openai_api import LOCKED, OK, Server
+from unslow.look.processes import Process, words_of
 from unslow.look.runtimes._gguf_process import (
-    FoundServer,
     absolute_path,
     front_of,
     read_api_key,
@@ -47,11 +47,12 @@ from unslow.look.runtimes._gguf_settings import (
     AUTOMATIC_SLOTS,
     FLASH_ATTENTION_TAKES_A_VALUE,
     build_number,
-    is_not_given,
     oldest_possible,
     requested_settings,
     with_defaults,
 )
+from unslow.look.runtimes._given_settings import is_not_given
+from unslow.look.runtimes._process import read_in_roots, resident_bytes
 from unslow.look.server_answers import Metrics, count_fact, missing_field, text_fact
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_local_url
@@ -60,7 +61,6 @@ from unslow.look.system.http import is_local_url
 # Each may be missing, locked, switched off, cut short or of another shape; then it is unknown, with the reason. None of
 # them holds the layers, the split of memory, the cache type or the threads: those are in the command line and the log.
 
-OK = 200
 LOADING = failed("the model is still loading", "ask again once it is loaded")
 KEY_REFUSED = failed("the server refuses the key that was given", "give the right one with --api-key")
 _REASONS = {
@@ -340,28 +340,42 @@ def exact_model(base: Model, over: Model) -> Model:
 MOST_PROMPTS = 8
 
 
-def read_server(system: System, target: FoundServer | str, api_key: str = "") -> Subject:
+def read_server(system: System, target: Process | str, api_key: str = "") -> Subject:
     """Everything that can be seen of a server, by its process or by its URL alone."""
     if isinstance(target, str):
         address = target.rstrip("/")
         subject = http_subject(read_answers(system, address, api_key), reported(address, "given"))
         return with_file(system, subject, [""]) if is_local_url(address) else subject
-    settings = target.settings()
-    url, key = url_of(settings), api_key or read_api_key(target.process)
+    # each is read once: it may change, and a recording has every answer
+    resident, command = resident_bytes(target), target.command()
+    environment, folder = target.environment(), target.folder()
+    settings = parse_settings(words_of(command), environment.value_or({}))
+    url, key = url_of(settings), api_key or read_api_key(target)
     answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
     http = _own(http_subject(answers, url), settings)
-    log_path, log = read_own_log(system, target, settings)
+    told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
+    log_path, log = read_own_log(target, told)
     if isinstance(log_path, Unknown):
         log_path, log = read_router_log(target, settings) or (log_path, log)
-    asked = requested_settings(settings, complete=isinstance(target.environment, Known))
+    asked = requested_settings(settings, complete=isinstance(environment, Known))
     logged = Subject(runtime=log.runtime, model=log.model)
     subject = settled_subject(asked, http, logged, oldest_possible(answers.props))
-    runtime = overlaid(subject.runtime, _of_process(target, http.runtime.url, log_path))
+    shown = Runtime(
+        name=reported("llama.cpp", f"/proc/{target.pid}/comm"),
+        pid=reported(target.pid, "/proc"),
+        url=http.runtime.url,
+        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
+        environment=environment,
+        log_path=log_path,
+        resident_bytes=resident,
+        container=target.container(),
+        front=front_of(target, environment),
+    )
     written = settings["model"].value if "model" in settings else log.model.path.value_or("")
-    path = absolute_path(written, target.folder) if written else not_found("the command line names no model file")
-    model = overlaid(subject.model, Model(path=path))
+    path = absolute_path(written, folder) if written else not_found("the command line names no model file")
+    runtime, model = overlaid(subject.runtime, shown), overlaid(subject.model, Model(path=path))
     whole = msgspec.structs.replace(subject, runtime=runtime, model=model, run=_run_of(log))
-    return with_file(system, whole, target.process.roots())
+    return with_file(system, whole, target.roots())
 
 
 def http_subject(answers: Answers, url: Fact[str]) -> Subject:
@@ -382,21 +396,6 @@ def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
     return Subject(runtime=Runtime(url=why, state=why))
 
 
-def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runtime:
-    command = found.command
-    return Runtime(
-        name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
-        pid=reported(found.pid, "/proc"),
-        url=url,
-        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
-        environment=found.environment,
-        log_path=log_path,
-        resident_bytes=found.resident_bytes,
-        container=found.process.container(),
-        front=front_of(found),
-    )
-
-
 def _run_of(log: LlamaLog) -> Run:
     """What the log tells of requests: of others, so that their speeds are no measurement."""
     done = log.completions
@@ -411,11 +410,8 @@ def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject
     path = subject.model.path
     if isinstance(path, Unknown) or not is_absolute_path(path.value):
         return subject
-    for root in roots:
-        try:
-            model = model_facts(read_gguf(system, root + path.value), path.value)
-        except LookError:
-            continue
-        model = msgspec.structs.replace(model, path=path)
-        return msgspec.structs.replace(subject, model=overlaid(subject.model, model))
-    return subject
+    model = read_in_roots(roots, lambda root: model_facts(read_gguf(system, root + path.value), path.value))
+    if model is None:
+        return subject
+    model = msgspec.structs.replace(model, path=path)
+    return msgspec.structs.replace(subject, model=overlaid(subject.model, model))

@@ -1,144 +1,27 @@
 """What a llama-server was told, as facts, and what holds where nobody said: defaults by build, threads."""
 
-import math
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import (
-    MIB,
-    NOT_LOOKED,
-    Absence,
-    Fact,
-    Known,
-    Unknown,
-    estimated,
-    failed,
-    first_known,
-    not_found,
-    not_supported,
-    reported,
-)
-from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting
-from unslow.look.gguf_server_flags import FLAGS, OFF, ON, parse_settings
-
-_MOST_DIGITS = 12
-_MOST_PARTS = 256
-
-
-def whole_number(text: str) -> int | None:
-    """A whole number of a sane length; None for anything else."""
-    digits = text.strip().removeprefix("-")
-    return int(text) if digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS else None
-
-
-class GivenSettings(NamedTuple):
-    """The settings that were given, and whether everything that could have given one was seen."""
-
-    settings: Mapping[str, Setting]
-    complete: bool
-
-    def missing(self, name: str, default: Any = None) -> Fact[Any]:
-        """What it means that nobody gave a setting."""
-        flag = FLAGS[name].spellings[0]
-        if not self.complete:
-            return failed(f"{flag} is not on the command line, and the environment could not be read")
-        if default is not None:
-            return estimated(default, f"default of llama.cpp: no {flag}")
-        return not_found(f"{flag} was not given")
-
-    def whole(self, name: str, default: int | None = None) -> Fact[int]:
-        """Any whole number."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        value = whole_number(setting.value)
-        if value is None:
-            return failed(f"{setting.source}: {setting.value!r} is not a number")
-        return reported(value, setting.source)
-
-    def natural(self, name: str, default: int | None = None, *, least: int = 0) -> Fact[int]:
-        """A whole number; less than `least` leaves the choice to llama.cpp."""
-        fact = self.whole(name, default)
-        chosen = isinstance(fact, Known) and fact.value < least
-        return not_found(f"{self.settings[name].source} lets llama.cpp choose") if chosen else fact
-
-    def positive(self, name: str, default: int | None = None) -> Fact[int]:
-        """A whole number; nought and less leave the choice to llama.cpp."""
-        return self.natural(name, default, least=1)
-
-    def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
-        """On or off; any other word leaves the choice to llama.cpp."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name, default)
-        if setting.value in (*ON, *OFF):
-            return reported(setting.value in ON, setting.source)
-        return not_found(f"{setting.source} lets llama.cpp choose")
-
-    def text(self, name: str, default: str | None = None) -> Fact[str]:
-        """As it was written."""
-        setting = self.settings.get(name)
-        return reported(setting.value, setting.source) if setting else self.missing(name, default)
-
-    def mebibytes(self, name: str) -> Fact[int]:
-        """A size given in MiB, in bytes: the largest where each device has its own; less than nought has no end."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name)
-        known = [n for part in setting.value.split(",", _MOST_PARTS) if (n := whole_number(part)) is not None]
-        if not known:
-            return failed(f"{setting.source}: not a size in MiB")
-        limit = max(known)
-        return reported(limit * MIB, setting.source) if limit >= 0 else not_found(f"{setting.source}: no limit")
-
-    def numbers(self, name: str) -> Fact[list[float]]:
-        """Proportions such as 3,1."""
-        setting = self.settings.get(name)
-        if setting is None:
-            return self.missing(name)
-        try:
-            found = [float(part) for part in setting.value.replace("/", ",").split(",", _MOST_PARTS)]
-        except ValueError:
-            found = [math.nan]
-        sane = all(0 <= part < 1e9 for part in found)  # noqa: PLR2004 (a share, however it is written)
-        return reported(found, setting.source) if sane else failed(f"{setting.source}: not a list of numbers")
-
+from unslow.facts.values import MIB, NOT_LOOKED, Fact, Known, estimated, first_known, not_found, not_supported, reported
+from unslow.look.command_line import COMMAND, ENVIRONMENT, UNSET, Setting
+from unslow.look.gguf_server_flags import FLAGS, ON, parse_settings
+from unslow.look.runtimes._given_settings import GivenSettings, is_not_given, whole_number
 
 ALL_LAYERS = 9999  # What `-ngl all` stands for: more layers than any model has
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    given = GivenSettings(settings, complete)
+    given = GivenSettings("llama.cpp", FLAGS, settings, complete)
     facts: dict[str, Any] = {
-        **_placement(given),
-        **_work(given),
-        "context_set": given.positive("context"),
-        "slots": given.positive("slots"),
-        "kv_unified": given.truth("kv_unified"),
-        "kv_type_k": given.text("kv_type_k", default="f16"),
-        "kv_type_v": given.text("kv_type_v", default="f16"),
-        "swa_full": given.truth("swa_full", default=False),
-        "prompt_cache": given.truth("prompt_cache", default=True),
-        "cache_reuse": given.natural("cache_reuse", default=0),
-        "cache_ram_bytes": given.mebibytes("cache_ram"),
-        "speculative": given.missing("draft_model"),
-    }
-    ways = [settings[name] for name in ("draft_type", "draft_model", "draft_repository") if name in settings]
-    if way := next((way for way in ways if way.value not in ("", "none")), None):
-        facts["speculative"] = reported(way.value, way.source)
-        facts["draft_tokens"] = given.positive("draft_tokens")  # which means nothing without a way of drafting
-    return Runtime(**facts)
-
-
-def _placement(given: GivenSettings) -> dict[str, Fact[Any]]:
-    return {
-        "gpu_layers_set": _gpu_layers(given),
+        # where it goes
+        "gpu_layers_set": given.natural("gpu_layers"),
         "fit": given.truth("fit"),
         "fit_margin_bytes": given.mebibytes("fit_margin"),
         "fit_context_min": given.positive("fit_context"),
@@ -151,36 +34,42 @@ def _placement(given: GivenSettings) -> dict[str, Fact[Any]]:
         "op_offload": given.truth("op_offload", default=True),
         "repack": given.truth("repack", default=True),
         "load_mode": _load_mode(given),
-    }
-
-
-def _work(given: GivenSettings) -> dict[str, Fact[Any]]:
-    return {
+        # context, cache, slots
+        "context_set": given.positive("context"),
+        "slots": given.positive("slots"),
+        "kv_unified": given.truth("kv_unified"),
+        "kv_type_k": given.text("kv_type_k", default="f16"),
+        "kv_type_v": given.text("kv_type_v", default="f16"),
+        "swa_full": given.truth("swa_full", default=False),
+        "prompt_cache": given.truth("prompt_cache", default=True),
+        "cache_reuse": given.natural("cache_reuse", default=0),
+        "cache_ram_bytes": given.mebibytes("cache_ram"),
+        "speculative": given.missing("draft_model"),
+        # the work itself
         "threads": given.positive("threads"),
         "threads_batch": given.positive("threads_batch"),
         "batch": given.positive("batch", default=2048),
         "ubatch": given.positive("ubatch", default=512),
         "flash_attention": given.truth("flash_attention"),
         "numa": given.text("numa"),
-        "cpu_list": given.text("cpu_range" if "cpu_range" in given.settings else "cpu_mask"),
+        "cpu_list": given.text("cpu_range" if "cpu_range" in settings else "cpu_mask"),
         "priority": given.whole("priority", default=0),
         "polling": given.natural("polling", default=50),
         "log_level": given.positive("log_level"),
         "metrics_endpoint": given.truth("metrics", default=False),
         "top_k": given.whole("top_k", default=40),
-        "grammar": given.text("schema" if "schema" in given.settings else "grammar"),
+        "grammar": given.text("schema" if "schema" in settings else "grammar"),
     }
-
-
-def _gpu_layers(given: GivenSettings) -> Fact[int]:
-    setting = given.settings.get("gpu_layers")
-    if setting is None:
-        return given.missing("gpu_layers")
-    if setting.value == "all":
-        return reported(ALL_LAYERS, setting.source)
-    if setting.value == "auto" or (whole_number(setting.value) or 0) < 0:
-        return not_found(f"{setting.source} lets llama.cpp choose")
-    return given.natural("gpu_layers")
+    layers = settings.get("gpu_layers", UNSET)
+    if layers.value == "all":
+        facts["gpu_layers_set"] = reported(ALL_LAYERS, layers.source)
+    elif layers.value == "auto":
+        facts["gpu_layers_set"] = not_found(f"{layers.source} lets llama.cpp choose")
+    ways = [settings[name] for name in ("draft_type", "draft_model", "draft_repository") if name in settings]
+    if way := next((way for way in ways if way.value not in ("", "none")), None):
+        facts["speculative"] = reported(way.value, way.source)
+        facts["draft_tokens"] = given.positive("draft_tokens")  # which means nothing without a way of drafting
+    return Runtime(**facts)
 
 
 def _load_mode(given: GivenSettings) -> Fact[str]:
@@ -229,26 +118,15 @@ VERBOSITY_HIDES_LOAD = 9151  # 2026-05-14: load lines need -lv 4
 FLASH_ATTENTION_TAKES_A_VALUE = 6325  # 2025-08-30
 AUTOMATIC_SLOTS = 7000  # 2025-11-02: four slots and one cache where nobody says how many; rounded up
 LOAD_MODE = 10105  # 2026-07-23: --load-mode in place of --mmap, --mlock, --direct-io
-SIGNS_OF_AGE: tuple[tuple[str, int], ...] = (
-    ("is_sleeping", 7450),  # a field of /props since servers can sleep, 2025-12-21; the build is rounded down
-)
-
-
-class Default(NamedTuple):
-    """What a setting is where nobody set it, since the build that brought it."""
-
-    fact: str
-    value: Any
-    since: int
-
-
-DEFAULTS: tuple[Default, ...] = (
-    Default("fit", value=True, since=7407),  # 2025-12-15
-    Default("fit_margin_bytes", 1024 * MIB, since=7407),
-    Default("fit_context_min", 4096, since=7407),
-    Default("cache_ram_bytes", 8192 * MIB, since=6743),  # 2025-10-09; the build is rounded up
-    Default("log_level", 3, since=VERBOSITY_HIDES_LOAD),
-)
+SLEEPS = 7450  # 2025-12-21: servers can sleep, and /props has `is_sleeping`; the build is rounded down
+DEFAULTS: dict[str, tuple[Any, int]] = {
+    "fit": (True, 7407),  # 2025-12-15
+    "fit_margin_bytes": (1024 * MIB, 7407),
+    "fit_context_min": (4096, 7407),
+    "cache_ram_bytes": (8192 * MIB, 6743),  # 2025-10-09; the build is rounded up
+    "log_level": (3, VERBOSITY_HIDES_LOAD),
+}
+"""What a setting is where nobody set it, and the build that brought it."""
 
 
 def build_number(version: Fact[str]) -> int | None:
@@ -259,20 +137,15 @@ def build_number(version: Fact[str]) -> int | None:
 
 def oldest_possible(props: Any) -> Fact[int]:
     """The build that a server is at least, by what its answer to /props holds."""
-    builds = [build for sign, build in SIGNS_OF_AGE if isinstance(props, dict) and sign in props]
-    return estimated(max(builds), "the fields of /props") if builds else NOT_LOOKED
-
-
-def is_not_given(fact: Fact[Any]) -> bool:
-    """Whether everything that could have given a setting was seen, and nothing did."""
-    return isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND
+    sleeps = isinstance(props, dict) and "is_sleeping" in props
+    return estimated(SLEEPS, "the fields of /props") if sleeps else NOT_LOOKED
 
 
 def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict[str, Fact[Any]]:
     """What each setting that was looked for and not given is in this build, or in any from `at_least` on."""
     build = build_number(version)
     found: dict[str, Fact[Any]] = {}
-    for name, value, since in DEFAULTS:
+    for name, (value, since) in DEFAULTS.items():
         if not is_not_given(getattr(asked, name)):
             continue
         if (build or at_least) >= since:
@@ -285,7 +158,7 @@ def with_defaults(asked: Runtime, version: Fact[str], at_least: int = 0) -> dict
 def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
     """The runtime with the threads that it chose by itself, where its log does not tell them."""
     complete = isinstance(runtime.command, Known) and isinstance(runtime.environment, Known)
-    if not complete or not isinstance(runtime.threads, Unknown):
+    if not complete or isinstance(runtime.threads, Known):
         return runtime
     settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
     cpu = machine.cpu

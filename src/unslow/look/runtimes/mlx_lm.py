@@ -8,7 +8,6 @@ once.
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,23 +21,12 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, not_supported, reported
 from unslow.look.command_line import COMMAND, UNSET, Setting, Spelled
-from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_DRAFT,
-    Advice,
-    Answer,
-    Program,
-    Turn,
-    Wanted,
-    Words,
-    advice,
-    write_commands,
-)
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, Advice, Answer, Program, Turn, Wanted, Words, advice
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, words_of
-from unslow.look.runtimes._gguf_process import found_server
-from unslow.look.system import LookError, System
+from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
+from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import is_port, reachable_host
 
 SWITCHES = ("--trust-remote-code", "--use-default-chat-template", "--pipeline")
@@ -125,23 +113,13 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     http = _answers(Server(process.system, url, api_key))
     longest: Fact[int] = _UNTOLD
     for path in process.outputs():
-        try:
-            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
-        except LookError:
-            continue
-        if len(log) < _LOG_BYTES and b'"POST /' not in log:  # its log has a line for every request
+        log = try_look(None, process.system.read_head, f"/proc/{process.pid}/root{path}", _LOG_BYTES)
+        # its log has a line for every request
+        if log is not None and len(log) < _LOG_BYTES and b'"POST /' not in log:
             longest = reported(0, path)
             break
-    shown = Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/cmdline"),
-        pid=reported(process.pid, "/proc"),
-        url=reported(url, "command line"),
-        command=process.command(),
-        environment=process.environment(),
-        container=process.container(),
-        resident_bytes=found_server(process).resident_bytes,
-        longest_sequence=longest,
-    )
+    shown = process_facts(process, reported(NAME, f"/proc/{process.pid}/cmdline"), list, reported(url, COMMAND))
+    shown = msgspec.structs.replace(shown, resident_bytes=resident_bytes(process), longest_sequence=longest)
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
     name = given.get("--model", UNSET).value
     model = overlaid(http.model, _described(process, name)) if name else http.model
@@ -216,13 +194,9 @@ def _described(process: Process, name: str) -> Model:
     named = reported(name, "command line: --model")
     if not name.startswith("/"):
         return Model(name=named)  # one of the Hugging Face hub
-    for root in process.roots():
-        try:
-            model = model_facts(read_checkpoint(process.system, root + name), name)
-        except LookError:
-            continue
-        return msgspec.structs.replace(model, name=named, path=named)
-    return Model(name=named, path=named)
+    system, roots = process.system, process.roots()
+    model = read_in_roots(roots, lambda root: model_facts(read_checkpoint(system, root + name), name))
+    return msgspec.structs.replace(model or Model(), name=named, path=named)
 
 
 _USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
@@ -278,7 +252,7 @@ _PROGRAM = Program(
     has_model=lambda command: any(flag.name == "--model" for flag in _flags(command)),
     removal=lambda names, command: "" if command else f"remove {names[0]}",
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for
 
 
 PORTS = (8080,)

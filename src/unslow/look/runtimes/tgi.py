@@ -17,7 +17,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, not_found, not_supported, reported
 from unslow.look.command_line import Setting
-from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice, write_commands
+from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
@@ -31,7 +31,7 @@ from unslow.look.runtimes._engine_commands import (
     share,
     visible_device,
 )
-from unslow.look.runtimes._engine_flags import Flag, Flags, Given
+from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings
 from unslow.look.runtimes._engine_server import (
     Engine,
     Place,
@@ -45,6 +45,7 @@ from unslow.look.runtimes._engine_server import (
     text,
     url_of,
 )
+from unslow.look.runtimes._given_settings import GivenSettings
 from unslow.look.server_answers import value_at
 
 NAME = "TGI"
@@ -83,24 +84,17 @@ SHARED = frozenset({"--hostname", "--port", "-p", "--api-key", "--dtype", "--kv-
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    given = Given(NAME, FLAGS, settings, complete)
-    kv_type = given.text("kv_type")
+    given = GivenSettings(NAME, FLAGS.flags, settings, complete)
     # A list of batch sizes to capture graphs for; `0` is none
-    sizes = given.text("graphs")
+    sizes = given.word("graphs")
     eager = reported(sizes.value.strip() == "0", sizes.source) if isinstance(sizes, Known) else sizes
     facts: dict[str, Any] = {
-        "context_set": given.number("context"),
-        "kv_type_k": kv_type,
-        "kv_type_v": kv_type,
+        **shared_settings(given),
         "gpu_memory_fraction": given.share("memory_fraction", default=1.0),
         "max_sequences": given.number("sequences", default=128),
-        "max_batched_tokens": given.number("batched_tokens"),
         "kv_capacity_tokens": given.number("batch_total"),
         "eager": eager,
         "tensor_parallel": given.number("shards"),
-        "quantization": given.text("quantization"),
-        "weights_type": given.text("dtype"),
-        "draft_tokens": given.number("draft_tokens"),
         "attention": not_found("no variable sets the attention"),
         "prompt_cache": not_found("no variable sets the cache of prefixes"),
     }
@@ -225,7 +219,7 @@ _PROGRAM = program_of(
     ],
     no_model="put `--model-id MODEL` into the line: which model it is, is not known",
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for
 
 
 ENGINE = Engine(

@@ -1,6 +1,7 @@
 """Lines of a load: what the fit moved, where the layers went, what was allocated, the context."""
 
 import re
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -21,11 +22,29 @@ def _fit_starts(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.overflow.clear()
 
 
-# `margin` until 2026
-@RULES("cannot fulfill margin", r"cannot fulfill margin of (\d{1,12}) MiB")
-@RULES("cannot meet free memory target", r"memory targets? of (\d{1,12}) MiB")
-def _fit_margin(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts["fit_margin_bytes"] = reported(int(found[1]) * MIB, where)
+_note = partial(RULES.note, into="load.facts")
+_LEAVES = r"will leave \d+ >= (\d{1,12}) MiB of free device"  # everything fits as asked: the fit moves nothing
+for _needle, _pattern in (
+    ("cannot fulfill margin", r"cannot fulfill margin of (\d{1,12}) MiB"),  # `margin` until 2026
+    ("cannot meet free memory target", r"memory targets? of (\d{1,12}) MiB"),
+    ("will leave ", _LEAVES),
+):
+    _note("fit_margin_bytes", _needle, _pattern, lambda text: int(text) * MIB)
+for _needle, _pattern in (
+    ("can be met on all devices", "targets for free memory can be met on all devices"),
+    ("will leave ", _LEAVES),
+):
+    RULES.note_value("overflowing_layers", _needle, _pattern, value=0, into="load.facts")
+_note("gpu_layers_set", "set by user", r"n_gpu_layers already set by user to (\d{1,12})", int)
+_note("context_set", "set by user", r"context size set by user to (\d{1,12})", int)
+
+
+@RULES("projected to use ", r"projected to use (\d{1,9}) MiB of device memory vs\. (\d{1,9}) MiB of free")
+def _projected(reading: Reading, found: re.Match[str], where: str) -> None:
+    """What the fit reckoned with the settings as they were asked for; later ones try others."""
+    facts = reading.load.facts
+    facts.setdefault("asked_bytes", reported(int(found[1]) * MIB, where))
+    facts.setdefault("available_bytes", reported(int(found[2]) * MIB, where))
 
 
 @RULES("context size reduced from", r"context size reduced from \d+ to \d+ -> need (\d{1,9}) MiB less memory")
@@ -37,35 +56,9 @@ def _shrunk(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["asked_bytes"] = reported(max(0, left), where)
 
 
-@RULES("can be met on all devices", "targets for free memory can be met on all devices")
-def _no_overflow(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.load.facts["overflowing_layers"] = reported(0, where)
-
-
-@RULES("will leave ", r"will leave \d+ >= (\d{1,12}) MiB of free device")
-def _fits(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Everything fits as asked, so the fit moved no part of any layer."""
-    _fit_margin(reading, found, where)
-    _no_overflow(reading, found, where)
-
-
 @RULES("params_fit_impl: ", r"params_fit_impl:\s+-\s+(\S+) \(.+\):\s+\d+ layers(?: \(\s*(\d{1,12}) overflowing\))?,")
 def _fit_device(reading: Reading, found: re.Match[str], where: str) -> None:
     keep(reading.load.overflow, found[1], (int(found[2] or 0), where))
-
-
-@RULES("set by user", r"(n_gpu_layers already|context size) set by user to (\d{1,12})")
-def _set_by_user(reading: Reading, found: re.Match[str], where: str) -> None:
-    name = "gpu_layers_set" if found[1] == "n_gpu_layers already" else "context_set"
-    reading.load.facts[name] = reported(int(found[2]), where)
-
-
-@RULES("projected to use ", r"projected to use (\d{1,9}) MiB of device memory vs\. (\d{1,9}) MiB of free")
-def _projected(reading: Reading, found: re.Match[str], where: str) -> None:
-    """What the fit reckoned with the settings as they were asked for; later ones try others."""
-    facts = reading.load.facts
-    facts.setdefault("asked_bytes", reported(int(found[1]) * MIB, where))
-    facts.setdefault("available_bytes", reported(int(found[2]) * MIB, where))
 
 
 @RULES(
@@ -124,10 +117,11 @@ def _repeating(reading: Reading, found: re.Match[str], _where: str) -> None:
     reading.load.current.repeating = int(found[1])
 
 
-@RULES("non-repeating layers to ", r"offloading (non-repeating) layers to GPU")
-@RULES("ing output layer to ", r"offloading output layer to (GPU|CPU)")
-def _output(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.current.runtime["output_on_gpu"] = reported(found[1] != "CPU", where)
+for _needle, _pattern in (
+    ("non-repeating layers to ", r"offloading (non-repeating) layers to GPU"),
+    ("ing output layer to ", r"offloading output layer to (GPU|CPU)"),
+):
+    RULES.note("output_on_gpu", _needle, _pattern, lambda place: place != "CPU", into="load.current.runtime")
 
 
 @RULES("this can take a while", r"\((?:load_mode = ([\w+]{1,20})|mmap = (\w{1,5}))")
@@ -224,14 +218,15 @@ def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["flash_attention"] = reported(value in ("enabled", "1"), where)
 
 
-@RULES("flash_attn ", r"(?:enabling flash_attn since|flash_attn (?P<off>(?:requires|is not compatible).* forcing off))")
-@RULES(
-    "Flash Attention ",
-    r"Flash Attention (?:(?:was auto, set to )?enabled|(?P<off>(?:not supported|was auto), set to disabled))",
-)
-def _flash_attention(reading: Reading, found: re.Match[str], where: str) -> None:
-    off = found["off"] is not None
-    reading.load.current.context.facts["flash_attention"] = reported(not off, where)
+_of_context = partial(RULES.note, into="load.current.context.facts")
+for _needle, _pattern in (
+    ("flash_attn ", r"enabling flash_attn since|flash_attn ((?:requires|is not compatible).* forcing off)"),
+    (
+        "Flash Attention ",
+        r"Flash Attention (?:(?:was auto, set to )?enabled|((?:not supported|was auto), set to disabled))",
+    ),
+):
+    _of_context("flash_attention", _needle, _pattern, lambda off: off is None)
 
 
 @RULES("splits = ", r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?")

@@ -40,14 +40,6 @@ def _note(reading: Reading, found: re.Match[str], where: str, device: str, asked
         load.failure = msgspec.structs.replace(load.failure, device=device, asked_bytes=size)
 
 
-def _confirmed(reading: Reading, found: re.Match[str], where: str, what: What, device: str = "") -> None:
-    load = reading.load
-    _note(reading, found, where, device, 0)
-    if load.failure:
-        load.failure = msgspec.structs.replace(load.failure, what=what, device=load.failure.device or device)
-    _load_failed(reading, found, where)
-
-
 _MIB = r"([\d.]+) MiB"
 _MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
 
@@ -111,25 +103,25 @@ for _device, _size, _needle, _pattern in (
     RULES(_needle, _pattern)(partial(_allocation, _device, _size))
 
 
-@RULES("unable to allocate ", r"unable to allocate (\S+) buffer")
-def _weights_failed(reading: Reading, found: re.Match[str], where: str) -> None:
-    _confirmed(reading, found, where, "weights", found[1])
+def _confirm(what: What | None, reading: Reading, found: re.Match[str], where: str) -> None:
+    """The load failed, and this is what could not be allocated; None for what comes next by what was printed before."""
+    load, device = reading.load, found[1] if found.re.groups else ""
+    what = what or _phase(load)
+    _note(reading, found, where, device, 0)
+    if load.failure:
+        load.failure = msgspec.structs.replace(load.failure, what=what, device=load.failure.device or device)
+    _load_failed(reading, found, where)
 
 
-@RULES("failed to allocate buffer for ", r"failed to allocate buffer for (?:kv|rs|DSV4) \w+")
-def _kv_failed(reading: Reading, found: re.Match[str], where: str) -> None:
-    _confirmed(reading, found, where, "kv_cache")
-
-
-@RULES("failed to allocate compute ", r"failed to allocate compute (?:pp |tg )?buffers")
-def _compute_failed(reading: Reading, found: re.Match[str], where: str) -> None:
-    """With several GPUs llama.cpp tries once more without pipelining: only the last word counts."""
-    _confirmed(reading, found, where, "compute_buffer")
-
-
-@RULES("error: out of memory", r"(?:CUDA|ROCm|HIP) error: out of memory", own=False)
-def _crashed(reading: Reading, found: re.Match[str], where: str) -> None:
-    _confirmed(reading, found, where, _phase(reading.load))
+_FAILURES: tuple[tuple[What | None, str, str], ...] = (
+    ("weights", "unable to allocate ", r"unable to allocate (\S+) buffer"),
+    ("kv_cache", "failed to allocate buffer for ", r"failed to allocate buffer for (?:kv|rs|DSV4) \w+"),
+    # with several GPUs llama.cpp tries once more without pipelining: only the last word counts
+    ("compute_buffer", "failed to allocate compute ", r"failed to allocate compute (?:pp |tg )?buffers"),
+    (None, "error: out of memory", r"(?:CUDA|ROCm|HIP) error: out of memory"),
+)
+for _what, _needle, _pattern in _FAILURES:
+    RULES(_needle, _pattern, own=_what is not None)(partial(_confirm, _what))
 
 
 @RULES("retrying without pipeline", "retrying without pipeline parallelism")

@@ -303,26 +303,26 @@ def machine_of(reading: Reading) -> Machine:
         backend = backend_of(device.name)
         if backend != most[device.description].most_common(1)[0][0]:
             continue
-        capability, maker = device.compute_capability, _MAKERS.get(backend, "")
-        amd = str(capability.value_or("")).startswith("gfx")
-        gpu = Gpu(
-            index=len(gpus),
-            vendor=reported(maker, where) if maker else NOT_LOOKED,
-            kind=kind_of_gpu(device.integrated),
-            name=reported(device.description, where) if device.description else NOT_LOOKED,
-            vram_total_bytes=device.total_bytes,
-            compute_capability=NOT_LOOKED if amd else capability,
-            architecture=capability if amd else NOT_LOOKED,
-        )
-        gpus.append(gpu)
+        gpus.append(gpu_of_device(len(gpus), device, _MAKERS.get(backend, ""), where))
     known: Fact[tuple[Gpu, ...]] = NOT_LOOKED
     if gpus:
         known = reported(tuple(gpus), next(where for _, where in reading.devices.values()))
     return Machine(cpu=Cpu(**reading.cpu), memory=Memory(**reading.memory), gpus=known)
 
 
-def kind_of_gpu(integrated: Fact[bool]) -> Fact[Literal["integrated", "discrete"]]:
-    """The kind of a GPU by whether it is integrated."""
-    if not isinstance(integrated, Known):
-        return NOT_LOOKED
-    return reported("integrated" if integrated.value else "discrete", integrated.source)
+def gpu_of_device(index: int, device: SeenDevice, vendor: str, where: str) -> Gpu:
+    """The GPU that a device is; what AMD has for a compute capability is the name of an architecture."""
+    capability, integrated = device.compute_capability, device.integrated
+    amd = str(capability.value_or("")).startswith("gfx")
+    kind: Fact[Literal["integrated", "discrete"]] = NOT_LOOKED
+    if isinstance(integrated, Known):
+        kind = reported("integrated" if integrated.value else "discrete", integrated.source)
+    return Gpu(
+        index=index,
+        vendor=reported(vendor, where) if vendor else NOT_LOOKED,
+        kind=kind,
+        name=reported(device.description, where) if device.description else NOT_LOOKED,
+        vram_total_bytes=device.total_bytes,
+        compute_capability=NOT_LOOKED if amd else capability,
+        architecture=capability if amd else NOT_LOOKED,
+    )

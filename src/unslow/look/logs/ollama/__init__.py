@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import msgspec
+
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
 from unslow.facts.model import Model
 from unslow.facts.run import Run
@@ -10,7 +12,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, not_found, reported
 from unslow.look.logs.dialect import LineDialect, Seen
-from unslow.look.logs.llama_cpp.start_lines import kind_of_gpu
+from unslow.look.logs.llama_cpp.start_lines import gpu_of_device
 from unslow.look.logs.ollama import load_lines, server_lines
 from unslow.look.logs.ollama.state import Reading, parse_line
 
@@ -105,18 +107,12 @@ def _runtime(reading: Reading, source: str) -> dict[str, Any]:
 def _gpus(reading: Reading) -> tuple[Gpu, ...]:
     gpus = []
     for index, (device, where) in enumerate(reading.devices.values()):
-        capability, vendor = device.compute_capability, _VENDORS.get(device.library.lower(), "")
-        amd = str(capability.value_or("")).startswith("gfx")
-        named = device.description and not _NUMBERS.fullmatch(device.description)
-        gpu = Gpu(
-            index=index,
-            vendor=reported(vendor, where) if vendor else NOT_LOOKED,
-            name=reported(device.description, where) if named else NOT_LOOKED,
-            kind=kind_of_gpu(device.integrated),
-            vram_total_bytes=device.total_bytes,
-            compute_capability=NOT_LOOKED if amd or vendor != "NVIDIA" else capability,
-            architecture=capability if amd else NOT_LOOKED,
-        )
+        vendor = _VENDORS.get(device.library.lower(), "")
+        gpu = gpu_of_device(index, device, vendor, where)
+        if vendor != "NVIDIA":
+            gpu = msgspec.structs.replace(gpu, compute_capability=NOT_LOOKED)
+        if _NUMBERS.fullmatch(device.description):
+            gpu = msgspec.structs.replace(gpu, name=NOT_LOOKED)
         gpus.append(gpu)
     return tuple(gpus)
 

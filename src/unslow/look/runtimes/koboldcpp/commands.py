@@ -1,7 +1,6 @@
 """The commands of KoboldCpp: every knob as flags, and what is none as advice."""
 
 from collections.abc import Mapping
-from functools import partial
 
 from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Knob, Setting
@@ -18,7 +17,6 @@ from unslow.look.command_writer import (
     Words,
     quant_by_file,
     restart,
-    write_commands,
 )
 from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
 
@@ -125,4 +123,4 @@ _PROGRAM = Program(
     has_model=lambda command: any(flag.name == "model_param" for flag in spelled_flags(command)),
     removal=lambda names, command: "" if command else f"remove {FLAGS[names[0]].spellings[0]}",
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for

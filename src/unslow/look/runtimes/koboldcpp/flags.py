@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import MIB, Fact, Known, estimated, failed, not_found, reported
-from unslow.look.command_line import COMMAND, with_secrets_hidden
+from unslow.look.command_line import COMMAND, Setting, with_secrets_hidden
+from unslow.look.runtimes._given_settings import GivenSettings
 
 _LONGEST = 500
 _MOST_VALUES = 64
@@ -47,9 +48,8 @@ class Given(NamedTuple):
     def value(self) -> str:
         return self.values[0] if self.values else ""
 
-    @property
-    def fact(self) -> Known[str]:
-        return reported(self.value, self.source)
+
+NOT_GIVEN = Given((), "")
 
 
 class Spelled(NamedTuple):
@@ -151,19 +151,15 @@ def spelled_flags(command: Sequence[str]) -> list[Spelled]:
 
 
 def _following(name: str, command: Sequence[str], at: int) -> tuple[str, ...]:
+    """The words after a flag that are its values."""
     takes = FLAGS[name].takes
-    if takes is Takes.NOTHING:
-        return ()
-    if takes is Takes.ONE:
-        return tuple(command[at : at + 1])
-    if takes is Takes.PERHAPS:
-        return tuple(word for word in command[at : at + 1] if _NUMBER.fullmatch(word))
 
     def belongs(word: str) -> bool:
-        any_word = name in ("model_param", "ssl") and not word.startswith("-")
+        any_word = takes is Takes.ONE or (name in ("model_param", "ssl") and not word.startswith("-"))
         return bool(_NUMBER.fullmatch(word)) or any_word or word in _WORDS_AFTER.get(name, ())
 
-    return tuple(takewhile(belongs, command[at : at + _MOST_VALUES]))
+    most = {Takes.NOTHING: 0, Takes.SEVERAL: _MOST_VALUES}.get(takes, 1)
+    return tuple(takewhile(belongs, command[at : at + most]))
 
 
 def parse_config(data: Any, source: str) -> dict[str, Given]:
@@ -200,7 +196,6 @@ def without_secrets(command: Sequence[str]) -> list[str]:
 
 
 OLD, NEW = (1, 76), (1, 117)  # The versions whose defaults are known: what lies between them had the one or the other
-_MOST_DIGITS = 9
 _CACHE_TYPES = {"0": "f16", "1": "q8_0", "2": "q4_0"}
 _NAMED_TYPES = ("f16", "bf16", "q8_0", "q5_1", "q4_0")
 
@@ -209,50 +204,65 @@ Settings = Mapping[str, Given]
 
 def requested_settings(given: Settings, version: str) -> Runtime:
     """Every setting that a command line or a file of settings decides."""
-    flash = _by_version(given, version, on="flashattention", off="noflashattention", old=False, new=True)
-    kind = _cache_type(given)
+    first = {name: Setting(each.value, each.source) for name, each in given.items()}
+    read = GivenSettings("KoboldCpp", FLAGS, first, complete=True)
+    flash = _by_version(read, version, on="flashattention", off="noflashattention", old=False, new=True)
+    kind = _cache_type(read)
     facts: dict[str, Any] = {
-        **_placement(given),
+        **_placement(given, read),
         "flash_attention": flash,
-        "load_mode": _load_mode(given, version),
-        "threads": _count(given, "threads"),
-        "threads_batch": _count(given, "blasthreads", positive=True),
-        "batch": _count(given, "batchsize", 512),
-        "context_set": _count(given, "contextsize"),
+        "load_mode": _load_mode(read, version),
+        "threads": read.natural("threads"),
+        "threads_batch": read.positive("blasthreads"),
+        "batch": read.natural("batchsize", 512),
+        "context_set": read.natural("contextsize"),
         "kv_type_k": kind,
         # without flash attention only the keys are kept quantised
         "kv_type_v": estimated("f16", "without flash attention") if flash.value_or(None) is False else kind,
-        "swa_full": _switch_fact(given, "noswa", on=True),
-        "prompt_cache": _switch_fact(given, "nofastforward", on=False),
-        "slots": _count(given, "parallelrequests", 1),
-        "speculative": _missing("draftmodel"),
+        "swa_full": read.truth("noswa", default=False),
+        "prompt_cache": read.untruth("nofastforward", default=True),
+        "slots": read.natural("parallelrequests", 1),
+        "speculative": read.text("draftmodel"),
     }
     # by the model's own layers, or by a smaller model; without either, a number of tokens means nothing
-    if _is_on(given, "usemtp"):
+    if _is_on(read, "usemtp"):
         facts["speculative"] = reported("draft-mtp", given["usemtp"].source)
-    elif "draftmodel" in given:
-        facts["speculative"] = given["draftmodel"].fact
     if isinstance(facts["speculative"], Known):
-        facts["draft_tokens"] = _count(given, "draftamount", 4)
+        facts["draft_tokens"] = read.natural("draftamount", 4)
     return Runtime(**facts)
 
 
-def _placement(given: Settings) -> dict[str, Fact[Any]]:
-    margin = _count(given, "autofitpadding", 1024)
+def _placement(given: Settings, read: GivenSettings) -> dict[str, Fact[Any]]:
+    margin, layers = read.natural("autofitpadding", 1024), read.natural("gpulayers")
     margin = Known(margin.value * MIB, margin.origin, margin.source) if isinstance(margin, Known) else margin
+    fit = estimated(value=True, source="default of KoboldCpp: it chooses the layers")
+    if _is_on(read, "autofit"):
+        fit = reported(value=True, source=given["autofit"].source)
+    elif isinstance(layers, Known):
+        fit = reported(value=False, source=layers.source)
+    experts = read.natural("moecpu").value_or(0)
+    overrides = [f"--n-cpu-moe {experts}"] if experts else []
+    overrides += [given["overridetensors"].value] if "overridetensors" in given else []
+    named = [given[name].source for name in ("moecpu", "overridetensors") if name in given]
+    placed = named[0] if overrides else "command line: no --moecpu, no --overridetensors"
     facts: dict[str, Fact[Any]] = {
-        "gpu_layers_set": _count(given, "gpulayers"),
-        "fit": _fit(given),
+        "gpu_layers_set": layers,
+        "fit": fit,
         "fit_margin_bytes": margin,
-        "device_set": _device(given),
-        "main_gpu": _count(given, "maingpu"),
-        "split_mode": given["splitmode"].fact if "splitmode" in given else _missing("splitmode", "layer"),
-        "tensor_split": _shares(given),
-        "tensor_overrides": _overrides(given),
-        "kv_offload": _switch_fact(given, "lowvram", on=False),
+        "device_set": _device(given, read),
+        "main_gpu": read.natural("maingpu"),
+        "split_mode": read.text("splitmode", default="layer"),
+        "tensor_split": read.missing("tensor_split"),
+        "tensor_overrides": reported(overrides, placed),
+        "kv_offload": read.untruth("lowvram", default=True),
     }
+    if "tensor_split" in given:
+        shares, source = given["tensor_split"]
+        sane = shares and all(re.fullmatch(r"\d{1,9}(\.\d{1,9})?", share) for share in shares)
+        wrong = failed(f"{source}: not a list of numbers")
+        facts["tensor_split"] = reported([float(share) for share in shares], source) if sane else wrong
     # words after --usecublas before they became flags
-    words, source = given["usecuda"] if "usecuda" in given else Given((), "")
+    words, source = given.get("usecuda", NOT_GIVEN)
     if "rowsplit" in words:
         facts["split_mode"] = reported("row", source)
     if "lowvram" in words:
@@ -260,66 +270,39 @@ def _placement(given: Settings) -> dict[str, Fact[Any]]:
     return facts
 
 
-def _fit(given: Settings) -> Fact[bool]:
-    if _is_on(given, "autofit"):
-        return reported(value=True, source=given["autofit"].source)
-    layers = _count(given, "gpulayers")
-    if isinstance(layers, Known):
-        return reported(value=False, source=layers.source)
-    return estimated(value=True, source="default of KoboldCpp: it chooses the layers")
-
-
-def _device(given: Settings) -> Fact[str]:
-    if _is_on(given, "usecpu"):
+def _device(given: Settings, read: GivenSettings) -> Fact[str]:
+    if _is_on(read, "usecpu"):
         return reported("none", given["usecpu"].source)
-    if "device" in given:
-        return given["device"].fact
-    for name, backend in (("usecuda", "CUDA"), ("usevulkan", "Vulkan")):
-        ids = [word for word in given[name].values if word.isdecimal()] if name in given else []
-        if ids:
-            return reported(",".join(f"{backend}{number}" for number in ids), given[name].source)
-    return _missing("device")
+    for name, backend in (("usecuda", "CUDA"), ("usevulkan", "Vulkan")) if "device" not in given else ():
+        words, source = given.get(name, NOT_GIVEN)
+        if ids := [word for word in words if word.isdecimal()]:
+            return reported(",".join(f"{backend}{number}" for number in ids), source)
+    return read.text("device")
 
 
-def _shares(given: Settings) -> Fact[list[float]]:
-    if "tensor_split" not in given:
-        return _missing("tensor_split")
-    words = given["tensor_split"].values
-    sane = words and all(re.fullmatch(r"\d{1,9}(\.\d{1,9})?", word) for word in words)
-    source = given["tensor_split"].source
-    return reported([float(word) for word in words], source) if sane else failed(f"{source}: not a list of numbers")
+def _cache_type(read: GivenSettings) -> Fact[str]:
+    kind = read.text("quantkv", default="f16")
+    if not isinstance(kind, Known) or "quantkv" not in read.settings:
+        return kind
+    word = _CACHE_TYPES.get(kind.value, kind.value)
+    known = word in _NAMED_TYPES
+    return reported(word, kind.source) if known else failed(f"{kind.source}: which type that is, is not known")
 
 
-def _overrides(given: Settings) -> Fact[list[str]]:
-    experts = _count(given, "moecpu")
-    words = [f"--n-cpu-moe {experts.value_or(0)}"] if experts.value_or(0) else []
-    words += [given["overridetensors"].value] if "overridetensors" in given else []
-    named = [given[name].source for name in ("moecpu", "overridetensors") if name in given]
-    return reported(words, named[0] if words else "command line: no --moecpu, no --overridetensors")
-
-
-def _cache_type(given: Settings) -> Fact[str]:
-    if "quantkv" not in given:
-        return estimated("f16", "default of KoboldCpp: no --quantkv")
-    value, source = given["quantkv"].value, given["quantkv"].source
-    word = _CACHE_TYPES.get(value, value)
-    return reported(word, source) if word in _NAMED_TYPES else failed(f"{source}: which type that is, is not known")
-
-
-def _load_mode(given: Settings, version: str) -> Fact[str]:
-    mapped = _by_version(given, version, on="usemmap", off="nommap", old=True, new=False)
-    locked = _is_on(given, "usemlock")
+def _load_mode(read: GivenSettings, version: str) -> Fact[str]:
+    mapped = _by_version(read, version, on="usemmap", off="nommap", old=True, new=False)
+    locked = _is_on(read, "usemlock")
     if not isinstance(mapped, Known):
         return mapped
     words = [word for word, is_on in (("mmap", mapped.value), ("mlock", locked)) if is_on]
-    source = f"{mapped.source}, {given['usemlock'].source}" if locked else mapped.source
+    source = f"{mapped.source}, {read.settings['usemlock'].source}" if locked else mapped.source
     return Known("+".join(words) or "none", mapped.origin, source)
 
 
-def _by_version(given: Settings, version: str, *, on: str, off: str, old: bool, new: bool) -> Fact[bool]:
+def _by_version(read: GivenSettings, version: str, *, on: str, off: str, old: bool, new: bool) -> Fact[bool]:
     for name, value in ((on, True), (off, False)):
-        if _is_on(given, name):
-            return reported(value, given[name].source)
+        if _is_on(read, name):
+            return reported(value, read.settings[name].source)
     number = parse_version(version)
     if number >= NEW:
         return estimated(new, f"default of KoboldCpp {version}")
@@ -334,28 +317,5 @@ def parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found.groups() if part) if found else ()
 
 
-def _count(given: Settings, name: str, default: int | None = None, *, positive: bool = False) -> Fact[int]:
-    """A whole number; less than nought (or than one) leaves the choice to KoboldCpp."""
-    if name not in given:
-        return _missing(name, default)
-    value, source = given[name].value, given[name].source
-    digits = value.removeprefix("-")
-    if not (digits.isdecimal() and digits.isascii() and len(digits) <= _MOST_DIGITS):
-        return failed(f"{source}: {value[:40]!r} is not a number")
-    number = int(value)
-    return reported(number, source) if number >= int(positive) else not_found(f"{source} lets KoboldCpp choose")
-
-
-def _switch_fact(given: Settings, name: str, *, on: bool) -> Fact[bool]:
-    """What a switch means when it is on; the opposite holds without it."""
-    return reported(on, given[name].source) if _is_on(given, name) else _missing(name, not on)
-
-
-def _is_on(given: Settings, name: str) -> bool:
-    return name in given and given[name].value == "true"
-
-
-def _missing(name: str, default: Any = None) -> Fact[Any]:
-    if default is not None:
-        return estimated(default, f"default of KoboldCpp: no {FLAGS[name].spellings[0]}")
-    return not_found(f"{FLAGS[name].spellings[0]} was not given")
+def _is_on(read: GivenSettings, name: str) -> bool:
+    return read.truth(name).value_or(default=False)

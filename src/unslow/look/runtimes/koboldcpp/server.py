@@ -10,13 +10,22 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
+from unslow.look.command_line import COMMAND
 from unslow.look.openai_api import Server, json_if_ok
 from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
-from unslow.look.runtimes._gguf_process import absolute_path, found_server, read_own_log
+from unslow.look.runtimes._gguf_process import absolute_path, read_own_log
 from unslow.look.runtimes._gguf_server import with_file
-from unslow.look.runtimes.koboldcpp.flags import Given, parse_command, parse_config, requested_settings, without_secrets
+from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
+from unslow.look.runtimes.koboldcpp.flags import (
+    NOT_GIVEN,
+    Given,
+    parse_command,
+    parse_config,
+    requested_settings,
+    without_secrets,
+)
 from unslow.look.server_answers import amount_fact, count_fact, text_fact, value_at, word_at
-from unslow.look.system import Answer, LookError, System, unknown
+from unslow.look.system import Answer, LookError, System, try_fact
 from unslow.look.system.http import is_port, reachable_host
 
 NAME = "KoboldCpp"
@@ -32,15 +41,15 @@ def answers_as_kobold(server: Server) -> bool:
 
 def read_subject(server: Server) -> Subject:
     """Everything that it tells."""
-    version, source = _ask(server, VERSION), f"{server.url}{VERSION}"
-    model, of_model = _ask(server, MODEL), f"{server.url}{MODEL}"
+    version, source = try_fact(server.json, VERSION), f"{server.url}{VERSION}"
+    model, of_model = try_fact(server.json, MODEL), f"{server.url}{MODEL}"
     empty = word_at(model, "result") in _NO_MODEL
     runtime = msgspec.structs.replace(
-        parse_speed(_ask(server, SPEED), f"{server.url}{SPEED}"),
+        parse_speed(try_fact(server.json, SPEED), f"{server.url}{SPEED}"),
         name=reported(NAME, source),
         version=text_fact(version, source, "version"),
         url=reported(server.url, "given"),
-        context_length=count_fact(_ask(server, CONTEXT), f"{server.url}{CONTEXT}", "value"),
+        context_length=count_fact(try_fact(server.json, CONTEXT), f"{server.url}{CONTEXT}", "value"),
         state=not_found(f"{of_model}: no model is loaded") if empty else reported("loaded", of_model),
     )
     return Subject(runtime=runtime, model=Model(name=parse_name(model, of_model)))
@@ -89,13 +98,6 @@ def _speed(data: Any, source: str, speed: str, milliseconds: str) -> Fact[float]
     return failed(f"{source} holds no {speed}")
 
 
-def _ask(server: Server, path: str) -> Any:
-    try:
-        return server.json(path)
-    except LookError as error:
-        return unknown(error)
-
-
 _MOST_WORDS = 8
 
 
@@ -112,7 +114,6 @@ def find(processes: Sequence[Process]) -> list[Process]:
 
 
 DEFAULT_PORT = "5001"
-_NOTHING = Given((), "")
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
@@ -128,25 +129,17 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     # the password that it was started with is kept in no fact
     pairs = (word.partition("=") for word in process.text("environ").split("\0"))
     of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
-    password = api_key or given.get("password", _NOTHING).value or of_environment
+    password = api_key or given.get("password", NOT_GIVEN).value or of_environment
     http = _answers(Server(process.system, url, password))
     family = [process, *started_by(process, read_processes(process.system))]
-    worker = max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))  # which holds the model
-    log_path, log = read_own_log(process.system, found_server(process), {})
+    worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
+    log_path, log = read_own_log(process)
     asked = requested_settings(given, http.runtime.version.value_or(""))
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
-    command = process.command()
-    shown = Runtime(
-        name=reported(NAME, f"/proc/{process.pid}/comm"),
-        pid=reported(worker.pid, "/proc"),
-        url=reported(url, "command line"),
-        command=reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command,
-        environment=process.environment(),
-        container=process.container(),
-        log_path=log_path,
-        resident_bytes=found_server(worker).resident_bytes,
-    )
-    path = given.get("model_param", _NOTHING).value
+    name = reported(NAME, f"/proc/{process.pid}/comm")
+    shown = process_facts(process, name, without_secrets, reported(url, COMMAND), log_path)
+    shown = msgspec.structs.replace(shown, pid=reported(worker.pid, "/proc"), resident_bytes=resident_bytes(worker))
+    path = given.get("model_param", NOT_GIVEN).value
     file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
     model = overlaid(overlaid(log.model, http.model), Model(path=file))
     subject = Subject(runtime=overlaid(decided, shown), model=model)
@@ -155,7 +148,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
 
 def url_of(given: dict[str, Given]) -> str:
     """Where it listens, seen from this machine: on every address unless told otherwise."""
-    host, port = given.get("host", _NOTHING).value, given.get("port", _NOTHING).value
+    host, port = given.get("host", NOT_GIVEN).value, given.get("port", NOT_GIVEN).value
     return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 
@@ -165,13 +158,9 @@ def _settings(process: Process) -> dict[str, Given]:
     path = absolute_path(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
     if not isinstance(path, Known):
         return given
-    for root in process.roots():
-        try:
-            data = Answer(0, process.system.read_bytes(root + path.value)).json()
-        except LookError:
-            continue
-        return given | parse_config(data, path.value)
-    return given
+    system, file = process.system, path.value
+    data = read_in_roots(process.roots(), lambda root: Answer(0, system.read_bytes(root + file)).json())
+    return given | parse_config(data, file)
 
 
 def _answers(server: Server) -> Subject:

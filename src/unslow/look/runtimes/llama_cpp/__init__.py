@@ -8,7 +8,7 @@ cache type or the threads.
 from unslow.facts.snapshot import Subject
 from unslow.look.processes import Process
 from unslow.look.runtimes._gguf_process import find_servers as find
-from unslow.look.runtimes._gguf_process import found_server, takes_command
+from unslow.look.runtimes._gguf_process import takes_command
 from unslow.look.runtimes._gguf_server import read_server
 from unslow.look.runtimes.llama_cpp.bench import ask, score
 from unslow.look.runtimes.llama_cpp.commands import commands_for
@@ -22,7 +22,7 @@ RANK = 1  # /props is its own
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server of a process: it holds one model, or none where it is a router."""
-    return (read_server(process.system, found_server(process), api_key),)
+    return (read_server(process.system, process, api_key),)
 
 
 __all__ = [

@@ -24,7 +24,8 @@ from unslow.look.requests import (
     thinking_tokens,
 )
 from unslow.look.runtimes._gguf_process import read_api_key
-from unslow.look.system import ExchangeError, Line, LookError, System
+from unslow.look.server_answers import objects_at, value_at
+from unslow.look.system import ExchangeError, Line, LookError, System, try_look
 
 _TEMPLATE_PATH = "/apply-template"
 _TURNS = [
@@ -53,7 +54,7 @@ def read_written_turns(system: System, target: Target) -> str:
 
 def parse_written_turns(answer: Any) -> str:
     """The sign of an answer; LookError where it holds no text."""
-    prompt = answer.get("prompt") if isinstance(answer, dict) else None
+    prompt = value_at(answer, "prompt")
     if not isinstance(prompt, str) or not prompt:
         raise LookError(f"{_TEMPLATE_PATH} gave no text", Absence.FAILED)
     return hashlib.sha256(_LATER.sub("", prompt).encode()).hexdigest()[:16]
@@ -160,6 +161,7 @@ class FreeSlots(NamedTuple):
 
     unused: tuple[int, ...] = ()
     busy: int = 0
+    talking: int = 0  # Slots that hold a conversation: their task did more than measure
 
 
 def read_key_of(system: System, runtime: Runtime) -> str:
@@ -167,51 +169,20 @@ def read_key_of(system: System, runtime: Runtime) -> str:
     return read_api_key(Process(system, runtime.pid.value, "")) if isinstance(runtime.pid, Known) else ""
 
 
-def _read_slots(server: Server) -> Any:
-    try:
-        return json_if_ok(server.ask("/slots"))
-    except LookError:
-        return None
-
-
-def read_unused_slot(server: Server) -> int | None:
-    """A slot that has held no conversation yet, so that measuring on it pushes none out; None where there is none."""
-    return parse_unused_slot(_read_slots(server))
-
-
 def read_free_slots(server: Server) -> FreeSlots:
     """What /slots says now; nothing where the server does not tell."""
-    return parse_free_slots(_read_slots(server))
-
-
-def read_used_slots(server: Server) -> int:
-    """How many slots hold a conversation; 0 where the server does not tell."""
-    return parse_used_slots(_read_slots(server))
-
-
-def parse_used_slots(slots: Any) -> int:
-    """Slots with a task that did more than measure."""
-    known = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
-    return sum(1 for slot in known if "id_task" in slot and not _only_measured(slot))
-
-
-def parse_unused_slot(slots: Any) -> int | None:
-    """The last slot without a task, or with one that only measured; llama-server names a task where there was one."""
-    return next(reversed(parse_free_slots(slots).unused), None)
+    answer = try_look(None, server.ask, "/slots")
+    return parse_free_slots(json_if_ok(answer)) if answer else FreeSlots()
 
 
 def parse_free_slots(slots: Any) -> FreeSlots:
-    """The slots that hold no conversation, and how many are at work."""
-    known = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+    """The slots that hold no conversation, and how many are at work; llama-server names a task where there was one."""
+    known = objects_at({"slots": slots}, "slots")
+    # a task that ran past the end of its answer was a benchmark's: conversations don't
+    talking = [slot for slot in known if "id_task" in slot and value_at(slot, "params", "ignore_eos") is not True]
     idle = [slot for slot in known if not slot.get("is_processing")]
-    free = [slot.get("id") for slot in idle if "id_task" not in slot or _only_measured(slot)]
-    return FreeSlots(tuple(number for number in free if isinstance(number, int)), len(known) - len(idle))
-
-
-def _only_measured(slot: dict[str, Any]) -> bool:
-    """Whether the last task ran past the end of its answer: benchmarks do, conversations don't."""
-    parameters = slot.get("params")
-    return isinstance(parameters, dict) and parameters.get("ignore_eos") is True
+    free = [slot.get("id") for slot in idle if slot not in talking]
+    return FreeSlots(tuple(n for n in free if isinstance(n, int)), len(known) - len(idle), len(talking))
 
 
 # llama-server tells the probability of a token that it generates, so it is made to generate the one that follows.

@@ -19,7 +19,6 @@ from unslow.look.command_writer import (
     advice,
     quant_by_file,
     restart,
-    write_commands,
 )
 from unslow.look.gguf_server_flags import FLAGS, spelled_flags, without_secrets
 from unslow.look.runtimes.llama_cpp.flags import Options
@@ -346,4 +345,4 @@ _PROGRAM = Program(
     variables=_variables,
     ordered=True,
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for

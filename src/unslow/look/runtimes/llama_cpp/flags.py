@@ -18,7 +18,7 @@ from unslow.look.runtimes._gguf_settings import (
     build_number,
     requested_settings,
 )
-from unslow.look.system import LookError, System
+from unslow.look.system import System, try_look
 
 _FLAG = re.compile(r"(-{1,2}[A-Za-z][\w.-]{0,60})(,\s*)?")
 _TIMEOUT_S = 15.0  # a build for CUDA looks for its devices first
@@ -32,10 +32,7 @@ def read_own_options(system: System, runtime: Runtime) -> Mapping[str, str]:
     pid, boxed = runtime.pid.value_or(0), runtime.container.value_or("")
     if not pid or boxed:
         return {}
-    try:
-        program = system.read_link(f"/proc/{pid}/exe")
-    except LookError:
-        return {}
+    program = try_look("", system.read_link, f"/proc/{pid}/exe")
     if not _SERVERS.fullmatch(name_of_path(program)):
         return {}
     # The word by which a program that is many in one serves
@@ -49,11 +46,8 @@ def read_options(system: System, program: str, subcommand: str = "") -> Mapping[
     for asked, words, options in _ASKED:
         if asked is system and words == (program, subcommand):
             return options
-    try:
-        said = system.run([program, *([subcommand] if subcommand else []), "--help"], _TIMEOUT_S)
-        found = parse_help((said.stdout or said.stderr)[:_LONGEST])
-    except LookError:
-        found = {}
+    said = try_look(None, system.run, [program, *([subcommand] if subcommand else []), "--help"], _TIMEOUT_S)
+    found = parse_help((said.stdout or said.stderr)[:_LONGEST]) if said else {}
     found = found if len(found) >= _FEWEST else {}
     _ASKED.append((system, (program, subcommand), found))
     del _ASKED[:-_MOST_KEPT]

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import msgspec
-
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Fact, Known, estimated, failed, not_found, reported
-from unslow.look.openai_api import Server, json_if_ok
+from unslow.look.openai_api import OK, Server, json_if_ok
 from unslow.look.server_answers import amount_fact, count_fact, objects_at, text_fact, truth_fact, value_at, word_at
 from unslow.look.system import Answer, LookError, System
 
@@ -108,14 +106,6 @@ def parse_parameters(written: str, source: str) -> Fact[int]:
     return estimated(round(float(found[1]) * _SCALES[found[2]]), f"{source}: {written[:40]}")
 
 
-def with_size(instance: Instance) -> Model:
-    """The model with the size of its files, which may hold more than its weights: a projector for images."""
-    if not isinstance(instance.size_bytes, Known):
-        return instance.model
-    size = estimated(instance.size_bytes.value, f"{instance.size_bytes.source}: size_bytes")
-    return msgspec.structs.replace(instance.model, weights_bytes=size)
-
-
 # `lms`, the command line of LM Studio: what its API over HTTP leaves out.
 # Most of its commands start the daemon where none runs. With `--port` they don't: they talk to the server at that port
 # or end. So nothing is run here but with the port of a server that has just answered.
@@ -168,10 +158,7 @@ def _run(system: System, program: str, *arguments: str) -> str:
 
 def parse_ps(printed: str, source: str) -> tuple[LoadedModel, ...]:
     """The models of `lms ps --json`; none where it printed anything else."""
-    try:
-        listed = Answer(0, printed[printed.find("[") :].encode()).json()
-    except LookError:
-        return ()
+    listed = json_if_ok(Answer(OK, printed[printed.find("[") :].encode()))
     found = []
     for model in objects_at({"models": listed}, "models"):
         name, status = word_at(model, "identifier"), word_at(model, "status")

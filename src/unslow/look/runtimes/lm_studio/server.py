@@ -16,13 +16,13 @@ from unslow.facts.values import Fact, Known, estimated, not_found, not_supported
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.models.stores import find_at, read_surroundings
 from unslow.look.models.stores import lm_studio as store
-from unslow.look.openai_api import Server
+from unslow.look.openai_api import OK, Server, json_if_ok
 from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
-from unslow.look.runtimes._gguf_process import found_server, is_server, read_log
+from unslow.look.runtimes._gguf_process import is_server, read_log
 from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
-from unslow.look.runtimes.lm_studio.api import Instance, Lms, backends_of, greets, read_instances, read_lms, with_size
+from unslow.look.runtimes.lm_studio.api import Instance, Lms, backends_of, greets, read_instances, read_lms
 from unslow.look.server_answers import value_at
-from unslow.look.system import Answer, LookError, System
+from unslow.look.system import Answer, LookError, System, try_look
 from unslow.look.system.http import is_local_url
 
 DEFAULT_PORT = 1234
@@ -48,10 +48,7 @@ def read_homes(system: System, process: Process | None = None) -> list[str]:
     found = ""
     if process is not None:
         found = _home_in([process.program().value_or(""), *words_of(process.command())[:1]])
-    try:
-        homes = store.homes(system, read_surroundings(system))
-    except LookError:
-        homes = []
+    homes = try_look([], lambda: store.homes(system, read_surroundings(system)))
     return list(dict.fromkeys([*([found] if found else []), *homes]))
 
 
@@ -59,11 +56,8 @@ def read_port(system: System, homes: Sequence[str]) -> Fact[int]:
     """Where its server listens, by its own settings; the usual port without them."""
     for home in homes:
         path = f"{home}/{_CONFIG}"
-        try:
-            settings = Answer(200, system.read_bytes(path, _SMALL)).json()
-        except LookError:
-            continue
-        port = value_at(settings, "port")
+        data = try_look(b"", system.read_bytes, path, _SMALL)
+        port = value_at(json_if_ok(Answer(OK, data)), "port")
         if type(port) is int and 0 < port < 2**16:
             return reported(port, path)
     return estimated(DEFAULT_PORT, "default of LM Studio")
@@ -97,22 +91,15 @@ def read_model_path(system: System, homes: Sequence[str], instance: Instance, be
 def _of_size(system: System, folder: str, size: Fact[int]) -> str:
     if not isinstance(size, Known):
         return ""
-    try:
-        models = find_at(system, folder)
-    except LookError:
-        return ""
-    paths = {model.path for model in models if model.size_bytes == size.value}
+    paths = {model.path for model in try_look((), find_at, system, folder) if model.size_bytes == size.value}
     return paths.pop() if len(paths) == 1 else ""
 
 
 def with_folder(system: System, subject: Subject) -> Subject:
     """With what the files of a model for MLX say of it, which is a folder of safetensors."""
-    path = subject.model.path
-    try:
-        read = model_facts(read_checkpoint(system, path.value_or("")), path.value_or(""))
-    except LookError:
-        return subject
-    named = msgspec.structs.replace(overlaid(subject.model, read), name=subject.model.name, path=path)
+    known, path = subject.model, subject.model.path.value_or("")
+    read = try_look(Model(), lambda: model_facts(read_checkpoint(system, path), path))
+    named = msgspec.structs.replace(overlaid(known, read), name=known.name, path=known.path)
     return msgspec.structs.replace(subject, model=named)
 
 
@@ -176,7 +163,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The app or the daemon: by its server where that is on, and by the llama-servers that it started."""
     system, homes = process.system, read_homes(process.system, process)
     family = [process, *started_by(process, read_processes(system))]
-    children = [read_server(system, found_server(member)) for member in family if is_server(member)]
+    children = [read_server(system, member) for member in family if is_server(member)]
     server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
     try:
         if not greets(server):
@@ -227,7 +214,9 @@ def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) ->
         **untold,
     )
     known = overlaid(instance.runtime, loaded.runtime) if loaded else instance.runtime
-    model = msgspec.structs.replace(with_size(instance), path=path)
+    model, size = msgspec.structs.replace(instance.model, path=path), instance.size_bytes
+    if isinstance(size, Known):  # of its files, which may hold more than its weights: a projector for images
+        model = msgspec.structs.replace(model, weights_bytes=estimated(size.value, f"{size.source}: size_bytes"))
     subject = Subject(runtime=overlaid(named, known), model=model)
     subject = with_folder(system, subject) if instance.format == "mlx" else with_file(system, subject, [""])
     subject = read_logged(system, homes, subject) if homes else subject

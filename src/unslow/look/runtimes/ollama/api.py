@@ -13,7 +13,7 @@ from unslow.look.command_line import is_absolute_path
 from unslow.look.logs.ollama_commands import option_facts
 from unslow.look.openai_api import OK, Server
 from unslow.look.server_answers import count_fact, objects_at, text_fact, value_at, word_at
-from unslow.look.system import LookError, unknown
+from unslow.look.system import try_fact, try_look
 
 GREETING = b"Ollama is running"
 MOST_MODELS = 32
@@ -48,10 +48,7 @@ def is_ollama(server: Server) -> bool:
 
 def read_version(server: Server) -> Fact[str]:
     """The version of the server."""
-    try:
-        return text_fact(server.json("/api/version"), f"{server.url}/api/version", "version")
-    except LookError as error:
-        return unknown(error)
+    return try_fact(lambda: text_fact(server.json("/api/version"), f"{server.url}/api/version", "version"))
 
 
 def read_loaded(server: Server) -> list[Loaded]:
@@ -59,10 +56,7 @@ def read_loaded(server: Server) -> list[Loaded]:
     found = []
     for model in objects_at(server.json("/api/ps"), "models", most=MOST_MODELS):
         name = word_at(model, "name") or word_at(model, "model")
-        try:
-            shown = server.json("/api/show", "POST", {"model": name})
-        except LookError:
-            shown = {}
+        shown = try_look(None, server.json, "/api/show", "POST", {"model": name})
         listed = parse_loaded(model, f"{server.url}/api/ps")
         described, asked = parse_shown(shown, f"{server.url}/api/show")
         merged = {
@@ -74,10 +68,7 @@ def read_loaded(server: Server) -> list[Loaded]:
 
 def read_names(server: Server) -> list[str]:
     """The models that it could load; none where it does not tell."""
-    try:
-        models = objects_at(server.json("/api/tags"), "models", most=MOST_MODELS)
-    except LookError:
-        return []
+    models = objects_at(try_look({}, server.json, "/api/tags"), "models", most=MOST_MODELS)
     # a name comes from whoever made the model, and is shown as part of a command
     return [name for model in models if _NAME.fullmatch(name := word_at(model, "name"))]
 

@@ -29,6 +29,11 @@ _NAMED: dict[Home, re.Pattern[str]] = {
 """Systems by a word of their names, such as `Microsoft Windows 11 Pro` or `Darwin arm64`."""
 _INSTALLED = Unit("ollama.service")  # What Ollama's installer makes on Linux
 _APP_AGAIN = labelled_line(Place.HAND, "quit Ollama and start it again")
+_BY_COMMAND = {
+    "windows": (r"reg delete HKCU\Environment /F /V {}", 'setx {} "{}"'),
+    "mac": ("launchctl unsetenv {}", 'launchctl setenv {} "{}"'),
+}
+"""How the app's variables are taken away and set."""
 _MAC = re.compile(r"/Users/|/Applications/")
 
 
@@ -70,12 +75,8 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
             return [*drop_in(_INSTALLED, variables), labelled_line(Place.HAND, by_shell)]
         case "shell":
             lines = [labelled_line(Place.HAND, "stop the server, then start it again so"), _served(variables, runtime)]
-        case "windows":
-            away, given = r"reg delete HKCU\Environment /F /V {}", 'setx {} "{}"'
-            lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
-            lines.append(_APP_AGAIN)
-        case "mac":
-            away, given = "launchctl unsetenv {}", 'launchctl setenv {} "{}"'
+        case "windows" | "mac" as home:
+            away, given = _BY_COMMAND[home]
             lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
             lines.append(_APP_AGAIN)
         case "compose":

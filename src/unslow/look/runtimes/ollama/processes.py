@@ -1,7 +1,7 @@
 """The processes of Ollama, the server and one more for each model, and the log of the server."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, reported
@@ -104,13 +104,8 @@ class Log(NamedTuple):
     name: str = "log"
 
     def where(self, index: int) -> str:
-        """The place of a line, counted from the end where only the end was read."""
-        return f"{self.name}:{index + 1 if not self.from_end else index - len(self.lines)}"
-
-    @property
-    def from_end(self) -> bool:
-        """Whether the lines are the last of more."""
-        return self.name.startswith("journal")
+        """The place of a line, counted from the end where the lines are the last of more."""
+        return f"{self.name}:{index - len(self.lines) if self.name.startswith('journal') else index + 1}"
 
 
 def read_log(process: Process) -> Log:
@@ -147,12 +142,10 @@ def read_app_log(system: System) -> Log:
 
 
 def _output_file(process: Process) -> Log | None:
-    paths = process.outputs()
-    if not paths:
-        return None
-    place = f"/proc/{process.pid}/root{paths[0]}"  # a container has files of its own
-    lines = _read_lines(process.system, place)
-    return Log(reported(paths[0], f"/proc/{process.pid}/fd"), lines, name_of_path(paths[0]))
+    for path in process.outputs()[:1]:
+        lines = _read_lines(process.system, f"/proc/{process.pid}/root{path}")  # a container has files of its own
+        return Log(reported(path, f"/proc/{process.pid}/fd"), lines, name_of_path(path))
+    return None
 
 
 def _read_lines(system: System, place: str) -> list[str]:
@@ -204,35 +197,19 @@ def _output(process: Process, command: list[str]) -> list[str]:
     return [clean_line(line.encode()) for line in text.split("\n")]
 
 
-def load_of(log: Log, port: str, model: str) -> range | None:
-    """The lines of the last load of a process: known by its port, which no other has at the time, and its file."""
+def last_load(log: Log, model: str = "", port: str | None = None) -> range:
+    """The lines of the last load of a file, or of any; where its process is known, of the load by that.
+
+    A process is known by its port, which no other has at the time.
+    """
     starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
-    own = [
-        i for i in starts if re.search(rf"--port {re.escape(port)}\b", log.lines[i]) and model in _plain(log.lines[i])
-    ]
-    return _part(log, own[-1], starts) if port and own else None
-
-
-def last_load_of(log: Log, model: str) -> range | None:
-    """The lines of the last load of a file, where nobody knows the port of its process; without a name, that of any."""
-    starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
-    own = [i for i in starts if name_of_path(model) in _plain(log.lines[i])]
-    return _part(log, own[-1], starts) if own else None
-
-
-def _part(log: Log, start: int, starts: Sequence[int]) -> range:
-    end = next((index for index in starts if index > start), len(log.lines))
+    own = [index for index in starts if model in log.lines[index].replace("\\\\", "\\")]
+    if port is not None:
+        own = [index for index in own if port and re.search(rf"--port {re.escape(port)}\b", log.lines[index])]
+    if not own:
+        return range(0)
+    start, end = own[-1], next((index for index in starts if index > own[-1]), len(log.lines))
     # what Ollama says before it starts the process belongs to the load: free memory, the choice of a GPU
     while start > 0 and " level=" in log.lines[start - 1] and not _ENDS.search(log.lines[start - 1]):
         start -= 1
     return range(start, end)
-
-
-def _plain(line: str) -> str:
-    return line.replace("\\\\", "\\")
-
-
-def lines_of(log: Log, part: range) -> Iterator[tuple[str, str]]:
-    """The lines of a part with their places."""
-    for index in part:
-        yield log.lines[index], log.where(index)

@@ -20,8 +20,8 @@ from unslow.look.logs.ollama_commands import asked_facts
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process, words_of
 from unslow.look.running_server import unit_fact
-from unslow.look.runtimes._gguf_process import found_server, parse_status
 from unslow.look.runtimes._gguf_server import exact_model, read_server, with_file
+from unslow.look.runtimes._process import resident_bytes
 from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_names, read_version, with_doubt
 from unslow.look.runtimes.ollama.processes import (
     DEFAULT_URL,
@@ -29,9 +29,7 @@ from unslow.look.runtimes.ollama.processes import (
     Child,
     Log,
     children_of,
-    last_load_of,
-    lines_of,
-    load_of,
+    last_load,
     read_app_log,
     read_log,
     url_of,
@@ -51,18 +49,17 @@ class SeenChild(NamedTuple):
 def read_child(child: Child, log: Log) -> SeenChild:
     """Everything that can be seen of one process."""
     process = child.process
-    logged = parse_load(log, load_of(log, child.port, child.model))
+    logged = parse_load(log, last_load(log, child.model, child.port))
     if child.kind == "llama-server":
-        return SeenChild(child, read_server(process.system, found_server(process)), logged)
+        return SeenChild(child, read_server(process.system, process), logged)
     # Ollama's own runner answers no questions; MLX has neither layers nor a file of GGUF
     command = process.command()
-    status = parse_status(process.text("status"), f"/proc/{process.pid}/status")
     facts: dict[str, Any] = {
         **command_facts(shlex.join(words_of(command)), f"/proc/{process.pid}/cmdline", is_server=False),
         "pid": reported(process.pid, "/proc"),
         "command": command,
         "environment": process.environment(),
-        "resident_bytes": status["VmRSS"],
+        "resident_bytes": resident_bytes(process),
     }
     model = Model(path=reported(child.model, "command line"))
     if child.kind == "mlx":
@@ -72,14 +69,12 @@ def read_child(child: Child, log: Log) -> SeenChild:
     return SeenChild(child, Subject(runtime=Runtime(**facts), model=model), logged)
 
 
-def parse_load(log: Log, part: range | None) -> Subject:
+def parse_load(log: Log, part: range) -> Subject:
     """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
-    if part is None:
-        return Subject()
     readers = [ollama.DIALECT.start(), llama_cpp.DIALECT.start()]
-    for line, where in lines_of(log, part):
+    for index in part:
         for reader in readers:
-            reader.take(line, where)
+            reader.take(log.lines[index], log.where(index))
     outer, inner = (reader.seen(log.name).subject for reader in readers)
     kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := getattr(outer.runtime, name), Known)}
     return Subject(
@@ -225,7 +220,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     subjects = []
     for each in loaded:
         path = each.subject.model.path.value_or("")
-        logged = parse_load(log, last_load_of(log, path) if path else None)
+        logged = parse_load(log, last_load(log, name_of_path(path))) if path else Subject()
         subject = settled_subject(whole, each, whole.warnings.value_or(()), logged=logged)
         subjects.append(_described(system, subject, [""]) if here else subject)
     return _with_failed_load(subjects, whole, log) or (_idle(whole, read_names(server)),)
@@ -281,7 +276,7 @@ def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
 
 def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> tuple[Subject, ...]:
     """The subjects, and one more for the last load where that failed: nothing that is loaded tells of it."""
-    logged = parse_load(log, last_load_of(log, ""))
+    logged = parse_load(log, last_load(log))
     if logged.runtime.state.value_or("") != "failed":
         return tuple(subjects)
     return (*subjects, settled_subject(whole, None, whole.warnings.value_or(()), logged=logged))

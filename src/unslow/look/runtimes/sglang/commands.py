@@ -1,11 +1,10 @@
 """The commands of SGLang: every knob as a flag, and what is none as advice."""
 
 from collections.abc import Mapping
-from functools import partial
 
 from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Knob, Setting
-from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, advice, write_commands
+from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, advice
 from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
     MOST_MEMORY,
@@ -96,4 +95,4 @@ _PROGRAM = program_of(
     ],
     no_model="put `--model-path MODEL` into the line: which model it is, is not known",
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for

@@ -15,7 +15,7 @@ from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
 from unslow.look.openai_api import Server, parse_model_list
 from unslow.look.processes import Process
-from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
+from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
 from unslow.look.runtimes._engine_server import (
     Engine,
     Place,
@@ -33,6 +33,7 @@ from unslow.look.runtimes._engine_server import (
     untruth,
     url_of,
 )
+from unslow.look.runtimes._given_settings import GivenSettings
 from unslow.look.server_answers import Metrics, value_at
 
 NAME = "SGLang"
@@ -83,27 +84,14 @@ SHARED = frozenset({
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the whole command line was seen, so that absence is a fact."""
-    given = Given(NAME, FLAGS, settings, complete)
-    kv_type = given.text("kv_type")
+    given = GivenSettings(NAME, FLAGS.flags, settings, complete)
     facts: dict[str, Any] = {
-        "context_set": given.number("context"),
+        **shared_settings(given),
         "context_length": given.number("context"),
-        "kv_type_k": kv_type,
-        "kv_type_v": kv_type,
-        "gpu_memory_fraction": given.share("memory_fraction"),
-        "cpu_offload_bytes": given.gibibytes("cpu_offload", default=0),
-        "max_sequences": given.number("sequences"),
-        "max_batched_tokens": given.number("batched_tokens"),
         "prompt_cache": given.untruth("no_prefix_cache", default=True),
         "eager": given.truth("no_graphs", default=False),
-        "attention": given.text("attention"),
-        "tensor_parallel": given.number("tensor_parallel", default=1),
-        "pipeline_parallel": given.number("pipeline_parallel", default=1),
-        "device_set": given.text("device"),
-        "quantization": given.text("quantization"),
-        "weights_type": given.text("dtype"),
-        "speculative": given.text("speculative"),
-        "draft_tokens": given.number("draft_tokens"),
+        "attention": given.word("attention"),
+        "speculative": given.word("speculative"),
         "metrics_endpoint": given.truth("metrics", default=False),
     }
     return Runtime(**facts)

@@ -19,7 +19,8 @@ from unslow.look.openai_api import Server, read_model_list
 from unslow.look.processes import Process, words_of
 from unslow.look.runtimes.transformers.commands import commands_for
 from unslow.look.runtimes.transformers.in_process import NAME, describe, subject_of
-from unslow.look.system import LookError, System
+from unslow.look.server_answers import value_at
+from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import LOCAL_HOST, is_port, reachable_host
 
 __all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_model", "read_url"]
@@ -44,11 +45,8 @@ _UNTOLD = not_supported(
 def read_model(system: System, model: Any) -> Subject:
     """A model that lives in this process, as it describes itself."""
     described = system.ask("transformers model", lambda: describe(model))
-    try:
-        pid = read_own_pid(system)  # of the process that was recorded
-    except LookError:  # systems without /proc
-        pid = os.getpid()
-    return subject_of(described, pid)
+    pid = try_look(None, read_own_pid, system)  # of the process that was recorded; systems without /proc have none
+    return subject_of(described, pid or os.getpid())
 
 
 def find(processes: Sequence[Process]) -> list[Process]:
@@ -101,10 +99,7 @@ def _forced_model(words: list[str], process: Process) -> Model:
     if not name:
         return Model()
     folder = name if name.startswith("/") else f"{process.folder().value_or('')}/{name}"
-    try:
-        facts = model_facts(read_checkpoint(process.system, folder), name)
-    except LookError:
-        facts = Model()
+    facts = try_look(Model(), lambda: model_facts(read_checkpoint(process.system, folder), name))
     return overlaid(facts, Model(name=reported(name, COMMAND)))
 
 
@@ -118,11 +113,7 @@ def _runtime(url: str) -> Runtime:
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
     """The server at a URL; asking it for a model would load that model, so only its list is read."""
     server = Server(system, url, api_key)
-    try:
-        described = server.json("/openapi.json")
-        paths = described.get("paths") if isinstance(described, dict) else None
-    except LookError:
-        return None
+    paths = value_at(try_look(None, server.json, "/openapi.json"), "paths")
     if not isinstance(paths, dict) or not paths.keys() >= _SIGNS:
         return None
     name: Fact[str] = _UNTOLD

@@ -12,18 +12,7 @@ from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import Known
 from unslow.look.command_line import is_absolute_path
-from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_DRAFT,
-    PLACE,
-    Advice,
-    Answer,
-    Turn,
-    Wanted,
-    Words,
-    restart,
-    write_commands,
-)
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, PLACE, Advice, Answer, Turn, Wanted, Words, restart
 from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
     MOST_MEMORY,
@@ -258,4 +247,4 @@ _PROGRAM = program_of(
     has_model=lambda command: bool(model_of(command, FLAGS.settings(command, {}))),
     no_model="put the model after `vllm serve`: which one it is, is not known",
 )
-commands_for = partial(write_commands, _PROGRAM)
+commands_for = _PROGRAM.commands_for

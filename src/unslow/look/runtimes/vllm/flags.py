@@ -5,27 +5,18 @@ As in vllm/engine/arg_utils.py and vllm/envs.py; spellings that a later version 
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import (
-    NOT_LOOKED,
-    Absence,
-    Fact,
-    Known,
-    Unknown,
-    estimated,
-    first_known,
-    not_supported,
-    reported,
-)
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, first_known, not_supported, reported
 from unslow.look.command_line import COMMAND, Setting
 from unslow.look.logs.commands import CommandLines
-from unslow.look.runtimes._engine_flags import Flag, Flags, Given, switch
+from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
 from unslow.look.runtimes._engine_server import model_of_name
+from unslow.look.runtimes._given_settings import GivenSettings, is_not_given
 
 NAME = "vLLM"
 
@@ -96,8 +87,8 @@ SHARED = frozenset({
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    given = Given(NAME, FLAGS, settings, complete)
-    kv_type, length = given.text("kv_type"), given.number("context")
+    given = GivenSettings(NAME, FLAGS.flags, settings, complete)
+    length = given.number("context")
     # On a CPU: while it binds threads to cores, their number is its own, and its log tells it
     binding = given.settings.get("binding")
     unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
@@ -106,32 +97,18 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     eager = lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
     if level and level.value == "0":
         eager = reported(value=True, source=level.source)
-    way: Fact[Any] = first_known(given.text("draft_model"), given.within("speculative", "method", "model"))
+    way: Fact[Any] = first_known(given.word("draft_model"), given.within("speculative", "method", "model"))
     tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
     known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
-    drafting = {
-        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
-        "draft_tokens": tokens if known else given.number("draft_tokens"),
-    }
     facts: dict[str, Any] = {
-        "context_set": length,
+        **shared_settings(given),
         "context_length": length if isinstance(length, Known) else given.missing("context"),
-        "kv_type_k": kv_type,
-        "kv_type_v": kv_type,
-        "gpu_memory_fraction": given.share("memory_fraction"),
-        "cpu_offload_bytes": given.gibibytes("cpu_offload", default=0),
-        "max_sequences": given.number("sequences"),
-        "max_batched_tokens": given.number("batched_tokens"),
         "prompt_cache": given.truth("prefix_cache"),
         "eager": eager,
-        "attention": first_known(given.text("attention"), given.text("attention_config")),
-        "tensor_parallel": given.number("tensor_parallel", default=1),
-        "pipeline_parallel": given.number("pipeline_parallel", default=1),
-        "device_set": given.text("device"),
-        "quantization": given.text("quantization"),
-        "weights_type": given.text("dtype"),
+        "attention": first_known(given.word("attention"), given.word("attention_config")),
         **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
-        **drafting,
+        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
+        "draft_tokens": tokens if known else given.number("draft_tokens"),
         **({"threads": given.number("threads")} if unbound else {}),
     }
     return Runtime(**facts)
@@ -179,43 +156,29 @@ COMMANDS = CommandLines(
 )
 
 
-Version = tuple[int, int]
+Version = tuple[int, ...]
 
 ATTENTION_FLAG: Version = (0, 15)  # 2026-01-22: the variable VLLM_ATTENTION_BACKEND is read no more
 FIRST_V1: Version = (0, 8)  # 2025-03: the second engine is the default, and with it the cache of prefixes
 
 
-class Default(NamedTuple):
-    """What a setting is since a version where nobody set it, and what it was before."""
-
-    fact: str
-    value: Any
-    since: Version
-    before: Any
+DEFAULTS: dict[str, tuple[Any, Version, Any]] = {
+    "gpu_memory_fraction": (0.92, (0, 20), 0.9),
+    "prompt_cache": (True, FIRST_V1, False),
+}
+"""What a setting is where nobody set it, since which version, and what it was before."""
 
 
-DEFAULTS: tuple[Default, ...] = (
-    Default("gpu_memory_fraction", 0.92, since=(0, 20), before=0.9),
-    Default("prompt_cache", value=True, since=FIRST_V1, before=False),
-)
-
-
-def version_of(text: Fact[str]) -> Version | None:
-    """The first two parts of a version such as 0.32.0+cpu; None where there is none."""
-    found = re.match(r"v?(\d{1,4})\.(\d{1,4})", text.value_or(""))
-    return (int(found[1]), int(found[2])) if found else None
-
-
-SINCE: dict[str, tuple[int, ...]] = {
+SINCE: dict[str, Version] = {
     "--max-model-len": (0, 2, 0), "--quantization": (0, 2, 0), "--enforce-eager": (0, 2, 6),
     "--kv-cache-dtype": (0, 3, 0), "--enable-prefix-caching": (0, 4, 0), "--speculative-model": (0, 4, 1),
     "VLLM_ATTENTION_BACKEND": (0, 4, 2), "--no-enable-prefix-caching": (0, 6, 5), "--speculative-config": (0, 8, 2),
     "--attention-backend": (0, 13, 0),
 }  # fmt: skip
 """The release that first had each flag, by vllm/engine/arg_utils.py of every release; the others are as old as it."""
-UNTIL: dict[str, tuple[int, ...]] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
+UNTIL: dict[str, Version] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
 """The release that first lacked it again."""
-CACHE_TYPES_SINCE: dict[str, tuple[int, ...]] = {
+CACHE_TYPES_SINCE: dict[str, Version] = {
     "auto": (0, 3, 0), "fp8_e5m2": (0, 4, 3), "fp8": (0, 4, 1), "fp8_e4m3": (0, 4, 3), "fp8_inc": (0, 10, 0),
     "bfloat16": (0, 11, 0), "float16": (0, 18, 0), "int8_per_token_head": (0, 20, 0), "fp8_per_token_head": (0, 20, 0),
     "nvfp4": (0, 20, 0), "turboquant_k8v4": (0, 20, 0), "turboquant_4bit_nc": (0, 20, 0),
@@ -227,13 +190,13 @@ UNBOUND_SINCE = (0, 11, 1)
 """The release that first left threads unbound when told so; before, a list of CPUs is what sets their number."""
 
 
-def full_version(text: Fact[str]) -> tuple[int, ...] | None:
+def full_version(text: Fact[str]) -> Version | None:
     """All three parts of a version; None where there is none."""
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", text.value_or(""))
     return tuple(int(part or 0) for part in found.groups()) if found else None
 
 
-def lacking(word: str, version: tuple[int, ...] | None) -> str:
+def lacking(word: str, version: Version | None) -> str:
     """Why a version does not have a flag or a variable; empty where it has it, or tells no version and is new."""
     since, until = SINCE.get(word, (0,)), UNTIL.get(word)
     if until and (version is None or version >= until):
@@ -243,34 +206,32 @@ def lacking(word: str, version: tuple[int, ...] | None) -> str:
     return ""
 
 
-def thread_variables(count: int, version: tuple[int, ...] | None) -> dict[str, str]:
+def thread_variables(count: int, version: Version | None) -> dict[str, str]:
     """What makes it compute with so many threads: while it binds them itself, OMP_NUM_THREADS is written over."""
     if version is not None and version < UNBOUND_SINCE:
         return {"VLLM_CPU_OMP_THREADS_BIND": f"0-{count - 1}" if count > 1 else "0"}
     return {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(count)}
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _dotted(version: Version) -> str:
     return ".".join(map(str, version))
 
 
 def with_defaults(runtime: Runtime) -> Runtime:
     """The runtime with what its version does where nobody told it otherwise."""
-    version = version_of(runtime.version)
-    if version is None:
+    version = (full_version(runtime.version) or ())[:2]
+    if not version:
         return runtime
     changes: dict[str, Any] = {}
-    for default in DEFAULTS:
-        fact = getattr(runtime, default.fact)
-        if isinstance(fact, Unknown) and fact.absence is Absence.NOT_FOUND:
-            value = default.value if version >= default.since else default.before
-            changes[default.fact] = estimated(value, f"default of vLLM {'.'.join(map(str, version))}")
+    for name, (value, since, before) in DEFAULTS.items():
+        if is_not_given(getattr(runtime, name)):
+            changes[name] = estimated(value if version >= since else before, f"default of vLLM {_dotted(version)}")
     return msgspec.structs.replace(runtime, **changes)
 
 
 def without_dead_variable(runtime: Runtime) -> Runtime:
     """The runtime without a choice of attention that its version does not read."""
-    version = version_of(runtime.version)
+    version = full_version(runtime.version)
     source = getattr(runtime.attention, "source", "")
     if version is None or version < ATTENTION_FLAG or not source.endswith("VLLM_ATTENTION_BACKEND"):
         return runtime

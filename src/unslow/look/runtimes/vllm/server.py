@@ -23,7 +23,6 @@ from unslow.look.runtimes._engine_server import (
     find_servers,
     gibibytes,
     model_of_name,
-    of_process,
     places_of,
     read_own_log,
     share,
@@ -32,6 +31,7 @@ from unslow.look.runtimes._engine_server import (
     url_of,
     with_files,
 )
+from unslow.look.runtimes._process import process_facts
 from unslow.look.runtimes.vllm.flags import (
     FLAGS,
     NAME,
@@ -279,7 +279,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     runtime = overlaid(
         overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
     )
-    runtime = overlaid(runtime, of_process(process, NAME, FLAGS, url, path))
+    name = reported(NAME, f"/proc/{process.pid}/cmdline")
+    runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
     model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
     files = with_files(process.system, model, written, places_of(process), process.roots())
     runtime = _explained(with_defaults(runtime), _SAID_IN_LOG, "vLLM says it only in its log", _LOG)
