@@ -9,7 +9,7 @@ from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported
 from unslow.look.kernel import parse_numbers, parse_whole, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
 from unslow.look.kernel.processors import parse_cpu_list
-from unslow.look.system import LookError, System, read_text, try_look, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
 
 ONLINE = "/sys/devices/system/cpu/online"
 MOST_LEVELS = 64
@@ -51,7 +51,7 @@ def read_limits(system: System, pid: int | str = "self") -> Machine:
     except LookError as error:
         count = unknown(error)
     cpu = overlaid(Cpu(allowed_cpus=count), _read_cpu(system, pid))
-    return Machine(cpu=cpu, memory=Memory(limit_bytes=_read_memory_limit(system, pid)))
+    return Machine(cpu=cpu, memory=Memory(limit_bytes=try_fact(_read_memory_limit, system, pid)))
 
 
 def _read_cpu(system: System, pid: int | str) -> Cpu:
@@ -144,12 +144,9 @@ def parse_allowed_cpus(text: str) -> frozenset[int]:
 
 
 def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
-    try:
-        group = read_group(system, pid, "memory")
-        paths = (f"{folder}/{name}" for folder in group.folders for name in _MEMORY_LIMITS[group.version])
-        limits = [limit for path in paths if (limit := _read_limit(system, path))]
-    except LookError as error:
-        return unknown(error)
+    group = read_group(system, pid, "memory")
+    paths = (f"{folder}/{name}" for folder in group.folders for name in _MEMORY_LIMITS[group.version])
+    limits = [limit for path in paths if (limit := _read_limit(system, path))]
     return reported(*min(limits)) if limits else not_found("no memory limit set")
 
 
