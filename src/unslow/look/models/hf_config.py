@@ -81,8 +81,7 @@ class _Reader:
         self._numbers = numbers
 
     def __call__(self, name: str) -> int:
-        value = self._numbers.get(name, 0)
-        return value if isinstance(value, int) else 0
+        return _whole(self._numbers, name)
 
     @property
     def delta_keys(self) -> int:
@@ -132,12 +131,11 @@ def read_config(system: System, folder: str, name: str = "config.json") -> Confi
     """The config in a folder, trimmed; empty where there is none."""
     path = f"{folder}/{name}"
     try:
-        data = system.read_bytes(path, MOST_CONFIG_BYTES)
+        return parse_config(system.read_bytes(path, MOST_CONFIG_BYTES), path)
     except LookError as error:
         if error.absence is Absence.NOT_FOUND:
             return {}
         raise
-    return parse_config(data, path)
 
 
 def parse_config(data: bytes, source: str) -> Config:
@@ -195,8 +193,7 @@ def layer_types(text: _Config, layers: int) -> list[str]:
     if not 0 < layers <= MOST_LAYERS:
         return []
     for dialect in (_listed, _by_number, _chunked, _windowed):
-        types = dialect(text, layers)
-        if types:
+        if types := dialect(text, layers):
             return types
     return [_ALIKE.get(str(text.get("model_type")), FULL)] * layers
 
@@ -263,9 +260,8 @@ def _chunked(text: _Config, layers: int) -> list[str]:
 
 def _windowed(text: _Config, layers: int) -> list[str]:
     """A window in all layers, in all but the last of each period, or from one layer on."""
-    if not (_count(text, "sliding_window") or _count(text, "sliding_window_size")):
-        return []
-    if text.get("use_sliding_window") is False:
+    window = _count(text, "sliding_window") or _count(text, "sliding_window_size")
+    if not window or text.get("use_sliding_window") is False:
         return []
     period = _count(text, "sliding_window_pattern") or _count(text, "global_attn_every_n_layers")
     if period:
@@ -402,8 +398,8 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-def _whole(shape: Shape, name: str) -> int:
-    value = shape.get(name, 0)
+def _whole(numbers: Numbers, name: str) -> int:
+    value = numbers.get(name, 0)
     return value if isinstance(value, int) else 0
 
 
@@ -451,19 +447,17 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
             return _mlx(declared)  # it repeats itself under `quantization_config`, without naming the method
         for key in ("quantization_config", "compression_config"):
             if isinstance(declared := place.get(key), dict) and declared:
-                method = _text(declared, "quant_method") or (
-                    "bitsandbytes"
-                    if bool(declared.get("load_in_4bit") or declared.get("load_in_8bit"))
-                    else "quantized"
-                )
-                bits, name = _bits_and_name(method, declared)
-                group_size = (
-                    _number(declared, "group_size")
-                    or _number(declared, "q_group_size")
-                    or next((_number(weights, "group_size") for weights, _ in _groups(declared)), 0)
-                )
-                return Quantization(method=method, name=name, bits=bits, group_size=group_size)
+                return _declared(declared)
     return None
+
+
+def _declared(declared: Config) -> Quantization:
+    unnamed = "bitsandbytes" if declared.get("load_in_4bit") or declared.get("load_in_8bit") else "quantized"
+    method = _text(declared, "quant_method") or unnamed
+    bits, name = _bits_and_name(method, declared)
+    first = next((_number(weights, "group_size") for weights, _ in _groups(declared)), 0)
+    group_size = _number(declared, "group_size") or _number(declared, "q_group_size") or first
+    return Quantization(method=method, name=name, bits=bits, group_size=group_size)
 
 
 def named_quant(config: Mapping[str, Any]) -> str:

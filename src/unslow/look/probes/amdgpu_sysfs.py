@@ -220,8 +220,9 @@ def _read_processes(
         return unknown(clients, "run as root to see the processes of other users")
     found = {process.pid: process for process in processes_of(clients, card.bus_id)}
     names = try_look([], system.list_dir, f"{KFD_TOPOLOGY}/proc") if node else []
-    for pid in (int(name) for name in names if node and name.isdecimal()):
-        held = try_look(0, read_number, system, f"{KFD_TOPOLOGY}/proc/{pid}/vram_{node.number}")
+    for pid in (int(name) for name in names if name.isdecimal()):
+        path = f"{KFD_TOPOLOGY}/proc/{pid}/vram_{node.number if node else 0}"
+        held = try_look(0, read_number, system, path)
         process = found.get(pid, GpuProcess(pid=pid))
         if held > process.vram_bytes.value_or(0):  # old kernels leave what is allocated for computing out of the sum
             found[pid] = msgspec.structs.replace(process, vram_bytes=reported(held, f"{KFD_TOPOLOGY}/proc"))

@@ -74,6 +74,14 @@ def try_fact(ask: Callable[P, Fact[T]], *args: P.args, **kwargs: P.kwargs) -> Fa
         return unknown(error)
 
 
+def converted(value: Any, kind: type[T], what: str = "the recording does not fit") -> T:
+    """An answer as `kind`; LookError where it is something else, as a recording edited by hand can hold anything."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise LookError(f"{what}: {error}") from error
+
+
 class Finished(msgspec.Struct, frozen=True):
     """A command that ended by itself."""
 

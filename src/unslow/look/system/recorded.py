@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -36,6 +36,7 @@ from unslow.look.system import (
     Live,
     LookError,
     System,
+    converted,
 )
 
 KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
@@ -46,11 +47,6 @@ _SHORT = 200  # an error message; anything longer that is no JSON might hold a p
 def masked_bytes(data: bytes) -> str:
     """What a file holds, without what is nobody's business."""
     return masked_text(data.decode("utf-8", "replace"))
-
-
-def masked_tail(data: bytes, limit: int) -> str:
-    """The end of a file; the first line of it was cut, and may be the rest of a prompt that can't be told as one."""
-    return masked_bytes(data if len(data) < limit else data.partition(b"\n")[2])
 
 
 def _words(data: bytes) -> str:
@@ -75,11 +71,6 @@ _FORMS: dict[str, Callable[[bytes], str]] = {
     "/proc/net/tcp6": _listeners,
 }
 """What is kept of files that hold more than a recording should, by the end of their path."""
-
-
-def form_of(path: str) -> Callable[[bytes], str]:
-    """How a file is written down."""
-    return next((form for end, form in _FORMS.items() if path.endswith(end)), masked_bytes)
 
 
 def without_prompts(slots: str) -> str:
@@ -155,14 +146,6 @@ def read_entries(path: Path) -> Iterator[Entry]:
                 raise UserError(f"{path}, line {number}: {error}", "was the recording cut short?") from error
 
 
-def converted(kind: type[T], value: Any) -> T:
-    """The value as `kind`; a recording edited by hand can hold anything."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise LookError(f"the recording does not fit: {error}") from error
-
-
 def packed_stream(lines: list[tuple[float, str]]) -> Any:
     """The lines of a stream: hundreds of them that differ in a word each."""
     return base64.b64encode(zlib.compress(msgspec.json.encode(lines), 9)).decode() if lines else []
@@ -171,7 +154,7 @@ def packed_stream(lines: list[tuple[float, str]]) -> Any:
 def unpacked_stream(answer: Any) -> list[tuple[float, str]]:
     """The lines again, also those of a recording that has them as they are."""
     if not isinstance(answer, str):
-        return converted(list[tuple[float, str]], answer or [])
+        return converted(answer or [], list[tuple[float, str]])
     try:
         unpacking = zlib.decompressobj()
         text = unpacking.decompress(base64.b64decode(answer, validate=True), LARGEST_STREAM_BYTES)
@@ -223,15 +206,18 @@ class Recorder:
         return answer
 
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
-        return self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form_of(path))
+        form = next((form for end, form in _FORMS.items() if path.endswith(end)), masked_bytes)
+        return self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form)
 
     def read_head(self, path: str, limit: int) -> bytes:
         return self._keep(f"head {path}", lambda: self._system.read_head(path, limit), masked_bytes)
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        return self._keep(
-            f"tail {path}", lambda: self._system.read_tail(path, limit), lambda data: masked_tail(data, limit)
-        )
+        # The first line of the end was cut, and may be the rest of a prompt that can't be told as one
+        def form(data: bytes) -> str:
+            return masked_bytes(data if len(data) < limit else data.partition(b"\n")[2])
+
+        return self._keep(f"tail {path}", lambda: self._system.read_tail(path, limit), form)
 
     def list_dir(self, path: str) -> list[str]:
         return self._keep(f"folder {path}", lambda: self._system.list_dir(path))
@@ -301,20 +287,15 @@ def _failed(question: str, error: LookError) -> Entry:
     return Entry(question, error=masked_text(error.why), absence=error.absence, kind=kind)
 
 
-class _Placed(NamedTuple):
-    line: int
-    entry: Entry
-
-
 class RecordedSystem:
     """Answers from a recording; what was never asked was never seen. Any thread may ask."""
 
     def __init__(self, folder: Path) -> None:
-        self._answers: dict[str, deque[_Placed]] = defaultdict(deque)
+        self._answers: dict[str, deque[tuple[int, Entry]]] = defaultdict(deque)  # with their lines
         for line, entry in enumerate(read_entries(folder / INDEX)):
             queue = self._answers[entry.question]
-            queue.append(_Placed(line, queue[-1].entry if entry.again and queue else entry))
-        self._clock = [(placed.line, placed.entry) for placed in self._answers.pop(CLOCK, ())]
+            queue.append((line, queue[-1][1] if entry.again and queue else entry))
+        self._clock = list(self._answers.pop(CLOCK, ()))
         self._lock = Lock()
         self._at, self._seconds = -1, 0.0
 
@@ -337,28 +318,31 @@ class RecordedSystem:
             raise entry.failure()
         return entry.answer
 
+    def _bytes(self, question: str) -> bytes:
+        return converted(self._next(question), str).encode("utf-8", "surrogateescape")
+
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
-        return _bytes(self._next(f"file {path}"))
+        return self._bytes(f"file {path}")
 
     def read_head(self, path: str, limit: int) -> bytes:
-        return _bytes(self._next(f"head {path}"))
+        return self._bytes(f"head {path}")
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        return _bytes(self._next(f"tail {path}"))
+        return self._bytes(f"tail {path}")
 
     def list_dir(self, path: str) -> list[str]:
-        return converted(list[str], self._next(f"folder {path}"))
+        return converted(self._next(f"folder {path}"), list[str])
 
     def read_link(self, path: str) -> str:
-        return converted(str, self._next(f"link {path}"))
+        return converted(self._next(f"link {path}"), str)
 
     def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
-        return converted(Finished, self._next(f"command {' '.join(command)}"))
+        return converted(self._next(f"command {' '.join(command)}"), Finished)
 
     def request(
         self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
     ) -> Answer:
-        status, text, content_type = converted(tuple[int, str, str], self._next(f"http {method} {url}"))
+        status, text, content_type = converted(self._next(f"http {method} {url}"), tuple[int, str, str])
         return Answer(status, text.encode(), content_type)
 
     def stream(
@@ -379,7 +363,7 @@ class RecordedSystem:
         return self._next(f"ask {name}")
 
     def now(self) -> str:
-        return converted(str, self._next("now"))
+        return converted(self._next("now"), str)
 
     def clock(self) -> float:
         with self._lock:
@@ -387,7 +371,7 @@ class RecordedSystem:
                 raise LookError("not in the recording: the clock", Absence.NOT_LOOKED)
             place = min(bisect_right(self._clock, self._at, key=lambda c: c[0]), len(self._clock) - 1)
             self._at = max(self._at, self._clock[place][0])
-            self._seconds = max(self._seconds, converted(float, self._clock[place][1].answer))
+            self._seconds = max(self._seconds, converted(self._clock[place][1].answer, float))
             return self._seconds
 
     def sleep(self, seconds: float) -> None:
@@ -395,7 +379,3 @@ class RecordedSystem:
 
     def live(self) -> Live:
         raise LookError("a recording is not the machine itself", Absence.NOT_LOOKED)
-
-
-def _bytes(value: Any) -> bytes:
-    return converted(str, value).encode("utf-8", "surrogateescape")
