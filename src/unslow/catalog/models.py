@@ -6,7 +6,7 @@ And the words that people use for them.
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cache, cached_property
 from itertools import accumulate
@@ -187,12 +187,11 @@ def well_known() -> dict[str, WellKnown]:
 def model_at(stem: str) -> WellKnown:
     """The model of a file name."""
     one = _entry(stem)
-    return _whole(one, {one.like: _entry(one.like)} if one.like else {})
+    return _whole(one, _entry(one.like) if one.like else one)
 
 
-def _whole(one: _Entry, found: Mapping[str, _Entry]) -> WellKnown:
+def _whole(one: _Entry, base: _Entry) -> WellKnown:
     """The entry with what it takes from the one it is like."""
-    base = found[one.like] if one.like else one
     return WellKnown(
         names=one.names,
         architecture=one.architecture or base.architecture,
@@ -372,18 +371,17 @@ def _key(text: str) -> str:
 
 @cache
 def _by_name() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for stem, names in all_names().items():
-        for name in (stem, *names):
-            found[_key(name)].add(stem)
-    return dict(found)
+    return _stems_by(lambda name: (_key(name),))
 
 
 @cache
 def _by_beginning() -> dict[str, set[str]]:
+    return _stems_by(lambda name: accumulate(_words(name)))
+
+
+def _stems_by(keys: Callable[[str], Iterable[str]]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for stem, names in all_names().items():
-        for name in (stem, *names):
-            for beginning in accumulate(_words(name)):
-                found[beginning].add(stem)
+        for key in (key for name in (stem, *names) for key in keys(name)):
+            found[key].add(stem)
     return dict(found)
