@@ -85,11 +85,6 @@ def without_prompts(slots: str) -> str:
     return msgspec.json.encode(answer).decode()
 
 
-def hidden(_value: Any) -> str:
-    """That there was an answer, and nothing of it."""
-    return "masked"
-
-
 def masked_json(value: Any) -> Any:
     """An answer with every text in it masked."""
     match value:
@@ -266,7 +261,7 @@ class Recorder:
             self._write(msgspec.structs.replace(entry, answer=packed_stream(lines)))
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
-        form = hidden if name.startswith(UNRECORDED) else masked_json
+        form = (lambda _: "masked") if name.startswith(UNRECORDED) else masked_json  # else nothing of it
         return self._keep(f"ask {name}", lambda: self._system.ask(name, question), form)
 
     def now(self) -> str:

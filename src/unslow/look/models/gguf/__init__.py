@@ -4,7 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from math import prod
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -316,11 +316,11 @@ def read_gguf_pipe(system: System, descriptor: int = STANDARD_INPUT) -> Gguf:
     return _asked(system, "-", lambda: _whole("-", ["standard input"], lambda _: _pipe(descriptor)))
 
 
-def read_gguf_url(system: System, url: str, timeout_s: float = WEB_TIMEOUT_S) -> Gguf:
+def read_gguf_url(system: System, url: str) -> Gguf:
     """The header of the model at a URL that the user gave, with all of its parts; only their headers are fetched."""
-    from unslow.look.system.http import opened_url  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
+    from unslow.look.system.http import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
 
-    return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: opened_url(part, timeout_s)))
+    return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S))))
 
 
 def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
