@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -261,22 +261,16 @@ def same_shape_as(word: str, model: WellKnown) -> str:
     """The name by which a word means another model than the entry's own, of the same shape; empty for spellings."""
     keys = {_key(text) for text in _readings(word)}
     named = next((name for name in model.names if _key(name) in keys), "")
-    other, own = (_parted(name) for name in (named, model.name))
-    newer = bool(own.versions) and not other.versions <= own.versions
-    return named if newer or not other.words <= own.words else ""
+    (words, versions), (own_words, own_versions) = (_parted(name) for name in (named, model.name))
+    newer = bool(own_versions) and not versions <= own_versions
+    return named if newer or not words <= own_words else ""
 
 
-class _Parted(NamedTuple):
+def _parted(name: str) -> tuple[set[str], set[float]]:
     """What tells a model from others: its words, and its versions; not its size and the date of a release."""
-
-    words: set[str]
-    versions: set[float]
-
-
-def _parted(name: str) -> _Parted:
     bare = _SIZE_OR_DATE.sub(" ", re.sub(r"[-_:/]", " ", name.lower()))
     words = set(re.findall("[a-z]{2,}", bare)) - _NOISE - _DETAILS
-    return _Parted(words, {float(number) for number in re.findall(r"\d+(?:\.\d+)?", bare)})
+    return words, {float(number) for number in re.findall(r"\d+(?:\.\d+)?", bare)}
 
 
 class _NoSuchModelError(UserError):

@@ -234,7 +234,12 @@ def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], N
             progress(stream.bytes)
     seen = {name: reader.seen(source) for name, reader in stream.readers.items()}
     texts = [_lines_where([text], lambda _, line: not _WRITTEN.match(line.lstrip())) for text in stream.unread()]
-    tables, taken = _read_tables(texts)
+    tables: dict[str, Seen] = {}
+    taken: set[int] = set()  # the numbers of the lines that blocks take up
+    for text in texts:
+        each = {name: parse(text) for name, parse in text_dialects().items()}
+        tables = _together(tables, {name: block for name, block in each.items() if block.lines})
+        taken.update(text.number(i) for block in each.values() for first, end in block.spans for i in range(first, end))
     found = {name: each for name, each in _together(seen, tables).items() if each.lines}
     machine = merged_machine([found[name].machine for name in sorted(found, key=tables.__contains__)])
     return Pasted(
@@ -258,17 +263,6 @@ def _subjects(found: Mapping[str, Seen], machine: Machine) -> tuple[Subject, ...
         kind.append(seen.subject)
     subjects = merged_subjects([*asked, *shown, *logged])
     return tuple(with_contradictions(subject, [*asked, *logged], machine, len(subjects)) for subject in subjects)
-
-
-def _read_tables(texts: list[Text]) -> tuple[dict[str, Seen], set[int]]:
-    """What the blocks of the texts tell, by dialect, and the numbers of the lines they take up."""
-    found: dict[str, Seen] = {}
-    taken: set[int] = set()
-    for text in texts:
-        each = {name: parse(text) for name, parse in text_dialects().items()}
-        found = _together(found, {name: seen for name, seen in each.items() if seen.lines})
-        taken.update(text.number(i) for seen in each.values() for first, end in seen.spans for i in range(first, end))
-    return found, taken
 
 
 def _together(first: Mapping[str, Seen], second: Mapping[str, Seen]) -> dict[str, Seen]:

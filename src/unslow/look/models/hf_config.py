@@ -182,12 +182,6 @@ _LETTERS = {"M": MAMBA, "*": FULL, "-": "mlp", "E": "moe", "L": SLIDING, "G": FU
 _ALIKE = {"mamba": MAMBA, "mamba2": MAMBA, "falcon_mamba": MAMBA, "falcon_h1": "hybrid"}
 
 
-def listed_layers(text: _Config) -> int:
-    """The number of layers that a config lists one by one; 0 where it lists none."""
-    lists = (text.get(key) for key in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
-    return next((len(words) for words in lists if words and _is_words(words)), 0)
-
-
 def layer_types(text: _Config, layers: int) -> list[str]:
     """One word for each layer; none where the config does not tell the number of layers."""
     if not 0 < layers <= MOST_LAYERS:
@@ -346,8 +340,9 @@ def hf_shape(config: Mapping[str, Any]) -> Shape:
     for name, keys in NAMES.items():
         key = next((k for k in keys if text.get(k) is not None), "")
         _put(shape, name, key, text.get(key))
-    if count := "layers" not in shape and listed_layers(text):
-        shape["layers"] = count
+    lists = (text.get(key) for key in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
+    if "layers" not in shape and (words := next((words for words in lists if words and _is_words(words)), None)):
+        shape["layers"] = len(words)
     _complete(shape, text)
     shape["tied"] = text.get("tie_word_embeddings") is not False  # Transformers 4 leaves out what is true
     if isinstance(text.get("model_type"), str):

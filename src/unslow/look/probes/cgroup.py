@@ -28,16 +28,8 @@ class Group(NamedTuple):
     folders: tuple[str, ...]
 
 
-class Quota(NamedTuple):
-    """A limit of CPU time, and the folder that sets it."""
-
-    cpus: float
-    folder: str
-
-
-def read(system: System) -> Machine:
-    """The limits of this process, which the user's other processes often share."""
-    return read_limits(system)
+Quota = tuple[float, str]
+"""A limit of CPU time, in processors, and the folder that sets it."""
 
 
 def read_limits(system: System, pid: int | str = "self") -> Machine:
@@ -52,6 +44,9 @@ def read_limits(system: System, pid: int | str = "self") -> Machine:
         count = unknown(error)
     cpu = overlaid(Cpu(allowed_cpus=count), _read_cpu(system, pid))
     return Machine(cpu=cpu, memory=Memory(limit_bytes=try_fact(_read_memory_limit, system, pid)))
+
+
+read = read_limits  # as a probe: of this process, whose limits the user's other processes often share
 
 
 def _read_cpu(system: System, pid: int | str) -> Cpu:
@@ -101,7 +96,7 @@ def read_quota(system: System, version: int, folder: str) -> Quota | None:
     try:
         if version == 1:
             quota, period = (read_number(system, f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
-            return Quota(quota / period, folder) if quota > 0 and period > 0 else None
+            return (quota / period, folder) if quota > 0 and period > 0 else None
         return parse_cpu_max(read_word(system, f"{folder}/cpu.max"), folder)
     except LookError as error:
         if error.absence is Absence.NOT_FOUND:
@@ -112,7 +107,7 @@ def read_quota(system: System, version: int, folder: str) -> Quota | None:
 def parse_cpu_max(text: str, folder: str) -> Quota | None:
     """Version 2: "200000 100000" is two CPUs, "max 100000" is no limit."""
     match = _QUOTA.match(text)
-    return Quota(int(match[1]) / int(match[2]), folder) if match and int(match[1]) and int(match[2]) else None
+    return (int(match[1]) / int(match[2]), folder) if match and int(match[1]) and int(match[2]) else None
 
 
 def _read_throttling(system: System, folder: str) -> Cpu:

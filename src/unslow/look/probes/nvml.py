@@ -269,15 +269,11 @@ def _first_answer(*calls: Callable[[], Any]) -> Any:
 def _memory(nvml: Nvml, gpu: Any) -> dict[str, int]:
     """Version 2 tells memory that the driver keeps apart from memory in use; version 1 adds them up."""
 
-    def version_2() -> dict[str, int]:
-        info = nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)
-        return {"total": info.total, "reserved": info.reserved, "free": info.free, "used": info.used}
+    def ask(*names: str, **version: Any) -> dict[str, int]:
+        info = nvml.nvmlDeviceGetMemoryInfo(gpu, **version)
+        return {name: getattr(info, name) for name in (*names, "free", "used")}
 
-    def version_1() -> dict[str, int]:
-        info = nvml.nvmlDeviceGetMemoryInfo(gpu)
-        return {"total": info.total, "free": info.free, "used": info.used}
-
-    return dict(_first_answer(version_2, version_1))
+    return dict(_first_answer(lambda: ask("total", "reserved", version=nvml.nvmlMemory_v2), lambda: ask("total")))
 
 
 def _utilisation(nvml: Nvml, gpu: Any) -> dict[str, int]:

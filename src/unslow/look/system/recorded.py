@@ -22,16 +22,10 @@ from unslow.facts.errors import UserError
 from unslow.facts.masking import RULES_WITHOUT_PROMPTS, masked_command, masked_environment, masked_text, without_keys
 from unslow.facts.values import Absence
 from unslow.look.system import (
-    COMMAND_TIMEOUT_S,
-    FILE_LIMIT_BYTES,
-    HTTP_TIMEOUT_S,
-    SILENCE_S,
-    STREAM_TIMEOUT_S,
     Answer,
     ExchangeError,
     ExchangeFailure,
     Finished,
-    Headers,
     Line,
     Live,
     LookError,
@@ -141,11 +135,6 @@ def read_entries(path: Path) -> Iterator[Entry]:
                 raise UserError(f"{path}, line {number}: {error}", "was the recording cut short?") from error
 
 
-def packed_stream(lines: list[tuple[float, str]]) -> Any:
-    """The lines of a stream: hundreds of them that differ in a word each."""
-    return base64.b64encode(zlib.compress(msgspec.json.encode(lines), 9)).decode() if lines else []
-
-
 def unpacked_stream(answer: Any) -> list[tuple[float, str]]:
     """The lines again, also those of a recording that has them as they are."""
     if not isinstance(answer, str):
@@ -200,9 +189,9 @@ class Recorder:
         self._write(Entry(masked_text(question), form(answer)))
         return answer
 
-    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
+    def read_bytes(self, path: str, *given: Any, **named: Any) -> bytes:
         form = next((form for end, form in _FORMS.items() if path.endswith(end)), masked_bytes)
-        return self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form)
+        return self._keep(f"file {path}", lambda: self._system.read_bytes(path, *given, **named), form)
 
     def read_head(self, path: str, limit: int) -> bytes:
         return self._keep(f"head {path}", lambda: self._system.read_head(path, limit), masked_bytes)
@@ -220,36 +209,24 @@ class Recorder:
     def read_link(self, path: str) -> str:
         return self._keep(f"link {path}", lambda: self._system.read_link(path), masked_text)
 
-    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
+    def run(self, command: Sequence[str], *given: Any, **named: Any) -> Finished:
         def form(done: Finished) -> Any:
             return {"status": done.status, "stdout": masked_text(done.stdout), "stderr": masked_text(done.stderr)}
 
-        return self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, timeout_s), form)
+        return self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, *given, **named), form)
 
-    def request(
-        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
-    ) -> Answer:
+    def request(self, method: str, url: str, *given: Any, **named: Any) -> Answer:
         def form(answer: Answer) -> Any:
             text = answer.body.decode("utf-8", "replace")
             shown = without_prompts(text) if url.endswith("/slots") else text
             return [answer.status, masked_text(shown), answer.content_type]
 
-        def get() -> Answer:
-            return self._system.request(method, url, body, headers, timeout_s)
+        return self._keep(f"http {method} {url}", lambda: self._system.request(method, url, *given, **named), form)
 
-        return self._keep(f"http {method} {url}", get, form)
-
-    def stream(
-        self,
-        url: str,
-        body: Any,
-        headers: Headers = None,
-        timeout_s: float = STREAM_TIMEOUT_S,
-        silence_s: float = SILENCE_S,
-    ) -> Iterator[Line]:
+    def stream(self, url: str, *given: Any, **named: Any) -> Iterator[Line]:
         lines, entry = [], Entry(f"stream {url}")
         try:
-            for seconds, text in self._system.stream(url, body, headers, timeout_s, silence_s):
+            for seconds, text in self._system.stream(url, *given, **named):
                 line = Line(round(seconds, 6), text)  # a microsecond is enough, and as much as is written down
                 kept = masked_text(line.text, RULES_WITHOUT_PROMPTS)  # an answer to what unslow itself made up
                 lines.append((line.seconds, self._hushed(kept)))
@@ -257,8 +234,9 @@ class Recorder:
         except LookError as error:
             entry = _failed(f"stream {url}", error)
             raise
-        finally:  # also where nobody wanted to hear the rest
-            self._write(msgspec.structs.replace(entry, answer=packed_stream(lines)))
+        finally:  # also where nobody wanted to hear the rest; hundreds of lines that differ in a word each
+            packed = base64.b64encode(zlib.compress(msgspec.json.encode(lines), 9)).decode() if lines else []
+            self._write(msgspec.structs.replace(entry, answer=packed))
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
         form = (lambda _: "masked") if name.startswith(UNRECORDED) else masked_json  # else nothing of it
@@ -316,7 +294,7 @@ class RecordedSystem:
     def _bytes(self, question: str) -> bytes:
         return converted(self._next(question), str).encode("utf-8", "surrogateescape")
 
-    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
+    def read_bytes(self, path: str, *_given: Any, **_named: Any) -> bytes:
         return self._bytes(f"file {path}")
 
     def read_head(self, path: str, limit: int) -> bytes:
@@ -331,23 +309,14 @@ class RecordedSystem:
     def read_link(self, path: str) -> str:
         return converted(self._next(f"link {path}"), str)
 
-    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
+    def run(self, command: Sequence[str], *_given: Any, **_named: Any) -> Finished:
         return converted(self._next(f"command {' '.join(command)}"), Finished)
 
-    def request(
-        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
-    ) -> Answer:
+    def request(self, method: str, url: str, *_given: Any, **_named: Any) -> Answer:
         status, text, content_type = converted(self._next(f"http {method} {url}"), tuple[int, str, str])
         return Answer(status, text.encode(), content_type)
 
-    def stream(
-        self,
-        url: str,
-        body: Any,
-        headers: Headers = None,
-        timeout_s: float = STREAM_TIMEOUT_S,
-        silence_s: float = SILENCE_S,
-    ) -> Iterator[Line]:
+    def stream(self, url: str, *_given: Any, **_named: Any) -> Iterator[Line]:
         entry = self._entry(f"stream {url}")
         for seconds, text in unpacked_stream(entry.answer):
             yield Line(seconds, text)

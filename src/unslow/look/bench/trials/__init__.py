@@ -22,7 +22,6 @@ class Perform(Protocol):
 
     def __call__(self, system: System, target: Target, plan: Plan, progress: Progress) -> Run:
         """A run with the facts of this trial."""
-        ...
 
 
 @cache

@@ -20,11 +20,9 @@ class Source(Protocol):
     @property
     def size(self) -> int | None:
         """Bytes in all; None where only the end will tell."""
-        ...
 
     def read(self, at: int, least: int, most: int) -> bytes:
         """From `least` to `most` bytes from `at` on, never before what was read last; fewer only at the end."""
-        ...
 
 
 class FileSource:

@@ -187,11 +187,8 @@ def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str
     if model.kind is not Kind.MODEL or model.format != "gguf" or not companions:
         return model
     near = [m for f, m in companions if not f or folder == f or folder.startswith(f"{f}/")]
-    return msgspec.structs.replace(
-        model,
-        projectors=tuple(m.path for m in near if m.kind is Kind.PROJECTOR),
-        drafts=tuple(m.path for m in near if m.kind is Kind.DRAFT),
-    )
+    projectors, drafts = (tuple(m.path for m in near if m.kind is kind) for kind in (Kind.PROJECTOR, Kind.DRAFT))
+    return msgspec.structs.replace(model, projectors=projectors, drafts=drafts)
 
 
 class _Folder:

@@ -8,6 +8,7 @@ from unslow.facts.values import MHZ
 from unslow.look.kernel import MICRO, MILLI, Sensors, read_sensors
 from unslow.look.kernel.gpus import Card, parse_generation, read_cards
 from unslow.look.probes.amdgpu_sysfs import AMD, read_kfd_nodes
+from unslow.look.probes.intel_gpu_sysfs import BUILT_IN, CLOCKS, INTEL, REASONS
 from unslow.look.sampler.readings import REASON_BITS, SELDOM_S, Device, Rate, Reading
 from unslow.look.system import Live, LookError
 
@@ -56,16 +57,12 @@ def _sensor_paths(sensors: Sensors) -> Iterator[tuple[str, str, float, float]]:
             yield column, f"{sensors.path}/{sensors.labels[label]}_input", scale, every_s
 
 
-INTEL = "0x8086"
-_BUILT_IN = "0000:00:02.0"  # where every graphics unit inside an Intel processor is
-_CLOCKS = ("device/tile0/gt0/freq0/act_freq", "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz")
-_REASONS = (("device/tile0/gt0/freq0/throttle", "reason_"), ("gt/gt0", "throttle_reason_"))
 _MOST_REASONS = 24  # as many bits as a number of single precision holds
 
 
 def open_intel_gpu(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The readings of every GPU, cards before what is built in; LookError where there is none."""
-    cards = sorted(read_cards(live, INTEL), key=lambda card: card.bus_id == _BUILT_IN)
+    cards = sorted(read_cards(live, INTEL), key=lambda card: card.bus_id == BUILT_IN)
     if not cards:
         raise LookError("no Intel GPU is there")
     return [reading for index, card in enumerate(cards) for reading in _intel_readings(live, index, card, closing)]
@@ -75,7 +72,7 @@ def _intel_readings(live: Live, index: int, card: Card, closing: ExitStack) -> I
     names, files = _open_reasons(live, card, closing)
     device = Device(index, card.bus_id, lambda bits: [name for at, name in enumerate(names) if bits >> at & 1])
     sensors = read_sensors(live, card.device)
-    for path in (f"{card.path}/{file}" for file in _CLOCKS):
+    for path in (f"{card.path}/{file}" for file in CLOCKS):
         with suppress(LookError):
             yield _reading(device, "clock_hz", _times(_open_number(live, path, closing), MHZ))
             break
@@ -94,7 +91,7 @@ def _intel_readings(live: Live, index: int, card: Card, closing: ExitStack) -> I
 
 
 def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str], list[Callable[[], float]]]:
-    for folder, prefix in ((f"{card.path}/{folder}", prefix) for folder, prefix in _REASONS):
+    for folder, prefix in ((f"{card.path}/{folder}", prefix) for folder, prefix in REASONS):
         with suppress(LookError):
             names = [n for n in live.list_dir(folder) if n.startswith(prefix) and not n.endswith("status")]
             names = names[:_MOST_REASONS]

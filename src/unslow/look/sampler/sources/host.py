@@ -290,7 +290,7 @@ def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Re
     quotas = [quota for folder in group.folders if (quota := read_quota(live, group.version, folder))]
     if not quotas:
         raise LookError("no CPU quota is set")
-    file = _follow(live, f"{min(quotas).folder}/cpu.stat", _QUOTA_LIMIT_BYTES, closing)
+    file = _follow(live, f"{min(quotas)[1]}/cpu.stat", _QUOTA_LIMIT_BYTES, closing)
     return [Reading("quota", ("cpu_throttled_share",), Quota(file).read, every_s=SELDOM_S)]
 
 
