@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.calibration import LARGEST_BYTES, Calibration, dump_calibration, parse_calibration
+from unslow.facts.calibration import LARGEST_BYTES, Calibration, parse_calibration
 from unslow.facts.errors import UserError
+from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import MIB
 from unslow.look.engine import Engine, start_engine
 from unslow.look.kernel.processors import CpuUse, cpus_between, read_cpu_sample, read_own_pid
@@ -289,7 +290,7 @@ class CalibrationStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=self.folder)
             with os.fdopen(handle, "wb") as file:
-                file.write(dump_calibration(calibration) + b"\n")
+                file.write(dump_stored(calibration) + b"\n")
             os.replace(part, path)  # noqa: PTH105 (both are names here)
         except OSError as error:
             if part:

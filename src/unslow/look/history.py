@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Failure, Pass, dump_bench, parse_bench
+from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Failure, Pass, parse_bench
 from unslow.facts.errors import UserError
+from unslow.facts.stored_json import dump_stored
 from unslow.look.calibration import data_folder
 
 State = Literal["whole", "interrupted", "running", "broke_off"]
@@ -330,7 +331,7 @@ class History:
             connection.execute("INSERT INTO pieces (bench, answered, failed, body) VALUES (?, ?, ?, ?)", row)
 
     def _put(self, bench: Bench, owner: str) -> None:
-        data = dump_bench(bench)
+        data = dump_stored(bench)
         if len(data) > LARGEST_BENCH_BYTES:  # it could not be read again
             limit = f"{LARGEST_BENCH_BYTES >> 20} MiB"
             raise UserError(f"this benchmark is larger than {limit}", "write it to a file instead")

@@ -15,8 +15,9 @@ from unslow.look.command_writer import NO_UNIT, Unit
 from unslow.look.kernel import parse_numbers
 from unslow.look.kernel.processes import (
     MOUNT_TABLE,
+    NUMA_MAPS_LIMIT_BYTES,
+    parse_bytes_by_node,
     parse_cpu_library,
-    read_bytes_by_node,
     read_code_features,
     read_nodes,
 )
@@ -158,7 +159,8 @@ def with_own_process(system: System, subject: Subject) -> Subject:
 def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:
     if len(read_nodes(system)) <= 1:  # then nobody asks: the kernel walks through all pages to tell
         return not_found("there is one memory node")
-    return reported(read_bytes_by_node(system, pid), f"/proc/{pid}/numa_maps")
+    path = f"/proc/{pid}/numa_maps"
+    return reported(parse_bytes_by_node(read_text(system, path, NUMA_MAPS_LIMIT_BYTES)), path)
 
 
 def _build_features(system: System, pid: int) -> Fact[list[str]]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,7 +14,7 @@ from unslow.look.requests import Plan, Target, Timed
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD, decode_phase, throttled_fraction, under_load
 from unslow.look.system import LookError, System, converted, try_fact, try_look, unknown
-from unslow.look.system.http import is_loopback
+from unslow.look.system.http import is_local_url
 
 QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
 
@@ -34,7 +33,7 @@ def watching(system: System, target: Target) -> Iterator[Sampler]:
 
 def is_here(target: Target) -> bool:
     """Whether the server runs on this machine, so that what this machine does has to do with it."""
-    return target.pid is not None or is_loopback(urlsplit(target.url).hostname or "")
+    return target.pid is not None or is_local_url(target.url)
 
 
 def note_completion(sampler: Sampler, completion: Completion, start_s: float) -> None:

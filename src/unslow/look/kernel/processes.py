@@ -66,13 +66,8 @@ def read_nodes(system: System) -> list[int]:
     return sorted(with_cpus & with_memory)
 
 
-def read_bytes_by_node(system: System, pid: int) -> dict[str, int]:
-    """The bytes that a process has in memory on each node, files that it maps among them."""
-    return parse_bytes_by_node(read_text(system, f"/proc/{pid}/numa_maps", NUMA_MAPS_LIMIT_BYTES))
-
-
 def parse_bytes_by_node(text: str) -> dict[str, int]:
-    """The sum over all mappings, by the number of the node; huge pages count as large as they are."""
+    """The bytes in memory on each node over all mappings, also of files; huge pages count as large as they are."""
     held: dict[str, int] = {}
     for line in text.splitlines():
         if size := _PAGE_KIB.search(line):

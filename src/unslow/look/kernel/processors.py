@@ -124,7 +124,6 @@ class CpuUse(NamedTuple):
 
     busy_cpus: float
     excluded_cpus: float
-    steal_cpus: float
     busiest: list[BusyProcess]
 
 
@@ -231,4 +230,4 @@ def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[i
         name, nice, parents = after.processes[pid].name, after.processes[pid].nice, _parents(after, pid)
         others.append(BusyProcess(pid=pid, name=name, cpus=round(used[pid], 3), parents=parents, nice=nice))
     busiest = sorted((p for p in others if p.cpus >= LEAST_CPUS), key=lambda p: (-p.cpus, p.pid))[:BUSIEST]
-    return CpuUse(round(busy, 3), round(excluded, 3), round(steal, 3), busiest)
+    return CpuUse(round(busy, 3), round(excluded, 3), busiest)

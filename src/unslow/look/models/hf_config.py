@@ -426,7 +426,6 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """As people call the result: GPTQ 4-bit, NVFP4, W4A16."""
     bits: int = 0
-    group_size: int = 0
     override_bits: dict[str, int] = {}
     """Of single modules, by name, where they differ (MLX)."""
 
@@ -450,9 +449,7 @@ def _declared(declared: Config) -> Quantization:
     unnamed = "bitsandbytes" if declared.get("load_in_4bit") or declared.get("load_in_8bit") else "quantized"
     method = _text(declared, "quant_method") or unnamed
     bits, name = _bits_and_name(method, declared)
-    first = next((_number(weights, "group_size") for weights, _ in _groups(declared)), 0)
-    group_size = _number(declared, "group_size") or _number(declared, "q_group_size") or first
-    return Quantization(method=method, name=name, bits=bits, group_size=group_size)
+    return Quantization(method=method, name=name, bits=bits)
 
 
 def named_quant(config: Mapping[str, Any]) -> str:
@@ -515,7 +512,6 @@ def _mlx(declared: Config) -> Quantization:
         method="mlx",
         name=f"MLX {mode.upper()}" if mode not in ("", "affine") else f"MLX {bits}-bit",
         bits=bits,
-        group_size=_number(declared, "group_size"),
         override_bits={name: n for name, v in single if (n := _number(v, "bits"))},
     )
 

@@ -147,11 +147,7 @@ OF_A_GPU = (
 OF_THE_HOST = ("busy_cpus", "own_cpus", "others_cpus", "memory_available_bytes", "disk_read_bytes_per_s")
 
 
-class _Slice(NamedTuple):
-    column: int
-    block: Block
-    first: int
-    last: int
+_Slice = tuple[int, Block, int, int]  # A column of the picture, and the rows of a block that are in it
 
 
 def timeline_of(book: SampledRows) -> Timeline | None:
@@ -186,7 +182,7 @@ def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
             column = min(columns - 1, int((block.seconds[first] - book.first_s) / width_s))
             end_s = book.first_s + (column + 1) * width_s if column < columns - 1 else inf
             last = max(first + 1, min(rows, block.between(block.seconds[first], end_s)[1]))
-            found.append(_Slice(column, block, first, last))
+            found.append((column, block, first, last))
             first = last
     return found
 
