@@ -12,6 +12,7 @@ import collections
 import csv
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,7 +23,7 @@ from lab.speed.processors import processor_rows
 from lab.speed.solver import fitted, predicted
 from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
 
-from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml, learned_speed
+from unslow.catalog.learned_speed import LearnedSpeed, Spread, learned_speed
 from unslow.facts.values import Unknown
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.speed.rows import CPU, PARTIAL, PREFILL, group_of, understood_row
@@ -42,6 +43,21 @@ def is_of_host(name: str) -> bool:
 def is_of_hosts(m: Measured) -> bool:
     """Whether a CPU computed all of it, or a part."""
     return m.group == PARTIAL or m.backend == "cpu"
+
+
+def as_toml(learned: LearnedSpeed) -> str:
+    """The text of the file."""
+    lines = [f"made_by = {_quoted(learned.made_by)}", f"measurements = {_quoted(learned.measurements)}", ""]
+    lines += ["[chips]", *(f"{_quoted(k)} = {msgspec.json.encode(v).decode()}" for k, v in learned.chips.items()), ""]
+    lines += ["[factors]", *(f"{_quoted(k)} = {round(v, 4)}" for k, v in sorted(learned.factors.items())), ""]
+    for name, spread in sorted(learned.spreads.items()):
+        fields: dict[str, Any] = msgspec.structs.asdict(spread)
+        lines += [f"[spreads.{_quoted(name)}]", *(f"{k} = {round(v, 4)}" for k, v in fields.items()), ""]
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def logs_without(

@@ -3,9 +3,10 @@
 import math
 
 import pytest
+from lab.fit_speed import as_toml
 
 from unslow.catalog import entry
-from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml, learned_speed, spread_of
+from unslow.catalog.learned_speed import LearnedSpeed, Spread, learned_speed, spread_of
 
 GROUPS = ("dense gpu", "deep context", "moe", "several gpus", "partial offload", "prefill", "cpu only")
 

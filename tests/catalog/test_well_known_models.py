@@ -38,7 +38,7 @@ def test_the_numbers_of_an_entry_that_is_like_another_are_its_own_where_it_state
     shape = {"layers": 2, "width": 4, "vocabulary": 8, "context_trained": 16}
     base = _Entry(("Base",), "somewhere", 7, architecture="llama", shape=shape)
     other = _Entry(("Other",), "elsewhere", like="base", shape={"context_trained": 32})
-    model = _whole(other, {"base": base})
+    model = _whole(other, base)
     assert model.shape == Shape(layers=2, width=4, vocabulary=8, context_trained=32)
     assert (model.architecture, model.parameters, model.name) == ("llama", 7, "Other")
 

@@ -17,10 +17,11 @@ from unslow.commands.calibrate.calibration import (
     list_calibrations,
 )
 from unslow.commands.diagnose.target import read_stored
-from unslow.facts.calibration import dump_calibration, parse_calibration
+from unslow.facts.calibration import parse_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.machine import BusyProcess, Cpu, Gpu, Load, Machine
 from unslow.facts.runtime import Runtime
+from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import measured, not_found, reported
 from unslow.look.calibration import CalibrationStore, Limits, Measured, ModelToMeasure, Rounds
 from unslow.look.engine.made_up_models import ModelCache
@@ -49,7 +50,7 @@ def test_the_embedded_engine_is_calibrated(calibration):
     assert [p.name for p in calibration.points] == ["Q8_0", "Q4_0", "F16"]
     assert all(p.decode_s > 0 and p.prefill_s > 0 for p in calibration.points)
     assert calibration.machine.cpu
-    assert parse_calibration(dump_calibration(calibration), "x") == calibration
+    assert parse_calibration(dump_stored(calibration), "x") == calibration
 
 
 def test_kept_listed_and_forgotten(calibration, tmp_path, wording):
@@ -93,7 +94,7 @@ def test_what_disturbed_it_is_noted(calibration, wording):
     one = Measured(ModelToMeasure("x", "x"), (0.01, 0.01, 0.01), (), 3, 0, 8)
     calm = msgspec.structs.replace(calibration.rates, error=0.01)
     assert disturbance(Rounds([one], None), calm) == ""
-    use = CpuUse(1.0, 2.0, 0.0, [BusyProcess(pid=1, name="cc1", cpus=1.0)])
+    use = CpuUse(1.0, 2.0, [BusyProcess(pid=1, name="cc1", cpus=1.0)])
     wild = msgspec.structs.replace(calibration.rates, error=0.2)
     text = disturbance(Rounds([one._replace(lost=9)], use, ("vocabulary",), quiet=False), wild)
     wording(text, tells=("1.0", "cc1", "9 of 12"))

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unslow.facts.calibration import LARGEST_BYTES, Calibration, MachineMark, dump_calibration, parse_calibration
+from unslow.facts.calibration import LARGEST_BYTES, Calibration, MachineMark, parse_calibration
 from unslow.facts.errors import UserError
+from unslow.facts.stored_json import dump_stored
 from unslow.look.calibration import CalibrationStore, calibration_file_name, data_folder, read_calibrations
 from unslow.look.system.live import LiveSystem
 
@@ -62,8 +63,8 @@ def test_forgotten(store):
         (b'{"schema": "unslow.calibration/1"}', "missing required field"),
         (b"[" * 100_000, "is no calibration"),
         (b"\xff\xfe", "is no calibration"),
-        (dump_calibration(ONE).replace(b'"threads": 8', b'"threads": -8'), "$.threads"),
-        (dump_calibration(ONE).replace(b'"seconds": 30.0', b'"seconds": "x"'), "$.seconds"),
+        (dump_stored(ONE).replace(b'"threads": 8', b'"threads": -8'), "$.threads"),
+        (dump_stored(ONE).replace(b'"seconds": 30.0', b'"seconds": "x"'), "$.seconds"),
     ],
 )
 def test_a_hostile_file_is_told_and_does_no_harm(store, data, words):

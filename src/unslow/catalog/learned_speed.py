@@ -1,7 +1,6 @@
 """The factors of the speed prediction as learned from measurements, and how far off it is on devices not seen."""
 
 from functools import cache
-from typing import Any
 
 import msgspec
 
@@ -43,21 +42,6 @@ def learned_speed() -> LearnedSpeed:
 def spread_of(group: str, backend: str) -> Spread:
     """The learned spread of a group on a backend, else of the group."""
     return learned_speed().spread(group, backend)
-
-
-def as_toml(learned: LearnedSpeed) -> str:
-    """The text of the file."""
-    lines = [f"made_by = {_quoted(learned.made_by)}", f"measurements = {_quoted(learned.measurements)}", ""]
-    lines += ["[chips]", *(f"{_quoted(k)} = {msgspec.json.encode(v).decode()}" for k, v in learned.chips.items()), ""]
-    lines += ["[factors]", *(f"{_quoted(k)} = {round(v, 4)}" for k, v in sorted(learned.factors.items())), ""]
-    for name, spread in sorted(learned.spreads.items()):
-        fields: dict[str, Any] = msgspec.structs.asdict(spread)
-        lines += [f"[spreads.{_quoted(name)}]", *(f"{k} = {round(v, 4)}" for k, v in fields.items()), ""]
-    return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()
 
 
 class Learned(msgspec.Struct, frozen=True):

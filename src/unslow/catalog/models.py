@@ -6,11 +6,11 @@ And the words that people use for them.
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -187,12 +187,11 @@ def well_known() -> dict[str, WellKnown]:
 def model_at(stem: str) -> WellKnown:
     """The model of a file name."""
     one = _entry(stem)
-    return _whole(one, {one.like: _entry(one.like)} if one.like else {})
+    return _whole(one, _entry(one.like) if one.like else one)
 
 
-def _whole(one: _Entry, found: Mapping[str, _Entry]) -> WellKnown:
+def _whole(one: _Entry, base: _Entry) -> WellKnown:
     """The entry with what it takes from the one it is like."""
-    base = found[one.like] if one.like else one
     return WellKnown(
         names=one.names,
         architecture=one.architecture or base.architecture,
@@ -262,22 +261,16 @@ def same_shape_as(word: str, model: WellKnown) -> str:
     """The name by which a word means another model than the entry's own, of the same shape; empty for spellings."""
     keys = {_key(text) for text in _readings(word)}
     named = next((name for name in model.names if _key(name) in keys), "")
-    other, own = (_parted(name) for name in (named, model.name))
-    newer = bool(own.versions) and not other.versions <= own.versions
-    return named if newer or not other.words <= own.words else ""
+    (words, versions), (own_words, own_versions) = (_parted(name) for name in (named, model.name))
+    newer = bool(own_versions) and not versions <= own_versions
+    return named if newer or not words <= own_words else ""
 
 
-class _Parted(NamedTuple):
+def _parted(name: str) -> tuple[set[str], set[float]]:
     """What tells a model from others: its words, and its versions; not its size and the date of a release."""
-
-    words: set[str]
-    versions: set[float]
-
-
-def _parted(name: str) -> _Parted:
     bare = _SIZE_OR_DATE.sub(" ", re.sub(r"[-_:/]", " ", name.lower()))
     words = set(re.findall("[a-z]{2,}", bare)) - _NOISE - _DETAILS
-    return _Parted(words, {float(number) for number in re.findall(r"\d+(?:\.\d+)?", bare)})
+    return words, {float(number) for number in re.findall(r"\d+(?:\.\d+)?", bare)}
 
 
 class _NoSuchModelError(UserError):
@@ -372,18 +365,17 @@ def _key(text: str) -> str:
 
 @cache
 def _by_name() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for stem, names in all_names().items():
-        for name in (stem, *names):
-            found[_key(name)].add(stem)
-    return dict(found)
+    return _stems_by(lambda name: (_key(name),))
 
 
 @cache
 def _by_beginning() -> dict[str, set[str]]:
+    return _stems_by(lambda name: accumulate(_words(name)))
+
+
+def _stems_by(keys: Callable[[str], Iterable[str]]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for stem, names in all_names().items():
-        for name in (stem, *names):
-            for beginning in accumulate(_words(name)):
-                found[beginning].add(stem)
+        for key in (key for name in (stem, *names) for key in keys(name)):
+            found[key].add(stem)
     return dict(found)

@@ -120,21 +120,13 @@ def cache_exceptions() -> dict[str, CacheException]:
 _FOLDER = "samples"
 
 
-class _Reading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    text: str
-
-
-class _Openings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    openings: tuple[str, ...]
-
-
 @cache
 def sample_text() -> str:
     """A text of several kinds, of which a server is asked what it expects next."""
-    return entry(texts(_FOLDER)["reading"], _Reading, "samples/reading.toml").text.strip()
+    return entry(texts(_FOLDER)["reading"], dict[str, str], "samples/reading.toml")["text"].strip()
 
 
 @cache
 def sample_openings() -> tuple[str, ...]:
     """Beginnings that a server is asked to continue."""
-    return entry(texts(_FOLDER)["openings"], _Openings, "samples/openings.toml").openings
+    return entry(texts(_FOLDER)["openings"], dict[str, tuple[str, ...]], "samples/openings.toml")["openings"]

@@ -34,14 +34,11 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Only of use where two versions are told of."""
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    command: tuple[Command, ...]
-
-
 @cache
 def askable_commands() -> tuple[Command, ...]:
     """Every command, in the order of the files."""
-    return tuple(command for _, file in entries("questions", _File) for command in file.command)
+    files = entries("questions", dict[str, tuple[Command, ...]])
+    return tuple(command for _, file in files for command in file["command"])
 
 
 UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
@@ -60,6 +57,5 @@ class ReadingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def readings() -> Mapping[str, tuple[ReadingWay, ...]]:
     """The ways to each reading by its name, the first that fits to be taken."""
-    return {
-        name: ways for _, file in entries("readings", dict[str, tuple[ReadingWay, ...]]) for name, ways in file.items()
-    }
+    files = entries("readings", dict[str, tuple[ReadingWay, ...]])
+    return {name: ways for _, file in files for name, ways in file.items()}

@@ -12,6 +12,7 @@ import msgspec
 from unslow.catalog import entries
 from unslow.facts.errors import UserError
 from unslow.facts.model import HfShape, LayerKind, Tensor
+from unslow.facts.values import padded
 
 Module: TypeAlias = Literal["embeddings", "output", "norms", "routers", "attention"]
 _GROUPS_IN_A_GROUP = 256  # bitsandbytes' nested blocks
@@ -91,7 +92,7 @@ def packed_bytes(of: Scheme, rows: int, columns: int) -> int:
 
 def array_bytes(of: Scheme, array: Array, rows: int, columns: int) -> int:
     """What one of the arrays of a matrix takes."""
-    rows, columns = _up(rows, of.packing.rows_multiple), _up(columns, of.packing.columns_multiple)
+    rows, columns = padded(rows, of.packing.rows_multiple), padded(columns, of.packing.columns_multiple)
     bits = array.bits or of.packing.stored_bits.get(int(of.bits), of.bits)
     if array.packed_along:
         across, along = rows, columns  # a number for each weight, or for each group of a row
@@ -116,10 +117,6 @@ def _numbers_in(of: Scheme, array: Array, rows: int, columns: int) -> int:
         "column": columns,
         "tensor": 1,
     }[array.per]
-
-
-def _up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
 
 
 _BITS = re.compile(r"(?<!\d)(\d{1,2}(?:\.\d{1,4})?)[ _-]?(?:bits?|bpw)\b")

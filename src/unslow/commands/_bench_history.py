@@ -8,11 +8,12 @@ from typing import Literal
 import msgspec
 
 from unslow import __version__
-from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Comparison, dump_bench, parse_bench
+from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Comparison, parse_bench
 from unslow.facts.bench import Change as Verdict
 from unslow.facts.errors import UserError
 from unslow.facts.run import Earlier
 from unslow.facts.snapshot import Case
+from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import Fact, failed, not_found
 from unslow.look.bench.llama_bench import parse_llama_bench
 from unslow.look.history import Entry, Filters, History, default_history
@@ -159,7 +160,7 @@ def figured(bench: Bench) -> Bench:
 
 def export(bench: Bench, path: str, form: Form = "unslow") -> None:
     """Write it to a file, whole or not at all; UserError where that can't be done."""
-    data = dump_bench(bench) if form == "unslow" else render_llama_bench(bench).encode()
+    data = dump_stored(bench) if form == "unslow" else render_llama_bench(bench).encode()
     target = Path(os.path.realpath(path))  # a link stays a link
     try:
         if target.exists() and not target.is_file():

@@ -11,7 +11,7 @@ import msgspec
 from unslow.facts.calibration import MachineMark
 from unslow.facts.machine import Facts
 from unslow.facts.run import Telemetry
-from unslow.facts.stored_json import dump_stored, parse_stored
+from unslow.facts.stored_json import parse_stored
 from unslow.facts.values import Amount, Count, Fraction
 
 SCHEMA = "unslow.bench/1"
@@ -209,11 +209,6 @@ def parse_bench(data: bytes, where: str) -> Bench:
     """A stored benchmark; UserError where it is none, or one of another version."""
     hint = "`unslow bench --list` shows what is kept"
     return parse_stored(data, Bench, where, "benchmark", LARGEST_BENCH_BYTES, hint)
-
-
-def dump_bench(bench: Bench) -> bytes:
-    """The benchmark as JSON; the schema is always in it."""
-    return dump_stored(bench)
 
 
 # A test as llama-bench writes it with `-o json`: its own names, in its own order, so that others' tools read it.

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from unslow.facts.machine import Facts
-from unslow.facts.stored_json import dump_stored, parse_stored
+from unslow.facts.stored_json import parse_stored
 from unslow.facts.values import Amount, Bytes, Count, Fraction
 
 SCHEMA = "unslow.calibration/1"
@@ -134,8 +134,3 @@ def parse_calibration(data: bytes, where: str) -> Calibration:
     """A stored calibration; UserError where it is none, or one of another version."""
     hint = f"remove it, or measure again with `unslow calibrate`: {where}"
     return parse_stored(data, Calibration, where, "calibration", LARGEST_BYTES, hint)
-
-
-def dump_calibration(calibration: Calibration) -> bytes:
-    """The calibration as JSON; the schema is always in it."""
-    return dump_stored(calibration)

@@ -4,7 +4,7 @@ And the largest numbers that are believed of one.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
@@ -198,7 +198,10 @@ def unpacked_tensors(table: Table) -> list[Tensor]:
     for kind, layer in table.order:
         if not 0 <= kind < len(table.kinds) or len(tensors) + len(table.kinds[kind]) > MOST_TENSORS:
             raise ValueError("has a recorded list of tensors that does not fit")
-        tensors += _of_layer(layer, table.kinds[kind])
+        alike = table.kinds[kind]
+        if layer != _NO_LAYER:
+            alike = [t._replace(name=t.name.replace(_ANY_LAYER, f"blk.{layer}.", 1)) for t in alike]
+        tensors += alike
     return tensors
 
 
@@ -206,12 +209,6 @@ def layer_of(name: str) -> int:
     """The layer that a tensor belongs to, or -1."""
     found = _EXACT_LAYER.match(name)
     return int(found[1]) if found else _NO_LAYER
-
-
-def _of_layer(layer: int, kind: Sequence[Tensor]) -> Iterable[Tensor]:
-    if layer == _NO_LAYER:
-        return kind
-    return (t._replace(name=t.name.replace(_ANY_LAYER, f"blk.{layer}.", 1)) for t in kind)
 
 
 class Model(Facts, frozen=True, kw_only=True):

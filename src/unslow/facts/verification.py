@@ -9,7 +9,7 @@ import msgspec
 
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts
-from unslow.facts.stored_json import dump_stored, parse_stored
+from unslow.facts.stored_json import parse_stored
 from unslow.facts.values import Amount, Count
 
 SCHEMA = "unslow.verify_side/1"
@@ -101,8 +101,3 @@ def parse_side(data: bytes, where: str) -> Side:
     if scored and not len(scored.at) == len(scored.log_probabilities) == len(scored.likeliest):
         raise UserError(f"{where} is no measurement: its probabilities do not belong to its places", hint)
     return side
-
-
-def dump_side(side: Side) -> bytes:
-    """The side as JSON; the schema is always in it."""
-    return dump_stored(side)

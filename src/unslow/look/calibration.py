@@ -7,7 +7,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.calibration import LARGEST_BYTES, Calibration, dump_calibration, parse_calibration
+from unslow.facts.calibration import LARGEST_BYTES, Calibration, parse_calibration
 from unslow.facts.errors import UserError
-from unslow.facts.values import MIB, Amount, Count
+from unslow.facts.stored_json import dump_stored
+from unslow.facts.values import MIB
 from unslow.look.engine import Engine, start_engine
 from unslow.look.kernel.processors import CpuUse, cpus_between, read_cpu_sample, read_own_pid
+from unslow.look.openai_api import Timings
 from unslow.look.system import LookError, System, try_look
 from unslow.look.system.live import LiveSystem
 
@@ -29,9 +31,8 @@ class OtherPrograms:
 
     def __init__(self, system: System, engine_pids: Sequence[int]) -> None:
         self._system = system
-        self._own = list(engine_pids)
-        with suppress(LookError):
-            self._own.append(read_own_pid(system))
+        own = try_look(None, read_own_pid, system)
+        self._own = [*engine_pids, *([] if own is None else [own])]
         self._first = self._last = try_look(None, read_cpu_sample, system)
 
     def cpus_since_last(self) -> float:
@@ -46,15 +47,6 @@ class OtherPrograms:
 
 COLD_TOKENS = 1  # The first token finds caches that other models have filled, and threads that sleep
 _DATA = "data: "
-
-
-class _Timings(msgspec.Struct):
-    """What llama-server knows so far; it counts the first token as part of the prompt."""
-
-    prompt_n: Count
-    prompt_ms: Amount
-    predicted_n: Count
-    predicted_ms: Amount
 
 
 class Sample(NamedTuple):
@@ -79,12 +71,13 @@ def parse_sample(lines: Iterable[str]) -> Sample:
     return Sample(tuple(steps), timings[-1].prompt_n, timings[-1].prompt_ms / 1e3)
 
 
-def _timings(text: str) -> _Timings | None:
+def _timings(text: str) -> Timings | None:
+    """What llama-server knows so far; it counts the first token as part of the prompt."""
     try:
         event: Any = msgspec.json.decode(text)
         if isinstance(event, dict) and "error" in event:
             raise LookError(f"the server answered with an error: {str(event['error'])[:200]}")
-        return msgspec.convert(event["timings"], _Timings) if isinstance(event, dict) and "timings" in event else None
+        return msgspec.convert(event["timings"], Timings) if isinstance(event, dict) and "timings" in event else None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise LookError(f"the server streamed something that can't be read: {text[:60]!r}") from error
 
@@ -197,9 +190,8 @@ def measure_in_rounds(
             fit = int(MOMENT_S / statistics.median(warm.steps_s)) if warm and warm.steps_s else FEWEST_TOKENS
             one.tokens = max(FEWEST_TOKENS, min(MOST_TOKENS, fit))
         others = OtherPrograms(system, [one.engine.pid for one in running])
-        quiet = _take_turns(
-            system, running, limits, progress, lambda: others.cpus_since_last() <= QUIET_SHARE * threads
-        )
+        is_quiet = lambda: others.cpus_since_last() <= QUIET_SHARE * threads  # noqa: E731
+        quiet = _take_turns(system, running, limits, progress, is_quiet)
         counted = quiet if len(quiet) >= limits.fewest_rounds else None
         measured = [_measured(one, counted) for one in running]
         missing = tuple(one.guest.name for one in measured if not one.steps_s)
@@ -260,9 +252,8 @@ def _measured(one: _Running, rounds: set[int] | None) -> Measured:
         turns = one.turns
     samples = [turn.sample for turn in turns if turn.sample]
     steps = tuple(step for sample in samples for step in sample.steps_s)
-    prefill = tuple(turn.prefill_s for turn in turns if turn.prefill_s) or tuple(
-        turn.prefill_s for turn in one.turns if turn.prefill_s
-    )
+    timed = [tuple(turn.prefill_s for turn in some if turn.prefill_s) for some in (turns, one.turns)]
+    prefill = timed[0] or timed[1]
     return Measured(one.guest, steps, prefill, len(samples), sum(not turn.sample for turn in turns), one.tokens)
 
 
@@ -299,7 +290,7 @@ class CalibrationStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=self.folder)
             with os.fdopen(handle, "wb") as file:
-                file.write(dump_calibration(calibration) + b"\n")
+                file.write(dump_stored(calibration) + b"\n")
             os.replace(part, path)  # noqa: PTH105 (both are names here)
         except OSError as error:
             if part:
@@ -338,11 +329,9 @@ def read_calibrations(system: System | None = None, store: CalibrationStore | No
     return [one.calibration for one in stored if one.calibration]
 
 
-def default_store(
-    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
-) -> CalibrationStore:
+def default_store() -> CalibrationStore:
     """The user's own, where the platform keeps data."""
-    return CalibrationStore(data_folder(environment, platform, home) / "calibrations")
+    return CalibrationStore(data_folder() / "calibrations")
 
 
 def data_folder(

@@ -6,7 +6,7 @@ has one alone, with a machine, learns what the device says against it.
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from unslow.facts.machine import Machine
 from unslow.facts.model import Model
@@ -37,45 +37,32 @@ _HELD_SHARE = 0.7  # of what was planned; drivers round up, never so far down
 _NOTABLE_BYTES = 256 * MIB
 
 
-def device_contradictions(runtimes: Sequence[Runtime], machine: Machine) -> list[Contradiction]:
-    """Threads against the processors that may be used, and planned bytes against those on the device."""
-    state = stated(runtimes, "state")
-    is_loaded = state is None or state.value not in ("asleep", "failed")
-    return [c for c in (_threads(runtimes, machine), _vram(runtimes, machine) if is_loaded else None) if c]
-
-
 def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
     threads, allowed = stated(runtimes, "threads"), machine.cpu.allowed_cpus
     if threads is None or not isinstance(allowed, Known) or threads.value <= allowed.value:
         return None
-    return Contradiction(
-        about="threads",
-        statements=(
-            statement(threads, lambda n: f"{n} threads"),
-            statement(allowed, lambda n: f"{n} processors may be used"),
-        ),
-        meaning="the threads take turns",
-    )
+    may_be_used = statement(allowed, lambda n: f"{n} processors may be used")
+    statements = (statement(threads, lambda n: f"{n} threads"), may_be_used)
+    return Contradiction(about="threads", statements=statements, meaning="the threads take turns")
 
 
 def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
-    planned, buffers = stated(runtimes, "size_vram_bytes"), stated(runtimes, "buffers")
+    """Planned bytes against those on the device, while it is loaded."""
+    state, planned, buffers = (stated(runtimes, name) for name in ("state", "size_vram_bytes", "buffers"))
+    if (state and state.value in ("asleep", "failed")) or _is_elsewhere(runtimes, machine):
+        return None
     if buffers:
         held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
         planned = Known(held, buffers.origin, buffers.source)
     seen = _held(runtimes, machine)
-    if _is_elsewhere(runtimes, machine):
-        return None
     if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
         return None
-    return Contradiction(
-        about="vram",
-        statements=(
-            Statement(says=f"{planned.value} bytes on GPUs", source=planned.source),
-            Statement(says=f"{seen.value} bytes of GPU memory are used", source=seen.source),
-        ),
-        meaning="the driver keeps a part of it in system memory, or the runtime's account is not of what it holds now",
+    statements = (
+        Statement(says=f"{planned.value} bytes on GPUs", source=planned.source),
+        Statement(says=f"{seen.value} bytes of GPU memory are used", source=seen.source),
     )
+    meaning = "the driver keeps a part of it in system memory, or the runtime's account is not of what it holds now"
+    return Contradiction(about="vram", statements=statements, meaning=meaning)
 
 
 def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
@@ -107,11 +94,6 @@ def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
 
 _TINY_SHARE = 0.5  # of the weights, where every layer is said to be on a GPU
 _NOTABLE_WITHOUT_LAYERS = 64 * MIB
-
-
-def placement_contradictions(runtimes: Sequence[Runtime], model: Model) -> list[Contradiction]:
-    """Layers against what was asked for, against the buffers, and devices against the one that was named."""
-    return [c for c in (_layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)) if c]
 
 
 def _layers(runtimes: Sequence[Runtime]) -> Contradiction | None:
@@ -181,28 +163,21 @@ def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
 _PADDING = 256  # llama.cpp rounds a context up to a multiple of this
 
 
-class Same(NamedTuple):
-    """A fact on which all sources must agree."""
-
-    name: str
-    say: Callable[[Any], str]
-    meaning: str
-
-
-_SAME: tuple[Same, ...] = (
-    Same("kv_type_k", lambda t: f"keys are cached as {t}", "the runtime fell back to another type of cache"),
-    Same("kv_type_v", lambda t: f"values are cached as {t}", "a quantised cache of values needs flash attention"),
-    Same(
+_SAME: tuple[tuple[str, Callable[[Any], str], str], ...] = (
+    ("kv_type_k", lambda t: f"keys are cached as {t}", "the runtime fell back to another type of cache"),
+    ("kv_type_v", lambda t: f"values are cached as {t}", "a quantised cache of values needs flash attention"),
+    (
         "flash_attention",
         lambda on: f"flash attention is {'on' if on else 'off'}",
         "the backend has no such kernel for this model, or something else turned it off",
     ),
-    Same("slots", lambda n: f"{n} slots", "the runtime chose another number of slots"),
-    Same("threads", lambda n: f"{n} threads", "a limit of the machine, or a later setting, changed the threads"),
-    Same("kv_unified", lambda on: f"one cache for all slots: {'yes' if on else 'no'}", ""),
-    Same("load_mode", lambda mode: f"load mode {mode}", "the device can't load in this way"),
-    Same("split_mode", lambda mode: f"split mode {mode}", "the runtime refused this way of splitting"),
+    ("slots", lambda n: f"{n} slots", "the runtime chose another number of slots"),
+    ("threads", lambda n: f"{n} threads", "a limit of the machine, or a later setting, changed the threads"),
+    ("kv_unified", lambda on: f"one cache for all slots: {'yes' if on else 'no'}", ""),
+    ("load_mode", lambda mode: f"load mode {mode}", "the device can't load in this way"),
+    ("split_mode", lambda mode: f"split mode {mode}", "the runtime refused this way of splitting"),
 )
+"""Facts on which all sources must agree: how each is said, and what it means where they do not."""
 
 
 def setting_contradictions(sources: Sequence[tuple[str, Runtime]]) -> list[Contradiction]:
@@ -220,8 +195,7 @@ def setting_contradictions(sources: Sequence[tuple[str, Runtime]]) -> list[Contr
 
 def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
     """Asked for against decided; either may be meant for one slot or for all of them."""
-    asked, decided = stated(runtimes, "context_set"), stated(runtimes, "context_length")
-    slots = stated(runtimes, "slots")
+    asked, decided, slots = (stated(runtimes, name) for name in ("context_set", "context_length", "slots"))
     if asked is None or decided is None:
         return None
     count = max(1, slots.value) if slots else 1
@@ -230,24 +204,20 @@ def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
     meant = {asked.value, asked.value * count, asked.value // count}
     if any(0 <= length - m < _PADDING * count for m in meant for length in lengths):
         return None
-    return Contradiction(
-        about="context_length",
-        statements=(
-            statement(asked, lambda n: f"a context of {n} tokens was asked for"),
-            statement(decided, lambda n: f"the context is {n} tokens"),
-        ),
-        meaning="the runtime shrank the context to what fits or what the model allows, or another setting won",
+    statements = (
+        statement(asked, lambda n: f"a context of {n} tokens was asked for"),
+        statement(decided, lambda n: f"the context is {n} tokens"),
     )
+    meaning = "the runtime shrank the context to what fits or what the model allows, or another setting won"
+    return Contradiction(about="context_length", statements=statements, meaning=meaning)
 
 
 def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine: Machine) -> tuple[Contradiction, ...]:
     """Every contradiction between the sources, and between them and the machine."""
     runtimes = [runtime for _, runtime in sources]
-    return (
-        *setting_contradictions(sources),
-        *placement_contradictions(runtimes, model),
-        *device_contradictions(runtimes, machine),
-    )
+    placed = _layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)
+    found = (*placed, _threads(runtimes, machine), _vram(runtimes, machine))
+    return (*setting_contradictions(sources), *(contradiction for contradiction in found if contradiction))
 
 
 def added_contradictions(before: Sequence[Contradiction], more: Sequence[Contradiction]) -> tuple[Contradiction, ...]:

@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Failure, Pass, dump_bench, parse_bench
+from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Failure, Pass, parse_bench
 from unslow.facts.errors import UserError
+from unslow.facts.stored_json import dump_stored
 from unslow.look.calibration import data_folder
 
 State = Literal["whole", "interrupted", "running", "broke_off"]
@@ -90,11 +91,10 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     taken |= {name: _number(taken[name]) for name in ("decode_tokens_per_s", "prefill_tokens_per_s")}
     taken |= {name: int(_number(taken[name]) or 0) for name in ("answered", "failed")}
     taken["seconds"] = _number(taken["seconds"]) or 0.0
+    state: State = "interrupted" if interrupted else "whole"
     if owner:
-        taken["state"] = "running" if _is_alive(str(owner)) else "broke_off"
-    else:
-        taken["state"] = "interrupted" if interrupted else "whole"
-    return Entry(**taken)
+        state = "running" if _is_alive(str(owner)) else "broke_off"
+    return Entry(**taken | {"state": state})
 
 
 def _number(cell: Any) -> float | None:
@@ -146,14 +146,6 @@ class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
 
     passes: tuple[Pass, ...] = ()
     failures: tuple[Failure, ...] = ()
-
-
-def packed_bench(bench: Bench) -> bytes:
-    """The benchmark, small; UserError where it is too large to be read again."""
-    data = dump_bench(bench)
-    if len(data) > LARGEST_BENCH_BYTES:
-        raise UserError(f"this benchmark is larger than {LARGEST_BENCH_BYTES >> 20} MiB", "write it to a file instead")
-    return zlib.compress(data)
 
 
 def unpacked_piece(body: object) -> Piece | None:
@@ -214,16 +206,13 @@ def reading_database(path: Path) -> Iterator[sqlite3.Connection | None]:
         if not path.exists() or not path.stat().st_size:
             yield None
             return
-        with closing(_opened(path, _reading_mode(path))) as connection:
+        # Where the file can be written, whoever reads it takes back what a killed process left half done
+        mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
+        with closing(_opened(path, mode)) as connection:
             if _version(connection, path) < len(MIGRATIONS):
                 with writing_database(path):
                     pass
             yield connection
-
-
-def _reading_mode(path: Path) -> str:
-    """Where the file can be written, whoever reads it takes back what a killed process left half done."""
-    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
 
 
 @contextmanager
@@ -274,13 +263,8 @@ _REASONS = {
 
 
 def _opened(path: Path, mode: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
-        timeout=BUSY_S,
-        isolation_level=None,
-        uri=True,
-        check_same_thread=False,
-    )
+    address = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_BENCH_BYTES)
     steps = iter(range(_MOST_STEPS))
     connection.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
@@ -294,9 +278,8 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     if mark != APPLICATION:
         raise UserError(f"{path} is a database of something else, not the history of benchmarks", _DATABASE_HINT)
     if version > len(MIGRATIONS):
-        raise UserError(
-            f"{path} was written by a newer unslow (version {version} of the history)", "use a newer unslow"
-        )
+        newer = f"a newer unslow (version {version} of the history)"
+        raise UserError(f"{path} was written by {newer}", "use a newer unslow")
     return int(version)
 
 
@@ -342,17 +325,17 @@ class History:
         """Add what came since; only the new ones."""
         if not passes and not failures:
             return
-        row = (
-            bench_id,
-            len(passes),
-            len(failures),
-            zlib.compress(msgspec.json.encode(Piece(tuple(passes), tuple(failures)))),
-        )
+        body = zlib.compress(msgspec.json.encode(Piece(tuple(passes), tuple(failures))))
+        row = (bench_id, len(passes), len(failures), body)
         with writing_database(self.path) as connection:
             connection.execute("INSERT INTO pieces (bench, answered, failed, body) VALUES (?, ?, ?, ?)", row)
 
     def _put(self, bench: Bench, owner: str) -> None:
-        known = {**columns_of(bench, owner), "body": packed_bench(bench)}
+        data = dump_stored(bench)
+        if len(data) > LARGEST_BENCH_BYTES:  # it could not be read again
+            limit = f"{LARGEST_BENCH_BYTES >> 20} MiB"
+            raise UserError(f"this benchmark is larger than {limit}", "write it to a file instead")
+        known = {**columns_of(bench, owner), "body": zlib.compress(data)}
         names, marks = ", ".join(known), ", ".join("?" * len(known))
         fresh = ", ".join(f"{name} = excluded.{name}" for name in known)
         query = f"INSERT INTO benches ({names}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {fresh}"  # noqa: S608
@@ -436,11 +419,10 @@ class History:
 
     def _read(self, bench_id: str) -> Bench:
         where = f"the benchmark {bench_id}"
+        query = "SELECT body, owner FROM benches WHERE id = ?"
         with reading_database(self.path) as connection:
-            if connection is None:
-                raise UserError(f"{where} is gone", _STORE_HINT)
-            row = connection.execute("SELECT body, owner FROM benches WHERE id = ?", (bench_id,)).fetchone()
-            if row is None:
+            row = connection.execute(query, (bench_id,)).fetchone() if connection else None
+            if connection is None or row is None:
                 raise UserError(f"{where} is gone", _STORE_HINT)
             bench = parse_bench(_inflated(row[0], where), where)
             return _recovered(bench, connection) if row[1] else bench

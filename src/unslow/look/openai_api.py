@@ -7,6 +7,7 @@ import msgspec
 
 from unslow.facts.masking import key_headers, without_keys
 from unslow.facts.values import Absence, Amount, Count, Fact, not_found, reported
+from unslow.look.server_answers import value_at, word_at
 from unslow.look.system import (
     HTTP_TIMEOUT_S,
     SILENCE_S,
@@ -16,6 +17,7 @@ from unslow.look.system import (
     Line,
     LookError,
     System,
+    try_look,
 )
 
 OK = 200
@@ -33,10 +35,7 @@ _MISSING = (404, 405, 501)
 
 def json_if_ok(answer: Answer) -> Any:
     """The JSON of an answer that went well; None for any other."""
-    try:
-        return answer.json() if answer.status == OK else None
-    except LookError:
-        return None
+    return try_look(None, answer.json) if answer.status == OK else None
 
 
 class Server(NamedTuple):
@@ -94,7 +93,6 @@ class Server(NamedTuple):
 
 
 MOST_MODELS = 1000
-_LONGEST_NAME = 500
 _MOST_TOKENS = 2**40
 
 
@@ -114,26 +112,17 @@ def read_model_list(server: Server) -> list[ListedModel] | None:
 
 def parse_model_list(data: Any, source: str) -> list[ListedModel] | None:
     """The models of an answer; those without a name are left out."""
-    models = data.get("data") if isinstance(data, dict) else None
+    models = value_at(data, "data")
     if not isinstance(models, list):
         return None
     found = []
     for model in models[:MOST_MODELS]:
-        if not isinstance(model, dict) or not _text(model.get("id")):
-            continue
-        root, length = _text(model.get("root")), _count(model.get("max_model_len"))
-        listed = ListedModel(
-            name=_text(model["id"]),
-            root=reported(root, source) if root else not_found(f"{source} does not say where the model lies"),
-            context_length=reported(length, source) if length else not_found(f"{source} does not say the context"),
-            owner=_text(model.get("owned_by")),
-        )
-        found.append(listed)
+        if name := word_at(model, "id"):
+            root, length = word_at(model, "root"), _count(value_at(model, "max_model_len"))
+            place = reported(root, source) if root else not_found(f"{source} does not say where the model lies")
+            context = reported(length, source) if length else not_found(f"{source} does not say the context")
+            found.append(ListedModel(name, place, context, word_at(model, "owned_by")))
     return found
-
-
-def _text(value: Any) -> str:
-    return value[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
 _SHOWN = 200
@@ -188,15 +177,12 @@ def checked_answer(event: Any) -> dict[str, Any]:
 
 def parse_words(event: dict[str, Any]) -> StreamedWords | None:
     """The words of an event; None where it has none, such as the one that only names the role."""
-    choices = event.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = value_at(event, "choices", 0)
     if not isinstance(choice, dict):
         return None
     part = choice.get("delta") or choice.get("message") or choice
-    if not isinstance(part, dict):
-        return None
     for name in (*_TEXTS, *_THOUGHTS):
-        if isinstance(text := part.get(name), str) and text:
+        if isinstance(text := value_at(part, name), str) and text:
             return StreamedWords(text, is_thought=name in _THOUGHTS)
     return None
 
@@ -209,14 +195,9 @@ def parse_usage(event: dict[str, Any]) -> Usage | None:
     return Usage(
         prompt_tokens=_count(usage.get("prompt_tokens")),
         generated_tokens=_count(usage.get("completion_tokens")),
-        cached_tokens=_detail(usage, "prompt_tokens_details", "cached_tokens") or 0,
-        thinking_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
+        cached_tokens=_count(value_at(usage, "prompt_tokens_details", "cached_tokens")) or 0,
+        thinking_tokens=_count(value_at(usage, "completion_tokens_details", "reasoning_tokens")),
     )
-
-
-def _detail(usage: dict[str, Any], group: str, name: str) -> int | None:
-    details = usage.get(group)
-    return _count(details.get(name)) if isinstance(details, dict) else None
 
 
 def _count(value: Any) -> int | None:

@@ -176,17 +176,11 @@ _WRITTEN = re.compile(
 )
 
 
-def without_programs(text: Text) -> Text:
-    """The lines that do not look like a program's log, with their numbers."""
-    left = [(n, line) for n, line in zip(text.numbers, text.lines, strict=True) if not _WRITTEN.match(line.lstrip())]
-    return Text([line for _, line in left], text.source, numbers=[number for number, _ in left])
-
-
-def lines_outside(texts: Sequence[Text], taken: set[int]) -> Text:
-    """The lines of all texts that stand in none of the blocks that were read."""
-    numbered = [(n, line) for text in texts for n, line in zip(text.numbers, text.lines, strict=True) if n not in taken]
+def _lines_where(texts: Sequence[Text], wanted: Callable[[int, str], bool]) -> Text:
+    """Those lines of all texts, with their numbers."""
+    pairs = [(n, s) for text in texts for n, s in zip(text.numbers, text.lines, strict=True) if wanted(n, s)]
     source = texts[0].source if texts else ""
-    return Text([line for _, line in numbered], source, numbers=[number for number, _ in numbered])
+    return Text([line for _, line in pairs], source, numbers=[number for number, _ in pairs])
 
 
 COMMAND_DIALECT = "command"
@@ -239,14 +233,19 @@ def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], N
         if progress:
             progress(stream.bytes)
     seen = {name: reader.seen(source) for name, reader in stream.readers.items()}
-    texts = [without_programs(text) for text in stream.unread()]
-    tables, taken = _read_tables(texts)
+    texts = [_lines_where([text], lambda _, line: not _WRITTEN.match(line.lstrip())) for text in stream.unread()]
+    tables: dict[str, Seen] = {}
+    taken: set[int] = set()  # the numbers of the lines that blocks take up
+    for text in texts:
+        each = {name: parse(text) for name, parse in text_dialects().items()}
+        tables = _together(tables, {name: block for name, block in each.items() if block.lines})
+        taken.update(text.number(i) for block in each.values() for first, end in block.spans for i in range(first, end))
     found = {name: each for name, each in _together(seen, tables).items() if each.lines}
     machine = merged_machine([found[name].machine for name in sorted(found, key=tables.__contains__)])
     return Pasted(
         machine=machine,
         subjects=_subjects(found, machine),
-        prose=lines_outside(texts, taken),
+        prose=_lines_where(texts, lambda number, _: number not in taken),
         recognised={name: each.lines for name, each in found.items()},
         bytes=stream.bytes,
         lines=stream.lines,
@@ -264,17 +263,6 @@ def _subjects(found: Mapping[str, Seen], machine: Machine) -> tuple[Subject, ...
         kind.append(seen.subject)
     subjects = merged_subjects([*asked, *shown, *logged])
     return tuple(with_contradictions(subject, [*asked, *logged], machine, len(subjects)) for subject in subjects)
-
-
-def _read_tables(texts: list[Text]) -> tuple[dict[str, Seen], set[int]]:
-    """What the blocks of the texts tell, by dialect, and the numbers of the lines they take up."""
-    found: dict[str, Seen] = {}
-    taken: set[int] = set()
-    for text in texts:
-        each = {name: parse(text) for name, parse in text_dialects().items()}
-        found = _together(found, {name: seen for name, seen in each.items() if seen.lines})
-        taken.update(text.number(i) for seen in each.values() for first, end in seen.spans for i in range(first, end))
-    return found, taken
 
 
 def _together(first: Mapping[str, Seen], second: Mapping[str, Seen]) -> dict[str, Seen]:

@@ -8,7 +8,7 @@ from unslow.facts.bench import FailureKind
 from unslow.facts.run import Completion
 from unslow.facts.values import Absence
 from unslow.look.openai_api import OK, Server, checked_answer, json_if_ok
-from unslow.look.system import ExchangeError, LookError, System
+from unslow.look.system import ExchangeError, LookError, System, try_look
 
 
 class Plan(NamedTuple):
@@ -133,17 +133,16 @@ class PartialAnswer:
         if not isinstance(text, str):
             return
         self._keep(text)
-        thinks = self._thinks
-        if thinks or self._tail or "<" in text or "[" in text:
+        thought = self._thinks
+        if thought or self._tail or "<" in text or "[" in text:
             # Whether any of the text is thought, tags and all; a tag may be spread over pieces
-            seen, thought = self._tail + text, self._thinks
+            seen = self._tail + text
             while tag := next((tag for tag in (_ENDS if self._thinks else _BEGINS) if tag in seen), ""):
                 seen = seen.partition(tag)[2]
                 self._thinks, thought = not self._thinks, True
             tail = seen[-_LONGEST_TAG:]
             self._tail = tail if "<" in tail or "[" in tail else ""
-            thinks = thought
-        self.thoughts += thinks
+        self.thoughts += thought
 
     def thought(self, seconds: float) -> None:
         """A piece that the server itself calls a thought; the text of a next turn is without it."""
@@ -215,11 +214,8 @@ def read_tokens(system: System, target: Target, text: str) -> list[int] | None:
         path, body = "/chat_tokenize", {"model": model, "messages": [{"role": "user", "content": text}]}
     elif target.runtime.endswith("KoboldCpp"):
         path, body = "/api/extra/tokencount", {"prompt": text}
-    try:
-        answer = json_if_ok(target.server(system).ask(path, "POST", body, _TIMEOUT_S)) if body else None
-    except LookError:
-        return None
-    return parse_tokens(answer)
+    answer = try_look(None, target.server(system).ask, path, "POST", body, _TIMEOUT_S) if body else None
+    return parse_tokens(json_if_ok(answer)) if answer else None
 
 
 def parse_tokens(answer: Any) -> list[int] | None:

@@ -15,15 +15,16 @@ from unslow.look.command_writer import NO_UNIT, Unit
 from unslow.look.kernel import parse_numbers
 from unslow.look.kernel.processes import (
     MOUNT_TABLE,
+    NUMA_MAPS_LIMIT_BYTES,
+    parse_bytes_by_node,
     parse_cpu_library,
-    read_bytes_by_node,
     read_code_features,
     read_nodes,
 )
 from unslow.look.probes.block_devices import read_disk
 from unslow.look.probes.cgroup import NO_QUOTA, read_limits
 from unslow.look.processes import Process, read_process, words_of
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, unknown
 
 _MANAGER = "systemd"
 _OF_USER = "user@"
@@ -143,16 +144,11 @@ def with_own_process(system: System, subject: Subject) -> Subject:
     eager, environment = runtime.eager, runtime.environment
     if not isinstance(eager, Known) and isinstance(environment, Known) and GRAPHS_OFF in environment.value:
         eager = reported(True, f"{environment.source}: {GRAPHS_OFF}")  # noqa: FBT003 (the value of a fact)
-    nodes: Fact[dict[str, int]] = not_found("there is one memory node")
-    try:
-        if len(read_nodes(system)) > 1:  # else nobody asks: the kernel walks through all pages to tell
-            nodes = reported(read_bytes_by_node(system, pid.value), f"/proc/{pid.value}/numa_maps")
-    except LookError as error:
-        nodes = unknown(error)
+    nodes = try_fact(_bytes_by_node, system, pid.value)
     changed = msgspec.structs.replace(
         runtime,
         eager=eager,
-        build_features=first_known(runtime.build_features, _build_features(system, pid.value)),
+        build_features=first_known(runtime.build_features, try_fact(_build_features, system, pid.value)),
         unit=runtime.unit if runtime.unit != NOT_LOOKED else unit_fact(read_process(system, pid.value)),
         bytes_by_node=nodes,
         disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
@@ -160,16 +156,20 @@ def with_own_process(system: System, subject: Subject) -> Subject:
     return msgspec.structs.replace(subject, runtime=changed)
 
 
+def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:
+    if len(read_nodes(system)) <= 1:  # then nobody asks: the kernel walks through all pages to tell
+        return not_found("there is one memory node")
+    path = f"/proc/{pid}/numa_maps"
+    return reported(parse_bytes_by_node(read_text(system, path, NUMA_MAPS_LIMIT_BYTES)), path)
+
+
 def _build_features(system: System, pid: int) -> Fact[list[str]]:
     """What the mapped CPU library was built for: by its name, where that tells, else by its code."""
     path = f"/proc/{pid}/maps"
-    try:
-        maps = read_text(system, path, MAPS_LIMIT_BYTES)
-        if named := parse_cpu_library(maps):
-            return reported(named[1], f"{path}: {named[0]}")
-        coded = read_code_features(system, pid, maps)
-    except LookError as error:
-        return unknown(error)
+    maps = read_text(system, path, MAPS_LIMIT_BYTES)
+    if named := parse_cpu_library(maps):
+        return reported(named[1], f"{path}: {named[0]}")
+    coded = read_code_features(system, pid, maps)
     if coded is None:
         return not_found(f"{path} has no library whose name or code tells what it was built for")
     return measured(coded[1], f"the code of {coded[0]}")

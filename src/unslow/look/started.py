@@ -5,7 +5,6 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, Self
 
 from unslow.look.system import LookError, System, try_look
@@ -44,9 +43,7 @@ class Started(ABC):
         """Nothing more: it runs already."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_failure: object) -> None:
         """Stop."""
         self.stop()
 

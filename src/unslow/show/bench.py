@@ -22,9 +22,9 @@ from unslow.facts.bench import (
     Spread,
     Sweep,
     SweepPoint,
-    dump_bench,
 )
 from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
+from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
 from unslow.show.bench_history import ComparedShown, compared_fields, compared_parts
 from unslow.show.clean import as_json, cleaned
@@ -269,7 +269,7 @@ class Result(Protocol):
 
 def _json(result: Result) -> str:
     """The benchmark's own fields, and beside them what it was split into and held against."""
-    fields: dict[str, Any] = msgspec.json.decode(dump_bench(result.bench))
+    fields: dict[str, Any] = msgspec.json.decode(dump_stored(result.bench))
     if result.parts:
         fields["parts"] = msgspec.to_builtins(result.parts)
     if result.compared:

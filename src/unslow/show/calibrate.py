@@ -7,7 +7,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.calibration import Calibration, Rates, dump_calibration
+from unslow.facts.calibration import Calibration, Rates
+from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
 from unslow.show.clean import as_json, cleaned, safe, safe_json
 from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_table
@@ -110,6 +111,6 @@ def _threads(count: int) -> str:
 
 
 render_calibration = ReportKind(
-    Calibration, _parts, json=lambda one: safe_json(dump_calibration(one).decode()), called="a calibration"
+    Calibration, _parts, json=lambda one: safe_json(dump_stored(one).decode()), called="a calibration"
 )
 render_kept = ReportKind[KeptList](None, _kept_parts, called="a calibration", clean=False)

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.bench import DECODE, PREFILL
-from unslow.facts.verification import REQUEST, Side, Work, dump_side
+from unslow.facts.stored_json import dump_stored
+from unslow.facts.verification import REQUEST, Side, Work
 from unslow.show.clean import safe, safe_json
 from unslow.show.console import GREEN, RED, YELLOW, ReportKind, TextConsole, dim, head, indented, plain_table, warning
 from unslow.show.units import rate, span
@@ -141,7 +142,7 @@ _NOTHING = "not set"
 def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
     """What was kept of one server, to be held against another later."""
     if form == "json":
-        return safe_json(dump_side(side).decode())
+        return safe_json(dump_stored(side).decode())
     console = TextConsole(width=width, color=color)
     console.print(Text(safe(f"{side.what}: {len(side.samples)} rounds kept in {path}"), style="bold"))
     console.print(dim("change it and start it again, then:"))

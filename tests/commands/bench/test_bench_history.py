@@ -9,8 +9,9 @@ import pytest
 from bench_cases import answered, around, bench, spread
 
 from unslow.commands._bench_history import compare_with, export, figured, forget, import_file, listed, read_benches
-from unslow.facts.bench import DECODE, PREFILL, dump_bench
+from unslow.facts.bench import DECODE, PREFILL
 from unslow.facts.errors import UserError
+from unslow.facts.stored_json import dump_stored
 from unslow.look.history import Filters, History
 
 REAL = Path(__file__).parents[2] / "look" / "bench" / "llama_bench"
@@ -65,7 +66,7 @@ def test_what_can_not_be_written(tmp_path):
         (b'{"schema": "unslow.bench/2"}', "this version reads unslow.bench/1"),
         (b'{"schema": "unslow.bench/1"}', "is no benchmark"),
         (b'{"schema": "unslow.bench/1", "id": ' + b"[" * 100_000, "is no benchmark"),
-        (dump_bench(bench(1))[:-200], "is no benchmark"),
+        (dump_stored(bench(1))[:-200], "is no benchmark"),
     ],
 )
 def test_a_hostile_file_is_told_and_nothing_is_kept(history, tmp_path, data, words):

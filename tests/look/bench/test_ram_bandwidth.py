@@ -86,7 +86,9 @@ def test_a_crowded_machine_gives_an_estimate():
 
 @pytest.mark.parametrize("answer", [None, [], {}, READING | {"now": -1.0}, READING | {"threads": "two"}])
 def test_a_strange_answer_gives_unknown_facts(answer):
-    assert parse_ram_bandwidth(answer, 0).read_bytes_per_s.absence is Absence.FAILED
+    with pytest.raises(LookError) as refused:
+        parse_ram_bandwidth(answer, 0)
+    assert refused.value.absence is Absence.FAILED
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
+from unslow.look.kernel import CPUINFO
 from unslow.look.kernel.processors import CPUS, FAST_CORES
-from unslow.look.probes.cpu_topology import CPUINFO, parse_cpuinfo, read
+from unslow.look.probes.cpu_topology import parse_cpuinfo, read
 from unslow.look.system import Finished
 
 XEON = """processor\t: 0

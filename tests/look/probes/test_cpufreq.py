@@ -2,7 +2,8 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.probes.cpufreq import CPUINFO, MOST_POLICIES, POLICIES, parse_cpuinfo_mhz, read
+from unslow.look.kernel import CPUINFO
+from unslow.look.probes.cpufreq import MOST_POLICIES, POLICIES, parse_cpuinfo_mhz, read
 
 
 def machine(policies):

@@ -1,7 +1,8 @@
 from doubles import FakeSystem
 
 from unslow.facts.values import KIB, Absence, Origin, Unknown
-from unslow.look.probes.meminfo import MEMINFO, NODES, parse_meminfo, read
+from unslow.look.kernel.processes import NUMA_NODES as NODES
+from unslow.look.probes.meminfo import MEMINFO, parse_meminfo, read
 from unslow.look.system import Finished
 
 TEXT = """MemTotal:       24682416 kB

@@ -2,7 +2,8 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Unknown
-from unslow.look.probes.operating_system import CLOCKS, CPUINFO, DMI_VENDOR, KERNEL, OS_RELEASE, parse_container, read
+from unslow.look.kernel import CPUINFO
+from unslow.look.probes.operating_system import CLOCKS, DMI_VENDOR, KERNEL, OS_RELEASE, parse_container, read
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\n'
 GUEST = "processor : 0\nflags\t\t: fpu vme hypervisor avx\n"

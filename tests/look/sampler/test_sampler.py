@@ -93,7 +93,9 @@ def test_a_source_that_breaks_when_it_is_opened_costs_the_others_nothing(monkeyp
         raise RuntimeError("unheard of")
 
     pretend(
-        monkeypatch, bad=SimpleNamespace(open_readings=broken), good=source(Reading("good", ("a",), lambda _n: (1,)))
+        monkeypatch,
+        bad=SimpleNamespace(DRIVER=False, open_readings=broken),
+        good=source(Reading("good", ("a",), lambda _n: (1,))),
     )
     with Sampler(LiveSystem(), hz=50) as sampler:
         watched(sampler)
@@ -160,7 +162,7 @@ def test_it_may_be_stopped_while_it_starts_and_started_twice(monkeypatch: pytest
         release.wait(5)
         return []
 
-    pretend(monkeypatch, slow=SimpleNamespace(open_readings=slow))
+    pretend(monkeypatch, slow=SimpleNamespace(DRIVER=False, open_readings=slow))
     sampler = Sampler(LiveSystem())
     thread = Thread(target=sampler.start)
     thread.start()

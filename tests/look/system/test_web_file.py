@@ -4,13 +4,14 @@ import ipaddress
 import random
 import socket
 import time
+from contextlib import closing
 
 import pytest
 from web_server import Handler, web_server, with_ranges, without_ranges
 
 from unslow.facts.values import Absence
 from unslow.look.system import LookError
-from unslow.look.system.http import FIRST_RANGE_BYTES, MOST_FETCHED_BYTES, Route, is_inside, opened_url, redirected
+from unslow.look.system.http import FIRST_RANGE_BYTES, MOST_FETCHED_BYTES, Route, WebFile, is_inside, redirected
 
 DATA = random.Random(1).randbytes(5 * 1024**2)
 PATH = "/m.gguf"
@@ -18,7 +19,7 @@ PATH = "/m.gguf"
 
 def fetched(url: str, *, timeout_s: float = 5.0, step: int = 100_000, end: int = len(DATA)) -> bytes:
     """The file up to `end`, in steps."""
-    with opened_url(url, timeout_s) as file:
+    with closing(WebFile(url, timeout_s)) as file:
         data = bytearray()
         while len(data) < end and (more := file.read(len(data), 1, min(step, end - len(data)))):
             data += more
@@ -40,14 +41,14 @@ def test_ranges_grow_and_stop_where_enough_is_known():
 
 def test_the_size_is_known_from_the_first_answer():
     for behaviour in (with_ranges, without_ranges):
-        with web_server({PATH: DATA}, behaviour) as server, opened_url(server.url + PATH, 5) as file:
+        with web_server({PATH: DATA}, behaviour) as server, closing(WebFile(server.url + PATH, 5)) as file:
             assert file.size is None
             file.read(0, 4, 4)
             assert file.size == len(DATA)
 
 
 def test_what_is_stepped_over_is_not_fetched():
-    with web_server({PATH: DATA}) as server, opened_url(server.url + PATH, 5) as file:
+    with web_server({PATH: DATA}) as server, closing(WebFile(server.url + PATH, 5)) as file:
         assert file.read(10, 5, 5) == DATA[10:15]
         assert file.read(100, 5, 5) == DATA[100:105]
         assert file.read(4_000_000, 5, 5) == DATA[4_000_000:4_000_005]
@@ -56,7 +57,7 @@ def test_what_is_stepped_over_is_not_fetched():
 
 
 def test_without_ranges_what_is_stepped_over_is_read_and_thrown_away():
-    with web_server({PATH: DATA}, without_ranges) as server, opened_url(server.url + PATH, 5) as file:
+    with web_server({PATH: DATA}, without_ranges) as server, closing(WebFile(server.url + PATH, 5)) as file:
         assert file.read(0, 5, 5) == DATA[:5]
         assert file.read(4_000_000, 5, 5) == DATA[4_000_000:4_000_005]
     assert len(server.asked) == 1

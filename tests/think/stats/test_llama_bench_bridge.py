@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from bench_cases import answered, around, bench, spread
 
-from unslow.facts.bench import DECODE, DECODE_AT_4K, PREFILL, Sweep, SweepPoint, dump_bench, parse_bench
+from unslow.facts.bench import DECODE, DECODE_AT_4K, PREFILL, Sweep, SweepPoint, parse_bench
+from unslow.facts.stored_json import dump_stored
 from unslow.look.bench.llama_bench import parse_llama_bench
 from unslow.show.bench import llama_bench_rows, render_llama_bench
 from unslow.think.stats.llama_bench import benches_of
@@ -34,7 +35,7 @@ def test_one_setup_is_one_benchmark_with_its_tests():
     }  # fmt: skip
     assert one.samples.keys() == one.figures.keys()
     assert one.seconds == pytest.approx(4.64, abs=2)
-    assert parse_bench(dump_bench(one), "x") == one
+    assert parse_bench(dump_stored(one), "x") == one
 
 
 def test_depths_are_a_sweep():

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.facts.verification import Sample, Scored, Side, Work, dump_side, parse_side
+from unslow.facts.stored_json import dump_stored
+from unslow.facts.verification import Sample, Scored, Side, Work, parse_side
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown, SpeedShown
 from unslow.think.speed.report import RateShown
 from unslow.think.stats.gain import crowding
@@ -175,7 +176,7 @@ def test_one_round_apart_is_too_few():
 def test_a_side_survives_its_file():
     scored = Scored(tokens=(1, 2, 3), at=(1, 2), log_probabilities=(-1.0, -2.0), likeliest=(2, 9))
     kept = side(10.0, scored=scored, settings={"a": "b"})
-    assert parse_side(dump_side(kept), "x") == kept
+    assert parse_side(dump_stored(kept), "x") == kept
 
 
 UNPAIRED = {"tokens": [1], "at": [1], "log_probabilities": [], "likeliest": [1]}

@@ -29,7 +29,8 @@ from unslow.commands.verify.rounds import (
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Subject
-from unslow.facts.verification import LARGEST_SIDE_BYTES, Side, Work, dump_side, parse_side
+from unslow.facts.stored_json import dump_stored
+from unslow.facts.verification import LARGEST_SIDE_BYTES, Side, Work, parse_side
 from unslow.look.command_line import UNSET
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.launch.command import Command, parse_command, program_of
@@ -351,7 +352,7 @@ def _saved(
         raise UserError(f"nothing was measured, so nothing is kept: {end.why or 'stopped'}", "is the server well?")
     side = discretion.facts(party.side(course.work))
     try:
-        Path(path).write_bytes(dump_side(side))
+        Path(path).write_bytes(dump_stored(side))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
     return Saved(side, path)

@@ -27,8 +27,8 @@ from unslow.look.bench.watching import (
 )
 from unslow.look.requests import Plan, Target, Timed
 from unslow.look.sampler import Sampler
-from unslow.look.server_answers import objects_at
-from unslow.look.system import LookError, System
+from unslow.look.server_answers import objects_at, value_at
+from unslow.look.system import LookError, System, converted, try_look
 from unslow.look.system.live import was_closed
 
 # Whether somebody else was answered at the same time: then a speed is not that of a server alone.
@@ -66,10 +66,7 @@ class Company:
                     tasks[str(slot.get("id"))] = f"{task}{' at work' if slot.get('is_processing') is True else ''}"
             return tasks
 
-        try:
-            return msgspec.convert(self._system.ask("slots of others", read), Tasks)
-        except (LookError, msgspec.ValidationError):
-            return None
+        return try_look(None, lambda: converted(self._system.ask("slots of others", read), Tasks))
 
 
 # How many tokens of the answers were thinking, where these answers can tell.
@@ -89,29 +86,21 @@ def thinking_facts(target: Target, done: Sequence[Timed], *, may_think: bool) ->
     generated = sum(timed.completion.generated_tokens for timed in done)
     thought = sum(count for count in counts if count is not None)
     if None in counts:
-        why = not_found("the server does not tell which tokens were thought", HOW_TO_COUNT_THINKING)
+        untold = "the server does not tell which tokens were thought"
     elif thought or not may_think:
         source = f"{len(done)} answers at {target.url}"
-        return {
-            "thinking_tokens": reported(thought, source),
-            "answer_tokens": reported(max(0, generated - thought), source),
-        }
+        said = reported(max(0, generated - thought), source)
+        return {"thinking_tokens": reported(thought, source), "answer_tokens": said}
     else:
-        why = not_found(
-            "these answers came without the chat template, with which the model may think first", HOW_TO_COUNT_THINKING
-        )
-    return {"thinking_tokens": why, "answer_tokens": why}
+        untold = "these answers came without the chat template, with which the model may think first"
+    return dict.fromkeys(("thinking_tokens", "answer_tokens"), not_found(untold, HOW_TO_COUNT_THINKING))
 
 
 def may_think_unseen(system: System, target: Target) -> bool:
     """Whether a chat may show thinking where these answers show none: the template speaks of it, or can't be read."""
     if not target.runtime.endswith("llama.cpp"):
         return False
-    try:
-        props = target.server(system).json("/props")
-    except LookError:
-        return True
-    template = props.get("chat_template") if isinstance(props, dict) else None
+    template = value_at(try_look(None, target.server(system).json, "/props"), "chat_template")
     return not isinstance(template, str) or bool(_THINKS.search(template))
 
 

@@ -8,8 +8,9 @@ import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import FileIO
 
 from unslow.facts.values import Absence
 from unslow.look.processes import read_processes
@@ -52,14 +53,11 @@ def read_disk_speed(system: System, paths: Sequence[str], most_s: float) -> floa
     def measure() -> float:
         start, done = system.clock(), 0
         for path in paths:
-            try:
-                with open(path, "rb", buffering=0) as file:
-                    while done < MOST_READ_BYTES and system.clock() - start < most_s:
-                        if not (piece := file.read(_PIECE_BYTES)):
-                            break
-                        done += len(piece)
-            except OSError as error:
-                raise LookError(f"{path}: {error.strerror or error}") from error
+            with _opened(path) as file:
+                while done < MOST_READ_BYTES and system.clock() - start < most_s:
+                    if not (piece := file.read(_PIECE_BYTES)):
+                        break
+                    done += len(piece)
         return done / max(1e-9, system.clock() - start)
 
     speed = system.ask(f"sequential read of {' '.join(paths)}", measure)
@@ -68,19 +66,23 @@ def read_disk_speed(system: System, paths: Sequence[str], most_s: float) -> floa
     return speed
 
 
+@contextmanager
+def _opened(path: str) -> Iterator[FileIO]:
+    """The file; whatever the system refuses meanwhile is a LookError with its name."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            yield file
+    except OSError as error:
+        raise LookError(f"{path}: {error.strerror or error}") from error
+
+
 def _drop(paths: Sequence[str]) -> None:
     if sys.platform != "linux":
         raise LookError("this system does not let a program drop the pages of a file", Absence.NOT_SUPPORTED)
     for path in paths:
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)  # pages that are not on the disk yet would stay
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise LookError(f"{path}: {error.strerror or error}") from error
+        with _opened(path) as file:
+            os.fsync(file.fileno())  # pages that are not on the disk yet would stay
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _cached_share(paths: Sequence[str]) -> float:
@@ -88,17 +90,11 @@ def _cached_share(paths: Sequence[str]) -> float:
         raise LookError("only Linux says which pages of a file lie in memory", Absence.NOT_SUPPORTED)
     cached, pages = 0, 0
     for path in paths:
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                size = os.fstat(descriptor).st_size
-                for start in range(0, size, _WINDOW_BYTES):
-                    part = _window(descriptor, start, min(_WINDOW_BYTES, size - start))
-                    cached, pages = cached + sum(part), pages + len(part)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise LookError(f"{path}: {error.strerror or error}") from error
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            for start in range(0, size, _WINDOW_BYTES):
+                part = _window(file.fileno(), start, min(_WINDOW_BYTES, size - start))
+                cached, pages = cached + sum(part), pages + len(part)
     return cached / pages if pages else 0.0
 
 

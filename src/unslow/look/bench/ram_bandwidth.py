@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.machine import Memory
-from unslow.facts.values import GIB, MIB, Absence, Amount, Bytes, Count, Known, estimated, failed, measured
+from unslow.facts.values import GIB, MIB, Absence, Amount, Bytes, Count, Known, estimated, measured
 from unslow.look.kernel.processors import read_last_level_cache_bytes
 from unslow.look.probes import cgroup, meminfo
-from unslow.look.system import LookError, System, unknown
+from unslow.look.system import LookError, System, converted, try_look, unknown
 
 # Reads memory for a moment on many threads at once and notes how long each piece took.
 # The reading is done by the C library's `memchr`, looking for a byte that is not there. It is on every machine, it only
@@ -162,9 +162,7 @@ class Level(NamedTuple):
 
 def read_ram_bandwidth(system: System) -> Memory:
     """Measure it; only memory of this process is touched, and it is given back at once."""
-    cache_bytes = 0
-    with suppress(LookError):
-        cache_bytes = read_last_level_cache_bytes(system)
+    cache_bytes = try_look(0, read_last_level_cache_bytes, system)
     try:
         limits = cgroup.read_limits(system)
         # One for each processor that this process may keep busy
@@ -176,10 +174,10 @@ def read_ram_bandwidth(system: System) -> Memory:
         free_bytes = min((fact.value for fact in free_facts if isinstance(fact, Known)), default=GIB)
         each = _bytes_each(threads, cache_bytes, free_bytes)
         answer = system.ask("ram_bandwidth", lambda: msgspec.to_builtins(reading_of(scan_memory(threads, each), each)))
+        return parse_ram_bandwidth(answer, cache_bytes)
     except LookError as error:
         why = unknown(error)
         return Memory(read_bytes_per_s=why, read_one_core_bytes_per_s=why, read_now_bytes_per_s=why)
-    return parse_ram_bandwidth(answer, cache_bytes)
 
 
 def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
@@ -192,12 +190,8 @@ def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
 
 
 def parse_ram_bandwidth(answer: Any, cache_bytes: int) -> Memory:
-    """The measurement as facts; the source says where they are to be taken with care."""
-    try:
-        reading = msgspec.convert(answer, Reading)
-    except msgspec.ValidationError as error:
-        why = failed(f"the measurement of memory is not one: {error}")
-        return Memory(read_bytes_per_s=why, read_one_core_bytes_per_s=why, read_now_bytes_per_s=why)
+    """The measurement as facts; the source says where they are to be taken with care. LookError where it is none."""
+    reading = converted(answer, Reading, "the measurement of memory is not one")
     source = f"memchr over {reading.buffer_bytes // MIB} MiB, {reading.threads} threads"
     if reading.at_once < reading.threads:
         source += f" of which {reading.at_once} ran at once (other processes held the rest)"

@@ -1,9 +1,9 @@
 """One request of a benchmark, in the words of whatever runtime answers: asked, scored, timed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol, cast
+from typing import cast
 
 from unslow.facts.bench import FailureKind
 from unslow.facts.run import Completion
@@ -15,17 +15,9 @@ from unslow.look.runtimes import looker_of, openai_compatible
 from unslow.look.system import SILENCE_S, STREAM_TIMEOUT_S, ExchangeError, LookError, System, read_text, try_look
 from unslow.look.system.live import was_closed
 
-
-class Dialect(Protocol):
-    """A runtime's `ask`: one request, and what came back of it; LookError where the server can't or won't."""
-
-    def __call__(self, system: System, target: Target, question: Question, heard: PartialAnswer) -> Reply:
-        """Send it, and fill `heard` as the answer comes."""
-        ...
-
-
-class _Scorer(Protocol):
-    def __call__(self, system: System, target: Target, text: ScoredText) -> Scored: ...
+Dialect = Callable[[System, Target, Question, PartialAnswer], Reply]
+"""A runtime's `ask`: sends it, fills what was heard as the answer comes; LookError where the server can't or won't."""
+_Scorer = Callable[[System, Target, ScoredText], Scored]
 
 
 def dialect_of(runtime: str) -> Dialect:

@@ -3,19 +3,18 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from unslow.facts.run import Completion, Run, Span, Telemetry
-from unslow.facts.values import Absence, Fact, Known, Unknown, failed, measured
+from unslow.facts.values import Absence, Fact, Known, Unknown, measured
 from unslow.look.bench.timing import as_far_as_it_came
 from unslow.look.kernel.processors import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
 from unslow.look.requests import Plan, Target, Timed
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD, decode_phase, throttled_fraction, under_load
-from unslow.look.system import LookError, System, try_look, unknown
-from unslow.look.system.http import is_loopback
+from unslow.look.system import LookError, System, converted, try_fact, try_look, unknown
+from unslow.look.system.http import is_local_url
 
 QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
 
@@ -34,7 +33,7 @@ def watching(system: System, target: Target) -> Iterator[Sampler]:
 
 def is_here(target: Target) -> bool:
     """Whether the server runs on this machine, so that what this machine does has to do with it."""
-    return target.pid is not None or is_loopback(urlsplit(target.url).hostname or "")
+    return target.pid is not None or is_local_url(target.url)
 
 
 def note_completion(sampler: Sampler, completion: Completion, start_s: float) -> None:
@@ -50,7 +49,17 @@ def note_completion(sampler: Sampler, completion: Completion, start_s: float) ->
 
 def with_telemetry(system: System, run: Run, sampler: Sampler, question: str = QUESTION) -> Run:
     """The run with what was seen meanwhile; in a recording that holds none, the run as it is."""
-    return joined_telemetry(run, read_telemetry(system, sampler, question))
+
+    def ask() -> Any:
+        telemetry = sampler.telemetry()
+        if not telemetry.samples:
+            raise LookError("the machine was not watched", Absence.NOT_LOOKED, "measure on the machine of the server")
+        return msgspec.to_builtins(telemetry)
+
+    def read() -> Fact[Telemetry]:
+        return measured(converted(system.ask(question, ask), Telemetry, "the telemetry does not fit"), UNDER_LOAD)
+
+    return joined_telemetry(run, try_fact(read))
 
 
 def joined_telemetry(run: Run, telemetry: Fact[Telemetry]) -> Run:
@@ -73,23 +82,6 @@ def _processors(known: Fact[float], telemetry: Telemetry, figure: str) -> Fact[f
     decode = decode_phase(telemetry)
     seen = decode.host.get(figure) if decode and isinstance(known, Unknown) else None
     return measured(max(0.0, seen.mean), UNDER_LOAD) if seen else known
-
-
-def read_telemetry(system: System, sampler: Sampler, question: str = QUESTION) -> Fact[Telemetry]:
-    """The summary, now or as it was recorded under this name."""
-
-    def ask() -> Any:
-        telemetry = sampler.telemetry()
-        if not telemetry.samples:
-            raise LookError("the machine was not watched", Absence.NOT_LOOKED, "measure on the machine of the server")
-        return msgspec.to_builtins(telemetry)
-
-    try:
-        return measured(msgspec.convert(system.ask(question, ask), Telemetry), UNDER_LOAD)
-    except LookError as error:
-        return unknown(error)
-    except msgspec.ValidationError as error:
-        return failed(f"the telemetry does not fit: {error}")
 
 
 def use_between(
@@ -124,7 +116,7 @@ def processors(uses: Sequence[CpuUse | LookError], when: str = "while generating
     known = [u for u in uses if not isinstance(u, LookError)]
     if not known:
         error = next((u for u in uses if isinstance(u, LookError)), LookError("nobody looked"))
-        return {"own_cpus": unknown(error), "others_cpus": unknown(error), "busiest_others": unknown(error)}
+        return dict.fromkeys(("own_cpus", "others_cpus", "busiest_others"), unknown(error))
     source = f"/proc/stat and /proc/PID/stat {when}"
     middle = sorted(known, key=lambda u: u.busy_cpus)[len(known) // 2]
     return {

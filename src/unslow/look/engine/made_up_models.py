@@ -51,26 +51,18 @@ def encoded_header(metadata: Mapping[str, Value], tensors: Sequence[TensorPlan])
     """Everything before the first tensor, padded."""
     parts = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
     parts += [_text(key) + _value(value) for key, value in metadata.items()]
-    parts += _infos(tensors)
-    return padded_bytes(b"".join(parts))
-
-
-def padded_bytes(data: bytes) -> bytes:
-    """The data up to the next aligned place."""
+    offset = 0
+    for name, dimensions, ggml_type, size in tensors:
+        shape = struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
+        parts.append(_text(name) + shape + struct.pack("<IQ", ggml_type, offset))
+        offset += size + padding(size)
+    data = b"".join(parts)
     return data + bytes(padding(len(data)))
 
 
 def padding(size: int) -> int:
     """Bytes from `size` to the next aligned place."""
     return -size % ALIGNMENT
-
-
-def _infos(tensors: Sequence[TensorPlan]) -> Iterable[bytes]:
-    offset = 0
-    for name, dimensions, ggml_type, size in tensors:
-        shape = struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
-        yield _text(name) + shape + struct.pack("<IQ", ggml_type, offset)
-        offset += size + padding(size)
 
 
 def _text(text: str) -> bytes:
@@ -339,7 +331,10 @@ class ModelCache:
         handle, part = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=self.folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                self._remove_stale_parts(Path(part))
+                # What a killed run has left; one that is being written is about as new as this one
+                for other in self._own_files(_PART):
+                    if _used_at(Path(part)) - _used_at(other) > STALE_S:
+                        other.unlink(missing_ok=True)
                 self._make_room(model.file_bytes, path)
                 write_model(model, file, progress)
             os.replace(part, path)  # noqa: PTH105 (both are names here)
@@ -362,12 +357,6 @@ class ModelCache:
         if free < wanted + SPARE_BYTES:
             what = f"{wanted / GB:.1f} GB and {SPARE_BYTES / GB:.1f} GB to spare"
             raise UserError(f"{self.folder} has {free / GB:.1f} GB free; the model needs {what}", _HINT)
-
-    def _remove_stale_parts(self, fresh: Path) -> None:
-        """Clear away what a killed run has left; one that is being written is about as new as the fresh one."""
-        for path in self._own_files(_PART):
-            if _used_at(fresh) - _used_at(path) > STALE_S:
-                path.unlink(missing_ok=True)
 
     def _own_files(self, name: re.Pattern[str]) -> list[Path]:
         return [p for p in self.folder.iterdir() if name.fullmatch(p.name) and p.is_file() and not p.is_symlink()]

@@ -7,6 +7,8 @@ from typing import Any
 from unslow.facts.values import Absence, Fact, reported
 from unslow.look.system import LookError, System, read_text, try_look, unknown
 
+CPUINFO = "/proc/cpuinfo"
+CPUINFO_LIMIT_BYTES = 16 * 1024**2  # 2 KB for each CPU
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _KEY_AND_NUMBER = re.compile(r"([\w()./-]+):?[ \t]+(\d{1,18})\b")
 
@@ -40,12 +42,8 @@ def is_there(system: System, path: str) -> bool:
 
 def parse_numbers(text: str) -> dict[str, int]:
     """Lines of a key and a whole number, with or without a colon, such as /proc/meminfo and cpu.stat."""
-    numbers = {}
-    for line in text.splitlines():
-        match = _KEY_AND_NUMBER.match(line)
-        if match:
-            numbers[match[1]] = int(match[2])
-    return numbers
+    matches = map(_KEY_AND_NUMBER.match, text.splitlines())
+    return {match[1]: int(match[2]) for match in matches if match}
 
 
 MILLI = 1e-3
@@ -87,7 +85,7 @@ class Sensors:
 
     def labelled(self, label: str, suffix: str, scale: float) -> Fact[Any]:
         stem = self.labels.get(label)
-        return self.number((f"{stem}_{suffix}",), scale) if stem else self.number((f"{label} {suffix}",), scale)
+        return self.number((f"{stem}_{suffix}" if stem else f"{label} {suffix}",), scale)
 
 
 def read_sensors(system: System, device: str) -> Sensors:

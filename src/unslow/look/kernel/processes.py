@@ -49,34 +49,25 @@ def _plain(text: str) -> str:
 
 def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
     """The mount under a path: the deepest one, and of several on one point the last, which hides the others."""
-    best = None
-    for mount in mounts:
-        if mount.holds(path) and (best is None or len(mount.point) >= len(best.point)):
-            best = mount
-    return best
+    holding = [mount for mount in mounts if mount.holds(path)]
+    return max(reversed(holding), key=lambda mount: len(mount.point), default=None)
 
 
 NUMA_NODES = "/sys/devices/system/node"
 NUMA_MAPS_LIMIT_BYTES = 8 * 1024**2
 """A line for each mapping: a runtime with all its libraries has a few hundred, seldom some thousand."""
-MOST_NODES = 64
 _PAGES = re.compile(r" N(\d{1,4})=(\d{1,12})\b")
 _PAGE_KIB = re.compile(r" kernelpagesize_kB=(\d{1,8})\b")
 
 
 def read_nodes(system: System) -> list[int]:
     """The memory nodes that have processors too; LookError where the kernel names none."""
-    both = [parse_cpu_list(read_text(system, f"{NUMA_NODES}/{name}")) for name in ("has_cpu", "has_memory")]
-    return sorted(both[0] & both[1])[:MOST_NODES]
-
-
-def read_bytes_by_node(system: System, pid: int) -> dict[str, int]:
-    """The bytes that a process has in memory on each node, files that it maps among them."""
-    return parse_bytes_by_node(read_text(system, f"/proc/{pid}/numa_maps", NUMA_MAPS_LIMIT_BYTES))
+    with_cpus, with_memory = (parse_cpu_list(read_text(system, f"{NUMA_NODES}/has_{x}")) for x in ("cpu", "memory"))
+    return sorted(with_cpus & with_memory)
 
 
 def parse_bytes_by_node(text: str) -> dict[str, int]:
-    """The sum over all mappings, by the number of the node; huge pages count as large as they are."""
+    """The bytes in memory on each node over all mappings, also of files; huge pages count as large as they are."""
     held: dict[str, int] = {}
     for line in text.splitlines():
         if size := _PAGE_KIB.search(line):

@@ -19,11 +19,8 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 def parse_cpu_list(text: str) -> frozenset[int]:
     """The numbers in the list; what is not a number or a range is passed over."""
     numbers: set[int] = set()
-    for word in text[:LONGEST_LIST].split(","):
-        match = _RANGE.fullmatch(word.strip())
-        if match:
-            first, last = int(match[1]), int(match[2] or match[1])
-            numbers.update(range(first, min(last, HIGHEST_NUMBER) + 1))
+    for match in filter(None, (_RANGE.fullmatch(word.strip()) for word in text[:LONGEST_LIST].split(","))):
+        numbers.update(range(int(match[1]), min(int(match[2] or match[1]), HIGHEST_NUMBER) + 1))
     return frozenset(numbers)
 
 
@@ -127,7 +124,6 @@ class CpuUse(NamedTuple):
 
     busy_cpus: float
     excluded_cpus: float
-    steal_cpus: float
     busiest: list[BusyProcess]
 
 
@@ -143,8 +139,7 @@ def read_cpu_sample(system: System) -> CpuSample:
 
 def read_own_pid(system: System) -> int:
     """The number of this process as /proc has it."""
-    word = read_text(system, "/proc/self/stat").partition(" ")[0]
-    pid = parse_whole(word)
+    pid = parse_whole(read_text(system, "/proc/self/stat").partition(" ")[0])
     if pid is None:
         raise LookError("/proc/self/stat: begins with no process number")
     return pid
@@ -230,17 +225,9 @@ def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[i
     excluded = sum(cpus for pid, cpus in used.items() if pid in exclude_pids)
     steal = max(0, after.steal_ticks - before.steal_ticks) / ticks
     busy = max(0.0, (after.busy_ticks - before.busy_ticks) / ticks - excluded) + steal
-    others = [
-        BusyProcess(
-            pid=pid,
-            name=after.processes[pid].name,
-            cpus=round(cpus, 3),
-            parents=_parents(after, pid),
-            nice=after.processes[pid].nice,
-        )
-        for pid, cpus in used.items()
-        if pid not in exclude_pids
-    ]
-    others.append(BusyProcess(pid=0, name=STEAL_NAME, cpus=round(steal, 3)))
+    others = [BusyProcess(pid=0, name=STEAL_NAME, cpus=round(steal, 3))]
+    for pid in used.keys() - exclude_pids:
+        name, nice, parents = after.processes[pid].name, after.processes[pid].nice, _parents(after, pid)
+        others.append(BusyProcess(pid=pid, name=name, cpus=round(used[pid], 3), parents=parents, nice=nice))
     busiest = sorted((p for p in others if p.cpus >= LEAST_CPUS), key=lambda p: (-p.cpus, p.pid))[:BUSIEST]
-    return CpuUse(round(busy, 3), round(excluded, 3), round(steal, 3), busiest)
+    return CpuUse(round(busy, 3), round(excluded, 3), busiest)

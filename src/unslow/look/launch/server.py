@@ -38,11 +38,6 @@ class Launched(Started):
         self.load_s = 0.0
         """From the start of its process until it answered."""
 
-    def greet(self) -> None:
-        """Wait for the guard to say which process it started; none where it could not."""
-        line = self._guard.stdout.readline().strip() if self._guard.stdout else ""
-        self.pid = int(line) if line.isdecimal() else 0
-
     @property
     def log_path(self) -> str:
         """What the server writes; it lasts until `stop`."""
@@ -84,9 +79,11 @@ def launch(
     prefix = own.get("api_prefix", UNSET).value.strip("/")
     url = f"http://{LOOPBACK}:{port}" + (f"/{prefix}" if prefix else "")
     folder = Path(tempfile.mkdtemp(prefix="unslow-server-"))
-    server = Launched(_guarded([file, *words[1:]], environment, folder / "server.log"), folder, url, tuple(words))
+    guard = _guarded([file, *words[1:]], environment, folder / "server.log")
+    server = Launched(guard, folder, url, tuple(words))
     try:
-        server.greet()
+        line = guard.stdout.readline().strip() if guard.stdout else ""  # which process it started
+        server.pid = int(line) if line.isdecimal() else 0
         start = system.clock()
         _wait(system, server, program.health, timeout_s, waiting)
         server.load_s = system.clock() - start
@@ -120,13 +117,10 @@ def _guarded(words: list[str], environment: Mapping[str, str], log: Path) -> "su
 
 def _wait(system: System, server: Launched, health: str, timeout_s: float, waiting: Waiting) -> None:
     for seconds in silent_for(system, lambda: server.url + health):
+        said = read_last_words(system, server.log_path) if server.ended or seconds > timeout_s else ""
         if server.ended:
-            said = read_last_words(system, server.log_path)
-            raise UserError(
-                f"the server ended before it answered: {said}",
-                f"does `{Path(server.words[0]).name}` start in a terminal with the same arguments?",
-            )
+            hint = f"does `{Path(server.words[0]).name}` start in a terminal with the same arguments?"
+            raise UserError(f"the server ended before it answered: {said}", hint)
         if seconds > timeout_s:
-            said = read_last_words(system, server.log_path)
             raise UserError(f"the server did not answer within {seconds:.0f} s; its log ends with: {said}")
         waiting(seconds)

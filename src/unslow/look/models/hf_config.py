@@ -81,8 +81,7 @@ class _Reader:
         self._numbers = numbers
 
     def __call__(self, name: str) -> int:
-        value = self._numbers.get(name, 0)
-        return value if isinstance(value, int) else 0
+        return _whole(self._numbers, name)
 
     @property
     def delta_keys(self) -> int:
@@ -132,12 +131,11 @@ def read_config(system: System, folder: str, name: str = "config.json") -> Confi
     """The config in a folder, trimmed; empty where there is none."""
     path = f"{folder}/{name}"
     try:
-        data = system.read_bytes(path, MOST_CONFIG_BYTES)
+        return parse_config(system.read_bytes(path, MOST_CONFIG_BYTES), path)
     except LookError as error:
         if error.absence is Absence.NOT_FOUND:
             return {}
         raise
-    return parse_config(data, path)
 
 
 def parse_config(data: bytes, source: str) -> Config:
@@ -184,19 +182,12 @@ _LETTERS = {"M": MAMBA, "*": FULL, "-": "mlp", "E": "moe", "L": SLIDING, "G": FU
 _ALIKE = {"mamba": MAMBA, "mamba2": MAMBA, "falcon_mamba": MAMBA, "falcon_h1": "hybrid"}
 
 
-def listed_layers(text: _Config) -> int:
-    """The number of layers that a config lists one by one; 0 where it lists none."""
-    lists = (text.get(key) for key in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
-    return next((len(words) for words in lists if words and _is_words(words)), 0)
-
-
 def layer_types(text: _Config, layers: int) -> list[str]:
     """One word for each layer; none where the config does not tell the number of layers."""
     if not 0 < layers <= MOST_LAYERS:
         return []
     for dialect in (_listed, _by_number, _chunked, _windowed):
-        types = dialect(text, layers)
-        if types:
+        if types := dialect(text, layers):
             return types
     return [_ALIKE.get(str(text.get("model_type")), FULL)] * layers
 
@@ -263,9 +254,8 @@ def _chunked(text: _Config, layers: int) -> list[str]:
 
 def _windowed(text: _Config, layers: int) -> list[str]:
     """A window in all layers, in all but the last of each period, or from one layer on."""
-    if not (_count(text, "sliding_window") or _count(text, "sliding_window_size")):
-        return []
-    if text.get("use_sliding_window") is False:
+    window = _count(text, "sliding_window") or _count(text, "sliding_window_size")
+    if not window or text.get("use_sliding_window") is False:
         return []
     period = _count(text, "sliding_window_pattern") or _count(text, "global_attn_every_n_layers")
     if period:
@@ -350,8 +340,9 @@ def hf_shape(config: Mapping[str, Any]) -> Shape:
     for name, keys in NAMES.items():
         key = next((k for k in keys if text.get(k) is not None), "")
         _put(shape, name, key, text.get(key))
-    if count := "layers" not in shape and listed_layers(text):
-        shape["layers"] = count
+    lists = (text.get(key) for key in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
+    if "layers" not in shape and (words := next((words for words in lists if words and _is_words(words)), None)):
+        shape["layers"] = len(words)
     _complete(shape, text)
     shape["tied"] = text.get("tie_word_embeddings") is not False  # Transformers 4 leaves out what is true
     if isinstance(text.get("model_type"), str):
@@ -402,8 +393,8 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-def _whole(shape: Shape, name: str) -> int:
-    value = shape.get(name, 0)
+def _whole(numbers: Numbers, name: str) -> int:
+    value = numbers.get(name, 0)
     return value if isinstance(value, int) else 0
 
 
@@ -435,7 +426,6 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """As people call the result: GPTQ 4-bit, NVFP4, W4A16."""
     bits: int = 0
-    group_size: int = 0
     override_bits: dict[str, int] = {}
     """Of single modules, by name, where they differ (MLX)."""
 
@@ -451,19 +441,15 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
             return _mlx(declared)  # it repeats itself under `quantization_config`, without naming the method
         for key in ("quantization_config", "compression_config"):
             if isinstance(declared := place.get(key), dict) and declared:
-                method = _text(declared, "quant_method") or (
-                    "bitsandbytes"
-                    if bool(declared.get("load_in_4bit") or declared.get("load_in_8bit"))
-                    else "quantized"
-                )
-                bits, name = _bits_and_name(method, declared)
-                group_size = (
-                    _number(declared, "group_size")
-                    or _number(declared, "q_group_size")
-                    or next((_number(weights, "group_size") for weights, _ in _groups(declared)), 0)
-                )
-                return Quantization(method=method, name=name, bits=bits, group_size=group_size)
+                return _declared(declared)
     return None
+
+
+def _declared(declared: Config) -> Quantization:
+    unnamed = "bitsandbytes" if declared.get("load_in_4bit") or declared.get("load_in_8bit") else "quantized"
+    method = _text(declared, "quant_method") or unnamed
+    bits, name = _bits_and_name(method, declared)
+    return Quantization(method=method, name=name, bits=bits)
 
 
 def named_quant(config: Mapping[str, Any]) -> str:
@@ -526,7 +512,6 @@ def _mlx(declared: Config) -> Quantization:
         method="mlx",
         name=f"MLX {mode.upper()}" if mode not in ("", "affine") else f"MLX {bits}-bit",
         bits=bits,
-        group_size=_number(declared, "group_size"),
         override_bits={name: n for name, v in single if (n := _number(v, "bits"))},
     )
 

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -16,6 +15,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model, Tensor
 from unslow.facts.values import Absence, Fact, estimated, not_found, reported
+from unslow.look.models import opened_file
 from unslow.look.models.hf_config import (
     Config,
     Quantization,
@@ -26,7 +26,7 @@ from unslow.look.models.hf_config import (
     read_config,
     shape_of_config,
 )
-from unslow.look.system import READ_FLAGS, LookError, System
+from unslow.look.system import LookError, System, converted, try_look
 
 # The header of a safetensors file: the names, types and shapes of its tensors, never a weight.
 # Eight bytes tell the length of a JSON object; the tensors follow it without a gap, up to the end of the file. What the
@@ -245,12 +245,11 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     shape = hf_shape(checkpoint.config) if checkpoint.config else {}
     config = f"{source}: config.json"
     name = checkpoint.config.get("_name_or_path")
+    name = name if isinstance(name, str) else ""
     families = (checkpoint.config.get("model_type"), shape.get("model_type"))  # of the whole, else of its language part
     family = next((word for word in families if isinstance(word, str) and word), "")
     return Model(
-        name=reported(name, f"{config}: _name_or_path")
-        if isinstance(name, str) and name
-        else not_found(f"{config} has no name"),
+        name=reported(name, f"{config}: _name_or_path") if name else not_found(f"{config} has no name"),
         path=reported(checkpoint.path, source),
         architecture=reported(family, f"{config}: model_type") if family else not_found(f"{config} has no model_type"),
         quant=_quant(checkpoint, source),
@@ -274,15 +273,14 @@ def config_facts(config: Config, source: str) -> Model:
     """The model of a folder without weights: their sizes are counted from the numbers of its config."""
     told = model_facts(Checkpoint(path=source, parts=[], tensors=[], config=config))
     shape, quant = shape_of_config(hf_shape(config)), named_quant(config)
+    bare = f"{source}: holds no safetensors files"
     if not shape.layers or not shape.width or not shape.heads:
-        missing = not_found(
-            f"{source}: holds no safetensors files, and its config.json does not tell its layers and heads"
-        )
+        missing = not_found(f"{bare}, and its config.json does not tell its layers and heads")
         return overlaid(told, Model(weights_bytes=missing))
     try:
         parts = parts_of_shape(shape, storage_of_quant(quant))
     except UserError as error:
-        missing = not_found(f"{source}: holds no safetensors files; by its config.json, {error.message}")
+        missing = not_found(f"{bare}; by its config.json, {error.message}")
         return overlaid(told, Model(weights_bytes=missing))
     table, output, experts = (
         sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
@@ -318,9 +316,8 @@ def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:
 
 def _sizes(checkpoint: Checkpoint, source: str) -> dict[str, Any]:
     if not checkpoint.tensors:
-        missing = not_found(f"{source}: none")
         names = ("parameters", "weights_bytes", "expert_bytes", "token_table_bytes", "output_bytes", "output_tied")
-        return dict.fromkeys(names, missing)
+        return dict.fromkeys(names, not_found(f"{source}: none"))
     count = checkpoint.parameters
     table, output = _bytes_of(checkpoint, _TOKEN_TABLE), _bytes_of(checkpoint, _OUTPUT)
     return {
@@ -409,21 +406,15 @@ def read_checkpoint(system: System, path: str) -> Checkpoint:
 
 def read_config_alone(system: System, folder: str) -> Config:
     """The config of a folder without safetensors or GGUF files, as `--load-format dummy` takes it; else empty."""
-    try:
-        names = system.list_dir(folder)
-        weights = any(name.endswith((SUFFIX, INDEX_SUFFIX, ".gguf")) for name in names)
-        return {} if weights or "config.json" not in names else _config(system, folder, names)
-    except LookError:
-        return {}
+    names = try_look([], system.list_dir, folder)
+    weights = any(name.endswith((SUFFIX, INDEX_SUFFIX, ".gguf")) for name in names)
+    return {} if weights or "config.json" not in names else try_look({}, _config, system, folder, names)
 
 
 def read_parts(system: System, path: str, files: Sequence[str], config: Config) -> Checkpoint:
     """The model that these files make up; `path` names it."""
     raw = system.ask(f"safetensors {path}", lambda: msgspec.to_builtins(_checkpoint(path, files)))
-    try:
-        checkpoint = msgspec.convert(raw, Checkpoint)
-    except msgspec.ValidationError as error:
-        raise LookError(f"{path}: the recorded headers do not fit: {error}") from error
+    checkpoint = converted(raw, Checkpoint, f"{path}: the recorded headers do not fit")
     return msgspec.structs.replace(checkpoint, config=config)
 
 
@@ -486,19 +477,12 @@ def _checkpoint(path: str, files: Sequence[str]) -> Checkpoint:
 
 def _read_part(path: str) -> tuple[Header, int]:
     try:
-        descriptor = os.open(path, READ_FLAGS)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            _check_kind(status.st_mode)
-            return read_header(file, status.st_size), status.st_size
+        with opened_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            return read_header(file, size), size
     except LookError as error:
         raise LookError(f"{path}: {error.why}") from error
     except FileNotFoundError as error:
         raise LookError(f"{path}: not there", Absence.NOT_FOUND, "the model needs all of its parts") from error
     except (OSError, ValueError) as error:  # ValueError: a path with a null byte
         raise LookError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _check_kind(mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise LookError("is not a file")

@@ -8,7 +8,6 @@ of the clock in the order of the others; NVIDIA's GPUs stay the first of the lis
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
 
 from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
@@ -16,20 +15,14 @@ from unslow.facts.snapshot import ProbeOutcome
 from unslow.look.system import LookError, System
 
 
-def all_probes() -> Iterator[tuple[str, Callable[[System], Machine]]]:
-    """Every probe by name: in turn, and then in alphabetical order."""
-    modules = {info.name: importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
-    for name in sorted(modules, key=lambda name: (getattr(modules[name], "TURN", 0), name)):
-        yield name, modules[name].read
-
-
 def read_machine(system: System) -> tuple[Machine, tuple[ProbeOutcome, ...]]:
     """The machine as all probes see it, and how each of them went."""
     machine, outcomes = Machine(), []
-    for name, read in all_probes():
+    modules = {info.name: importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
+    for name in sorted(modules, key=lambda name: (getattr(modules[name], "TURN", 0), name)):
         start, error = system.clock(), ""
         try:
-            machine = overlaid(machine, read(system))
+            machine = overlaid(machine, modules[name].read(system))
         except LookError as failure:
             error = failure.why
         except Exception as bug:  # noqa: BLE001 (one broken probe must not cost the others; the snapshot shows it)

@@ -29,7 +29,7 @@ from unslow.look.kernel.gpus import (
 )
 from unslow.look.kernel.gpus import FDINFO as CLIENTS
 from unslow.look.logs.gpu_facts import gpu_of, gpu_without_facts, with_free
-from unslow.look.system import LookError, System, read_text, try_look, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
 
 KFD_TOPOLOGY = "/sys/class/kfd/kfd"
 _MOST_NODES = 256
@@ -92,13 +92,11 @@ def read_card(
 ) -> Gpu:
     """The GPU with all that its files say; what is missing there is Unknown here."""
     sensors = read_sensors(system, card.device)
-    facts: dict[str, Fact[Any]] = {}
-    for fact, (file, convert) in _FILES.items():
-        path = f"{card.device}/{file}"
-        try:
-            facts[fact] = reported(convert(read_number(system, path)), path)
-        except LookError as error:
-            facts[fact] = unknown(error)
+
+    def read_figure(file: str, convert: Callable[[int], float]) -> Fact[Any]:
+        return reported(convert(read_number(system, f"{card.device}/{file}")), f"{card.device}/{file}")
+
+    facts = {fact: try_fact(read_figure, *how) for fact, how in _FILES.items()}
     name = read_amd_name(system, card.device, card.bus_id)
     kind = _kind(sensors, name)
     facts |= {
@@ -144,15 +142,10 @@ def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
         "vram_total_bytes": _sum(facts["vram_total_bytes"], facts["gtt_total_bytes"]),
         "vram_used_bytes": _sum(facts["vram_used_bytes"], facts["gtt_used_bytes"]),
     }
-    processes = facts["processes"]
-    if isinstance(processes, Known):
-        sums["processes"] = reported(
-            [
-                msgspec.structs.replace(process, vram_bytes=_sum(process.vram_bytes, process.gtt_bytes))
-                for process in processes.value
-            ],
-            processes.source,
-        )
+    if isinstance(processes := facts["processes"], Known):
+        held = [(process, _sum(process.vram_bytes, process.gtt_bytes)) for process in processes.value]
+        whole = [msgspec.structs.replace(process, vram_bytes=size) for process, size in held]
+        sums["processes"] = reported(whole, processes.source)
     return facts | sums
 
 
@@ -175,16 +168,12 @@ def _read_clocks(system: System, device: str, sensors: Sensors) -> dict[str, Fac
     core, core_max = _read_steps(system, f"{device}/pp_dpm_sclk")
     memory, memory_max = _read_steps(system, f"{device}/pp_dpm_mclk")
     level = f"{device}/power_dpm_force_performance_level"
-    try:
-        state: Fact[Any] = reported(read_word(system, level), level)
-    except LookError as error:
-        state = unknown(error)
     return {
         "clock_hz": first_known(sensors.labelled("sclk", "input", 1), core),
         "clock_max_hz": core_max,
         "memory_clock_hz": first_known(sensors.labelled("mclk", "input", 1), memory),
         "memory_clock_max_hz": memory_max,
-        "performance_state": state,
+        "performance_state": try_fact(lambda: reported(read_word(system, level), level)),
     }
 
 
@@ -276,7 +265,7 @@ def read(system: System) -> Machine:
     gpus = _read_gpus(system, cards) if cards else read_gpus_without_driver(system)
     if not gpus:
         return Machine()
-    return Machine(gpus=reported(gpus, DRM), system=SystemFacts(kfd_access=_read_kfd_access(system)))
+    return Machine(gpus=reported(gpus, DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
 
 
 def _read_gpus(system: System, cards: list[Card]) -> tuple[Gpu, ...]:
@@ -293,17 +282,11 @@ def _read_gpus(system: System, cards: list[Card]) -> tuple[Gpu, ...]:
 
 def _read_kfd_access(system: System) -> Fact[Any]:
     """Asked without opening the file, which would make this program a client of the GPU."""
-    try:
-        answer = system.ask(f"access {KFD_DEVICE}", _ask_access)
-    except LookError as error:
-        return unknown(error)
-    match answer:
+    match system.ask(f"access {KFD_DEVICE}", _ask_access):
         case {"exists": True, "allowed": bool(allowed)}:
             return reported(allowed, KFD_DEVICE)
-        case _:
-            return not_found(
-                f"{KFD_DEVICE} is not there", "load amdgpu; a container needs --device=/dev/kfd --device=/dev/dri"
-            )
+    how = "load amdgpu; a container needs --device=/dev/kfd --device=/dev/dri"
+    return not_found(f"{KFD_DEVICE} is not there", how)
 
 
 def _ask_access() -> dict[str, bool]:

@@ -12,7 +12,7 @@ from unslow.facts.machine import Disk, Machine
 from unslow.facts.values import NOT_LOOKED, Absence, Bytes, Fact, estimated, failed, not_found, reported
 from unslow.look.kernel import is_there, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, mount_of, parse_mounts
-from unslow.look.system import LookError, System, read_text, try_look, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
 
 Kind = Literal["nvme", "ssd", "hdd", "network", "memory", "virtual", "other"]
 
@@ -53,15 +53,14 @@ def read_disk(system: System, path: str, table: str = MOUNT_TABLE) -> Disk:
     """
     own = table == MOUNT_TABLE
     real = _read_real_path(system, path) if own else path
-    free = _read_free(system, real) if own else not_found("the path is that of another process")
+    free = try_fact(_read_free, system, real) if own else not_found("the path is that of another process")
+    why = not_found(f"{table} has nothing for {real}")
     try:
         mount = mount_of(real, parse_mounts(read_text(system, table, MOUNT_TABLE_LIMIT_BYTES)))
     except LookError as error:
-        why = unknown(error)
-        return Disk(path=path, kind=why, device=why, filesystem=why, free_bytes=free)
+        mount, why = None, unknown(error)
     if not mount:
-        none = not_found(f"{table} has nothing for {real}")
-        return Disk(path=path, kind=none, device=none, filesystem=none, free_bytes=free)
+        return Disk(path=path, kind=why, device=why, filesystem=why, free_bytes=free)
     kind, device = _read_kind_and_device(system, mount)
     filesystem = reported(mount.filesystem, table)
     return Disk(path=path, kind=kind, device=device, filesystem=filesystem, free_bytes=free)
@@ -89,10 +88,7 @@ def _read_free(system: System, path: str) -> Fact[Bytes]:
             raise LookError(f"statvfs {path}: {error.strerror or error}") from error
         return answer.f_bavail * answer.f_frsize  # what a user who is not root may still write
 
-    try:
-        free = system.ask(f"statvfs {path}", ask)
-    except LookError as error:
-        return unknown(error)
+    free = system.ask(f"statvfs {path}", ask)
     return reported(free, "statvfs") if isinstance(free, int) and free >= 0 else failed("statvfs gave no number")
 
 

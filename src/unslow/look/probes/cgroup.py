@@ -9,7 +9,7 @@ from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported
 from unslow.look.kernel import parse_numbers, parse_whole, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
 from unslow.look.kernel.processors import parse_cpu_list
-from unslow.look.system import LookError, System, read_text, try_look, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
 
 ONLINE = "/sys/devices/system/cpu/online"
 MOST_LEVELS = 64
@@ -28,16 +28,8 @@ class Group(NamedTuple):
     folders: tuple[str, ...]
 
 
-class Quota(NamedTuple):
-    """A limit of CPU time, and the folder that sets it."""
-
-    cpus: float
-    folder: str
-
-
-def read(system: System) -> Machine:
-    """The limits of this process, which the user's other processes often share."""
-    return read_limits(system)
+Quota = tuple[float, str]
+"""A limit of CPU time, in processors, and the folder that sets it."""
 
 
 def read_limits(system: System, pid: int | str = "self") -> Machine:
@@ -51,7 +43,10 @@ def read_limits(system: System, pid: int | str = "self") -> Machine:
     except LookError as error:
         count = unknown(error)
     cpu = overlaid(Cpu(allowed_cpus=count), _read_cpu(system, pid))
-    return Machine(cpu=cpu, memory=Memory(limit_bytes=_read_memory_limit(system, pid)))
+    return Machine(cpu=cpu, memory=Memory(limit_bytes=try_fact(_read_memory_limit, system, pid)))
+
+
+read = read_limits  # as a probe: of this process, whose limits the user's other processes often share
 
 
 def _read_cpu(system: System, pid: int | str) -> Cpu:
@@ -101,7 +96,7 @@ def read_quota(system: System, version: int, folder: str) -> Quota | None:
     try:
         if version == 1:
             quota, period = (read_number(system, f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
-            return Quota(quota / period, folder) if quota > 0 and period > 0 else None
+            return (quota / period, folder) if quota > 0 and period > 0 else None
         return parse_cpu_max(read_word(system, f"{folder}/cpu.max"), folder)
     except LookError as error:
         if error.absence is Absence.NOT_FOUND:
@@ -112,7 +107,7 @@ def read_quota(system: System, version: int, folder: str) -> Quota | None:
 def parse_cpu_max(text: str, folder: str) -> Quota | None:
     """Version 2: "200000 100000" is two CPUs, "max 100000" is no limit."""
     match = _QUOTA.match(text)
-    return Quota(int(match[1]) / int(match[2]), folder) if match and int(match[1]) and int(match[2]) else None
+    return (int(match[1]) / int(match[2]), folder) if match and int(match[1]) and int(match[2]) else None
 
 
 def _read_throttling(system: System, folder: str) -> Cpu:
@@ -144,12 +139,9 @@ def parse_allowed_cpus(text: str) -> frozenset[int]:
 
 
 def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
-    try:
-        group = read_group(system, pid, "memory")
-        paths = (f"{folder}/{name}" for folder in group.folders for name in _MEMORY_LIMITS[group.version])
-        limits = [limit for path in paths if (limit := _read_limit(system, path))]
-    except LookError as error:
-        return unknown(error)
+    group = read_group(system, pid, "memory")
+    paths = (f"{folder}/{name}" for folder in group.folders for name in _MEMORY_LIMITS[group.version])
+    limits = [limit for path in paths if (limit := _read_limit(system, path))]
     return reported(*min(limits)) if limits else not_found("no memory limit set")
 
 

@@ -7,13 +7,11 @@ from contextlib import suppress
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import Known, Unknown, estimated, not_found, reported
-from unslow.look.kernel import read_number
+from unslow.look.kernel import CPUINFO, CPUINFO_LIMIT_BYTES, read_number
 from unslow.look.kernel.processors import CPUS, EFFICIENCY_BELOW, FAST_CORES, parse_cpu_list, parse_instruction_sets
 from unslow.look.logs import linux
 from unslow.look.system import LookError, System, read_text, unknown
 
-CPUINFO = "/proc/cpuinfo"
-CPUINFO_LIMIT_BYTES = 16 * 1024**2  # 2 KB for each CPU
 _MODEL = re.compile(r"^(?:model name|Model|cpu model|cpu)[ \t]*:[ \t]*(\S[^\n]{0,200})$", re.MULTILINE)
 _FLAGS = re.compile(r"^(?:flags|Features)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)
 _PROCESSOR = re.compile(r"^processor[ \t]*:[ \t]*\d", re.MULTILINE)
@@ -46,17 +44,12 @@ def read_cpuinfo(system: System) -> Cpu:
 def parse_cpuinfo(text: str) -> Cpu:
     """Model and instruction sets of the first CPU listed, and how many are listed."""
     # On x86 "model" alone is a number, and only "model name" is the name
-    model, flags, listed = (
-        next((match[1].strip() for match in _MODEL.finditer(text) if not match[1].strip().isdigit()), ""),
-        _FLAGS.search(text),
-        len(_PROCESSOR.findall(text)),
-    )
+    model = next((match[1].strip() for match in _MODEL.finditer(text) if not match[1].strip().isdigit()), "")
+    flags, listed, no_flags = _FLAGS.search(text), len(_PROCESSOR.findall(text)), not_found(f"{CPUINFO} lists no flags")
     return Cpu(
         model=reported(model, CPUINFO) if model else not_found(f"{CPUINFO} names no model"),
         logical_cpus=reported(listed, CPUINFO) if listed else not_found(f"{CPUINFO} lists no processor"),
-        instruction_sets=reported(parse_instruction_sets(flags[1]), CPUINFO)
-        if flags
-        else not_found(f"{CPUINFO} lists no flags"),
+        instruction_sets=reported(parse_instruction_sets(flags[1]), CPUINFO) if flags else no_flags,
     )
 
 

@@ -4,12 +4,10 @@ import re
 
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.values import MHZ, Amount, Fact, estimated, not_supported, reported
-from unslow.look.kernel import parse_whole
-from unslow.look.system import LookError, System, read_text, try_look, unknown
+from unslow.look.kernel import CPUINFO, CPUINFO_LIMIT_BYTES, parse_whole
+from unslow.look.system import LookError, System, read_text, try_fact, try_look
 
 POLICIES = "/sys/devices/system/cpu/cpufreq"
-CPUINFO = "/proc/cpuinfo"
-CPUINFO_LIMIT_BYTES = 16 * 1024**2
 MOST_POLICIES = 16  # kernels before 5.18 can sleep 10 ms in each read of a current frequency
 KHZ = 10**3
 NO_CPUFREQ = not_supported("no cpufreq here: a virtual machine, or a kernel without a driver for this processor")
@@ -24,11 +22,7 @@ def read(system: System) -> Machine:
     if not policies:
         nominal = _read_cpuinfo_mhz(system)
         return Machine(cpu=Cpu(governor=NO_CPUFREQ, frequency_max_hz=NO_CPUFREQ, frequency_hz=nominal))
-    try:
-        words = _read_each(system, policies, "scaling_governor")
-        governor: Fact[str] = reported(", ".join(sorted(set(words))), f"{POLICIES}/policy*/scaling_governor")
-    except LookError as error:
-        governor = unknown(error)
+    governor = try_fact(_read_governor, system, policies)
     try:
         now = _read_kilohertz(system, policies, "scaling_cur_freq")
         source = f"{POLICIES}/policy*/scaling_cur_freq, mean of {len(now)}"
@@ -39,10 +33,15 @@ def read(system: System) -> Machine:
         cpu=Cpu(
             governor=governor,
             frequency_hz=frequency,
-            frequency_max_hz=_read_highest(system, policies, "cpuinfo_max_freq"),
-            frequency_limit_hz=_read_highest(system, policies, "scaling_max_freq"),
+            frequency_max_hz=try_fact(_read_highest, system, policies, "cpuinfo_max_freq"),
+            frequency_limit_hz=try_fact(_read_highest, system, policies, "scaling_max_freq"),
         )
     )
+
+
+def _read_governor(system: System, policies: list[str]) -> Fact[str]:
+    words = _read_each(system, policies, "scaling_governor")
+    return reported(", ".join(sorted(set(words))), f"{POLICIES}/policy*/scaling_governor")
 
 
 def _read_each(system: System, policies: list[str], name: str) -> list[str]:
@@ -68,18 +67,11 @@ def _read_kilohertz(system: System, policies: list[str], name: str) -> list[int]
 
 
 def _read_highest(system: System, policies: list[str], name: str) -> Fact[Amount]:
-    try:
-        numbers = _read_kilohertz(system, policies, name)
-    except LookError as error:
-        return unknown(error)
-    return reported(float(max(numbers) * KHZ), f"{POLICIES}/policy*/{name}")
+    return reported(float(max(_read_kilohertz(system, policies, name)) * KHZ), f"{POLICIES}/policy*/{name}")
 
 
 def _read_cpuinfo_mhz(system: System) -> Fact[Amount]:
-    try:
-        return parse_cpuinfo_mhz(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
-    except LookError as error:
-        return unknown(error)
+    return try_fact(lambda: parse_cpuinfo_mhz(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES)))
 
 
 def parse_cpuinfo_mhz(text: str) -> Fact[Amount]:

@@ -16,11 +16,11 @@ from unslow.look.system import LookError, System, unknown
 TURN = 1  # see the probes' own page
 INTEL = "0x8086"
 WINDOW_S = 0.1
-_BUILT_IN = "0000:00:02.0"  # where every graphics unit inside an Intel processor is
-_NOW = ("device/tile0/gt0/freq0/act_freq", "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz")
+BUILT_IN = "0000:00:02.0"  # where every graphics unit inside an Intel processor is
+CLOCKS = ("device/tile0/gt0/freq0/act_freq", "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz")
 _MOST = ("device/tile0/gt0/freq0/rp0_freq", "gt/gt0/rps_RP0_freq_mhz", "gt_RP0_freq_mhz")
 _SIZES = ("device/tile0/physical_vram_size_bytes", "device/lmem_total_bytes", "lmem_total_bytes")
-_REASONS = (("device/tile0/gt0/freq0/throttle", "reason_"), ("gt/gt0", "throttle_reason_"))
+REASONS = (("device/tile0/gt0/freq0/throttle", "reason_"), ("gt/gt0", "throttle_reason_"))
 
 
 def read(system: System) -> Machine:
@@ -28,20 +28,20 @@ def read(system: System) -> Machine:
     cards = read_cards(system, INTEL)
     if not cards:
         return Machine()
-    discrete_first = sorted(cards, key=lambda card: card.bus_id == _BUILT_IN)
+    discrete_first = sorted(cards, key=lambda card: card.bus_id == BUILT_IN)
     gpus = tuple(_read_gpu(system, index, card) for index, card in enumerate(discrete_first))
     return Machine(gpus=reported(_with_sizes(system, gpus), DRM))
 
 
 def _read_gpu(system: System, index: int, card: Card) -> Gpu:
-    built_in = card.bus_id == _BUILT_IN
+    built_in = card.bus_id == BUILT_IN
     sensors = read_sensors(system, card.device)
     facts: dict[str, Fact[Any]] = {
         "name": read_lspci_name(system, card.bus_id),
         "kind": reported("integrated" if built_in else "discrete", f"{card.device}/uevent"),
         "driver": reported(card.driver, f"{card.device}/uevent") if card.driver else not_found("no driver is named"),
         "bus_id": reported(card.bus_id, f"{card.device}/uevent"),
-        "clock_hz": _first_number(system, card, _NOW, MHZ),
+        "clock_hz": _first_number(system, card, CLOCKS, MHZ),
         "clock_max_hz": _first_number(system, card, _MOST, MHZ),
         "event_reasons": _read_reasons(system, card),
         "power_w": _read_power(system, sensors),
@@ -78,7 +78,7 @@ def _first_number(system: System, card: Card, files: tuple[str, ...], scale: int
 
 def _read_reasons(system: System, card: Card) -> Fact[Any]:
     """Why the clock is held down, in Intel's words, such as "thermal" or "pl1"."""
-    for folder, prefix in _REASONS:
+    for folder, prefix in REASONS:
         path = f"{card.path}/{folder}"
         try:
             names = [name for name in system.list_dir(path) if name.startswith(prefix) and not name.endswith("status")]

@@ -6,12 +6,11 @@ from unslow.facts.machine import Machine, Memory
 from unslow.facts.merge import overlaid
 from unslow.facts.values import KIB, Bytes, Count, Fact, estimated, not_found, reported
 from unslow.look.kernel import parse_numbers
-from unslow.look.kernel.processors import parse_cpu_list
+from unslow.look.kernel.processes import NUMA_NODES, read_nodes
 from unslow.look.logs import linux
-from unslow.look.system import LookError, System, read_text, unknown
+from unslow.look.system import LookError, System, read_text, try_fact, unknown
 
 MEMINFO = "/proc/meminfo"
-NODES = "/sys/devices/system/node"
 
 
 def read(system: System) -> Machine:
@@ -23,15 +22,13 @@ def read(system: System) -> Machine:
         sizes = Memory(total_bytes=why, available_bytes=why, swap_total_bytes=why, swap_used_bytes=why)
         with suppress(LookError):
             sizes = linux.parse_free(system.run(["free", "-b"]).stdout, "free -b", unit_bytes=1)
-    # Nodes with both processors and memory: a GPU's memory can be a node of its own, and so can a CXL card's
-    try:
-        nodes = parse_cpu_list(read_text(system, f"{NODES}/has_cpu"))
-        nodes &= parse_cpu_list(read_text(system, f"{NODES}/has_memory"))
-        missing = not_found(f"{NODES} names no node with memory and processors")
-        count: Fact[Count] = reported(len(nodes), NODES) if nodes else missing
-    except LookError as error:
-        count = unknown(error)
-    return Machine(memory=overlaid(sizes, Memory(numa_nodes=count)))
+    return Machine(memory=overlaid(sizes, Memory(numa_nodes=try_fact(_read_node_count, system))))
+
+
+def _read_node_count(system: System) -> Fact[Count]:
+    """Nodes with both processors and memory: a GPU's memory can be a node of its own, and so can a CXL card's."""
+    nodes, missing = read_nodes(system), not_found(f"{NUMA_NODES} names no node with memory and processors")
+    return reported(len(nodes), NUMA_NODES) if nodes else missing
 
 
 def parse_meminfo(text: str) -> Memory:

@@ -39,9 +39,9 @@ _NO_SUCH_QUESTION = ("NVMLError_NotSupported", "NVMLError_FunctionNotFound", "At
 
 def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
     """The GPUs of `query_nvml`; what is missing or strange there is Unknown here."""
-    answers = raw.get("gpus") if isinstance(raw, dict) else None
-    gpus = answers if isinstance(answers, list) else []
-    return tuple(_gpu(index, gpu, raw) for index, gpu in enumerate(gpus) if isinstance(gpu, dict))
+    gpus = raw.get("gpus") if isinstance(raw, dict) else None
+    listed = enumerate(gpus if isinstance(gpus, list) else ())
+    return tuple(_gpu(index, gpu, raw) for index, gpu in listed if isinstance(gpu, dict))
 
 
 def _gpu(index: int, answers: dict[str, Any], raw: dict[str, Any]) -> Gpu:
@@ -92,7 +92,14 @@ def _as_it_is(answer: Any) -> Any:
     return answer
 
 
+_SAME = (
+    "memory_bus_bits", "temperature_c", "memory_temperature_c", "temperature_slowdown_c", "temperature_shutdown_c",
+    "temperature_margin_c", "event_reason_bits", "pcie_generation", "pcie_generation_max", "pcie_width",
+    "pcie_width_max",
+)  # fmt: skip
+"""Facts that are answers as they are, under their own names."""
 _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    **{name: (name, _as_it_is) for name in _SAME},
     "name": ("name", str),
     "bus_id": ("bus_id", lambda text: nvidia_smi_rows.parse_bus_id(text, SOURCE)),
     "compute_capability": ("compute_capability", lambda pair: f"{pair[0]:d}.{pair[1]:d}"),
@@ -105,7 +112,6 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
             memory["reserved"] if "reserved" in memory else not_supported("this driver counts it as memory in use")
         ),
     ),
-    "memory_bus_bits": ("memory_bus_bits", _as_it_is),
     "busy": ("utilisation_percent", lambda rates: rates["gpu"] / 100),
     "memory_busy": ("utilisation_percent", lambda rates: rates["memory"] / 100),
     "clock_hz": ("sm_clock_mhz", _scaled(MHZ)),
@@ -116,20 +122,10 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "performance_state",
         lambda number: f"P{number:d}" if number != _PSTATE_UNKNOWN else not_found("the driver does not know it"),
     ),
-    "temperature_c": ("temperature_c", _as_it_is),
-    "memory_temperature_c": ("memory_temperature_c", _as_it_is),
-    "temperature_slowdown_c": ("temperature_slowdown_c", _as_it_is),
-    "temperature_shutdown_c": ("temperature_shutdown_c", _as_it_is),
-    "temperature_margin_c": ("temperature_margin_c", _as_it_is),
     "power_w": ("power_mw", lambda milliwatts: milliwatts / 1000),
     "power_limit_w": ("power_limit_mw", lambda milliwatts: milliwatts / 1000),
     "power_limit_default_w": ("power_limit_default_mw", lambda milliwatts: milliwatts / 1000),
     "event_reasons": ("event_reason_bits", reason_names),
-    "event_reason_bits": ("event_reason_bits", _as_it_is),
-    "pcie_generation": ("pcie_generation", _as_it_is),
-    "pcie_generation_max": ("pcie_generation_max", _as_it_is),
-    "pcie_width": ("pcie_width", _as_it_is),
-    "pcie_width_max": ("pcie_width_max", _as_it_is),
     "pcie_transmit_bytes_per_s": ("pcie_transmit_kb_per_s", _scaled(KB)),
     "pcie_receive_bytes_per_s": ("pcie_receive_kb_per_s", _scaled(KB)),
     "ecc": ("ecc_mode", lambda modes: modes[0] == 1),
@@ -273,15 +269,11 @@ def _first_answer(*calls: Callable[[], Any]) -> Any:
 def _memory(nvml: Nvml, gpu: Any) -> dict[str, int]:
     """Version 2 tells memory that the driver keeps apart from memory in use; version 1 adds them up."""
 
-    def version_2() -> dict[str, int]:
-        info = nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)
-        return {"total": info.total, "reserved": info.reserved, "free": info.free, "used": info.used}
+    def ask(*names: str, **version: Any) -> dict[str, int]:
+        info = nvml.nvmlDeviceGetMemoryInfo(gpu, **version)
+        return {name: getattr(info, name) for name in (*names, "free", "used")}
 
-    def version_1() -> dict[str, int]:
-        info = nvml.nvmlDeviceGetMemoryInfo(gpu)
-        return {"total": info.total, "free": info.free, "used": info.used}
-
-    return dict(_first_answer(version_2, version_1))
+    return dict(_first_answer(lambda: ask("total", "reserved", version=nvml.nvmlMemory_v2), lambda: ask("total")))
 
 
 def _utilisation(nvml: Nvml, gpu: Any) -> dict[str, int]:

@@ -6,14 +6,12 @@ import re
 from unslow.facts.machine import Machine
 from unslow.facts.machine import System as SystemFacts
 from unslow.facts.values import Fact, Unknown, not_found, reported
-from unslow.look.kernel import is_there, read_word
+from unslow.look.kernel import CPUINFO, CPUINFO_LIMIT_BYTES, is_there, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, parse_mounts
-from unslow.look.system import LookError, System, read_text, try_look, unknown
+from unslow.look.system import System, read_text, try_fact, try_look
 
 OS_RELEASE = "/etc/os-release"
 KERNEL = "/proc/sys/kernel/osrelease"
-CPUINFO = "/proc/cpuinfo"
-CPUINFO_LIMIT_BYTES = 16 * 1024**2
 DMI_VENDOR = "/sys/class/dmi/id/sys_vendor"
 CLOCKS = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
 _NAME = re.compile(r"^PRETTY_NAME=[\"']?([^\"'\n]{1,200})", re.MULTILINE)
@@ -35,24 +33,21 @@ _VIRTUAL_VENDORS = ("qemu", "vmware", "xen", "innotek", "parallels", "apple virt
 def read(system: System) -> Machine:
     """What the kernel's files say; on other systems, what Python's `platform` does."""
     word = try_look("", read_word, system, KERNEL)
-    kernel = reported(word, KERNEL) if word else _ask_platform(system, "release")
+    kernel = reported(word, KERNEL) if word else try_fact(_ask_platform, system, "release")
     match = _NAME.search(try_look("", read_text, system, OS_RELEASE))
     return Machine(
         system=SystemFacts(
-            name=reported(match[1].strip(), OS_RELEASE) if match else _ask_platform(system, "name"),
+            name=reported(match[1].strip(), OS_RELEASE) if match else try_fact(_ask_platform, system, "name"),
             kernel=kernel,
             container=_read_container(system),
             wsl=kernel if isinstance(kernel, Unknown) else reported("microsoft" in kernel.value.lower(), kernel.source),
-            hypervisor=_read_hypervisor(system),
+            hypervisor=try_fact(_read_hypervisor, system),
         )
     )
 
 
 def _ask_platform(system: System, key: str) -> Fact[str]:
-    try:
-        answer = system.ask("platform", lambda: {"name": platform.platform(terse=True), "release": platform.release()})
-    except LookError as error:
-        return unknown(error)
+    answer = system.ask("platform", lambda: {"name": platform.platform(terse=True), "release": platform.release()})
     word = answer.get(key) if isinstance(answer, dict) else None
     return reported(word, "platform") if isinstance(word, str) and word else not_found("the platform has no name")
 
@@ -84,10 +79,7 @@ def parse_container(text: str) -> str:
 
 def _read_hypervisor(system: System) -> Fact[str]:
     """Its name; on x86 a CPU flag decides, for hosts of a cloud carry its name on bare metal too."""
-    try:
-        flags = _FLAGS.search(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
-    except LookError as error:
-        return unknown(error)
+    flags = _FLAGS.search(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
     clocks = try_look("", read_word, system, CLOCKS)[:200].split()
     clock = next((name for clock, name in _VIRTUAL_CLOCKS.items() if clock in clocks), "")
     vendor = try_look("", read_word, system, DMI_VENDOR)[:200]

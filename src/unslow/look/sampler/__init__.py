@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 from math import inf
 from threading import Event, Lock, Thread
-from types import TracebackType
 from typing import Self
 
 from unslow.facts.run import SamplerCost, Span, Telemetry, Timeline
@@ -49,19 +48,15 @@ class ScheduledThread(Thread):
         self.work = work
         self.late, self.cpu_s, self.slowest_s = 0, 0.0, 0.0
         self._live, self._period_s, self._stopping, self._first_s = live, period_s, stopping, first_s
-        self._begun = False
 
     def start(self) -> None:
         """Begin; where there is no room for a thread, there are no samples."""
-        try:
+        with suppress(RuntimeError):
             super().start()
-            self._begun = True
-        except RuntimeError:
-            self._begun = False
 
     def ended(self, timeout_s: float) -> bool:
         """Wait for its end; whether it has come."""
-        if self._begun:
+        if self.ident is not None:
             self.join(timeout_s)
         return not self.is_alive()
 
@@ -115,9 +110,7 @@ class Sampler:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_failure: object) -> None:
         """Stop, whatever happened."""
         self.stop()
 
@@ -200,8 +193,7 @@ class Sampler:
 
     def recent(self, seconds: float) -> Telemetry:
         """The last so many seconds alone, by phase: of a watching that goes on, what is long past says nothing."""
-        book = self._book
-        phases = book.phases_since(self.clock() - seconds)
+        phases = self._book.phases_since(self.clock() - seconds)
         return Telemetry(
             seconds=min(seconds, max(0.0, self.clock() - self._started_s)),
             samples=sum(phase.samples for phase in phases),

@@ -1,7 +1,7 @@
 """The series as a file: CSV with what Python has, Arrow with a small library that is installed on request."""
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from io import StringIO
 from itertools import islice
@@ -25,7 +25,7 @@ def _needs_nanoarrow(path: str) -> UserError:
     return UserError(f"{path}: Arrow files need the Python package nanoarrow", _HINT)
 
 
-def write_arrow(path: str, book: SampledRows, began_at: str, started_s: float, words: Callable[[int], str]) -> None:
+def write_arrow(path: str, book: SampledRows, began_at: str, started_s: float) -> None:
     """All rows; the moment of the start stands in the schema's metadata, and missing values are null."""
     try:
         import nanoarrow  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 (an extra that few need)
@@ -39,13 +39,12 @@ def write_arrow(path: str, book: SampledRows, began_at: str, started_s: float, w
     with open(path, "wb") as file, StreamWriter.from_writable(file) as writer:
         batch = list(islice(rows, BATCH_ROWS))
         while True:
-            columns: list[list[Any]] = [[row[0] - started_s for row in batch], [words(row[1]) for row in batch]]
+            columns: list[list[Any]] = [[row[0] - started_s for row in batch], [phase_words(row[1]) for row in batch]]
             for place in range(len(book.columns)):
                 values = (row[2][place] for row in batch)
                 columns.append([None if isnan(value) else value for value in values])
             children = [nanoarrow.c_array(column, kind) for column, kind in zip(columns, fields.values(), strict=True)]
-            length = len(batch)
-            writer.write_stream(nanoarrow.c_array_from_buffers(schema, length, buffers=[None], children=children))
+            writer.write_stream(nanoarrow.c_array_from_buffers(schema, len(batch), buffers=[None], children=children))
             batch = list(islice(rows, BATCH_ROWS))
             if not batch:
                 return
@@ -61,7 +60,7 @@ def write_series(path: str, book: SampledRows, began_at: str, started_s: float) 
             with open(path, "w", encoding="utf-8", newline="") as file:
                 file.writelines(csv_lines(book, began_at, started_s))
         elif path.endswith(".arrow"):
-            write_arrow(path, book, began_at, started_s, phase_words)
+            write_arrow(path, book, began_at, started_s)
         else:
             raise UserError(f"{path}: a series is written as .csv or .arrow", "name it so")
     except OSError as error:

@@ -6,18 +6,7 @@ from math import inf
 from typing import Any, NamedTuple, get_args
 
 from unslow.facts.merge import bounded
-from unslow.facts.run import (
-    GpuTelemetry,
-    GpuUnderLoad,
-    Phase,
-    PhaseTelemetry,
-    ReasonSeen,
-    Span,
-    Stat,
-    Telemetry,
-    Timeline,
-    TrackSeen,
-)
+from unslow.facts.run import GpuUnderLoad, Phase, PhaseTelemetry, ReasonSeen, Span, Stat, Telemetry, Timeline, TrackSeen
 from unslow.facts.values import Fact, Fraction, measured, not_found, reported
 from unslow.look.sampler.readings import REASON_BITS, Device
 from unslow.look.sampler.rows import Block, SampledRows, known_values
@@ -40,7 +29,8 @@ def under_load(telemetry: Telemetry) -> tuple[GpuUnderLoad, ...]:
                 why = f"the driver did not tell {name} while generating"
                 facts[fact] = reported(value(stat), UNDER_LOAD) if stat else not_found(why)
             told = "clock_hz" in gpu.figures or gpu.reasons
-            reasons = reported(meant_reasons(gpu), UNDER_LOAD) if told else not_found("the driver tells no reasons")
+            meant = [name for name, share in gpu.reasons.items() if share >= MEANT_SHARE]
+            reasons = reported(meant, UNDER_LOAD) if told else not_found("the driver tells no reasons")
             seen = GpuUnderLoad(index=gpu.index, samples=decode.samples, event_reasons=reasons, **facts)
             found.append(bounded(seen))
     return tuple(found)
@@ -58,11 +48,6 @@ def throttled_fraction(telemetry: Telemetry) -> Fact[Fraction]:
 def decode_phase(telemetry: Telemetry) -> PhaseTelemetry | None:
     """The phase in which tokens were generated; None where it was not sampled."""
     return next((phase for phase in telemetry.phases if phase.phase == "decode" and phase.samples), None)
-
-
-def meant_reasons(gpu: GpuTelemetry) -> list[str]:
-    """The reasons that were set often enough to mean something."""
-    return [name for name, share in gpu.reasons.items() if share >= MEANT_SHARE]
 
 
 _FACTS: dict[str, tuple[str, Callable[[Stat], float]]] = {
@@ -88,7 +73,7 @@ SHORTEST_S = 0.15  # Shorter than two samples, ten times a second: a limit that 
 
 
 class _Stretch(NamedTuple):
-    """From a moment to another, and for how much of that the reason was set."""
+    """From a moment to another, and for how much of that a reason was set, or a phase went on."""
 
     start_s: float
     end_s: float
@@ -99,7 +84,7 @@ def reasons_seen(book: SampledRows, width_s: float) -> tuple[ReasonSeen, ...]:
     """The stretches of every reason; what lies closer together than a picture tells is one."""
     found = {(d.number, name): stretches for d in book.devices for name, stretches in _of_device(book, d).items()}
     close_s, whole_s = width_s / 2, book.last_s - book.first_s
-    while len(every := [(key, one) for key in found for one in _joined_reasons(found[key], close_s)]) > MOST_REASONS:
+    while len(every := [(key, one) for key in found for one in _joined(found[key], close_s)]) > MOST_REASONS:
         if close_s > whole_s:  # each is one stretch by now
             break
         close_s *= 2
@@ -120,7 +105,7 @@ def _of_device(book: SampledRows, device: Device) -> dict[str, list[_Stretch]]:
         for name in named[bits]:
             found.setdefault(name, []).append(_Stretch(start_s, end_s, end_s - start_s))
     # Those that were no mere touch: long enough, or set again and again
-    joined = {name: _joined_reasons(stretches, FLICKER_S) for name, stretches in found.items()}
+    joined = {name: _joined(stretches, FLICKER_S) for name, stretches in found.items()}
     return {
         name: [one for one in every if one.set_s >= max(SHORTEST_S, MEANT_SHARE * (one.end_s - one.start_s))]
         for name, every in joined.items()
@@ -140,7 +125,7 @@ def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
     yield start_s, book.last_s, bits
 
 
-def _joined_reasons(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
+def _joined(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
     found: list[_Stretch] = []
     for one in stretches:
         if found and one.start_s - found[-1].end_s < close_s:
@@ -162,11 +147,7 @@ OF_A_GPU = (
 OF_THE_HOST = ("busy_cpus", "own_cpus", "others_cpus", "memory_available_bytes", "disk_read_bytes_per_s")
 
 
-class _Slice(NamedTuple):
-    column: int
-    block: Block
-    first: int
-    last: int
+_Slice = tuple[int, Block, int, int]  # A column of the picture, and the rows of a block that are in it
 
 
 def timeline_of(book: SampledRows) -> Timeline | None:
@@ -183,7 +164,7 @@ def timeline_of(book: SampledRows) -> Timeline | None:
     tracks = [TrackSeen(name=n, device=d, values=_means(slices, at, columns)) for n, d, at in wanted]
     # Where each phase was; what lies closer together than a picture tells is one stretch
     close_s = width_s / 2
-    while len(found := [span for phase in get_args(Phase) for span in _joined(book, phase, close_s)]) > MOST_SPANS:
+    while len(found := [span for phase in get_args(Phase) for span in _spans(book, phase, close_s)]) > MOST_SPANS:
         close_s *= 2
     return Timeline(
         times_s=tuple(round((number + 0.5) * width_s, 3) for number in range(columns)),
@@ -201,7 +182,7 @@ def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
             column = min(columns - 1, int((block.seconds[first] - book.first_s) / width_s))
             end_s = book.first_s + (column + 1) * width_s if column < columns - 1 else inf
             last = max(first + 1, min(rows, block.between(block.seconds[first], end_s)[1]))
-            found.append(_Slice(column, block, first, last))
+            found.append((column, block, first, last))
             first = last
     return found
 
@@ -221,15 +202,10 @@ def _means(slices: Sequence[_Slice], at: int, columns: int) -> tuple[float | Non
     )
 
 
-def _joined(book: SampledRows, phase: Phase, close_s: float) -> list[Span]:
-    found: list[tuple[float, float]] = []
-    for start, end in book.pieces(phase):
-        if found and start - found[-1][1] < close_s:
-            found[-1] = found[-1][0], end
-        else:
-            found.append((start, end))
-    from_s, to_s = book.first_s, book.last_s
-    inside = [
-        (max(start, from_s) - from_s, min(end, to_s) - from_s) for start, end in found if end > from_s and start < to_s
-    ]
-    return [Span(phase=phase, start_s=round(start, 3), end_s=round(end, 3)) for start, end in inside]
+def _spans(book: SampledRows, phase: Phase, close_s: float) -> list[Span]:
+    from_s, to_s, found = book.first_s, book.last_s, []
+    for start, end, _ in _joined([_Stretch(start, end, end - start) for start, end in book.pieces(phase)], close_s):
+        if end > from_s and start < to_s:
+            start_s, end_s = max(start, from_s) - from_s, min(end, to_s) - from_s
+            found.append(Span(phase=phase, start_s=round(start_s, 3), end_s=round(end_s, 3)))
+    return found

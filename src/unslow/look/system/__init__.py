@@ -74,6 +74,14 @@ def try_fact(ask: Callable[P, Fact[T]], *args: P.args, **kwargs: P.kwargs) -> Fa
         return unknown(error)
 
 
+def converted(value: Any, kind: type[T], what: str = "the recording does not fit") -> T:
+    """An answer as `kind`; LookError where it is something else, as a recording edited by hand can hold anything."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise LookError(f"{what}: {error}") from error
+
+
 class Finished(msgspec.Struct, frozen=True):
     """A command that ended by itself."""
 
@@ -109,33 +117,26 @@ class System(Protocol):
 
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
         """The whole file; more than `limit` is an error."""
-        ...
 
     def read_head(self, path: str, limit: int) -> bytes:
         """The first `limit` bytes of a regular file of any size; pipes and devices are an error."""
-        ...
 
     def read_tail(self, path: str, limit: int) -> bytes:
         """The last `limit` bytes of a file of any size."""
-        ...
 
     def list_dir(self, path: str) -> list[str]:
         """Names in a folder, sorted."""
-        ...
 
     def read_link(self, path: str) -> str:
         """Where a link leads."""
-        ...
 
     def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
         """Run a read-only command to its end."""
-        ...
 
     def request(
         self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
     ) -> Answer:
         """One HTTP exchange; redirects are not followed."""
-        ...
 
     def stream(
         self,
@@ -146,27 +147,21 @@ class System(Protocol):
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
         """POST, and the answer line by line as it arrives; over where it is silent, or takes too long in all."""
-        ...
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
         """The JSON-like result of a library call or a measurement, recorded under its name."""
-        ...
 
     def now(self) -> str:
         """The wall clock, as ISO 8601 in UTC."""
-        ...
 
     def clock(self) -> float:
         """Seconds that only grow."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
-        ...
 
     def live(self) -> "Live":
         """The machine itself, unrecorded, for whoever looks many times a second; LookError in a recording."""
-        ...
 
 
 class Followed(Protocol):
@@ -176,7 +171,6 @@ class Followed(Protocol):
 
     def close(self) -> None:
         """Let go of the file."""
-        ...
 
 
 class Live(System, Protocol):
@@ -184,15 +178,12 @@ class Live(System, Protocol):
 
     def follow(self, path: str, limit: int = FOLLOW_LIMIT_BYTES) -> Followed:
         """The file for reading its first `limit` bytes again and again; LookError where it can't be opened."""
-        ...
 
     def cpu_s(self) -> float:
         """Processor time that the calling thread has used so far."""
-        ...
 
     def library(self, name: str) -> Any:
         """A Python module that speaks with a driver; LookError where it is not installed."""
-        ...
 
 
 def read_text(system: System, path: str, limit: int = FILE_LIMIT_BYTES) -> str:

@@ -14,7 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from math import inf
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -380,18 +380,8 @@ _REFUSALS = {
 }
 
 
-@contextmanager
-def opened_url(url: str, timeout_s: float) -> Iterator["WebFile"]:
-    """The file at a URL, for so many seconds in all."""
-    file = WebFile(url, timeout_s)
-    try:
-        yield file
-    finally:
-        file.close()
-
-
 class WebFile:
-    """Bytes of the file in the order in which they lie."""
+    """Bytes of the file at a URL in the order in which they lie, for so many seconds in all."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self.size: int | None = None
@@ -481,11 +471,16 @@ class Route:
 
     def addresses(self) -> list[Address]:
         """Where to connect to, looked up once and checked; LookError where the way must not lead there."""
-        found = addresses(self.url)
+        _, host, port, _ = split_url(self.url)
+        try:
+            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise LookError(f"the host {host!r} is not known: {error}") from error
+        found = [ipaddress.ip_address(str(where[0]).partition("%")[0]) for *_, where in answers]
         if self._from_inside is None:
             self._from_inside = is_inside(found)
         if is_inside(found) and not self._from_inside:
-            raise LookError(f"leads to {split_url(self.url)[1]}, in a private network, which is not followed")
+            raise LookError(f"leads to {host}, in a private network, which is not followed")
         return found
 
     def follow(self, location: str | None) -> None:
@@ -493,16 +488,6 @@ class Route:
         if self._redirects_left < 0:
             raise LookError(f"redirects more than {MOST_REDIRECTS} times")
         self.url = redirected(self.url, location)
-
-
-def addresses(url: str) -> list[Address]:
-    """What the host of a URL resolves to."""
-    _, host, port, _ = split_url(url)
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise LookError(f"the host {host!r} is not known: {error}") from error
-    return [ipaddress.ip_address(str(where[0]).partition("%")[0]) for *_, where in found]
 
 
 def is_inside(found: Iterable[Address]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from unslow.facts.values import Absence
 from unslow.look.system import (
@@ -136,7 +136,7 @@ class LiveSystem:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def live(self) -> "LiveSystem":
+    def live(self) -> Self:
         return self
 
     def follow(self, path: str, limit: int = FOLLOW_LIMIT_BYTES) -> "FollowedFile":
@@ -314,9 +314,6 @@ class ClosingSystem(LiveSystem):
 
     def sleep(self, seconds: float) -> None:
         super().sleep(max(0.0, min(seconds, self._left_s())))
-
-    def live(self) -> "ClosingSystem":
-        return self
 
     def _left_s(self) -> float:
         return max(_LEAST_S, self._closes_at - time.monotonic())

@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,20 +22,15 @@ from unslow.facts.errors import UserError
 from unslow.facts.masking import RULES_WITHOUT_PROMPTS, masked_command, masked_environment, masked_text, without_keys
 from unslow.facts.values import Absence
 from unslow.look.system import (
-    COMMAND_TIMEOUT_S,
-    FILE_LIMIT_BYTES,
-    HTTP_TIMEOUT_S,
-    SILENCE_S,
-    STREAM_TIMEOUT_S,
     Answer,
     ExchangeError,
     ExchangeFailure,
     Finished,
-    Headers,
     Line,
     Live,
     LookError,
     System,
+    converted,
 )
 
 KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
@@ -46,11 +41,6 @@ _SHORT = 200  # an error message; anything longer that is no JSON might hold a p
 def masked_bytes(data: bytes) -> str:
     """What a file holds, without what is nobody's business."""
     return masked_text(data.decode("utf-8", "replace"))
-
-
-def masked_tail(data: bytes, limit: int) -> str:
-    """The end of a file; the first line of it was cut, and may be the rest of a prompt that can't be told as one."""
-    return masked_bytes(data if len(data) < limit else data.partition(b"\n")[2])
 
 
 def _words(data: bytes) -> str:
@@ -77,11 +67,6 @@ _FORMS: dict[str, Callable[[bytes], str]] = {
 """What is kept of files that hold more than a recording should, by the end of their path."""
 
 
-def form_of(path: str) -> Callable[[bytes], str]:
-    """How a file is written down."""
-    return next((form for end, form in _FORMS.items() if path.endswith(end)), masked_bytes)
-
-
 def without_prompts(slots: str) -> str:
     """The answer of /slots without what people asked and what they were told."""
     try:
@@ -92,11 +77,6 @@ def without_prompts(slots: str) -> str:
         for name in ("prompt", "generated") if isinstance(slot, dict) else ():
             slot.pop(name, None)
     return msgspec.json.encode(answer).decode()
-
-
-def hidden(_value: Any) -> str:
-    """That there was an answer, and nothing of it."""
-    return "masked"
 
 
 def masked_json(value: Any) -> Any:
@@ -155,23 +135,10 @@ def read_entries(path: Path) -> Iterator[Entry]:
                 raise UserError(f"{path}, line {number}: {error}", "was the recording cut short?") from error
 
 
-def converted(kind: type[T], value: Any) -> T:
-    """The value as `kind`; a recording edited by hand can hold anything."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise LookError(f"the recording does not fit: {error}") from error
-
-
-def packed_stream(lines: list[tuple[float, str]]) -> Any:
-    """The lines of a stream: hundreds of them that differ in a word each."""
-    return base64.b64encode(zlib.compress(msgspec.json.encode(lines), 9)).decode() if lines else []
-
-
 def unpacked_stream(answer: Any) -> list[tuple[float, str]]:
     """The lines again, also those of a recording that has them as they are."""
     if not isinstance(answer, str):
-        return converted(list[tuple[float, str]], answer or [])
+        return converted(answer or [], list[tuple[float, str]])
     try:
         unpacking = zlib.decompressobj()
         text = unpacking.decompress(base64.b64decode(answer, validate=True), LARGEST_STREAM_BYTES)
@@ -222,16 +189,19 @@ class Recorder:
         self._write(Entry(masked_text(question), form(answer)))
         return answer
 
-    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
-        return self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form_of(path))
+    def read_bytes(self, path: str, *given: Any, **named: Any) -> bytes:
+        form = next((form for end, form in _FORMS.items() if path.endswith(end)), masked_bytes)
+        return self._keep(f"file {path}", lambda: self._system.read_bytes(path, *given, **named), form)
 
     def read_head(self, path: str, limit: int) -> bytes:
         return self._keep(f"head {path}", lambda: self._system.read_head(path, limit), masked_bytes)
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        return self._keep(
-            f"tail {path}", lambda: self._system.read_tail(path, limit), lambda data: masked_tail(data, limit)
-        )
+        # The first line of the end was cut, and may be the rest of a prompt that can't be told as one
+        def form(data: bytes) -> str:
+            return masked_bytes(data if len(data) < limit else data.partition(b"\n")[2])
+
+        return self._keep(f"tail {path}", lambda: self._system.read_tail(path, limit), form)
 
     def list_dir(self, path: str) -> list[str]:
         return self._keep(f"folder {path}", lambda: self._system.list_dir(path))
@@ -239,36 +209,24 @@ class Recorder:
     def read_link(self, path: str) -> str:
         return self._keep(f"link {path}", lambda: self._system.read_link(path), masked_text)
 
-    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
+    def run(self, command: Sequence[str], *given: Any, **named: Any) -> Finished:
         def form(done: Finished) -> Any:
             return {"status": done.status, "stdout": masked_text(done.stdout), "stderr": masked_text(done.stderr)}
 
-        return self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, timeout_s), form)
+        return self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, *given, **named), form)
 
-    def request(
-        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
-    ) -> Answer:
+    def request(self, method: str, url: str, *given: Any, **named: Any) -> Answer:
         def form(answer: Answer) -> Any:
             text = answer.body.decode("utf-8", "replace")
             shown = without_prompts(text) if url.endswith("/slots") else text
             return [answer.status, masked_text(shown), answer.content_type]
 
-        def get() -> Answer:
-            return self._system.request(method, url, body, headers, timeout_s)
+        return self._keep(f"http {method} {url}", lambda: self._system.request(method, url, *given, **named), form)
 
-        return self._keep(f"http {method} {url}", get, form)
-
-    def stream(
-        self,
-        url: str,
-        body: Any,
-        headers: Headers = None,
-        timeout_s: float = STREAM_TIMEOUT_S,
-        silence_s: float = SILENCE_S,
-    ) -> Iterator[Line]:
+    def stream(self, url: str, *given: Any, **named: Any) -> Iterator[Line]:
         lines, entry = [], Entry(f"stream {url}")
         try:
-            for seconds, text in self._system.stream(url, body, headers, timeout_s, silence_s):
+            for seconds, text in self._system.stream(url, *given, **named):
                 line = Line(round(seconds, 6), text)  # a microsecond is enough, and as much as is written down
                 kept = masked_text(line.text, RULES_WITHOUT_PROMPTS)  # an answer to what unslow itself made up
                 lines.append((line.seconds, self._hushed(kept)))
@@ -276,11 +234,12 @@ class Recorder:
         except LookError as error:
             entry = _failed(f"stream {url}", error)
             raise
-        finally:  # also where nobody wanted to hear the rest
-            self._write(msgspec.structs.replace(entry, answer=packed_stream(lines)))
+        finally:  # also where nobody wanted to hear the rest; hundreds of lines that differ in a word each
+            packed = base64.b64encode(zlib.compress(msgspec.json.encode(lines), 9)).decode() if lines else []
+            self._write(msgspec.structs.replace(entry, answer=packed))
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
-        form = hidden if name.startswith(UNRECORDED) else masked_json
+        form = (lambda _: "masked") if name.startswith(UNRECORDED) else masked_json  # else nothing of it
         return self._keep(f"ask {name}", lambda: self._system.ask(name, question), form)
 
     def now(self) -> str:
@@ -301,20 +260,15 @@ def _failed(question: str, error: LookError) -> Entry:
     return Entry(question, error=masked_text(error.why), absence=error.absence, kind=kind)
 
 
-class _Placed(NamedTuple):
-    line: int
-    entry: Entry
-
-
 class RecordedSystem:
     """Answers from a recording; what was never asked was never seen. Any thread may ask."""
 
     def __init__(self, folder: Path) -> None:
-        self._answers: dict[str, deque[_Placed]] = defaultdict(deque)
+        self._answers: dict[str, deque[tuple[int, Entry]]] = defaultdict(deque)  # with their lines
         for line, entry in enumerate(read_entries(folder / INDEX)):
             queue = self._answers[entry.question]
-            queue.append(_Placed(line, queue[-1].entry if entry.again and queue else entry))
-        self._clock = [(placed.line, placed.entry) for placed in self._answers.pop(CLOCK, ())]
+            queue.append((line, queue[-1][1] if entry.again and queue else entry))
+        self._clock = list(self._answers.pop(CLOCK, ()))
         self._lock = Lock()
         self._at, self._seconds = -1, 0.0
 
@@ -337,38 +291,32 @@ class RecordedSystem:
             raise entry.failure()
         return entry.answer
 
-    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
-        return _bytes(self._next(f"file {path}"))
+    def _bytes(self, question: str) -> bytes:
+        return converted(self._next(question), str).encode("utf-8", "surrogateescape")
+
+    def read_bytes(self, path: str, *_given: Any, **_named: Any) -> bytes:
+        return self._bytes(f"file {path}")
 
     def read_head(self, path: str, limit: int) -> bytes:
-        return _bytes(self._next(f"head {path}"))
+        return self._bytes(f"head {path}")
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        return _bytes(self._next(f"tail {path}"))
+        return self._bytes(f"tail {path}")
 
     def list_dir(self, path: str) -> list[str]:
-        return converted(list[str], self._next(f"folder {path}"))
+        return converted(self._next(f"folder {path}"), list[str])
 
     def read_link(self, path: str) -> str:
-        return converted(str, self._next(f"link {path}"))
+        return converted(self._next(f"link {path}"), str)
 
-    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
-        return converted(Finished, self._next(f"command {' '.join(command)}"))
+    def run(self, command: Sequence[str], *_given: Any, **_named: Any) -> Finished:
+        return converted(self._next(f"command {' '.join(command)}"), Finished)
 
-    def request(
-        self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
-    ) -> Answer:
-        status, text, content_type = converted(tuple[int, str, str], self._next(f"http {method} {url}"))
+    def request(self, method: str, url: str, *_given: Any, **_named: Any) -> Answer:
+        status, text, content_type = converted(self._next(f"http {method} {url}"), tuple[int, str, str])
         return Answer(status, text.encode(), content_type)
 
-    def stream(
-        self,
-        url: str,
-        body: Any,
-        headers: Headers = None,
-        timeout_s: float = STREAM_TIMEOUT_S,
-        silence_s: float = SILENCE_S,
-    ) -> Iterator[Line]:
+    def stream(self, url: str, *_given: Any, **_named: Any) -> Iterator[Line]:
         entry = self._entry(f"stream {url}")
         for seconds, text in unpacked_stream(entry.answer):
             yield Line(seconds, text)
@@ -379,7 +327,7 @@ class RecordedSystem:
         return self._next(f"ask {name}")
 
     def now(self) -> str:
-        return converted(str, self._next("now"))
+        return converted(self._next("now"), str)
 
     def clock(self) -> float:
         with self._lock:
@@ -387,7 +335,7 @@ class RecordedSystem:
                 raise LookError("not in the recording: the clock", Absence.NOT_LOOKED)
             place = min(bisect_right(self._clock, self._at, key=lambda c: c[0]), len(self._clock) - 1)
             self._at = max(self._at, self._clock[place][0])
-            self._seconds = max(self._seconds, converted(float, self._clock[place][1].answer))
+            self._seconds = max(self._seconds, converted(self._clock[place][1].answer, float))
             return self._seconds
 
     def sleep(self, seconds: float) -> None:
@@ -395,7 +343,3 @@ class RecordedSystem:
 
     def live(self) -> Live:
         raise LookError("a recording is not the machine itself", Absence.NOT_LOOKED)
-
-
-def _bytes(value: Any) -> bytes:
-    return converted(str, value).encode("utf-8", "surrogateescape")

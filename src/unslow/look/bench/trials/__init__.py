@@ -8,21 +8,15 @@ it is good for are in `unslow.think.judge.next_measurement`.
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from functools import cache
-from typing import Protocol
 
 from unslow.facts.run import Run
 from unslow.look.bench.completions import Progress
 from unslow.look.requests import Plan, Target
 from unslow.look.system import System
 
-
-class Perform(Protocol):
-    """A trial of a server."""
-
-    def __call__(self, system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-        """A run with the facts of this trial."""
-        ...
+Perform = Callable[[System, Target, Plan, Progress], Run]
 
 
 @cache

@@ -25,7 +25,7 @@ from unslow.look.bench.watching import is_here, processors, sample_here, use_bet
 from unslow.look.openai_api import Server
 from unslow.look.requests import Plan, Target
 from unslow.look.sampler import Sampler
-from unslow.look.system import LookError, System, unknown
+from unslow.look.system import LookError, System, try_look, unknown
 from unslow.look.system.http import is_loopback
 
 EVERY_S = 0.25
@@ -75,7 +75,11 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
     waiting = [work.waiting for work in works if work.waiting is not None]
     each = speed_of_each(looks)
     preempted = [count for work in (works[0], works[-1]) if (count := work.preemptions) is not None]
-    cache_used = [work.cache_used for work in works if work.cache_used is not None]
+    preemptions: Fact[int] = not_found(f"{source} does not count preemptions")
+    if len(preempted) > 1:
+        preemptions = measured(max(0, int(preempted[1] - preempted[0])), source)
+    shares = [work.cache_used for work in works if work.cache_used is not None]
+    untold = not_found(f"{source} does not tell how full its cache is")
     return Traffic(
         seconds=looks[-1].at_s - looks[0].at_s,
         looks=len(looks),
@@ -84,12 +88,8 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         counts_waiting=len(waiting) == len(works),
         tokens_per_s=_tokens_per_s(looks),
         prompt_tokens_per_s=_prompt_tokens_per_s(looks),
-        preemptions=measured(max(0, int(preempted[1] - preempted[0])), source)
-        if len(preempted) > 1
-        else not_found(f"{source} does not count preemptions"),
-        cache_used=reported(max(cache_used), source)
-        if cache_used
-        else not_found(f"{source} does not tell how full its cache is"),
+        preemptions=preemptions,
+        cache_used=reported(max(shares), source) if shares else untold,
         loads=_loads(works),
         top_k=_usual(works, lambda asked: asked.top_k),
         grammar=_usual(works, lambda asked: asked.grammar),
@@ -167,31 +167,25 @@ class Each(NamedTuple):
 
 def speed_of_each(looks: Sequence[Look]) -> Each:
     """What a request got while it and those beside it went on: whoever comes or goes takes a part of a step or two."""
-    steady = [(two.at_s - one.at_s, grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
-    seconds = sum(took * grown.requests for took, grown in steady)
-    tokens = sum(grown.tokens for _, grown in steady)
+    steady = [(two.at_s - one.at_s, *grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
+    seconds, tokens = sum(took * requests for took, requests, _ in steady), sum(grown for _, _, grown in steady)
     if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
         return Each(not_found("no requests went on together for long enough"))
-    among = sum(took * grown.requests**2 for took, grown in steady) / seconds
+    among = sum(took * requests**2 for took, requests, _ in steady) / seconds
     return Each(measured(tokens / seconds, f"{len(looks)} looks at {looks[-1].work.source}"), among)
 
 
-class _Grown(NamedTuple):
-    requests: float
-    tokens: float
-
-
-def _steady(one: Work, two: Work) -> _Grown | None:
+def _steady(one: Work, two: Work) -> tuple[float, float] | None:
     """The requests that were answered at both looks, and their tokens; None where these were not the same."""
     before, after = one.decoding, two.decoding
     if before is not None and after is not None:
         same = before.keys() == after.keys() and all(_goes_on(before, after, slot) for slot in after)
         grown = [after[slot].tokens - before[slot].tokens for slot in after] if same else []
         began = all(decoding.tokens for decoding in before.values())  # else its prompt was still being read
-        return _Grown(len(grown), sum(grown)) if grown and began and min(grown) > 0 else None
+        return (len(grown), sum(grown)) if grown and began and min(grown) > 0 else None
     if one.tokens is None or two.tokens is None or not one.running or one.running != two.running:
         return None
-    return _Grown(one.running, two.tokens - one.tokens) if two.tokens > one.tokens else None
+    return (one.running, two.tokens - one.tokens) if two.tokens > one.tokens else None
 
 
 def _loads(works: Sequence[Work]) -> Fact[int]:
@@ -253,24 +247,20 @@ def perform_host(system: System, target: Target, plan: Plan, progress: Progress)
     return bounded(with_telemetry(system, run, sampler, HOST_QUESTION))
 
 
-class _Look(NamedTuple):
-    at_s: float
-    work: Work | None
-
-
 def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -> Run:
-    before, looks = sample_here(system, target), [_Look(sampler.clock(), _work(system, target))]
+    before, looks = sample_here(system, target), [(sampler.clock(), try_look(None, read_work, system, target))]
     for _ in range(HOST_SLICES):
         system.sleep(seconds / HOST_SLICES)
-        work = _work(system, target) if looks[-1].work else None  # a server that failed once is not waited for again
-        looks.append(_Look(sampler.clock(), work))
+        # A server that failed once is not waited for again
+        work = try_look(None, read_work, system, target) if looks[-1][1] else None
+        looks.append((sampler.clock(), work))
     after = sample_here(system, target)
     decoded = []
-    for one, two in pairwise(looks):
+    for (start_s, one), (end_s, two) in pairwise(looks):
         # A slow server that works at both may count its next token later
-        goes_on = one.work and two.work and one.work.running and two.work.running and two.work.tokens is not None
-        if generates(one.work, two.work) or (goes_on and generates(looks[0].work, looks[-1].work)):
-            decoded.append((one.at_s, two.at_s))
+        goes_on = one and two and one.running and two.running and two.tokens is not None
+        if generates(one, two) or (goes_on and generates(looks[0][1], looks[-1][1])):
+            decoded.append((start_s, end_s))
     for start_s, end_s in decoded:
         if end_s > start_s:
             sampler.note(Span(phase="decode", start_s=start_s, end_s=end_s))
@@ -280,13 +270,6 @@ def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -
     if not all_the_while:
         facts["own_cpus"] = _WAVES if decoded else _IDLE
     return Run(gpus=_NO_GPU if decoded else _IDLE, **facts)
-
-
-def _work(system: System, target: Target) -> Work | None:
-    try:
-        return read_work(system, target)
-    except LookError:
-        return None
 
 
 def generates(before: Work | None, after: Work | None) -> bool:

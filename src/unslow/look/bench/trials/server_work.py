@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from unslow.facts.values import Absence, Fact, Known, measured, not_found
+from unslow.facts.values import Absence, Fact, measured, not_found
 from unslow.look.openai_api import Server
 from unslow.look.requests import Target
 from unslow.look.server_answers import Metrics, objects_at, parse_metrics, value_at, word_at
@@ -135,7 +135,7 @@ def _of_slots(server: Server) -> Work:
     if len(busy) >= len(slots):
         try:
             metrics = parse_metrics(server.text("/metrics"), "", "llamacpp:")
-            waiting = _value(metrics.total("llamacpp:requests_deferred"))
+            waiting = metrics.total("llamacpp:requests_deferred").value_or(None)
         except LookError:
             waiting = None
     working = [slot for slot in slots if isinstance(slot.get("id"), int) and slot["id"] in busy]
@@ -146,7 +146,7 @@ def _of_slots(server: Server) -> Work:
 
 def _of_gauges(server: Server, prefix: str, running: str, waiting: str) -> Work:
     metrics = _metrics(server, prefix)
-    answered, waits = (_value(metrics.total(f"{prefix}{name}")) for name in (running, waiting))
+    answered, waits = (metrics.total(f"{prefix}{name}").value_or(None) for name in (running, waiting))
     return Work(metrics.source, answered, waits)
 
 
@@ -177,16 +177,16 @@ def parse_asked(params: Any) -> Asked:
 def _vllm(system: System, target: Target) -> Work:
     metrics = _metrics(target.server(system), "vllm:")
     # Tokens of prompts less those that were still in the cache of prefixes
-    read = _value(metrics.total("vllm:prompt_tokens_total", "vllm:prompt_tokens"))
-    kept = _value(metrics.total("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits")) or 0.0
+    read = metrics.total("vllm:prompt_tokens_total", "vllm:prompt_tokens").value_or(None)
+    kept = metrics.total("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits").value_or(None) or 0.0
     return Work(
         metrics.source,
-        _value(metrics.total("vllm:num_requests_running")),
-        _value(metrics.total("vllm:num_requests_waiting")),
-        tokens=_value(metrics.total("vllm:generation_tokens_total", "vllm:generation_tokens")),
+        metrics.total("vllm:num_requests_running").value_or(None),
+        metrics.total("vllm:num_requests_waiting").value_or(None),
+        tokens=metrics.total("vllm:generation_tokens_total", "vllm:generation_tokens").value_or(None),
         prompt_tokens=max(0.0, read - kept) if read is not None else None,
-        preemptions=_value(metrics.total("vllm:num_preemptions_total", "vllm:num_preemptions")),
-        cache_used=_value(metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")),
+        preemptions=metrics.total("vllm:num_preemptions_total", "vllm:num_preemptions").value_or(None),
+        cache_used=metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc").value_or(None),
     )
 
 
@@ -196,11 +196,11 @@ def _sglang(system: System, target: Target) -> Work:
     one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
     return Work(
         metrics.source,
-        _value(one.total("sglang:num_running_reqs")),
-        _value(one.total("sglang:num_queue_reqs")),
-        tokens_per_s=_value(one.total("sglang:gen_throughput")),
-        preemptions=_value(one.total("sglang:num_retracted_requests_total")),
-        cache_used=_value(one.largest_share("sglang:token_usage")),
+        one.total("sglang:num_running_reqs").value_or(None),
+        one.total("sglang:num_queue_reqs").value_or(None),
+        tokens_per_s=one.total("sglang:gen_throughput").value_or(None),
+        preemptions=one.total("sglang:num_retracted_requests_total").value_or(None),
+        cache_used=one.largest_share("sglang:token_usage").value_or(None),
     )
 
 
@@ -237,10 +237,6 @@ def _metrics(server: Server, prefix: str) -> Metrics:
     if not metrics.samples:
         raise LookError(f"{source} counts nothing of {prefix}")
     return metrics
-
-
-def _value(fact: Fact[float]) -> float | None:
-    return fact.value if isinstance(fact, Known) else None
 
 
 _READERS: dict[str, Callable[[System, Target], Work]] = {

@@ -13,7 +13,7 @@ from unslow.look.bench.completions import Progress
 from unslow.look.bench.timing import ask
 from unslow.look.bench.trials.single_requests import Asker, Wanted, first_token_s
 from unslow.look.requests import AskError, Plan, Question, Reply, Target
-from unslow.look.system import LookError, System, unknown
+from unslow.look.system import LookError, System, converted, unknown
 
 # One request alone, then several at the same time: what more users get, and what each of them waits for.
 # On a llama-server each is sent to a slot of its own that holds no conversation. The answers come in any order, so that
@@ -75,10 +75,7 @@ def _together(asker: Asker, count: int, tokens: int) -> AtOnce:
     slots = asker.plan.slots or (asker.plan.slot,)
     questions = [asker.question(asker.prompts.prompt(), tokens, slot=slots[n % len(slots)]) for n in range(count)]
     raw = asker.system.ask(f"at once {count}", lambda: _ask_all(asker.system.live(), asker.target, questions))
-    try:
-        return msgspec.convert(raw, AtOnce)
-    except msgspec.ValidationError as error:
-        raise LookError(f"the requests at the same time do not fit: {error}") from error
+    return converted(raw, AtOnce, "the requests at the same time do not fit")
 
 
 def _ask_all(system: System, target: Target, questions: list[Question]) -> Any:
@@ -118,11 +115,8 @@ def at_once_of(answers: list[AnsweredAtOnce | AskError]) -> AtOnce:
     if sum(answer.tokens_in(start_s, end_s) for answer in whole) < _FEWEST_TIMED * len(whole):
         start_s, end_s = min(starts_s), max(ends_s)
     tokens_per_s = sum(answer.tokens_in(start_s, end_s) for answer in whole) / (end_s - start_s)
-    return AtOnce(
-        requests=len(whole),
-        tokens_per_s=tokens_per_s,
-        first_token_s=max(answer.reply.arrivals_s[0] for answer in whole),
-    )
+    first_token_s = max(answer.reply.arrivals_s[0] for answer in whole)
+    return AtOnce(requests=len(whole), tokens_per_s=tokens_per_s, first_token_s=first_token_s)
 
 
 # A conversation of a few turns, with whatever prompt cache the server is set up with: is only what is new computed.
@@ -195,10 +189,9 @@ def timed_turns(said: list[SaidTurn], shortest_s: float) -> list[int]:
 
 
 def _all(said: list[SaidTurn], computed: list[int]) -> tuple[Turn, ...]:
-    before = [0, *(one.whole for one in said)]
-    return tuple(
-        Turn(
-            prompt_tokens=one.whole, new_tokens=max(0, one.whole - known), computed_tokens=n, first_token_s=one.first_s
-        )
-        for one, known, n in zip(said, before, computed, strict=False)
-    )
+    turns, before = [], 0
+    for (whole, _, first_s, _), count in zip(said, computed, strict=True):
+        new = max(0, whole - before)
+        turns.append(Turn(prompt_tokens=whole, new_tokens=new, computed_tokens=count, first_token_s=first_s))
+        before = whole
+    return tuple(turns)

@@ -98,8 +98,8 @@ class Asker:
         # The context of a slot, and what the other slots hold; zeros where it does not tell
         slots = objects_at({"slots": try_look(None, self.target.server(self.system).json, "/slots")}, "slots")
         others = [slot for slot in slots if slot.get("id") not in (self.plan.slot, *self.plan.slots)]
-        own = max(map(_count("n_ctx"), slots), default=0)
-        held = sum(map(_count("n_prompt_tokens"), others))
+        own = max((_count(slot, "n_ctx") for slot in slots), default=0)
+        held = sum(_count(slot, "n_prompt_tokens") for slot in others)
         context = min(context or own, own or context) or UNKNOWN_CONTEXT
         return max(0, context - held) if self.is_shared else context
 
@@ -130,12 +130,9 @@ class Asker:
         return self.spent_s + seconds <= self.plan.seconds
 
 
-def _count(name: str) -> Any:
-    def count(slot: dict[str, Any]) -> int:
-        value = slot.get(name)
-        return value if type(value) is int and value > 0 else 0
-
-    return count
+def _count(slot: dict[str, Any], name: str) -> int:
+    value = slot.get(name)
+    return value if type(value) is int and value > 0 else 0
 
 
 def rate_of(reply: Reply, least: int = _FEWEST_TIMED) -> float:
@@ -233,8 +230,7 @@ def perform_long_prompt(system: System, target: Target, plan: Plan, progress: Pr
     seconds = max(prefill_s(reply), 1e-6)
     source = f"{target.url}, {reply.clock}"
     read = LongPrompt(tokens=reply.prompt_tokens, seconds=seconds, first_token_s=first_token_s(reply))
-    rate_source = f"a prompt of {reply.prompt_tokens} tokens at {source}"
-    rate = measured(reply.prompt_tokens / seconds, rate_source)
+    rate = measured(reply.prompt_tokens / seconds, f"a prompt of {reply.prompt_tokens} tokens at {source}")
     return bounded(Run(long_prompt=measured(read, source), prefill_tokens_per_s=rate))
 
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from math import prod
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -26,9 +26,10 @@ from unslow.facts.model import (
     unpacked_tensors,
 )
 from unslow.facts.values import Absence, Fact, Known, estimated, not_found, reported
+from unslow.look.models import is_file, opened_file
 from unslow.look.models.gguf.header import Header, read_header
-from unslow.look.models.gguf.window import FileSource, PipeSource, Source, is_file, opened_file
-from unslow.look.system import LookError, System
+from unslow.look.models.gguf.window import FileSource, PipeSource, Source
+from unslow.look.system import LookError, System, converted
 
 _EXPERT = re.compile(r"_(?:ch)?exps\.|\.ffn_(?:gate|up|down)\.\d+\.")  # all in one tensor, or one tensor each (2024)
 
@@ -171,9 +172,9 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
     # The architecture's own keys; others name people and paths, and say nothing about memory
     prefix = f"{gguf.metadata.get('general.architecture')}."
     metadata = reported({k: v for k, v in gguf.metadata.items() if k.startswith(prefix)}, f"{keys.source}: metadata")
-    tokens = "tokenizer.ggml.tokens"
-    length = keys.gguf.array_lengths.get(tokens)
-    vocabulary = keys.count("vocab_size", None if length is None else reported(length, f"{keys.source}: {tokens}"))
+    tokens = gguf.array_lengths.get("tokenizer.ggml.tokens")
+    listed = None if tokens is None else reported(tokens, f"{keys.source}: tokenizer.ggml.tokens")
+    no_table = not_found(f"{keys.source}: the recording has no list of tensors", "record it again")
     return Model(
         name=keys.text("general.name"),
         path=reported(gguf.path, keys.source),
@@ -186,14 +187,12 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
         kv_heads=keys.count("attention.head_count_kv", heads),
         key_length=keys.count("attention.key_length", head_length),
         value_length=keys.count("attention.value_length", head_length),
-        vocabulary=vocabulary,
+        vocabulary=keys.count("vocab_size", listed),
         experts=experts,
         experts_used=keys.count("expert_used_count", reported(0, f"{keys.source}: no expert_used_count")),
         expert_width=_expert_width(keys, experts),
         made_up=reported(gguf.metadata.get("unslow.made_up") is True, f"{keys.source}: unslow.made_up"),
-        tensors=not_found(f"{keys.source}: the recording has no list of tensors", "record it again")
-        if gguf.table is None
-        else reported(gguf.table, f"{keys.source}: tensors"),
+        tensors=no_table if gguf.table is None else reported(gguf.table, f"{keys.source}: tensors"),
         metadata=metadata,
         **_sizes(gguf.tensors, f"{keys.source}: tensors"),
     )
@@ -297,10 +296,8 @@ def check_part(header: Header, number: int, count: int) -> None:
     """LookError where the header tells of another part, or of another number of parts, than the name does."""
     of, says = header.metadata.get("split.count"), header.metadata.get("split.no")
     if isinstance(of, int) and of > 1 and of != count:
-        told = (
-            f"its name tells of {count}" if count > 1 else "its name does not tell which, so the others can't be found"
-        )
-        raise LookError(f"is one of {of} parts, but {told}")
+        unnamed = "its name does not tell which, so the others can't be found"
+        raise LookError(f"is one of {of} parts, but {f'its name tells of {count}' if count > 1 else unnamed}")
     if count > 1 and isinstance(says, int) and says != number:
         raise LookError(f"is named as part {number + 1}, but says that it is part {says + 1}")
 
@@ -319,19 +316,16 @@ def read_gguf_pipe(system: System, descriptor: int = STANDARD_INPUT) -> Gguf:
     return _asked(system, "-", lambda: _whole("-", ["standard input"], lambda _: _pipe(descriptor)))
 
 
-def read_gguf_url(system: System, url: str, timeout_s: float = WEB_TIMEOUT_S) -> Gguf:
+def read_gguf_url(system: System, url: str) -> Gguf:
     """The header of the model at a URL that the user gave, with all of its parts; only their headers are fetched."""
-    from unslow.look.system.http import opened_url  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
+    from unslow.look.system.http import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
 
-    return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: opened_url(part, timeout_s)))
+    return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S))))
 
 
 def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
     raw = system.ask(f"gguf {name}", lambda: msgspec.to_builtins(look()))
-    try:
-        gguf = msgspec.convert(raw, Gguf)
-    except msgspec.ValidationError as error:
-        raise LookError(f"{name}: the recorded header does not fit: {error}") from error
+    gguf = converted(raw, Gguf, f"{name}: the recorded header does not fit")
     try:
         check_metadata(gguf.metadata.get("general.architecture"), gguf.metadata)
     except ValueError as error:

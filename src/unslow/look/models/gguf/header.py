@@ -7,7 +7,7 @@ anything is made of it.
 import math
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -26,18 +26,14 @@ _UINT32, _STRING, _ARRAY = 4, 8, 9
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
-class Metadata(NamedTuple):
-    """What a header says of its model."""
+def read_metadata(window: Window, count: int) -> tuple[dict[str, MetadataValue], dict[str, int], int]:
+    """The values of so many keys, the lengths of what was stepped over, and the alignment; LookError for what can't be.
 
-    values: dict[str, MetadataValue]
-    lengths: dict[str, int]  # Of the arrays and long texts that were stepped over
-    alignment: int  # Tensors start at multiples of it
-
-
-def read_metadata(window: Window, count: int) -> Metadata:
-    """So many keys with their values; LookError where one of them can't be."""
-    found = Metadata({}, {}, _DEFAULT_ALIGNMENT)
-    seen = set()
+    Tensors start at multiples of the alignment.
+    """
+    values: dict[str, MetadataValue] = {}
+    lengths: dict[str, int] = {}
+    alignment, seen = _DEFAULT_ALIGNMENT, set()
     for _ in range(count):
         key, kind = read_name(window, LONGEST_KEY_BYTES, "key"), window.integer("I")
         if not key or key in seen:
@@ -47,12 +43,12 @@ def read_metadata(window: Window, count: int) -> Metadata:
         if key == _ALIGNMENT:
             if kind != _UINT32 or not isinstance(value, int) or value.bit_count() != 1:
                 raise LookError(f"has the alignment {str(value)[:64]!r}, which is not a power of two of 32 bits")
-            found = found._replace(alignment=value)
+            alignment = value
         if value is None:
-            found.lengths[key] = length
+            lengths[key] = length
         elif not (isinstance(value, float) and not math.isfinite(value)):
-            found.values[key] = value
-    return found
+            values[key] = value
+    return values, lengths, alignment
 
 
 def read_name(window: Window, longest: int, what: str) -> str:
@@ -161,8 +157,8 @@ def checked_places(placed: list[PlacedTensor], alignment: int) -> list[PlacedTen
     return placed
 
 
-def _in_order(placed: Sequence[PlacedTensor]) -> Iterator[PlacedTensor]:
-    return iter(sorted((p for p in placed if p.tensor.bytes), key=lambda p: p.offset))
+def _in_order(placed: Sequence[PlacedTensor]) -> list[PlacedTensor]:
+    return sorted((p for p in placed if p.tensor.bytes), key=lambda p: p.offset)
 
 
 def cut_short(placed: Sequence[PlacedTensor], data_start: int, size: int | None) -> Cut | None:
@@ -221,8 +217,9 @@ def _read_info(window: Window) -> TensorInfo:
     name = read_name(window, LONGEST_NAME_BYTES, "tensor")
     rank = window.integer("I")
     if rank > MOST_DIMENSIONS:
-        most = f"this program reads up to {MOST_DIMENSIONS}"
-        raise LookError(f"has a tensor, {name[:64]!r}, of {rank} dimensions; {most}")
+        raise LookError(
+            f"has a tensor, {name[:64]!r}, of {rank} dimensions; this program reads up to {MOST_DIMENSIONS}"
+        )
     shape = window.lengths(rank) or (1,)  # without dimensions it is one number, as for ggml
     if prod(shape) > LARGEST_TENSOR_ELEMENTS:
         elements = " × ".join(map(str, shape))

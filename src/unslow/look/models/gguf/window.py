@@ -3,13 +3,12 @@
 import os
 import re
 import select
-import stat
 import struct
 import sys
 from functools import cache
 from typing import Any, BinaryIO, Protocol
 
-from unslow.look.system import READ_FLAGS, LookError
+from unslow.look.system import LookError
 
 SILENCE_S = 60.0  # A pipe that says nothing for so long is not going to: a download that feeds it retries sooner
 _PIPE_BYTES = 65536
@@ -21,11 +20,9 @@ class Source(Protocol):
     @property
     def size(self) -> int | None:
         """Bytes in all; None where only the end will tell."""
-        ...
 
     def read(self, at: int, least: int, most: int) -> bytes:
         """From `least` to `most` bytes from `at` on, never before what was read last; fewer only at the end."""
-        ...
 
 
 class FileSource:
@@ -65,20 +62,6 @@ class PipeSource:
         chunk = os.read(self._descriptor, min(most, _PIPE_BYTES))
         self._place += len(chunk)
         return chunk
-
-
-def opened_file(path: str) -> BinaryIO:
-    """A regular file, open; OSError where there is none, LookError where it is something else."""
-    descriptor = os.open(path, READ_FLAGS)
-    if not is_file(descriptor):
-        os.close(descriptor)
-        raise LookError("is not a file")
-    return open(descriptor, "rb", buffering=0)
-
-
-def is_file(descriptor: int) -> bool:
-    """Whether it is a regular file, whose size is known and which can be read at any place."""
-    return stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
 # Steps over lists of strings, such as a vocabulary with its merges, a few hundred thousand at a time.

@@ -9,6 +9,7 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from unslow.look.models import gguf, safetensors
 from unslow.look.models.hf_config import MOST_CONFIG_BYTES, parse_config
 from unslow.look.models.stores import _plain
 from unslow.look.models.stores._folders import Contents
-from unslow.look.system import LookError, System, try_look
+from unslow.look.system import LookError, System, converted, try_look
 
 _TYPES = {"adapter": Kind.ADAPTER, "imatrix": Kind.OTHER, "mmproj": Kind.PROJECTOR}  # gguf-py, constants.py, GGUFType
 _GGUF_ENCODERS = ("bert", "t5encoder", "gemma-embedding", "llama-embed")  # or with a prefix or suffix: nomic-bert-moe
@@ -109,24 +110,16 @@ def _with_facts(model: StoredModel, facts: Model) -> StoredModel:
 
 def _reason(system: System, model: StoredModel, error: LookError) -> str:
     """Why it can't be read; the commonest reason is that only a pointer to it was downloaded."""
-    for file in model.files:
-        try:
-            if system.read_head(file.path, len(_POINTER)) == _POINTER:
-                return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it"
-        except LookError:
-            break
+    with suppress(LookError):
+        if any(system.read_head(file.path, len(_POINTER)) == _POINTER for file in model.files):
+            return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it"
     return error.why.removeprefix(f"{model.path}: ").removeprefix(f"{model.path} ")
 
 
 VARIABLES = (
-    "OLLAMA_MODELS",
-    "LLAMA_CACHE",
-    "HF_HUB_CACHE",
-    "HUGGINGFACE_HUB_CACHE",
-    "HF_HOME",
-    "XDG_CACHE_HOME",
+    "OLLAMA_MODELS", "LLAMA_CACHE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME",
     "LOCALAPPDATA",
-)
+)  # fmt: skip
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -151,10 +144,8 @@ def read_surroundings(system: System) -> Surroundings:
         set_ones = {name: value for name in VARIABLES if (value := os.environ.get(name))}
         return {"home": _absolute("~"), "variables": {name: _absolute(value) for name, value in set_ones.items()}}
 
-    try:
-        return msgspec.convert(system.ask("surroundings of model stores", ask), Surroundings)
-    except msgspec.ValidationError as error:
-        raise LookError(f"the recorded surroundings do not fit: {error}") from error
+    raw = system.ask("surroundings of model stores", ask)
+    return converted(raw, Surroundings, "the recorded surroundings do not fit")
 
 
 def _absolute(path: str) -> str:

@@ -16,7 +16,7 @@ from unslow.facts.stored_model import Kind, StoredFile, StoredModel
 from unslow.facts.values import Absence
 from unslow.look.models.gguf import part_paths
 from unslow.look.models.safetensors import checkpoint_sets
-from unslow.look.system import LookError, System, read_text
+from unslow.look.system import LookError, System, converted, read_text
 
 MOST_ENTRIES = 200_000
 DEEPEST = 8
@@ -53,10 +53,7 @@ class Tree(msgspec.Struct, frozen=True):
 def read_tree(system: System, root: str, deepest: int = DEEPEST) -> Tree:
     """Every file below `root`, sorted; LookError where it is no folder that can be read."""
     raw = system.ask(f"tree {root}", lambda: msgspec.to_builtins(_tree(root, deepest)))
-    try:
-        return msgspec.convert(raw, Tree)
-    except msgspec.ValidationError as error:
-        raise LookError(f"{root}: the recorded folder does not fit: {error}") from error
+    return converted(raw, Tree, f"{root}: the recorded folder does not fit")
 
 
 def _tree(root: str, deepest: int) -> Tree:
@@ -190,11 +187,8 @@ def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str
     if model.kind is not Kind.MODEL or model.format != "gguf" or not companions:
         return model
     near = [m for f, m in companions if not f or folder == f or folder.startswith(f"{f}/")]
-    return msgspec.structs.replace(
-        model,
-        projectors=tuple(m.path for m in near if m.kind is Kind.PROJECTOR),
-        drafts=tuple(m.path for m in near if m.kind is Kind.DRAFT),
-    )
+    projectors, drafts = (tuple(m.path for m in near if m.kind is kind) for kind in (Kind.PROJECTOR, Kind.DRAFT))
+    return msgspec.structs.replace(model, projectors=projectors, drafts=drafts)
 
 
 class _Folder:
@@ -324,10 +318,8 @@ def _current(system: System, repository: str, leaves: list[Leaf]) -> str:
     """The revision that the main branch is at, or any other where there is no main."""
     refs = [leaf.path for leaf in leaves if leaf.path.startswith("refs/")]
     for path in sorted(refs, key=lambda path: path != "refs/main"):
-        try:
+        with suppress(LookError):
             return read_text(system, f"{repository}/{path}", _REVISION_BYTES).strip()
-        except LookError:
-            continue
     return ""
 
 

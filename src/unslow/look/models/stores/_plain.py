@@ -1,6 +1,7 @@
 """A folder or a file that the user names: whatever models lie there."""
 
 import os
+from functools import partial
 
 from unslow.facts.stored_model import StoredFile, StoredModel
 from unslow.look.models.stores._folders import Contents, Leaf, Names, grouped_models, read_tree, tree_notices
@@ -14,7 +15,7 @@ def find(system: System, place: str) -> Contents:
     """The models below a folder; those in hidden folders belong to some program."""
     tree = read_tree(system, place)
     seen = [leaf for leaf in tree.leaves if "/." not in f"/{leaf.folder}"]
-    models = grouped_models(place, seen, TOOL, lambda folder, stem: _names(place, folder, stem))
+    models = grouped_models(place, seen, TOOL, partial(_names, place))
     return Contents(models, tree_notices(place, tree))
 
 
@@ -34,9 +35,7 @@ class File:
     def find(self, system: System, place: str) -> Contents:
         tree = read_tree(system, self._folder, deepest=0)
         wanted = f"{self._folder}/{self._name}"
-        models = grouped_models(
-            self._folder, tree.leaves, self.TOOL, lambda folder, stem: _names(self._folder, folder, stem)
-        )
+        models = grouped_models(self._folder, tree.leaves, self.TOOL, partial(_names, self._folder))
         found = [m for m in models if any(file.path == wanted for file in m.files)]
         leaf = next((leaf for leaf in tree.leaves if leaf.name == self._name), None)
         if leaf is None:

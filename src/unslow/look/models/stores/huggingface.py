@@ -1,12 +1,11 @@
 """Hugging Face's cache, where Transformers, vLLM, SGLang, MLX and newer builds of llama.cpp keep their models."""
 
-from collections.abc import Sequence
-
 from unslow.look.models.stores import Surroundings
 from unslow.look.models.stores._folders import Contents, is_hub, read_hub, read_tree
 from unslow.look.system import System
 
 TOOL = "Hugging Face"
+claims = is_hub
 
 
 def places(system: System, around: Surroundings) -> list[str]:  # noqa: ARG001 (one signature for all stores)
@@ -14,11 +13,6 @@ def places(system: System, around: Surroundings) -> list[str]:  # noqa: ARG001 (
     named = around.variable("HF_HUB_CACHE") or around.variable("HUGGINGFACE_HUB_CACHE")
     home = around.variable("HF_HOME")
     return [p for p in (named or (home and f"{home}/hub"), f"{around.cache}/huggingface/hub") if p]
-
-
-def claims(names: Sequence[str]) -> bool:
-    """Whether a folder with these names in it is such a cache."""
-    return is_hub(names)
 
 
 def find(system: System, place: str) -> Contents:

@@ -6,7 +6,7 @@ from unslow.look.command_line import is_absolute_path
 from unslow.look.models.hf_config import parse_config
 from unslow.look.models.stores import Surroundings
 from unslow.look.models.stores._folders import Contents, Names, grouped_models, names_in, read_tree, tree_notices
-from unslow.look.system import LookError, System, read_text, try_look
+from unslow.look.system import System, read_text, try_look
 
 TOOL = "LM Studio"
 _SMALL = 65536
@@ -42,9 +42,6 @@ def _names(folder: str, stem: str) -> Names:
 
 def downloads(system: System, home: str) -> str:
     """The folder of models of a home."""
-    try:
-        settings = parse_config(system.read_bytes(f"{home}/settings.json"), home)
-    except LookError:
-        settings = {}
+    settings = try_look({}, lambda: parse_config(system.read_bytes(f"{home}/settings.json"), home))
     folder = settings.get("downloadsFolder")
     return folder if isinstance(folder, str) and is_absolute_path(folder) else f"{home}/models"

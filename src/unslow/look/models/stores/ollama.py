@@ -206,7 +206,5 @@ class _Store:
         return ""
 
     def _json(self, layers: Sequence[Layer]) -> Config:
-        try:
-            return parse_config(self._system.read_bytes(self._path(layers[0]), _SMALL_CONFIG), "") if layers else {}
-        except LookError:
-            return {}
+        read = self._system.read_bytes
+        return try_look({}, lambda: parse_config(read(self._path(layers[0]), _SMALL_CONFIG), "")) if layers else {}

@@ -38,12 +38,7 @@ def all_sources() -> list[tuple[str, Source]]:
         for name, function in vars(module).items()
         if name.startswith("open_") and function.__module__ == module.__name__
     ]
-    return sorted(found, key=lambda item: (is_driver(item[1]), item[0] != "nvml", item[0]))
-
-
-def is_driver(source: Source) -> bool:
-    """Whether it may hang."""
-    return getattr(source, "DRIVER", False) is True
+    return sorted(found, key=lambda item: (item[1].DRIVER, item[0] != "nvml", item[0]))
 
 
 def open_sources(
@@ -55,7 +50,7 @@ def open_sources(
     for name, source in sources or all_sources():
         opener: Opener = partial(source.open_readings, live, pids, closing)
         try:
-            found = within(OPEN_LIMIT_S, opener) if is_driver(source) else opener()
+            found = within(OPEN_LIMIT_S, opener) if source.DRIVER else opener()
         except LookError as error:
             unread[name] = error.why
         except Exception as bug:  # noqa: BLE001 (one broken source must not cost the others)

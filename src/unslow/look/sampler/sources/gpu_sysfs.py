@@ -8,6 +8,7 @@ from unslow.facts.values import MHZ
 from unslow.look.kernel import MICRO, MILLI, Sensors, read_sensors
 from unslow.look.kernel.gpus import Card, parse_generation, read_cards
 from unslow.look.probes.amdgpu_sysfs import AMD, read_kfd_nodes
+from unslow.look.probes.intel_gpu_sysfs import BUILT_IN, CLOCKS, INTEL, REASONS
 from unslow.look.sampler.readings import REASON_BITS, SELDOM_S, Device, Rate, Reading
 from unslow.look.system import Live, LookError
 
@@ -38,11 +39,11 @@ def _readings(live: Live, device: Device, card: Card, closing: ExitStack) -> Ite
     paths = [(column, f"{card.device}/{file}", scale, every) for column, file, scale, every in _FILES]
     for column, path, scale, every_s in (*paths, *_sensor_paths(sensors)):
         with suppress(LookError):
-            yield _reading(live, device, (column, path, every_s), closing, _scaled(scale))
+            yield _reading(device, column, _times(_open_number(live, path, closing), scale), every_s)
     with suppress(LookError):
-        speed = ("pcie_generation", f"{card.device}/current_link_speed", SELDOM_S)
         parse = lambda text: float(parse_generation(text.decode("ascii", "replace"), "").value_or(nan))  # noqa: E731
-        yield _reading(live, device, speed, closing, parse)
+        generation = _open_number(live, f"{card.device}/current_link_speed", closing, parse)
+        yield _reading(device, "pcie_generation", _times(generation, 1), SELDOM_S)
 
 
 def _sensor_paths(sensors: Sensors) -> Iterator[tuple[str, str, float, float]]:
@@ -56,38 +57,12 @@ def _sensor_paths(sensors: Sensors) -> Iterator[tuple[str, str, float, float]]:
             yield column, f"{sensors.path}/{sensors.labels[label]}_input", scale, every_s
 
 
-def _reading(
-    live: Live, device: Device, what: tuple[str, str, float], closing: ExitStack, parse: Callable[[bytes], float]
-) -> Reading:
-    column, path, every_s = what
-    file = live.follow(path, _LIMIT_BYTES)
-    closing.callback(file.close)
-
-    def read(_now: float) -> Sequence[float]:
-        text = file()
-        try:
-            return (parse(text),)
-        except ValueError as error:
-            raise LookError(f"{path}: {text[:40]!r} is not a number") from error
-
-    return Reading(f"gpu{device.number} {column}", (column,), read, device, every_s)
-
-
-def _scaled(scale: float) -> Callable[[bytes], float]:
-    return lambda text: int(text) * scale
-
-
-INTEL = "0x8086"
-_BUILT_IN = "0000:00:02.0"  # where every graphics unit inside an Intel processor is
-_CLOCKS = ("device/tile0/gt0/freq0/act_freq", "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz")
-_REASONS = (("device/tile0/gt0/freq0/throttle", "reason_"), ("gt/gt0", "throttle_reason_"))
-_INTEL_LIMIT_BYTES = 64
 _MOST_REASONS = 24  # as many bits as a number of single precision holds
 
 
 def open_intel_gpu(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The readings of every GPU, cards before what is built in; LookError where there is none."""
-    cards = sorted(read_cards(live, INTEL), key=lambda card: card.bus_id == _BUILT_IN)
+    cards = sorted(read_cards(live, INTEL), key=lambda card: card.bus_id == BUILT_IN)
     if not cards:
         raise LookError("no Intel GPU is there")
     return [reading for index, card in enumerate(cards) for reading in _intel_readings(live, index, card, closing)]
@@ -97,26 +72,26 @@ def _intel_readings(live: Live, index: int, card: Card, closing: ExitStack) -> I
     names, files = _open_reasons(live, card, closing)
     device = Device(index, card.bus_id, lambda bits: [name for at, name in enumerate(names) if bits >> at & 1])
     sensors = read_sensors(live, card.device)
-    for path in (f"{card.path}/{file}" for file in _CLOCKS):
+    for path in (f"{card.path}/{file}" for file in CLOCKS):
         with suppress(LookError):
-            yield _intel_reading(device, "clock_hz", _times(_open_number(live, path, closing), MHZ))
+            yield _reading(device, "clock_hz", _times(_open_number(live, path, closing), MHZ))
             break
     # Energy is counted, so power is its growth; temperature by the package's sensor, else by the first
     energy = next((name for name in ("energy1_input", "energy2_input") if sensors.has(name)), "")
     warm = f"{sensors.labels['pkg']}_input" if "pkg" in sensors.labels else "temp1_input"
     with suppress(LookError):
         joules, rate = _open_number(live, f"{sensors.path}/{energy}", closing), Rate()
-        yield _intel_reading(device, "power_w", lambda now: (rate(joules() * MICRO, now),))
+        yield _reading(device, "power_w", lambda now: (rate(joules() * MICRO, now),))
     with suppress(LookError):
         degrees = _open_number(live, f"{sensors.path}/{warm}", closing)
-        yield _intel_reading(device, "temperature_c", _times(degrees, MILLI), SELDOM_S)
+        yield _reading(device, "temperature_c", _times(degrees, MILLI), SELDOM_S)
     if files:
         bits = lambda _now: (float(sum((file() == 1) << at for at, file in enumerate(files))),)  # noqa: E731 (short)
-        yield _intel_reading(device, REASON_BITS, bits, SELDOM_S)
+        yield _reading(device, REASON_BITS, bits, SELDOM_S)
 
 
-def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str], list[Callable[[], int]]]:
-    for folder, prefix in ((f"{card.path}/{folder}", prefix) for folder, prefix in _REASONS):
+def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str], list[Callable[[], float]]]:
+    for folder, prefix in ((f"{card.path}/{folder}", prefix) for folder, prefix in REASONS):
         with suppress(LookError):
             names = [n for n in live.list_dir(folder) if n.startswith(prefix) and not n.endswith("status")]
             names = names[:_MOST_REASONS]
@@ -126,24 +101,24 @@ def _open_reasons(live: Live, card: Card, closing: ExitStack) -> tuple[list[str]
     return [], []
 
 
-def _intel_reading(
-    device: Device, column: str, read: Callable[[float], Sequence[float]], every_s: float = 0.0
-) -> Reading:
+def _reading(device: Device, column: str, read: Callable[[float], Sequence[float]], every_s: float = 0.0) -> Reading:
     return Reading(f"gpu{device.number} {column}", (column,), read, device, every_s)
 
 
-def _times(number: Callable[[], int], scale: float) -> Callable[[float], Sequence[float]]:
+def _times(number: Callable[[], float], scale: float) -> Callable[[float], Sequence[float]]:
     return lambda _now: (number() * scale,)
 
 
-def _open_number(live: Live, path: str, closing: ExitStack) -> Callable[[], int]:
-    file = live.follow(path, _INTEL_LIMIT_BYTES)
+def _open_number(
+    live: Live, path: str, closing: ExitStack, parse: Callable[[bytes], float] = int
+) -> Callable[[], float]:
+    file = live.follow(path, _LIMIT_BYTES)
     closing.callback(file.close)
 
-    def read() -> int:
+    def read() -> float:
         text = file()
         try:
-            return int(text)
+            return parse(text)
         except ValueError as error:
             raise LookError(f"{path}: {text[:40]!r} is not a number") from error
 

@@ -84,7 +84,6 @@ def parse_hz(text: bytes) -> float:
 
 MEMINFO = "/proc/meminfo"
 _HEAD_BYTES = 512
-_LABEL = b"MemAvailable:"
 
 
 def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
@@ -97,11 +96,15 @@ def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[
 
 def parse_available_bytes(text: bytes) -> int:
     """The line `MemAvailable:  1234 kB`; LookError where there is none."""
-    at = text.find(_LABEL)
+    return _number_after(b"MemAvailable:", text, f"{MEMINFO} does not tell what is available", b"kB") * 1024
+
+
+def _number_after(label: bytes, text: bytes, otherwise: str, end: bytes = b"\n") -> int:
+    """The whole number between a label and the end of the line, or of what counts; LookError where there is none."""
     try:
-        return int(text[at + len(_LABEL) : text.index(b"kB", at)]) * 1024
+        return int(text.partition(label)[2].partition(end)[0])
     except ValueError as error:
-        raise LookError(f"{MEMINFO} does not tell what is available") from error
+        raise LookError(otherwise) from error
 
 
 VMSTAT = "/proc/vmstat"
@@ -126,20 +129,12 @@ def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[
 
 def parse_vmstat_counter(text: bytes, name: str) -> int:
     """The number in the line `name 123`; LookError where there is none."""
-    label = f"\n{name} ".encode()
-    at = text.find(label)
-    if at < 0:
-        raise LookError(f"{VMSTAT} has no {name}")
-    try:
-        return int(text[at + len(label) : text.find(b"\n", at + 1)])
-    except ValueError as error:
-        raise LookError(f"{VMSTAT}: {name} has no number") from error
+    return _number_after(f"\n{name} ".encode(), text, f"{VMSTAT} has no {name}")
 
 
 PRESSURE_FOLDER = "/proc/pressure"
 PRESSURE_KINDS = ("cpu", "memory", "io")
 _PRESSURE_LIMIT_BYTES = 256
-_TOTAL = b" total="
 
 
 def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
@@ -160,11 +155,7 @@ def _read_pressure(file: Callable[[], bytes], rate: Rate, now: float) -> Sequenc
 
 def parse_some_s(text: bytes) -> float:
     """Seconds of the line `some ... total=123`; LookError where there is none."""
-    at = text.find(_TOTAL)
-    try:
-        return int(text[at + len(_TOTAL) : text.index(b"\n", at)]) / 1e6
-    except ValueError as error:
-        raise LookError(f"{PRESSURE_FOLDER}: no total is counted") from error
+    return _number_after(b" total=", text, f"{PRESSURE_FOLDER}: no total is counted") / 1e6
 
 
 STAT = "/proc/stat"
@@ -183,8 +174,7 @@ class ProcessCounts:
         self._files = []
         for pid in list(pids)[:MOST_PROCESSES]:
             with suppress(LookError):
-                self._files.append(live.follow(f"/proc/{pid}/stat", 1024))
-                closing.callback(self._files[-1].close)
+                self._files.append(_follow(live, f"/proc/{pid}/stat", 1024, closing))
         self.ticks, self.faults, self.pages = 0, 0, 0
 
     def __len__(self) -> int:
@@ -275,7 +265,6 @@ def parse_process(text: bytes) -> tuple[int, int, int]:
 
 
 _QUOTA_LIMIT_BYTES = 2048
-_PERIODS, _THROTTLED = b"nr_periods ", b"nr_throttled "
 
 
 class Quota:
@@ -301,25 +290,18 @@ def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Re
     quotas = [quota for folder in group.folders if (quota := read_quota(live, group.version, folder))]
     if not quotas:
         raise LookError("no CPU quota is set")
-    file = _follow(live, f"{min(quotas).folder}/cpu.stat", _QUOTA_LIMIT_BYTES, closing)
+    file = _follow(live, f"{min(quotas)[1]}/cpu.stat", _QUOTA_LIMIT_BYTES, closing)
     return [Reading("quota", ("cpu_throttled_share",), Quota(file).read, every_s=SELDOM_S)]
 
 
 def parse_periods(text: bytes) -> tuple[int, int]:
     """Periods so far, and those in which the quota ran out; LookError where they are not counted."""
-    return _number(text, _PERIODS), _number(text, _THROTTLED)
-
-
-def _number(text: bytes, label: bytes) -> int:
-    at = text.find(label)
-    end = text.find(b"\n", at)
-    try:
-        return int(text[at + len(label) : end if end >= 0 else None] if at >= 0 else b"")
-    except ValueError as error:
-        raise LookError("cpu.stat counts no periods of a quota") from error
+    none = "cpu.stat counts no periods of a quota"
+    return _number_after(b"nr_periods ", text, none), _number_after(b"nr_throttled ", text, none)
 
 
 MOST_THREADS = 512
+MOST_NODES = 64
 SLOW_SHARE = "own_slow_core_share"
 
 
@@ -350,7 +332,7 @@ def _groups(live: Live) -> dict[str, frozenset[int]]:
     slow = read_slow_cpus(live)
     groups = {SLOW_SHARE: slow} if slow else {}
     with suppress(LookError):
-        nodes = read_nodes(live)
+        nodes = read_nodes(live)[:MOST_NODES]
         if len(nodes) > 1:
             lists = {n: parse_cpu_list(read_text(live, f"{NUMA_NODES}/node{n}/cpulist")) for n in nodes}
             groups |= {f"own_node{number}_share": cpus for number, cpus in lists.items()}
