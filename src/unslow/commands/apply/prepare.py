@@ -16,6 +16,7 @@ from unslow.act.command_words import NotUnderstoodError
 from unslow.act.disk import Disk
 from unslow.act.ollama import Ollama
 from unslow.commands._command_lines import commands_for
+from unslow.commands.apply import ApplyRequest
 from unslow.commands.apply.changes import check_in_force, journals_at, process_of, shown_edit, undo_line
 from unslow.commands.apply.ways import Told, lines_left, ollama_changes, service_edit, way_of
 from unslow.commands.diagnose.runtimes import is_at, read_runtimes, subjects_at_url
@@ -37,13 +38,9 @@ from unslow.think.change import ApplyReport, ModelShown
 from unslow.think.plan.report import OptionShown, PlanReport
 
 
-def read_plan(system: System, source: str | PlanReport | None, target: str | None = None) -> PlanReport:
-    """The plan itself, that of a file or of `-`, or a fresh one for what runs; UserError where it is none."""
-    if isinstance(source, PlanReport):
-        return source
-    if source is None:
-        return planned(system, PlanRequest(model=target))
-    return read_saved(source)
+def read_plan(system: System, source: str | None, target: str | None = None) -> PlanReport:
+    """The plan of a file or of `-`, or a fresh one for what runs; UserError where it is none."""
+    return planned(system, PlanRequest(model=target)) if source is None else read_saved(source)
 
 
 def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
@@ -181,18 +178,6 @@ _LEFT_OUT = "{knob} can't be had here ({why}), and the rest is another plan"
 _OLLAMA = "Ollama"
 
 
-class ApplySpec(NamedTuple):
-    """What the user asks for."""
-
-    plan: str | PlanReport | None = None
-    option: str | None = None
-    target: str | None = None
-    file: str | None = None
-    name: str | None = None
-    journal: str | None = None
-    api_key: str = ""
-
-
 class Prepared(NamedTuple):
     """The answer so far, and what shall be done; nothing where it is for a person to do."""
 
@@ -200,9 +185,8 @@ class Prepared(NamedTuple):
     planned: Planned | None
 
 
-def prepared(system: System, request: ApplySpec) -> Prepared:
+def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepared:
     """What the plan's option changes of the server that runs now; UserError where it can't be told."""
-    plan = read_plan(system, request.plan, request.target)
     option = chosen_option(plan, request.option)
     subject = running_server(system, plan, request.target, request.api_key)
     if subject is None:
@@ -235,7 +219,7 @@ def _with_own_words(system: System, subject: Subject) -> Subject:
 
 
 def _of_command(
-    system: System, request: ApplySpec, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
 ) -> Prepared:
     """A server that is told everything on its command line and in its environment."""
     subject, commands = seen
@@ -260,7 +244,7 @@ def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | 
 
 
 def _of_ollama(
-    system: System, request: ApplySpec, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
+    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
 ) -> Prepared:
     subject, commands = seen
     model = ollama_changes(commands, subject.runtime, subject.model.name.value_or(""), request.name)

@@ -108,12 +108,11 @@ def run(request: BenchRequest) -> int:
 def _measured(request: BenchRequest) -> int:
     from unslow.commands._output import ProgressBar, color, width, write
     from unslow.commands.bench.measurement import benchmark
-    from unslow.commands.bench.request import BenchSpec
     from unslow.show.bench import render_bench
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
     with ProgressBar(quiet=request.quiet) as progress:
-        result = benchmark(BenchSpec.of(request), progress, output=request.output, llama_bench=request.export)
+        result = benchmark(request, progress)
     try:
         write(render_bench(result, request.format, width=width(), color=color()))
     except BrokenPipeError:  # nobody reads it any more, but a gate still wants the status

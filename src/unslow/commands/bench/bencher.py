@@ -328,12 +328,6 @@ class Protocol(NamedTuple):
         return fitting._replace(long_prompt=room // FIT_STEP * FIT_STEP - SPARE if room >= FIT_STEP else room // 2)
 
     @property
-    def pair(self) -> tuple[Wanted, Wanted]:
-        """One question of each kind, as two servers are asked in turns."""
-        short, _, long = self.cases
-        return short, long
-
-    @property
     def cases(self) -> tuple[Wanted, Wanted, Wanted]:
         """One round."""
         short = Wanted(SHORT, self.tokens)
@@ -384,13 +378,8 @@ def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
     return ""
 
 
-def requests_of(bencher: Bencher, protocol: Protocol) -> int:
-    """How many requests it takes, warm-ups and all, where no more rounds are needed."""
-    return requests_for(protocol, bencher.target.runtime)
-
-
 def requests_for(protocol: Protocol, runtime: str) -> int:
-    """The same by the name of the runtime, before there is anybody to ask."""
+    """How many requests it takes, warm-ups and all, where no more rounds are needed; by the name of the runtime."""
     followed = len(protocol.cases) * protocol.rounds + 1
     return 1 + followed * (2 if runtime.endswith(SAVES) else 1)
 

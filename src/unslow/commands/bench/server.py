@@ -12,10 +12,11 @@ import msgspec
 from unslow import __version__
 from unslow.catalog.architectures import made_up_shapes
 from unslow.commands._output import Progress
+from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import Bencher
-from unslow.commands.bench.request import BenchSpec
+from unslow.commands.bench.request import parse_sweeps
 from unslow.commands.diagnose.look import DEFAULT_SHAPE
-from unslow.commands.diagnose.request import EVICT, Manners, caution, refusal
+from unslow.commands.diagnose.request import EVICT, caution, refusal
 from unslow.commands.diagnose.runtimes import chosen_subjects, read_at, subjects_at_url
 from unslow.commands.diagnose.target import as_url, check_url, collect, is_live, with_machine, with_subjects
 from unslow.commands.diagnose.visit import slot_of, target_of
@@ -266,8 +267,8 @@ class Own:
         with self.starter.started(self.system, settings, self.timeout_s, waiting) as server:
             self.load_s = server.load_s
             subject = with_machine(server.subject, self.machine)
-            manners = Manners(evict=True, api_key=server.api_key or None)  # nobody else has a conversation there
-            bencher = Bencher(self.system, subject, target_of(self.system, subject, manners), self.progress)
+            target = target_of(self.system, subject, server.api_key)
+            bencher = Bencher(self.system, subject, target, self.progress)
             bencher.began_s = self.began_s
             bencher.case = Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)
             self.case = self.case or bencher.case
@@ -370,7 +371,7 @@ def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
 
 @contextmanager
 def open_bencher(
-    place: Place, request: BenchSpec, progress: Progress, start_s: float = START_TIMEOUT_S
+    place: Place, request: BenchRequest, progress: Progress, start_s: float = START_TIMEOUT_S
 ) -> Iterator[Bencher]:
     """A bencher for the server that runs, or for one that is started now, within so long, and stopped in the end."""
     wants_own = request.command is not None or (request.model is not None and request.target is None)
@@ -387,22 +388,22 @@ def open_bencher(
         yield bencher
 
 
-def own_of(place: Place, request: BenchSpec, progress: Progress) -> Own:
+def own_of(place: Place, request: BenchRequest, progress: Progress) -> Own:
     """What starts servers of its own."""
     return Own.from_request(
         place.system, place.snapshot.machine, progress, model=request.model, command=request.command
     )
 
 
-def running_bencher(place: Place, subject: Subject, request: BenchSpec, progress: Progress) -> Bencher:
+def running_bencher(place: Place, subject: Subject, request: BenchRequest, progress: Progress) -> Bencher:
     """A bencher for a server that somebody runs, with the manners of a guest; UserError where it may not be asked."""
-    if why := refusal(subject, request.manners):
+    if why := refusal(subject):
         raise UserError(f"{subject.runtime.url.value_or('the server')}: {why.why}", why.how_to_get)
-    target = target_of(place.system, subject, request.manners)
-    slot = slot_of(place.system, subject, target, request.manners)
+    target = target_of(place.system, subject, request.api_key)
+    slot = slot_of(place.system, subject, target, evict=request.evict)
     if isinstance(slot, Unknown):
         raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
-    if any(asked.axis == "users" for asked in request.sweeps) and not request.manners.evict:
+    if any(asked.axis == "users" for asked in parse_sweeps(request)) and not request.evict:
         # UserError where many users at once would push out a conversation: they take every slot
         used = read_used_slots(target.server(place.system))
         if used:
@@ -427,7 +428,7 @@ def context_of(bencher: Bencher) -> int | None:
 
 
 @contextmanager
-def _watching(bencher: Bencher, request: BenchSpec) -> Iterator[None]:
+def _watching(bencher: Bencher, request: BenchRequest) -> Iterator[None]:
     """The sampler around it, unless it is switched off or the server's machine is another one."""
     pid = bencher.subject.runtime.pid
     host = urlsplit(bencher.target.url).hostname or ""

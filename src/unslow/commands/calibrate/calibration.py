@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from unslow import __version__
+from unslow.commands._diagnosis_options import Looking
 from unslow.commands._output import Progress
 from unslow.commands.calibrate import CalibrateRequest
 from unslow.commands.diagnose.look import look_and_measure
-from unslow.commands.diagnose.request import USUAL, DiagnoseSpec, Manners
 from unslow.facts.calibration import Calibration, Point, Rates, Scale
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Machine
@@ -176,9 +176,9 @@ DISTURBED_SHARE = 0.1
 
 def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
     """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
-    manners = Manners(evict=request.evict, api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
-    wanted = DiagnoseSpec(request.target, manners, limits=USUAL._replace(only=(SPEED,)))
-    snapshot = look_and_measure(wanted, progress).snapshot
+    key = request.api_key or os.environ.get("UNSLOW_API_KEY")
+    wanted = Looking(target=request.target, evict=request.evict, api_key=key)
+    snapshot = look_and_measure(wanted, progress, only=(SPEED,)).snapshot
     return checked(calibration_of(snapshot), anyway=request.anyway)
 
 

@@ -13,7 +13,6 @@ from unslow.commands._output import Progress
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.request import check_writable
 from unslow.commands.bench.server import CommandStarter, Own, Place, case_of, place_of
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.plan import PlanRequest
@@ -42,37 +41,22 @@ from unslow.think.stats.tuning import Halving, Measured, TuneContext, TuneReport
 from unslow.think.stats.tuning_candidates import Candidate, Candidates, Hand, as_settings, candidates_of
 from unslow.think.stats.verification import work_of
 
-SECONDS = 300.0
 _OF_PLANS = ("context", "prompt", "kept", "answer", "draft", "worst_perplexity_increase")
 
 
-class TuneSpec(NamedTuple):
-    """A model or a plan, the program to start, and for how long."""
+def check_request(request: TuneRequest) -> None:
+    """UserError where it names something that runs, or a file that it can't have."""
+    check_writable("--output", request.output)
+    if is_live(request.target):
+        raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
+    if request.model and not request.is_plan:
+        raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
 
-    target: str
-    plan: PlanRequest
-    server: str = "llama-server"
-    seconds: float = SECONDS
-    model: str | None = None  # The file that a plan in a file is for, where its commands don't say
-    yes: bool = False  # Whether it may measure beside others on the GPU
 
-    @property
-    def is_plan(self) -> bool:
-        """Whether the target is a plan in a file."""
-        return self.target.lower().endswith(".json")
-
-    @classmethod
-    def of(cls, asked: TuneRequest) -> "TuneSpec":
-        """From the parsed command line; UserError where a value can't be."""
-        own = {name: getattr(asked, name) for name in _OF_PLANS if name in asked.given}
-        plan = PlanRequest(**own, model=asked.target, given=frozenset(own))
-        check_writable("--output", asked.output)
-        request = cls(asked.target, plan, asked.server, asked.seconds, asked.model, asked.yes)
-        if is_live(request.target):
-            raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
-        if request.model and not request.is_plan:
-            raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
-        return request
+def plan_request(request: TuneRequest) -> PlanRequest:
+    """The plan that is searched around, where the target is no plan itself."""
+    own = {name: getattr(request, name) for name in _OF_PLANS if name in request.given}
+    return PlanRequest(**own, model=request.target, given=frozenset(own))
 
 
 _NOTED = GIB  # Of a GPU's memory: a desktop and its browser hold less, and do not compute for long
@@ -156,9 +140,9 @@ class Source(NamedTuple):
         return self.found.source
 
 
-def source_of(system: System, request: TuneSpec) -> Source:
+def source_of(system: System, request: TuneRequest) -> Source:
     """The plan and its model; UserError where there is nothing that can be started."""
-    plan = read_saved(request.target) if request.is_plan else planned(system, request.plan)
+    plan = read_saved(request.target) if request.is_plan else planned(system, plan_request(request))
     if plan.verdict == "impossible":
         raise UserError(f"there is no plan to search around: {plan.reason}", plan.hint)
     if plan.runtime != _RUNTIME:
@@ -194,22 +178,20 @@ def _draft(path: str | None) -> tuple[str, int]:
     return os.path.abspath(path), os.path.getsize(path)  # noqa: PTH100, PTH202 (the same)
 
 
-def _work(plan: PlanReport, request: TuneSpec) -> Work:
+def _work(plan: PlanReport, request: TuneRequest) -> Work:
     """The work that the plan is for, or what the flags say; UserError where it does not fit the context."""
     work = work_of(plan.goal)
     if request.is_plan:
-        asked, given = request.plan, request.plan.given
-        if "context" in given and asked.context != plan.goal.context:
+        if "context" in request.given and request.context != plan.goal.context:
             raise UserError("the plan in the file is for another context", "plan again with --context, and tune that")
-        new = {"prompt": ("prompt_tokens", asked.prompt), "kept": ("kept_tokens", asked.kept),
-               "answer": ("answer_tokens", asked.answer)}  # fmt: skip
-        work = msgspec.structs.replace(work, **{name: value for key, (name, value) in new.items() if key in given})
+        asked = {"prompt_tokens": request.prompt, "kept_tokens": request.kept, "answer_tokens": request.answer}
+        work = msgspec.structs.replace(work, **{name: count for name, count in asked.items() if count is not None})
     if work.prompt_tokens + work.kept_tokens + work.answer_tokens > plan.goal.context:
         raise UserError("the request does not fit the plan's context", "fewer tokens, or a plan for more context")
     return work
 
 
-def _model(plan: PlanReport, request: TuneSpec) -> str:
+def _model(plan: PlanReport, request: TuneRequest) -> str:
     """The file that the plan is for: what the user names, else what its command lines load."""
     options = [plan.options[plan.recommended]] if plan.recommended is not None else []
     for option in (*options, *filter(None, [plan.current])) if not request.model else ():
@@ -261,7 +243,7 @@ class Trial:
     """One candidate through all its turns."""
 
     def __init__(self, line: Line, place: Place) -> None:
-        self.party = MeasuredServer(line.text, place, Manners(evict=True))
+        self.party = MeasuredServer(line.text, place)
         self.starts_s: list[float] = []
         self._starter, self._place = CommandStarter(parse_command(line.text)), place
 
@@ -306,14 +288,15 @@ def _reason(bencher: Bencher) -> str:
     return f"a request failed: {first.why}"
 
 
-def tune(request: TuneSpec, progress: Progress) -> TuneReport:
+def tune(request: TuneRequest, progress: Progress) -> TuneReport:
     """Measure around the plan for about so long; UserError where nothing can be started."""
+    check_request(request)
     server = _program(request.server)
     place = place_of(None, "", progress)
     notes = company(place.snapshot, allowed=request.yes)
     progress.step("planning", 0.0)
     source = source_of(place.system, request)
-    hand = hand_of(place.system, source, place.snapshot.machine.cpu, request.plan.draft)
+    hand = hand_of(place.system, source, place.snapshot.machine.cpu, request.draft)
     candidates = candidates_of(source.plan, hand)
     lines = lines_of(place.system, candidates.all, source.path, server)
     work, count = source.work, len(candidates.all)

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 
 from unslow.catalog.quality import sample_openings, sample_text
 from unslow.commands._output import Progress
+from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.bencher import MOST_IN_A_ROW, WARM_UP, WARM_UP_TOKENS, Bencher, Wanted, given_up, settle
-from unslow.commands.bench.request import BenchSpec
 from unslow.commands.bench.server import Place, context_of, open_bencher
-from unslow.commands.diagnose.request import Manners
 from unslow.commands.diagnose.target import as_url, is_live
 from unslow.facts.bench import Failure, Pass
 from unslow.facts.errors import UserError
@@ -59,12 +58,21 @@ class _Steps:
 class MeasuredServer:
     """A server that runs, or a command line that starts one."""
 
-    def __init__(self, word: str, place: Place, manners: Manners, model: str | None = None, hz: float = 0.0) -> None:
+    def __init__(
+        self,
+        word: str,
+        place: Place,
+        model: str | None = None,
+        api_key: str | None = None,
+        *,
+        evict: bool = False,
+        hz: float = 0.0,
+    ) -> None:
         self.is_running, self.model = is_live(word), model
         self.command: Command | None = None if self.is_running else parse_command(word)
         self.what = command_without_secrets(self.command.words) if self.command else word
         target, command = (word, None) if self.is_running else (None, word)
-        self._request = BenchSpec(target, manners=manners, model=model, command=command, hz=hz, keep=False)
+        self._request = BenchRequest(target=target, command=command, model=model, api_key=api_key, evict=evict, hz=hz)
         self._place = place
         self.is_here = not self.is_running or is_local(word)
         """Whether it runs on this machine."""
