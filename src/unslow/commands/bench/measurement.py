@@ -63,12 +63,6 @@ from unslow.think.stats.parts import Parts
 from unslow.think.stats.requirements import judge_requirement, parse_requirement
 
 
-def bench_id(taken_at: str, *others: object) -> str:
-    """A name that sorts by time, and that no other benchmark of that second has."""
-    digest = hashlib.sha256(repr(others).encode()).hexdigest()[:4]
-    return f"{taken_at[:19].replace('-', '').replace(':', '')}-{digest}"
-
-
 class Ledger(NamedTuple):
     """Everything that was asked so far, of one server or of several with the same model, and what is known of them."""
 
@@ -97,7 +91,9 @@ class Record:
         self._discretion = discretion
         self._history = None if request.no_keep else history or default_history()
         self._taken_at, self._began_s = system.now(), system.clock()
-        self._id = bench_id(self._taken_at, request.target, self._began_s)
+        # A name that sorts by time, and that no other benchmark of that second has
+        digest = hashlib.sha256(repr((request.target, self._began_s)).encode()).hexdigest()[:4]
+        self._id = f"{self._taken_at[:19].replace('-', '').replace(':', '')}-{digest}"
         self._written = (0, 0)
         self._conditions = [parse_requirement(text) for text in request.require]
         self._try(lambda kept: kept.begin(self.bench()))
@@ -290,7 +286,7 @@ def _ask_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progres
         found = _difference(DECODE, benchers)
         if found is not None and found.verdict != "cannot_tell":
             break
-    remaining.finish()
+    progress.step("measured", 1.0)
     return ""
 
 
