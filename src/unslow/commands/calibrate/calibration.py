@@ -282,19 +282,18 @@ def _runtime(calibration: Calibration) -> Runtime:
 def forget_calibrations(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:
     """Remove the calibrations whose file, engine, device or processor has the word, or all; UserError for none."""
     store = store or default_store()
-    gone = [one.path for one in store.read_all(system) if word.casefold() in _described(one)]
+    gone = []
+    for one in store.read_all(system):
+        known = one.calibration
+        words = (known.engine, known.device, known.engine_version, known.machine.cpu) if known else ()
+        if word.casefold() in " ".join((one.path, *words)).casefold():
+            gone.append(one.path)
     if not gone:
         what = f"no calibration is about {word!r}" if word else "no calibration is kept"
         raise UserError(what, "`unslow calibrate --list` shows them")
     for path in gone:
         store.forget(path)
     return gone
-
-
-def _described(one: Stored) -> str:
-    known = one.calibration
-    words = (known.engine, known.device, known.engine_version, known.machine.cpu) if known else ()
-    return " ".join((one.path, *words)).casefold()
 
 
 def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> Calibration:

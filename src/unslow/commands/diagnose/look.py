@@ -106,31 +106,28 @@ def embedded_subject(system: System, shape: str | None, progress: Progress) -> I
     """The engine with a made-up model, for as long as it is needed; as it was, where this is a recording."""
     name = shape or DEFAULT_SHAPE
     progress.say(f"no runtime is running: measuring the embedded engine on a made-up model ({name}, random weights)")
-    try:
-        live = system.live()
-    except LookError:
-        yield _read(system, msgspec.convert(system.ask(_EMBEDDED, dict), Started))
-        return
-    with _running(live, name, progress) as started:
-        yield _read(system, msgspec.convert(system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started)), Started))
+    with ExitStack() as stack:
+        try:
+            live = system.live()
+        except LookError:
+            told = system.ask(_EMBEDDED, dict)
+        else:
+            started = stack.enter_context(_running(live, name, progress))
+            told = system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started))
+        one = msgspec.convert(told, Started)
+        subject = read_embedded(system, one.url, one.pid, one.version, one.log_path, one.model_path)
+        load_s = measured(one.load_s, "until the embedded engine answered")
+        yield msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
 
 
 @contextmanager
 def _running(live: Live, name: str, progress: Progress) -> Iterator[Started]:
-    version = engine_version()
-    path = default_cache().model(
-        name, progress=lambda done, total: progress.step("writing the made-up model", done / total)
-    )
+    version, step = engine_version(), "writing the made-up model"
+    path = str(default_cache().model(name, progress=lambda done, total: progress.step(step, done / total)))
     start = live.clock()
     progress.step("starting the embedded engine", 0.0)
-    with start_engine(live, str(path)) as engine:
-        yield Started(engine.url, engine.pid, version, engine.log_path, str(path), live.clock() - start)
-
-
-def _read(system: System, started: Started) -> Subject:
-    subject = read_embedded(system, started.url, started.pid, started.version, started.log_path, started.model_path)
-    load_s = measured(started.load_s, "until the embedded engine answered")
-    return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
+    with start_engine(live, path) as engine:
+        yield Started(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
 
 
 class Looked(NamedTuple):

@@ -95,17 +95,13 @@ def refusal(subject: Subject, *, passive: bool = False) -> Unknown | None:
         return not_found("its address is not known", "give its URL as TARGET")
     if runtime.embedded:
         return None
-    return _not_ready(runtime) or _not_idle(runtime)
-
-
-def _not_ready(runtime: Runtime) -> Unknown | None:
     if isinstance(runtime.state, Unknown):
         looked = runtime.state.absence is Absence.NOT_FOUND  # it answered, and that there is nothing to measure
         why = runtime.state.why if looked else f"it does not answer as a server does: {runtime.state.why}"
         return not_found(why, runtime.state.how_to_get)
     if runtime.state.value != "loaded":
         return not_found(f"its model is {runtime.state.value}", "try again when it is loaded")
-    return None
+    return _not_idle(runtime)
 
 
 def _not_idle(runtime: Runtime) -> Unknown | None:

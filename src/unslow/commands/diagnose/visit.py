@@ -154,11 +154,6 @@ class Visit:
             self.case, self.report(), self.done, seconds_left, may_send=self.may_send, patience=patience
         )
 
-    def named(self, name: str) -> Choice | None:
-        """A measurement by its name, as a recording has it."""
-        known = measurements().get(name)
-        return Choice(known, (), 0.0) if known and name in trials() else None
-
     def missing(self) -> list[Choice]:
         """What would be worth measuring and was not, or was cut short."""
         if self._has_failed():
@@ -335,8 +330,9 @@ class Measuring:
         if self._recorded is not None:
             while self._ahead:
                 number, name = self._ahead.pop(0)
-                if number < len(visits) and (choice := visits[number].named(name)):
-                    return number, choice
+                measurement = measurements().get(name)
+                if number < len(visits) and measurement and name in trials():
+                    return number, Choice(measurement, (), 0.0)
             return None
         if self._door and self._door.is_stopped:
             return None
