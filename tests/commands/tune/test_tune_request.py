@@ -85,7 +85,7 @@ def test_what_makes_no_sense_is_said(words, why):
 def test_a_plan_in_a_file_names_its_model(tmp_path, tiny):
     file = written(tmp_path, plan(tiny))
     source = source_of(SYSTEM, request(file))
-    assert source.path == tiny
+    assert source.found.source == tiny
     assert (source.work.prompt_tokens, source.work.answer_tokens) == (64, 32)
     other = source_of(SYSTEM, request(file, "--prompt", "100", "--kept", "50", "--answer", "16"))
     assert (other.work.prompt_tokens, other.work.kept_tokens, other.work.answer_tokens) == (100, 50, 16)
@@ -93,7 +93,7 @@ def test_a_plan_in_a_file_names_its_model(tmp_path, tiny):
 
 def test_a_plan_without_a_file_takes_the_one_that_is_named(tmp_path, tiny, wording):
     file = written(tmp_path, plan())
-    assert source_of(SYSTEM, request(file, "--model", tiny)).path == tiny
+    assert source_of(SYSTEM, request(file, "--model", tiny)).found.source == tiny
     with pytest.raises(UserError) as caught:
         source_of(SYSTEM, request(file))
     wording(str(caught.value))

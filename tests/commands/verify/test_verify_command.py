@@ -10,12 +10,13 @@ from unslow.commands.diagnose.runtimes import subjects_at_url
 from unslow.commands.diagnose.target import with_subjects
 from unslow.commands.verify import VerifyRequest, comparison
 from unslow.commands.verify import rounds as command_alone
-from unslow.commands.verify.comparison import Saved, verify
+from unslow.commands.verify.comparison import verify
 from unslow.commands.verify.rounds import FEWEST_QUESTIONS
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Memory
 from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import measured
+from unslow.facts.verification import Side
 from unslow.look.system.live import LiveSystem
 from unslow.show.verify import render_side, render_verify
 from unslow.think.stats.verification import verify_status
@@ -61,16 +62,16 @@ def test_one_now_and_one_later(tmp_path, wording):
     path = str(tmp_path / "before.json")
     with serve("ollama", tokens_per_s=4000.0) as url:
         saved = verify(request(after=url, save=path), Quiet())
-    assert isinstance(saved, Saved)
-    assert FEWEST_QUESTIONS <= len(saved.side.answers) == len(saved.side.again)
-    wording(saved.side.not_scored)
-    shown = render_side(saved.side, "terminal", path, width=400, color=False)
+    assert isinstance(saved, Side)
+    assert FEWEST_QUESTIONS <= len(saved.answers) == len(saved.again)
+    wording(saved.not_scored)
+    shown = render_side(saved, "terminal", path, width=400, color=False)
     assert f"unslow verify --against {path}" in shown
     with serve("ollama", tokens_per_s=80.0) as url:
         report = verify(request(after=url, against=path, no_answers=True), Quiet())
         assert isinstance(report, VerifyReport)
         assert (report.way, report.figures[1].verdict) == ("apart", "slower")
-        assert saved.side.host_bytes_per_s[0] == 1e10
+        assert saved.host_bytes_per_s[0] == 1e10
         assert any("drift is not excluded" in note for note in report.notes)
         with pytest.raises(UserError, match="another request"):
             verify(request(after=url, against=path, prompt=77), Quiet())

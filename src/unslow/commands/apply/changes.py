@@ -142,8 +142,7 @@ def would_undo(system: System, request: "UndoRequest", disk: Disk | None = None)
         if journal is None:
             return _nothing(journals, mended)
         try:
-            theirs = changes.foreign(journal)
-            foreign = tuple(_theirs(journals, journal, one.name, one.number) for one in theirs)
+            foreign = tuple(_theirs(journals, journal, *one) for one in changes.foreign(journal))
         except LookError as error:
             raise UserError(error.why, "nothing was changed") from error
     return UndoReport(

@@ -173,11 +173,6 @@ def with_taken_away(changes: Sequence[Change], runtime: Runtime) -> list[Change]
     return [*changes, *(Change(knob, None, _WHY) for knob in dict.fromkeys(knobs) if knob not in named)]
 
 
-_NOT_RUNNING = "{runtime} does not run here, so there is nothing to edit"
-_LEFT_OUT = "{knob} can't be had here ({why}), and the rest is another plan"
-_OLLAMA = "Ollama"
-
-
 class Prepared(NamedTuple):
     """The answer so far, and what shall be done; nothing where it is for a person to do."""
 
@@ -191,7 +186,7 @@ def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepare
     subject = running_server(system, plan, request.target, request.api_key)
     if subject is None:
         commands = commands_for(changes_of(plan, option, anew=True), Case(), system=system, name=plan.runtime)
-        return _by_hand(plan, option, commands, _NOT_RUNNING.format(runtime=plan.runtime))
+        return _by_hand(plan, option, commands, f"{plan.runtime} does not run here, so there is nothing to edit")
     subject = _with_own_words(system, subject)
     process = process_of(system, subject.runtime.pid.value_or(0))
     check_in_force(journals_at(request.journal, Disk()), process)
@@ -203,7 +198,7 @@ def prepared(system: System, plan: PlanReport, request: ApplyRequest) -> Prepare
         change, why = commands.left_out[0]
         because = f"{change.knob} can't be had here ({why}), and the rest is another plan"
         return _by_hand(plan, option, commands, because)
-    of = _of_ollama if subject.runtime.name.value_or("") == _OLLAMA else _of_command
+    of = _of_ollama if subject.runtime.name.value_or("") == "Ollama" else _of_command
     made = of(system, request, plan, option, (subject, commands))
     return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
 
@@ -249,7 +244,15 @@ def _of_ollama(
     subject, commands = seen
     model = ollama_changes(commands, subject.runtime, subject.model.name.value_or(""), request.name)
     variables = _changed_variables(commands, subject)
-    edits, then, because = _service(system, subject, variables)
+    edits: tuple[Edit, ...] = ()
+    then: tuple[str, ...] = ()
+    because = ""
+    if variables:  # a drop-in of the server's own, and the restart
+        try:
+            edit, then = service_edit(system, subject.runtime.pid.value_or(0), variables)
+            edits = (edit,)
+        except NotUnderstoodError as error:
+            because = f"variables of the server are left to you: {error}"
     if model is None and not edits:
         return _by_hand(plan, option, commands, because or "it has no setting of a model or a service")
     models = (model,) if model else ()
@@ -264,19 +267,6 @@ def _of_ollama(
         then=then,
     )
     return Prepared(report, Planned(_what(plan, option), edits, models, then))
-
-
-def _service(
-    system: System, subject: Subject, variables: dict[str, str | None]
-) -> tuple[tuple[Edit, ...], tuple[str, ...], str]:
-    """The drop-in of the server's own variables, the restart, or why there is none."""
-    if not variables:
-        return (), (), ""
-    try:
-        edit, then = service_edit(system, subject.runtime.pid.value_or(0), variables)
-    except NotUnderstoodError as error:
-        return (), (), f"variables of the server are left to you: {error}"
-    return (edit,), then, ""
 
 
 def _report(plan: PlanReport, option: OptionShown, commands: Commands) -> ApplyReport:

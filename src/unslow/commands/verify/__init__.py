@@ -85,7 +85,7 @@ def run(request: VerifyRequest) -> int:
     with ProgressBar(quiet=request.quiet) as progress:
         result = verify(request, progress)
     if not isinstance(result, VerifyReport):
-        write(render_side(result.side, request.format, result.path, width=width(), color=color()))
+        write(render_side(result, request.format, request.save or "", width=width(), color=color()))
         return 0
     write(render_verify(result, request.format, width=width(), color=color()))
     if request.output:

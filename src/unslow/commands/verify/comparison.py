@@ -211,15 +211,8 @@ def read_verified(path: str, system: System | None = None) -> VerifyReport:
 _WATCHED_HZ = 2.0  # Samples of the machine in a second while one server is measured alone: enough for its clocks
 
 
-class Saved(NamedTuple):
-    """A side that was measured and written."""
-
-    side: Side
-    path: str
-
-
-def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Saved:
-    """Measure what the request asks for; UserError where nothing can be measured."""
+def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Side:
+    """Measure what the request asks for, which may be one side to keep; UserError where nothing can be measured."""
     request = resolve_request(request)
     words = [word for word in (request.before, request.after) if word]
     keys = [key for word in words for key in Discretion.about(request.api_key, word).keys]
@@ -237,12 +230,10 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Saved:
         both = both_lines(planned, *both) if planned else both
         course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
         places = _places(both, request, shown)
-        parties = [
-            MeasuredServer(*pair, request.model, request.api_key, evict=request.evict)
-            for pair in zip(both, places, strict=True)
-        ]
-        for party, place in zip(parties, places, strict=True):
-            check_room(party, place, course.work)
+        parties = []
+        for word, place in zip(both, places, strict=True):
+            parties.append(MeasuredServer(word, place, request.model, request.api_key, evict=request.evict))
+            check_room(parties[-1], place, course.work)
         together = request.together or all(party.is_running for party in parties)
         if not together and any(party.is_running for party in parties):
             raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
@@ -325,7 +316,7 @@ def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[
 
 def _saved(
     request: VerifyRequest, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
-) -> Saved:
+) -> Side:
     course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
     party, _, end = _alone(request, course, progress)
     if not party.samples:
@@ -335,7 +326,7 @@ def _saved(
         Path(path).write_bytes(dump_side(side))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
-    return Saved(side, path)
+    return side
 
 
 def _against(
